@@ -161,7 +161,7 @@ def simulate(home: Path, weeks: int = WEEKS, ticks: int = TICKS) -> Year:
         year.peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         year.lake.append(_bytes(home / "lake"))
         year.journal.append((home / "journal.db").stat().st_size)
-    facts = Facts.stored(sandbox.lake)
+    facts = Facts.load(sandbox.lake)
     with sandbox.journal() as journal:
         found = compute_results(facts, sandbox.world(journal).rules)
     sizes = {name: getattr(facts, name).height for name in Facts.__dataclass_fields__}
@@ -188,11 +188,11 @@ def _decide(sandbox: Sandbox, world: WeekContext) -> None:
 def _look(sandbox: Sandbox, world: WeekContext) -> None:
     if due_markets(world):
         week = week_of(sandbox.now)
-        sandbox.write("arena/evidence", evidence_rows(world, week, FactRows.stored(world)), week.isoformat())
+        sandbox.write("arena/evidence", evidence_rows(world, week, FactRows.load(world)), week.isoformat())
 
 
 def _fold(sandbox: Sandbox, world: WeekContext) -> None:
-    for name, frame in compute_results(Facts.stored(sandbox.lake), world.rules).frames.items():
+    for name, frame in compute_results(Facts.load(sandbox.lake), world.rules).frames.items():
         sandbox.write(name, frame)
 
 

@@ -345,7 +345,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     rows = table.frame if week is None else assign_week(table.frame, week.date())
     weeks = load_weeks(config.lake_uri, methodologies(config.registry))
     taken = [*registered(), *load_arena_families(config.lake_uri)]
-    with nullcontext() if dry_run else store.alone():
+    with nullcontext() if dry_run else store.lock():
         markets = load_markets(config.lake_uri)
         found = validate_rows(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)
         if not dry_run:
@@ -354,7 +354,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     if refused is not None:
         write_refused(refused, table, found.refused)
     names = sorted(found.accepted["forecaster"].unique())
-    counts = {"accepted": found.accepted.height, "refused": found.refused.height, "in_the_arena": weeks.counted(found.accepted)}
+    counts = {"accepted": found.accepted.height, "refused": found.refused.height, "in_the_arena": weeks.count_fitting(found.accepted)}
     if as_json:
         emit({**counts, "forecasters": names, "lines": lines, "kept": not dry_run})
     else:

@@ -187,7 +187,7 @@ def test_submissions_are_forecasters_and_of_two_at_once_none_is_lost(bucket: str
     one, two = Submissions(settings().submissions_path), Submissions(settings().submissions_path)
     one.add(forecast("mine", "kalshi:A"))
     version = forecasters()["mine"].version
-    with one.alone(), two.alone():
+    with one.lock(), two.lock():
         assert one.read().height == two.read().height == 1
         one.add(forecast("mine", "kalshi:B"))
         with pytest.raises(BellwetherError, match="submitting forecasts of mine: another submission of them came first; submit again"):
@@ -195,7 +195,7 @@ def test_submissions_are_forecasters_and_of_two_at_once_none_is_lost(bucket: str
         two.add(forecast("other", "kalshi:C"))
     assert Submissions(settings().submissions_path).read()["market"].to_list() == ["kalshi:A", "kalshi:B", "kalshi:C"]
     assert forecasters()["mine"].version != version
-    with two.alone():
+    with two.lock():
         two.read()
         two.add(forecast("mine", "kalshi:D"))
     assert one.names() == ["mine", "other"] and one.read(["mine"]).height == 3

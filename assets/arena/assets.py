@@ -137,7 +137,7 @@ def _weeks(
     if "decisions" in wanted and "decision_versions" not in wanted:
         raise ConfigError("making arena/decisions: select arena/decision_versions too: it keeps the replaced states")
     weeks = [date.fromisoformat(name) for name in names]
-    known = FactRows.stored(world, decided=weeks if decides else (), found_again=weeks) if "evidence" in wanted else None
+    known = FactRows.load(world, decided=weeks if decides else (), found_again=weeks) if "evidence" in wanted else None
     for name in names:
         sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
         if decides:
@@ -151,14 +151,14 @@ def _weeks(
                 "decision_versions": versions,
                 "decisions": decisions,
             }
-            known = known and known.with_week(sunday, agents=made["agents"], trades=made["trades"])
+            known = known and known.replace_week(sunday, agents=made["agents"], trades=made["trades"])
             shown = {**_of_week(done, made), **_money(world, sunday)}
         elif "agents" in wanted:
             made["agents"] = rows.agents_rows(world, load_cohort(world.records, sunday))
-            known = known and known.with_week(sunday, agents=made["agents"])
+            known = known and known.replace_week(sunday, agents=made["agents"])
         if known is not None:
             made["evidence"] = evidence_rows(world, sunday, known, asked=asked)
-            known = known.with_week(sunday, evidence=made["evidence"])
+            known = known.replace_week(sunday, evidence=made["evidence"])
         yield name, made, shown
 
 

@@ -35,7 +35,7 @@ def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, jo
     Contains the cohort's facts, their results, the universes of its weeks, the leaderboard and, with a journal, all prompts and answers. Raises
     `ConfigError` for an unknown cohort.
     """
-    rows, universe = Facts.stored(lake), lake.slice(table("arena/universe"), missing="skip").read()
+    rows, universe = Facts.load(lake), lake.slice(table("arena/universe"), missing="skip").read()
     agents = rows.agents.filter(pl.col("week") == cohort)
     if agents.is_empty():
         raise ConfigError(f"exporting the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")

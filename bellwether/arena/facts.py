@@ -57,7 +57,7 @@ class Trade(NamedTuple):
 
 
 class Result(StrEnum):
-    """How a market was settled: one outcome won; every side is paid a part; or costs are refunded."""
+    """Kind of settlement: one outcome won; every side is paid a part; or costs are refunded."""
 
     WON = "won"
     SPLIT = "split"

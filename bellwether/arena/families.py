@@ -39,13 +39,13 @@ class FamilyRelease(BaseModel):
 
     @field_validator("released", mode="before")
     @classmethod
-    def _is_a_date(cls, value: object) -> object:
+    def _check_date(cls, value: object) -> object:
         if isinstance(value, dt.datetime) or not isinstance(value, dt.date):
             raise ValueError("must be a date such as 2025-12-11, without quotes")
         return value
 
     @model_validator(mode="after")
-    def _prices_come_together(self) -> Self:
+    def _check_prices(self) -> Self:
         if (self.input_price is None) != (self.output_price is None):
             missing = "output_price" if self.output_price is None else "input_price"
             raise ValueError(f"{missing} is missing; give both prices or neither")
@@ -71,11 +71,11 @@ class Family(BaseModel):
 
     @field_validator("releases")
     @classmethod
-    def _oldest_first(cls, value: dict[str, FamilyRelease]) -> dict[str, FamilyRelease]:
+    def _sort_releases(cls, value: dict[str, FamilyRelease]) -> dict[str, FamilyRelease]:
         return dict(sorted(value.items(), key=lambda item: (item[1].released, item[0])))
 
     @model_validator(mode="after")
-    def _controls_stay(self) -> Self:
+    def _check_control(self) -> Self:
         if self.control and len(self.releases) > 1:
             raise ValueError(f"a control has exactly one release; this one has {', '.join(self.releases)}")
         if bool(self.has) != (self.provider is not None):

@@ -163,7 +163,7 @@ def _compute_fee(methodology: Methodology, market: Market, taken: list[Level], a
         return MicroDollars(0)
     side: Side = "buy" if action == "BUY" else "sell"
     fills = [(dollars(level.shares), dollars(level.price)) for level in taken]
-    charged = fees.of_order(fills, side) if isinstance(fees, KalshiFees) else [fees.fee(*fill, side) for fill in fills]
+    charged = fees.order_fees(fills, side) if isinstance(fees, KalshiFees) else [fees.fee(*fill, side) for fill in fills]
     return MicroDollars(sum(map(micros, charged)))
 
 

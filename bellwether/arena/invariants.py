@@ -1,4 +1,4 @@
-"""Invariants of accounts and ledger after every run. Each function yields violations; asset checks require that there are none."""
+"""Invariants of accounts and ledger after every run. Each function yields violations; asset checks require none."""
 
 from __future__ import annotations
 

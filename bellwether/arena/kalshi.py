@@ -105,7 +105,7 @@ class MarketListing:
 
 
 def outcome_name(row: Row) -> str:
-    """Return the outcome that YES of a contract stands for."""
+    """Return the outcome represented by YES of a contract."""
     return str(row.get("yes_sub_title") or "").strip()
 
 

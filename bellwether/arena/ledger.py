@@ -92,7 +92,7 @@ class Book:
     def trade(self, trade: Trade) -> None:
         """Book a trade. A trade that cannot be booked is a violation and has no effect."""
         account = self.accounts.get(trade.agent_id)
-        problem = self._problem(trade, account)
+        problem = self._explain_problem(trade, account)
         if problem is not None or account is None:
             self.violations.append(Violation("every trade can be booked", trade.trade_id, problem or "the agent is unknown"))
             return
@@ -103,9 +103,11 @@ class Book:
         if trade.action == "BUY":
             self.bets.setdefault(trade.market_id, []).append(trade)
         amount, fee = (-trade.amount if trade.action == "BUY" else trade.amount), trade.fee
-        self._enter(account, trade.executed_at, _KINDS[trade.action], amount, position, cash=account.cash + fee, trade_id=trade.trade_id)
+        self._add_entry(
+            account, trade.executed_at, _KINDS[trade.action], amount, position, cash=account.cash + fee, trade_id=trade.trade_id
+        )
         if fee:
-            self._enter(account, trade.executed_at, LedgerKind.FEE, -fee, position, trade_id=trade.trade_id)
+            self._add_entry(account, trade.executed_at, LedgerKind.FEE, -fee, position, trade_id=trade.trade_id)
 
     def settle(self, settlement: Settlement) -> None:
         """Settle a market for the cohorts of a methodology; if one position cannot be settled, none is, which is a violation.
@@ -117,7 +119,7 @@ class Book:
             for position in self._holders.get(settlement.market_id, ())
             if position.status is not PositionStatus.CLOSED and self.accounts[position.agent_id].agent.methodology == settlement.methodology
         ]
-        paid = [_payout(position, settlement) for position in concerned]
+        paid = [_compute_payout(position, settlement) for position in concerned]
         if None in paid:
             position = concerned[paid.index(None)]
             found = f"{position.side!r} of {position.position_id} is none of the outcomes {', '.join(settlement.payouts)}"
@@ -128,7 +130,7 @@ class Book:
         for position, payout in zip(concerned, paid, strict=True):
             self._pay(position, settlement, payout or MicroDollars(0))
 
-    def _problem(self, trade: Trade, account: Account | None) -> str | None:
+    def _explain_problem(self, trade: Trade, account: Account | None) -> str | None:
         if account is None:
             return "the agent is unknown"
         if trade.trade_id in self._trades:
@@ -150,18 +152,18 @@ class Book:
             totals.taken_back += back
             held.realized -= back - position.cost
             kind = LedgerKind.REFUND if position.result is Result.CANCELLED else LedgerKind.SETTLE
-            self._enter(account, settlement.known_at, kind, -back, position, corrects=True)
+            self._add_entry(account, settlement.known_at, kind, -back, position, corrects=True)
         else:
             del account.open[position.market_id, fold_case(position.side)]
         totals.cash += payout
         position.status, position.ended_at = PositionStatus.SETTLED, settlement.known_at
         position.paid, position.result = payout, settlement.result
-        position.won = _won(position.side, settlement)
+        position.won = _is_winner(position.side, settlement)
         held.realized += payout - position.cost
         kind = LedgerKind.REFUND if settlement.result is Result.CANCELLED else LedgerKind.SETTLE
-        self._enter(account, settlement.known_at, kind, payout, position)
+        self._add_entry(account, settlement.known_at, kind, payout, position)
 
-    def _enter(
+    def _add_entry(
         self,
         account: Account,
         at: datetime,
@@ -186,7 +188,7 @@ def fold(agents: Iterable[Agent], trades: Iterable[Trade], settlements: Iterable
     book = Book()
     for agent in sorted(agents):
         book.open_account(agent)
-    for fact in _in_order(trades, settlements, known_at):
+    for fact in _sort_facts(trades, settlements, known_at):
         if isinstance(fact, Trade):
             book.trade(fact)
         else:
@@ -194,7 +196,7 @@ def fold(agents: Iterable[Agent], trades: Iterable[Trade], settlements: Iterable
     return book
 
 
-def _in_order(trades: Iterable[Trade], settlements: Iterable[Settlement], known_at: datetime | None) -> Sequence[Trade | Settlement]:
+def _sort_facts(trades: Iterable[Trade], settlements: Iterable[Settlement], known_at: datetime | None) -> Sequence[Trade | Settlement]:
     facts: list[tuple[tuple[datetime, int, str, int, str], Trade | Settlement]] = []
     for trade in trades:
         if known_at is None or trade.executed_at <= known_at:
@@ -210,7 +212,7 @@ def _in_order(trades: Iterable[Trade], settlements: Iterable[Settlement], known_
     return [fact for _, fact in facts]
 
 
-def _payout(position: Position, settlement: Settlement) -> MicroDollars | None:
+def _compute_payout(position: Position, settlement: Settlement) -> MicroDollars | None:
     """Return the payout of a position in micro-dollars; None if its side is not an outcome."""
     if settlement.result is Result.CANCELLED:
         return position.cost
@@ -218,7 +220,7 @@ def _payout(position: Position, settlement: Settlement) -> MicroDollars | None:
     return None if price is None else share_value(position.shares, price)
 
 
-def _won(side: str, settlement: Settlement) -> bool | None:
+def _is_winner(side: str, settlement: Settlement) -> bool | None:
     if settlement.result is not Result.WON or settlement.winner is None:
         return None
     return fold_case(side) == fold_case(settlement.winner)

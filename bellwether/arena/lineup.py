@@ -52,7 +52,7 @@ class Lineup(BaseModel):
 
     @field_validator("families")
     @classmethod
-    def _families_have_names(cls, value: dict[str, str]) -> dict[str, str]:
+    def _check_families(cls, value: dict[str, str]) -> dict[str, str]:
         for family, member in value.items():
             if not registry.NAME.fullmatch(family):
                 raise ValueError(f"{family!r} cannot be a family; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores")
@@ -179,7 +179,7 @@ class Terms:
         """Id of the model, provider/id."""
         return str(self.asked["model"])
 
-    def applied(self, model: Model) -> Model:
+    def apply_to(self, model: Model) -> Model:
         """Return the registry's current model with these terms.
 
         Prices from the registry are kept; prices from a price list are taken from that list, including those for caches and long prompts.

@@ -29,7 +29,7 @@ class KalshiFees:
     kind: str = GENERAL
     multiplier: str = "1"
 
-    def of_order(self, fills: Iterable[tuple[Decimal, Decimal]], side: Side) -> list[Decimal]:
+    def order_fees(self, fills: Iterable[tuple[Decimal, Decimal]], side: Side) -> list[Decimal]:
         """Return the net fee in dollars of each fill (contracts, dollars per contract) of one order, including rounding and rebate."""
         order = OrderFees(rule_set(self.rules), {"type": self.kind, "multiplier": self.multiplier})
         return [order.fill(contracts, price, action=side).net for contracts, price in fills]
@@ -127,7 +127,7 @@ class Market:
 
     @property
     def binary(self) -> bool:
-        """Whether the sides are YES and NO."""
+        """True if the sides are YES and NO."""
         return is_binary(self.outcomes)
 
     def place(self, side: str) -> int | None:

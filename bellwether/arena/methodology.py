@@ -74,7 +74,7 @@ class Methodology(BaseModel):
     source_gap: Annotated[Decimal, Field(ge=0, le=1, decimal_places=6)]
 
     @model_validator(mode="after")
-    def _first_bet_is_possible(self) -> Self:
+    def _check_limits(self) -> Self:
         if self.minimum_bet > self.bet_fraction * self.initial_cash:
             raise ValueError(f"minimum_bet {self.minimum_bet} is above bet_fraction × initial_cash, so that no bet is possible; lower it")
         if 60 % self.mark_minutes:

@@ -152,10 +152,10 @@ class _MarketHistory:
             self._streak = []
         if not self._streak or self._streak[-1].observed_at != one.observed_at:
             self._streak.append(one)
-        if one.by_operator or self._confirmed(one):
+        if one.by_operator or self._is_confirmed(one):
             self._settle(one, ruling)
 
-    def _confirmed(self, one: Observation) -> bool:
+    def _is_confirmed(self, one: Observation) -> bool:
         often = len(self._streak) >= self._methodology.confirmations
         if one.ruling == UNKNOWN:
             patient = one.observed_at - self._streak[0].observed_at >= self._methodology.grace

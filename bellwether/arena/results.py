@@ -56,13 +56,13 @@ class Facts:
     decision_versions: pl.DataFrame = field(default_factory=DECISION_VERSIONS.empty)
 
     @classmethod
-    def stored(cls, lake: Lake) -> Facts:
+    def load(cls, lake: Lake) -> Facts:
         """Read the facts of the lake."""
         return cls(
             *(lake.slice(one, missing="skip").read() for one in (AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, PRICES, DECISION_VERSIONS))
         )
 
-    def known(self, at: datetime) -> Facts:
+    def as_known(self, at: datetime) -> Facts:
         """Return the facts known at an instant."""
         past, changed = self.decision_versions, pl.coalesce("changed_at", "known_at") <= at
         states = pl.concat([self.decisions.with_columns(superseded_at=pl.lit(None, past.schema["superseded_at"])), past])
@@ -103,7 +103,7 @@ def _drop_later_ends(rows: pl.DataFrame, at: datetime, *words: str) -> pl.DataFr
 def compute_results(facts: Facts, rules: Mapping[str, Methodology], *, known_at: datetime | None = None) -> Results:
     """Compute all results from the facts known by an instant (default: all). The order of rows has no effect."""
     if known_at is not None:
-        facts = facts.known(known_at)
+        facts = facts.as_known(known_at)
     agents, trades = agents_from_rows(facts.agents), trades_from_rows(facts.trades)
     seen = observations_from_rows(facts.evidence)
     used = {agent.methodology for agent in agents}

@@ -32,7 +32,7 @@ _ZONE = r"(?:[zZ]|[+-]\d\d:?\d\d)$"
 _DATE = r"^\d{4}-\d\d-\d\d"
 #: Maximum number of quoted characters of a cell.
 _QUOTED = 60
-#: Rows that are valid by themselves. Parsed times have a time zone.
+#: Checks of single rows. Parsed times have a time zone.
 _SOUND = (
     pl.col("probability").is_between(0, 1)
     & pl.col("stated_at").is_not_null()
@@ -106,7 +106,7 @@ def _find_misfits(frame: pl.DataFrame, weeks: ArenaWeeks | None) -> pl.DataFrame
         return None
     if weeks is None:
         return frame.filter(pl.col("wanted").is_not_null()).select("row", misfit=pl.lit("a week is named, but the arena has no weeks"))
-    return weeks.judged(frame)
+    return weeks.find_misfits(frame)
 
 
 def _flag_repeats(rows: pl.DataFrame) -> pl.Series:
@@ -256,7 +256,7 @@ class Submissions:
             raise BellwetherError(f"submitting forecasts of {path.stem}: another submission changed them meanwhile; submit again")
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def lock(self) -> Iterator[None]:
         """Lock the folder, so that no other submission runs meanwhile. Raises `BellwetherError` if the folder cannot be written.
 
         In an object store others may still write; then `add` refuses files that they changed.

@@ -24,7 +24,7 @@ class ArenaWeeks:
     known: pl.DataFrame
     rules: Mapping[str, Methodology]
 
-    def judged(self, rows: pl.DataFrame) -> pl.DataFrame:
+    def find_misfits(self, rows: pl.DataFrame) -> pl.DataFrame:
         """Return row and misfit of rows that name a week; misfit: why the row does not fit the week, or null.
 
         rows: row, wanted (week in the file), found_on (venue), market (venue:id) and stated_at; all but row may be null.
@@ -38,7 +38,7 @@ class ArenaWeeks:
         )
         return placed.select("row", misfit=_misfit_reason())
 
-    def counted(self, accepted: pl.DataFrame) -> int:
+    def count_fitting(self, accepted: pl.DataFrame) -> int:
         """Return the number of accepted forecasts that count in a known week."""
         return select_fitting(accepted, self.markets, self.known, self.rules).height
 

@@ -60,7 +60,7 @@ class Table:
         mart: whether the warehouse stores the rows instead of a view over the lake.
         often: whether it is written many times per hour; such changes alone are published at most once per hour.
         history: names of time-partitioned inputs of which a partition reads all partitions up to its own.
-        outside: whether it stands for files outside the lake, such as a report, of which only the inputs are recorded.
+        outside: whether it represents files outside the lake, such as a report, of which only the inputs are recorded.
         version: version of the rules that make the rows; part of every manifest.
         added: by older version, values of columns that its rows lack; rows of other versions are rebuilt.
     """

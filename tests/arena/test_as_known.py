@@ -262,8 +262,8 @@ def test_versions_that_a_home_lacks_are_those_of_the_executions_in_its_journal(a
     old = arena.read(tables.DECISIONS).with_columns(known_at="changed_at", changed_at=pl.lit(None, tables.DECISIONS.schema["changed_at"]))
     arena.lake.write(tables.DECISIONS, partition, old, run_id="test")
     arena.lake.write(tables.DECISION_VERSIONS, partition, tables.DECISION_VERSIONS.empty(), run_id="test")
-    assert Facts.stored(arena.lake).known(TIMES[3]).decisions.equals(old)
-    assert Facts.stored(arena.lake).known(TIMES[2]).decisions.height < old.height
+    assert Facts.load(arena.lake).as_known(TIMES[3]).decisions.equals(old)
+    assert Facts.load(arena.lake).as_known(TIMES[2]).decisions.height < old.height
     arena.decide(START.date())
     states = arena.read(tables.DECISION_VERSIONS).filter(pl.col("decision_id").str.contains("/favourite/"))
     assert states.select("state", "known_at", "changed_at", "superseded_at").rows() == [

@@ -46,7 +46,7 @@ def look(arena: Arena, at: datetime, *asked: str) -> pl.DataFrame:
     week = week_of(at)
     with arena.journal() as journal:
         world = arena.world(journal)
-        found = evidence_rows(world, week, FactRows.stored(world), asked=asked)
+        found = evidence_rows(world, week, FactRows.load(world), asked=asked)
     arena.lake.write(tables.EVIDENCE, (week.isoformat(),), found, run_id="test")
     return found
 

@@ -164,7 +164,7 @@ def test_a_key_in_a_models_reasoning_is_in_no_row_of_the_week_and_what_was_decid
 
 
 def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    secret, facts = next(secrets()), Facts.stored(arena.lake)
+    secret, facts = next(secrets()), Facts.load(arena.lake)
     decisions = facts.decisions.with_columns(
         reasoning=pl.lit(secret), decision=pl.lit(json.dumps({"action": "HOLD", "reasoning": f"a\n{secret}"}))
     )

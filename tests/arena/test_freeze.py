@@ -135,7 +135,7 @@ def test_a_price_of_the_map_is_frozen_to_be_read_and_calls_keep_the_map(tmp_path
     assert (terms.model_id, terms.input_price, terms.output_price) == ("openai/gpt-5.2", Decimal("1.75"), Decimal(14))
     assert terms.price_list.startswith("litellm")
     known = models(tmp_path)["gpt-5.2"]
-    assert terms.applied(known) == known
+    assert terms.apply_to(known) == known
     assert decode_record(Terms, encode_record(terms)) == terms
 
 

@@ -156,7 +156,7 @@ def test_a_closed_agent_decides_no_more_and_nobody_waits_for_it(tmp_path: Path) 
 
 
 def test_now_is_the_newest_fact_a_mark_included(arena: Arena) -> None:
-    facts = Facts.stored(arena.lake)
+    facts = Facts.load(arena.lake)
     assert newest_fact_time(facts) == START + HOUR
     mark = {
         "day": START.date(),
@@ -169,7 +169,7 @@ def test_now_is_the_newest_fact_a_mark_included(arena: Arena) -> None:
     }
     later = tables.PRICES.frame([{**mark, "at": START + 2 * HOUR}])
     assert newest_fact_time(replace(facts, prices=later)) == START + 2 * HOUR
-    assert newest_fact_time(replace(facts, prices=later).known(START + HOUR)) == START + HOUR
+    assert newest_fact_time(replace(facts, prices=later).as_known(START + HOUR)) == START + HOUR
 
 
 ARCHIVED = datetime(2026, 6, 14, 0, 10, tzinfo=UTC)

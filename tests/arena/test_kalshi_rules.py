@@ -149,7 +149,7 @@ def test_fees_by_series_and_event() -> None:
     )
     assert kalshi_fees(None, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0.5")
     assert kalshi_fees(stated, series, AT) == KalshiFees("kalshi-2026-03-09", "quadratic_with_maker_fees", "0")
-    assert kalshi_fees(None, series, AT).of_order([(Decimal(100), Decimal("0.50"))], "buy") == [Decimal("0.88")]
+    assert kalshi_fees(None, series, AT).order_fees([(Decimal(100), Decimal("0.50"))], "buy") == [Decimal("0.88")]
     assert kalshi_fees(None, {"fee_multiplier": None}, AT) == KalshiFees("kalshi-2026-03-09"), "none stated: the general fee"
     for unknown in ({"fee_type": "flat", "fee_multiplier": 3}, {"fee_type": "quadratic", "fee_multiplier": Decimal(-1)}):
         assert isinstance(kalshi_fees(None, unknown, AT), UnknownFees)

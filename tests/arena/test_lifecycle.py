@@ -14,7 +14,7 @@ import pytest
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.identity import decision_order, week_number, week_of, week_start
 from bellwether.arena.lifecycle import is_complete, is_start_allowed, window_end
-from bellwether.arena.market import MarketStatus, UnknownFees
+from bellwether.arena.market import Market, MarketStatus, UnknownFees
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode_record, encode_record
 from bellwether.arena.universe import build_universe, market_from_row, select_universe, status_from_row
 from bellwether.arena.weekly.context import deciding_cohorts as weekly_deciding
@@ -222,3 +222,10 @@ def test_fees_that_cannot_be_read_are_unknown_and_never_nothing(terms: dict[str,
         [market, replace(market, market_id="h", fees=FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))]
     )
     assert decode_record(FrozenUniverse, encode_record(FrozenUniverse(stored, NOW, False, "test"))).universe == stored
+
+
+def test_the_digest_of_a_universe_is_that_of_earlier_versions() -> None:
+    """Names of classes are not part of it: journals keep the digests of their prompts."""
+    fees = FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
+    markets = [Market("a", "Will it rain?", ("Yes", "No"), prices=(400_000, 600_000), fees=fees), Market("b", "Q", ("Yes", "No"))]  # type: ignore[arg-type]
+    assert build_universe(markets).digest == "220c25475131d9b64603255b185c53d1ecf0a5eab52549c161aa92c76eac5716"

@@ -53,7 +53,7 @@ def test_damaged_evidence_of_live_cohorts_is_never_left_out(tmp_path: Path) -> N
     (manifest,) = arena.lake.manifests(tables.EVIDENCE).values()
     flip(Path(arena.lake.storage.location(manifest.file)))
     with arena.journal() as journal, pytest.raises(LakeError, match=r"arena/evidence: .* is damaged: .* restore the file from a backup"):
-        FactRows.stored(arena.world(journal), found_again=[week])
+        FactRows.load(arena.world(journal), found_again=[week])
 
 
 def test_a_past_week_is_reconstructed_and_says_so(decided: Arena) -> None:

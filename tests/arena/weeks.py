@@ -114,7 +114,7 @@ class Arena:
         """Look for evidence of a week, and store it."""
         with self.journal() as journal:
             world = self.world(journal)
-            found = evidence_rows(world, week, FactRows.stored(world))
+            found = evidence_rows(world, week, FactRows.load(world))
         self.lake.write(tables.EVIDENCE, (week.isoformat(),), found, run_id="test")
         return found
 

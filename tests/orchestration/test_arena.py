@@ -272,7 +272,7 @@ def test_the_books_have_the_marks_of_the_day_under_way(tmp_path: Path, monkeypat
     assert now.date().isoformat() not in DAY.get_partition_keys()
     assert rows(world, "arena/prices")["at"].max() == now
     assert rows(world, "arena/portfolios").filter(pl.col("at") == now, pl.col("invested") > 0).height > 0
-    folded = compute_results(Facts.stored(world.lake), methodologies(world.config.registry)).frames
+    folded = compute_results(Facts.load(world.lake), methodologies(world.config.registry)).frames
     for name in ("arena/portfolios", "arena/leaderboard"):
         assert rows(world, name).equals(table(name).validate(folded[name])), name
     world.instance.dispose()

@@ -106,7 +106,7 @@ def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, kno
 def test_lines_without_a_week_are_judged_as_before_and_an_option_names_it_for_all(tmp_path: Path, known: ArenaWeeks) -> None:
     rows = [{**GOOD, "week": ""}, {**GOOD, "week": "", "market_id": "2"}]
     accepted, refused = judge(tmp_path / "f.csv", known, *rows)
-    assert (accepted.height, refused, known.counted(accepted)) == (2, [], 1)
+    assert (accepted.height, refused, known.count_fitting(accepted)) == (2, [], 1)
     given = assign_week(read_forecasts(tmp_path / "f.csv").frame, LIVE)
     found = validate_rows(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED, weeks=known)
     assert (found.accepted.height, found.refused.height) == (1, 1)

@@ -164,7 +164,7 @@ class RankingInputs:
         return self.submissions.with_columns(family=pl.when(taken).then(pl.col("family") + " (submitted)").otherwise("family"))
 
     @cached_property
-    def due_of_others(self) -> pl.DataFrame:
+    def submitted_due(self) -> pl.DataFrame:
         """`due` for submitted forecasters: one decision per cohort-week from their first to their last forecast."""
         return submitted_due(self.due, self._submitted)
 

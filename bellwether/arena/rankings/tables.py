@@ -103,7 +103,7 @@ def _concat_rows(table: Table, parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _split_groups(inputs: RankingInputs) -> Iterator[_RankingGroup]:
-    due_of_all = pl.concat([inputs.due, inputs.due_of_others.select(inputs.due.columns)], how="vertical_relaxed")
+    due_of_all = pl.concat([inputs.due, inputs.submitted_due.select(inputs.due.columns)], how="vertical_relaxed")
     for values in sorted(pl.concat([inputs.entrants, due_of_all], how="diagonal_relaxed").select(GROUP).unique().iter_rows()):
         key = dict(zip(GROUP, values, strict=True))
         frames = (inputs.entrants, due_of_all, inputs.bets, inputs.submitted, inputs.profits)

@@ -115,7 +115,7 @@ class WeekContext:
         return methodologies(self.registry)
 
     @property
-    def chosen(self) -> Methodology:
+    def new_methodology(self) -> Methodology:
         """Methodology of new cohorts. Raises `ConfigError` for an unknown name."""
         return load_methodology(self.methodology or load_lineup(self.lineup, self.registry).methodology, self.registry)
 
@@ -127,7 +127,7 @@ class WeekContext:
             raise ConfigError("querying Kalshi: a cohort bets there, but no Kalshi client is configured")
         return Kalshi(self.kalshi)
 
-    def by_venue(self, agents: Iterable[Agent]) -> dict[Venue, list[Agent]]:
+    def group_by_venue(self, agents: Iterable[Agent]) -> dict[Venue, list[Agent]]:
         """Group agents by venue; agents with an unknown methodology are omitted."""
         found: dict[Venue, list[Agent]] = {}
         for agent in agents:
@@ -161,7 +161,7 @@ def preview_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUn
 def list_venues(context: WeekContext, week: date) -> list[Venue]:
     """Return the venues on which cohorts decide in a week: that of its own cohort first, then those of earlier cohorts."""
     own = load_cohort(context.records, week)
-    first = context.chosen.venue if own is None else cohort_methodology(context, own).venue
+    first = context.new_methodology.venue if own is None else cohort_methodology(context, own).venue
     earlier = {cohort_methodology(context, cohort).venue for cohort in _young_cohorts(context, week)}
     return [first, *sorted(earlier - {first})]
 
@@ -171,7 +171,7 @@ def _universe_name(week: date, venue: Venue) -> str:
 
 
 def _build_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
-    rules, now = context.chosen, context.now()
+    rules, now = context.new_methodology, context.now()
     if rules.venue != venue:
         rules = next(found for cohort in _young_cohorts(context, week) if (found := cohort_methodology(context, cohort)).venue == venue)
     data = context.data(venue)
@@ -221,7 +221,7 @@ def build_cohort(context: WeekContext, week: date, *, reconstructed: bool) -> Fr
     chosen = load_lineup(context.lineup, context.registry)
     at = decision_time(week) if reconstructed else context.now()
     terms = current_terms(chosen, context.registry)
-    return FrozenCohort(week, chosen.name, context.chosen.name, reconstructed, chosen.members, at, terms, VERSION)
+    return FrozenCohort(week, chosen.name, context.new_methodology.name, reconstructed, chosen.members, at, terms, VERSION)
 
 
 def deciding_cohorts(context: WeekContext, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:

@@ -70,7 +70,7 @@ class DecisionOutcome:
 
     @property
     def problem(self) -> bool:
-        """Whether an operator should look at it: unfinished, or with legs without a trade."""
+        """True if an operator should look at it: unfinished, or with legs without a trade."""
         asked = self.intent.decision.legs if self.intent is not None else 0
         made = len(self.execution.trades) if self.execution is not None else 0
         return self.state is not DecisionState.FINISHED or made < asked

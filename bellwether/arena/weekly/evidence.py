@@ -31,7 +31,7 @@ class FactRows:
     evidence: pl.DataFrame
 
     @classmethod
-    def stored(cls, context: WeekContext, *, decided: Collection[date] = (), found_again: Collection[date] = ()) -> FactRows:
+    def load(cls, context: WeekContext, *, decided: Collection[date] = (), found_again: Collection[date] = ()) -> FactRows:
         """Read the rows from the lake.
 
         decided: weeks whose agents and trades are rebuilt and not read. found_again: weeks whose evidence is rebuilt, as in `load_evidence`.
@@ -40,7 +40,7 @@ class FactRows:
         agents, trades = (context.lake.slice(table, missing="skip").exclude(anew).read() for table in (AGENTS, TRADES))
         return cls(agents, trades, load_evidence(context, found_again).read())
 
-    def with_week(self, week: date, **rows: pl.DataFrame) -> FactRows:
+    def replace_week(self, week: date, **rows: pl.DataFrame) -> FactRows:
         """Replace the rows of a week in the given tables (agents, trades or evidence)."""
         made = {name: pl.concat([getattr(self, name).filter(pl.col("week") != week), own]) for name, own in rows.items()}
         return replace(self, **made)
@@ -76,7 +76,7 @@ def evidence_rows(context: WeekContext, week: date, known: FactRows, *, asked: C
 
 def due_markets(context: WeekContext) -> list[str]:
     """Return markets of live cohorts that are due for an observation, of a resolution or a correction."""
-    return [market_id for due_ones in _due_by_venue(context, FactRows.stored(context), context.now()).values() for market_id in due_ones]
+    return [market_id for due_ones in _due_by_venue(context, FactRows.load(context), context.now()).values() for market_id in due_ones]
 
 
 def _due_by_venue(context: WeekContext, known: FactRows, now: datetime) -> dict[Venue, list[str]]:

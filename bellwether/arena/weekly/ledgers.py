@@ -105,7 +105,7 @@ def fold_books(
     made = trades_from_rows(trades if at is None else trades.filter(pl.col("known_at") <= at))
     known = evidence if at is None else evidence.filter(pl.col("known_at") <= at)
     found: dict[Venue, Book] = {}
-    for venue, own in context.by_venue(agents_from_rows(agents)).items():
+    for venue, own in context.group_by_venue(agents_from_rows(agents)).items():
         names = {agent.agent_id for agent in own}
         traded = [trade for trade in made if trade.agent_id in names]
         seen = observations_from_rows(known.filter(pl.col("market_id").is_in(list({trade.market_id for trade in traded}))))

@@ -135,7 +135,7 @@ def configure_model(member: str, rules: Methodology, known: Mapping[str, Model],
     """Return a model configured for a methodology, on the terms of its cohort. Raises `ConfigError` if it is not in the registry."""
     if member not in known:
         raise ConfigError(f"calling {member}: the model is missing in models.toml; restore it")
-    model = known[member] if terms is None else terms.applied(known[member])
+    model = known[member] if terms is None else terms.apply_to(known[member])
     return model.model_copy(update={"timeout": float(rules.timeout_seconds)})
 
 

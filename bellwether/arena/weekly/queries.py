@@ -70,9 +70,9 @@ def stored_tables(lake: Lake) -> TableReader:
 
 def tables_as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> TableReader:
     """Return a reader of the tables as known at an instant: without later facts, and with results folded from the remaining ones."""
-    facts = Facts.stored(lake)
+    facts = Facts.load(lake)
     made = compute_results(facts, rules, known_at=at).frames
-    then = facts.known(at)
+    then = facts.as_known(at)
 
     def rows(table: Table) -> pl.DataFrame:
         name = table.name.removeprefix("arena/")
@@ -132,7 +132,7 @@ def week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
         .agg(open_positions=pl.len())
     )
     complete = find_complete_cohorts(
-        read(AGENTS), read(DECISIONS), _count_open_positions(read(POSITIONS)), rules, newest_fact_time(Facts.stored(lake))
+        read(AGENTS), read(DECISIONS), _count_open_positions(read(POSITIONS)), rules, newest_fact_time(Facts.load(lake))
     )
     found = markets
     for part in (cohorts, decisions, trades, refused, held):

@@ -83,7 +83,7 @@ def _costs_by_family(context: WeekContext, weeks: Sequence[date], decisions: pl.
 
 def _next_deadline(context: WeekContext, left: pl.DataFrame, now: datetime) -> dict[str, Any]:
     """Return open decisions with a deadline ahead, else the next week, with the deadline of the methodology of new cohorts."""
-    rules: Methodology = context.chosen
+    rules: Methodology = context.new_methodology
     present = week_of(now)
     pending = left.filter(pl.col("week") == present).height if now < decision_deadline(present, rules) else 0
     week = present if pending else present + WEEK
