@@ -34,23 +34,33 @@ _PRICE = "price of YES (c)"
 _MOST_MARKS, _STRETCHES, _FEW_STRETCHES = 120, 60, 20
 #: Shades of a side, from few contracts to many on a logarithmic scale.
 _SHADES = 12
+#: Opacity of a best price by its contracts.
+_SIZES = alt.Scale(type="log", range=[0.15, 1])
 _ROLES = alt.Scale(domain=["taker", "maker"], range=[1, 0.45])
 _WAYS = alt.Scale(domain=["bought", "sold"], range=["triangle-up", "triangle-down"])
 
 
 def quotes(names: Palette) -> alt.LayerChart:
-    """Best bid and ask as steps with the spread between them, and fills as triangles, up where YES was bought.
+    """Heat map of the best prices, darker for more contracts, with the spread between them, and fills as triangles, up where YES was bought.
 
     rows: name, x, until, bid, ask, bid_size, ask_size, fill, way, what. A row has either what the book showed from x until `until`, or a fill:
     its price, `bought` or `sold`, and a text.
     """
     sizes = [alt.Tooltip(f"{one}:Q", title=one.replace("_", " ")) for one in ("bid", "bid_size", "ask", "ask_size")]
     tips: list[Any] = [alt.Tooltip("name:N"), _AT]
-    fill = _only(alt.Chart().encode(x=time("x", "UTC"), color=colour(names)), "fill").mark_point(filled=True, size=44, opacity=0.9)
+    fill = _only(alt.Chart().encode(x=time("x", "UTC"), color=colour(names)), "fill").mark_point(
+        filled=True, size=50, opacity=1, stroke=INK, strokeWidth=0.6
+    )
     return layer_charts(
-        _stretch(names, "bid", "ask").mark_rect(opacity=0.22).encode(y=number("bid", title="dollars"), y2="ask:Q", tooltip=[*tips, *sizes]),
+        _stretch(names, "bid", "ask").mark_rect(opacity=0.1).encode(y=number("bid", title="dollars"), y2="ask:Q", tooltip=[*tips, *sizes]),
         *(
-            _stretch(names, side).mark_rule(strokeWidth=1.6).encode(y=number(side, title="dollars"), tooltip=[*tips, *sizes])
+            _stretch(names, side)
+            .mark_rule(strokeWidth=7)
+            .encode(
+                y=number(side, title="dollars"),
+                tooltip=[*tips, *sizes],
+                strokeOpacity=alt.StrokeOpacity(f"{side}_size:Q", scale=_SIZES, legend=None),
+            )
             for side in ("bid", "ask")
         ),
         fill.encode(

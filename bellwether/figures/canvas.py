@@ -49,6 +49,8 @@ _DASHES = ([1, 0], [6, 3], [2, 2])
 STYLES = tuple(_shifted(one, by) for by in range(len(_DASHES)) for one in PALETTE)
 _POINTS = ("circle", "square", "triangle-up")
 
+#: Titles of axes in percent, and their format.
+SHARES, PERCENT = frozenset({"return", "share"}), ".3~%"
 _FONT = "Liberation Sans, DejaVu Sans, sans-serif"
 _STYLE: dict[str, Any] = {
     "background": "white",
@@ -222,9 +224,9 @@ def time(field: str, title: str | None = None, **options: Any) -> alt.X:
 
 
 def number(field: str, channel: type[Any] = alt.Y, *, title: str | None = None, zero: bool = False, **options: Any) -> Any:
-    """A quantitative channel whose axis begins near its values."""
-    scale = alt.Scale(zero=zero, **options)
-    return channel(f"{field}:Q", title=title, scale=scale)
+    """A quantitative channel whose axis begins near its values; returns and shares are in percent."""
+    encoding = channel(f"{field}:Q", title=title, scale=alt.Scale(zero=zero, **options))
+    return encoding.axis(format=PERCENT) if title in SHARES else encoding
 
 
 def colour(names: Palette, *, legend: bool = False) -> alt.Color:

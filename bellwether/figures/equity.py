@@ -17,6 +17,8 @@ from bellwether.figures.canvas import (
     MOST_POINTS,
     ORANGE,
     PALETTE,
+    PERCENT,
+    SHARES,
     Palette,
     Rows,
     add_title,
@@ -81,7 +83,11 @@ def lines(
 ) -> alt.LayerChart:
     """Curves over time (ISO text) or a number. rows: name, x, y, with `band_cell` also lower and upper, with `points` also point, a large dot."""
     along: Any = time("x", x) if timed else alt.X("x:Q", title=x)
-    tips = [alt.Tooltip("name:N"), _at(x) if timed else alt.Tooltip("x:Q", title=x), alt.Tooltip("y:Q", title=y, format=",.4~f")]
+    tips = [
+        alt.Tooltip("name:N"),
+        _at(x) if timed else alt.Tooltip("x:Q", title=x),
+        alt.Tooltip("y:Q", title=y, format=PERCENT if y in SHARES else ",.4~f"),
+    ]
     own = alt.Chart().encode(x=along, color=colour(names, legend=legend))
     shape: dict[str, Any] = {"interpolate": "step-after"} if step else {}
     layers = [own.mark_area(opacity=0.22, **shape).encode(y=number("lower", title=y), y2="upper:Q")] if band else []

@@ -114,9 +114,9 @@ def _rules() -> list[dict[str, Any]]:
 
 
 def quotes(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Best bid and ask as steps with the spread between them, and fills. rows: those of `bellwether.figures.books.quotes`."""
-    said = f"{title}: bid and ask in dollars over time with the spread between them, and fills as triangles, up where YES was bought"
-    return Chart(title, said, spec(books.quotes, tuple(colours.items())), rows, "name", first, colours)
+    """Heat map of the best bid and ask, and fills. rows: those of `bellwether.figures.books.quotes`."""
+    description = f"{title}: bid and ask in dollars over time, darker for more contracts; fills are triangles, up where YES was bought"
+    return Chart(title, description, spec(books.quotes, tuple(colours.items())), rows, "name", first, colours)
 
 
 def depths(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:

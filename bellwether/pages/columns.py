@@ -23,7 +23,7 @@ _WORDS = {
 _TITLES = {
     "agent_id": "Agent", "brier_adjusted": "Brier, adjusted", "brier_size": "Brier, size", "brier_stated": "Brier, stated", "closes_at": "Ends",
     "ece": "Calibration error", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "known_at": "Known", "market_id": "Market",
-    "max_drawdown": "Largest drawdown", "no_position": "NO left", "opened_at": "Opened", "order_id": "Order", "queue_wait": "Waited, s",
+    "max_drawdown": "Largest drawdown", "no_position": "NO left", "opened_at": "Opened", "order_id": "Order", "queue_wait": "Waited, s", "queue_wait_median": "Median wait in the queue, s",
     "sent_at": "Sent", "settled_at": "Settled", "ticker": "Market", "time_in_force": "In force", "yes_position": "YES left",
 }  # fmt: skip
 _COST = Column("cost", pl.Float64(), "cost", "dollars")
@@ -51,6 +51,11 @@ def head(name: str, column: str, text: str = "", *, numeric: bool | None = None)
 def heads(name: str, *columns: str | tuple[str, str]) -> list[Head]:
     """Return the heads of columns of a table. columns: names, or pairs of a name and its title."""
     return [head(name, column) if isinstance(column, str) else head(name, *column) for column in columns]
+
+
+def definition(name: str, column: str) -> str:
+    """Return the definition of a column of a table with its unit."""
+    return meaning(_columns(name)[column])
 
 
 def meaning(column: Column) -> str:
@@ -89,6 +94,11 @@ def cell(column: Column | None, value: Any) -> Cell:
     if unit in _SHARES:
         return percent(value, max(0, _count_decimals(100 * value, 2)))
     return number(value, _count_decimals(value))
+
+
+def value_cell(name: str, column: str, value: Any) -> Cell:
+    """Return a value of a column of a table as a cell."""
+    return cell(_columns(name)[column], value)
 
 
 def cost(dollars: Any) -> Cell:

@@ -107,6 +107,8 @@ def p_value(value: float | None, digits: int = 4) -> Cell:
 
 def interval(value: object, lower: object, upper: object, digits: int = 3, reason: str | None = None, *, unit: str = "") -> Cell:
     """A value with its interval, in the unit of `number`."""
+    if not unit and isinstance(value, float) and abs(value) >= 100:
+        digits = 0
     main = number(value, digits, unit=unit)
     if lower is None or upper is None:
         return Cell(main.text, main.key, title=f"no interval: {reason}" if reason else main.title)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
+from typing import Any
 
 import polars as pl
 
 from bellwether.pages import columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, PageTable, Section
+from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, PageTable, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import money, number, percent, slug, text, timestamp, yes_no
 from bellwether.site import arena_agents, arena_curves, arena_markets, arena_rankings
@@ -192,7 +193,10 @@ def _family(
         Head("Change", "a new release took over"),
         *columns.heads("arena/agents", "methodology", "reconstructed"),
     ]
-    sections = [
+    boards = list(board.iter_rows(named=True))
+    titles = [arena_rankings.group_title(line["methodology"], line["reconstructed"]) for line in boards]
+    sections = [Section(title, [_headline(line)]) for title, line in zip(titles, boards, strict=True)]
+    sections += [
         Section(
             "Return over the calendar, with its releases", [*arena_curves.calendar_charts(curves, name, colours), _releases(name, curves)]
         ),
@@ -214,10 +218,24 @@ def _family(
         title = arena_rankings.group_title(methodology, reconstructed, contaminated=contaminated)
         name_of = f"metrics-{slug(title)}"
         sections.append(Section(f"Metrics: {title}", [arena_rankings.estimates(name_of, f"{name} in {title}", [part])]))
-    for line in board.iter_rows(named=True):
-        title = arena_rankings.group_title(line["methodology"], line["reconstructed"])
+    for title, line in zip(titles, boards, strict=True):
         sections.append(Section(f"Books: {title}", [columns.facts("arena/leaderboard", line, ("rank",))]))
     yield from render(Page(family_path(name), name, f"{agents.height} agents, one per cohort.", sections, ABOVE))
+
+
+def _headline(line: Mapping[str, Any]) -> Stats:
+    """Headline numbers of a family. line: its row of arena/leaderboard."""
+    ended = f"{line['scored']:,} of {line['bets']:,} bets have a winner"
+    return Stats(
+        [
+            ("Rank", number(line["rank"]), f"{line['completed']} of {line['cohorts']} cohorts complete"),
+            ("Return", percent(line["return"], 1), f"profit {money(line['profit'], signed=True).text}"),
+            ("Brier score, stated", number(line["brier_stated"], 3), ended),
+            ("Skill over the price", number(line["skill_price"], 2), "of the stated probabilities"),
+            ("Bets", number(line["bets"]), f"{line['refused']:,} legs refused"),
+            ("Cost", columns.cost(line["cost"]), f"of {line['decisions']:,} decisions"),
+        ]
+    )
 
 
 def _releases(name: str, curves: arena_curves.Curves) -> PageTable | Note:

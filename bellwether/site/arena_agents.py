@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, PageTable, Section
+from bellwether.pages.model import Cell, Grid, Head, Links, Note, Page, PageTable, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, percent, text, thin_indices, timestamp, yes_no
 from bellwether.site import arena_decisions
@@ -137,7 +137,7 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     for name, part in group_rows(cast_decimals(book.portfolios), "agent_id").items():
         curves += _curve(families[name], part)
     first = book.agents.row(0, named=True)
-    sections = [Section("Agents", [PageTable(f"Agents of the cohort of {week}", heads, rows)])]
+    sections = [Section("", [_cohort_headline(book, last)]), Section("Agents", [PageTable(f"Agents of the cohort of {week}", heads, rows)])]
     if curves:
         sections.append(Section("Value", [charts.lines("Cash and positions", "UTC", "dollars", curves, colours, step=True)]))
     sections.append(Section("Universe of its first week", [_universe(book.universe, set(book.trades["market_id"]))]))
@@ -145,6 +145,31 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     kind = "reconstructed" if first["reconstructed"] else "live"
     lead = f"{book.agents.height} agents, {kind}, methodology {first['methodology']}, lineup {first['lineup']}."
     yield from render(Page(cohort_path(week), f"Cohort of {week}", lead, sections, ABOVE))
+
+
+def _cohort_headline(book: Books, last: Mapping[str, Mapping[str, Any]]) -> Stats:
+    """Headline numbers of a cohort. last: the newest portfolio by agent."""
+    gains = {
+        agent: float(last[agent]["total"] / cash - 1)
+        for agent, cash in book.agents.sort("agent_id").select("agent_id", "initial_cash").iter_rows()
+        if agent in last and cash
+    }
+    best = max(gains, key=gains.__getitem__, default=None)
+    refused, costs = book.refusals.height, book.decisions["cost"]
+    return Stats(
+        [
+            ("Agents", number(book.agents.height), ""),
+            ("Mean return", percent(sum(gains.values()) / len(gains) if gains else None, 2), f"of {len(gains)} with a portfolio"),
+            (
+                "Best agent",
+                text(best.partition("/")[2], agent_path(best)) if best else Cell("–"),
+                percent(gains[best], 2).text if best else "",
+            ),
+            ("Decisions", number(book.decisions.height), f"{(book.decisions['action'] == 'INVALID').sum()} invalid"),
+            ("Executed legs", number(book.trades.height), f"{refused:,} refused"),
+            ("Cost", columns.cost(None if costs.null_count() else costs.sum()), "of all decisions"),
+        ]
+    )
 
 
 def _universe(universe: pl.DataFrame, linked: set[str]) -> Grid | Note:
@@ -180,7 +205,9 @@ def _agent(
     colours: dict[str, str],
 ) -> Iterator[File]:
     curve = _curve(agent["family"], own["portfolios"])
+    now = own["portfolios"][-1] if own["portfolios"] else {}
     sections = [
+        Section("", [_agent_headline(agent, own, now, sum(len(refused.get(row["decision_id"], ())) for row in own["decisions"]))]),
         Section("Decisions", [_decisions(own["decisions"], refused)]),
         Section(
             "Value",
@@ -193,12 +220,25 @@ def _agent(
         Section("Ledger", [_ledger(own["ledger"], questions)]),
         Section("The agent", [columns.facts("arena/agents", agent)]),
     ]
-    last = own["portfolios"][-1] if own["portfolios"] else None
-    lead = f"Model {agent['model']}, cohort of {week}." + (
-        f" Worth {money(last['total']).text}, profit {money(last['profit'], signed=True).text}." if last else ""
-    )
+    lead = f"Model {agent['model']}, cohort of {week}."
     above = [*ABOVE, (f"Cohort of {week}", cohort_path(week)), (agent["family"], family_path(agent["family"]))]
     yield from render(Page(agent_path(agent["agent_id"]), f"{agent['family']}, {week}", lead, sections, above))
+
+
+def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapping[str, Any], refused: int) -> Stats:
+    """Headline numbers of an agent. now: its newest portfolio. refused: legs that were not executed."""
+    total, cash, profit = now.get("total"), float(agent["initial_cash"]), now.get("profit")
+    held = sum(row["status"] == "open" for row in own["positions"])
+    return Stats(
+        [
+            ("Total", money(total), "cash and positions"),
+            ("Return", percent(total / cash - 1 if total is not None and cash else None, 2), f"profit {money(profit, signed=True).text}"),
+            ("Cash", money(now.get("cash")), f"of {money(cash).text} at the start"),
+            ("Open positions", number(held), f"of {len(own['positions'])}"),
+            ("Executed legs", number(len(own["trades"])), f"{refused} refused"),
+            ("Decisions", number(len(own["decisions"])), f"{sum(row['action'] == 'INVALID' for row in own['decisions'])} invalid"),
+        ]
+    )
 
 
 def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> PageTable | Note:

@@ -11,9 +11,10 @@ import polars as pl
 
 from bellwether.figures.canvas import palette
 from bellwether.figures.equity import extremes
+from bellwether.figures.statistics import weighted_means
 from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.model import Cell, Chart, Grid, Head, Note, Page, PageTable, Part, Section, Stats
+from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import cast_decimals, finite, group_rows, interval, money, number, percent, slug, text, timestamp, yes_no
 from bellwether.replay.results import tear_sheet
@@ -21,7 +22,7 @@ from bellwether.replay.results.tear_sheet import book_rows, price_chart
 from bellwether.replay.results.text_tables import ends_of_band
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
-from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS
+from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS, HORIZONS_S
 
 #: What is read of replay/books.
 BOOK_COLUMNS = ("ticker", "at", "bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth")
@@ -31,6 +32,14 @@ _BOOK_CHARTS = 8
 _TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl", "books"))
 _ABOVE = [("Trading", "trading/index.html")]
 _EQUITY = ("agent", "at", "equity", "equity_pessimistic", "equity_optimistic")
+#: Amounts of a market, and all that is read of replay/market_pnl.
+_AMOUNTS = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
+_MARKET_COLUMNS = ("agent", "episode", "ticker", "fills", *_AMOUNTS)
+#: Markets at either end of a list.
+_MARKETS = 10
+#: Order statistics that are added up over episodes, and those whose mean is taken.
+_SUMS = ("orders", "rejected", "fills", "contracts", "fees", "slippage")
+_MEANS = ("fill_ratio", "maker_share", "turnover", "time_in_market", "queue_wait_median")
 #: Definition of the ratio per episode.
 _RATIO = "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes"
 #: Points of an agent's curve where several are drawn.
@@ -61,9 +70,10 @@ def agent_names(source: SiteSource) -> list[str]:
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
     """The overview with a page per agent, and each episode with a page per agent in it."""
     episodes, runs, summary = source.frame("replay/episodes"), source.frame("replay/backtests"), source.frame("replay/summary")
+    markets = source.frame("replay/market_pnl", *_MARKET_COLUMNS)
     of_names = colours.of(runs["agent"].unique().sort().to_list())
-    overview = partial(_overview, episodes, runs, summary, of_names)
-    yield Unit("trading", key(episodes, runs, summary, of_names), overview)
+    overview = partial(_overview, episodes, runs, summary, markets, of_names)
+    yield Unit("trading", key(episodes, runs, summary, markets, of_names), overview)
     for (name,), markets in episodes.group_by("episode", maintain_order=True):
         digest = source.digest(*_TABLES, starts=str(name))
         part = runs.filter(pl.col("episode") == name)
@@ -119,12 +129,15 @@ def band_cell(row: Mapping[str, Any]) -> Cell:
     return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
 
 
-def _overview(episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
+def _overview(
+    episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]
+) -> Iterator[File]:
     lead = "Recorded markets, replayed order by order. The queue band says how far P&L can move with the place in the queue alone."
     sections = [Section("Agents", _agents(summary, ratios_of(runs), colours)), Section("Episodes", [_episodes(episodes, runs)])]
     yield from render(Page("trading/index.html", "Trading", lead, sections))
     for (name,), part in runs.group_by("agent", maintain_order=True):
-        yield from _agent(str(name), part, summary.filter(pl.col("agent") == name), colours)
+        own = pl.col("agent") == name
+        yield from _agent(str(name), part, summary.filter(own), markets.filter(own), colours)
 
 
 def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
@@ -175,7 +188,7 @@ def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
     return Grid("episodes", "Episodes", heads, rows, filters=(2,), search=(0, 1))
 
 
-def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
+def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
     heads = [
         *columns.heads("replay/backtests", "episode", "pnl"),
         Head("Queue band", number=True),
@@ -201,13 +214,18 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, colours: dict[s
         for low, high in [ends_of_band(row)]
     ]
     parts: list[Part] = [Grid("episodes", f"Episodes of {name}", heads, rows, search=(0, 8))]
-    figures: list[Part] = [_cumulative(name, runs, colours)]
+    figures: list[Part] = _cumulative(name, runs, colours)
     if len(drawn) <= 40:
         every = {row["name"]: colours[name] for row in drawn}
         figures.append(charts.intervals("P&L by episode, with the queue band", "dollars", drawn, every))
     ratios = ratios_of(runs)
     sections = [Section(line["rules"], [_headline(line, ratios)]) for line in summary.iter_rows(named=True)]
-    sections += [Section.even("P&L", figures), Section("Episodes", parts)]
+    sections += [
+        Section.even("Equity and drawdown", figures),
+        Section("P&L by market", [_best_and_worst(name, markets)]),
+        Section("Markouts and orders", [_markouts(runs, colours[name]), _order_statistics(runs)], (6, 6)),
+        Section("Episodes", parts),
+    ]
     for line in summary.iter_rows(named=True):
         facts = columns.facts("replay/summary", line, [column for column in line if column.startswith("sharpe")])
         sections.append(Section(f"Summary under {line['rules']}", [facts]))
@@ -230,20 +248,71 @@ def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) 
     )
 
 
-def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> Chart:
-    """P&L summed over episodes in the order of their settlement, with the queue band."""
+def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
+    """Table of the markets with the largest gains and losses."""
+    if not markets.height:
+        return Note("No market was traded.")
+    ranked = cast_decimals(markets.sort(["pnl", "episode", "ticker"], descending=[True, False, False]))
+    ends = ranked if ranked.height <= 2 * _MARKETS else pl.concat([ranked.head(_MARKETS), ranked.tail(_MARKETS)])
+    rows = [
+        [
+            text(row["ticker"]),
+            text(row["episode"], run_path(row["episode"], name)),
+            number(row["fills"]),
+            *(money(row[column], signed=column != "fees") for column in _AMOUNTS),
+        ]
+        for row in ends.iter_rows(named=True)
+    ]
+    caption = f"All {ranked.height} markets" if ends is ranked else f"Best and worst {_MARKETS} of {ranked.height} markets"
+    return PageTable(caption, columns.heads("replay/market_pnl", "ticker", "episode", "fills", *_AMOUNTS), rows)
+
+
+def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
+    """Chart of mean markouts of maker fills over episodes, weighted by contracts."""
+    weighted = runs.with_columns(size=pl.col("contracts").cast(pl.Float64) * pl.col("maker_share"))
     rows = []
+    for horizon in HORIZONS_S:
+        value, lower, upper = weighted_means(weighted, "episode", f"adverse_selection_{horizon}s", "size")
+        if value is not None:
+            rows.append({"name": f"after {horizon} s", "value": value, "lower": lower, "upper": upper})
+    if not rows:
+        return Note("No maker fill has a markout.")
+    title = "Mean markout of maker fills, with 95 % intervals over episodes"
+    return charts.intervals(title, "dollars per contract", rows, {str(row["name"]): colour for row in rows}, reference=0.0)
+
+
+def _order_statistics(runs: pl.DataFrame) -> Facts:
+    """Sums of orders and fills over episodes, and means of ratios."""
+    values = cast_decimals(runs.select(pl.col(_SUMS).sum(), pl.col(_MEANS).mean())).row(0, named=True)
+    titles = {name: columns.title(name) for name in _SUMS} | {name: f"{columns.title(name)}, mean of episodes" for name in _MEANS}
+    return Facts(
+        [(title, columns.value_cell("replay/backtests", name, values[name])) for name, title in titles.items()],
+        {title: columns.definition("replay/backtests", name) for name, title in titles.items()},
+    )
+
+
+def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
+    """Charts of P&L summed over episodes in the order of their settlement, with the queue band, and of its fall from the peak."""
+    rows, falls = [], []
     several = runs["rules"].n_unique() > 1
     for (rules,), part in runs.sort("settled_at", "episode", nulls_last=True).group_by("rules", maintain_order=True):
-        total = low = high = 0.0
+        total = low = high = peak = 0.0
+        start = {"name": rules if several else name, "x": 0, "y": 0.0}
+        rows.append({**start, "lower": 0.0, "upper": 0.0})
+        falls.append(start)
         for place, row in enumerate(part.iter_rows(named=True), 1):
             ends = [float(end) for end in ends_of_band(row)]
             total, low, high = total + float(row["pnl"]), low + ends[0], high + ends[1]
             line = {"name": rules if several else name, "x": place, "y": round(total, 6), "lower": round(low, 6), "upper": round(high, 6)}
             rows.append(line)
+            peak = max(peak, total)
+            falls.append({"name": line["name"], "x": place, "y": round(total - peak, 6)})
     lines = dict(palette(str(row["name"]) for row in rows)) if several else {name: colours[name]}
     title = "Cumulative P&L over episodes, with the queue band"
-    return charts.lines(title, "episodes", "dollars", rows, lines, band=True, time=False)
+    return [
+        charts.lines(title, "episodes", "dollars", rows, lines, band=True, time=False),
+        charts.lines("Drawdown of the cumulative P&L from its peak", "episodes", "dollars", falls, lines, time=False),
+    ]
 
 
 def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
@@ -377,6 +446,6 @@ def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[
     colours = dict(palette(shown))
     return [
         Note(said),
-        price_chart("Best bid and ask, with the fills of all agents", shown, rows, fills),
+        price_chart("Heat map of the best prices, darker for more contracts, with the fills of all agents", shown, rows, fills),
         charts.depths(title, depths, colours, shown[:1]),
     ]

@@ -17,7 +17,7 @@ from PIL import Image
 
 from bellwether.lake.warehouse import query
 from bellwether.site import build
-from bellwether.site.arena_paths import decision_path
+from bellwether.site.arena_paths import agent_path, cohort_path, decision_path, family_path
 from cli.site import _Handler
 from tests.site import chromium
 from tests.site.screenshots import KINDS, SCHEMES, WIDTHS, page_of
@@ -160,6 +160,44 @@ def test_headline_numbers_are_those_of_the_warehouse(site: Path, page: Any) -> N
     told = headline(page, site / decision_path(decision[0]))
     assert told["Executed legs"][0] == str(decision[1])
     assert page.seen == []
+
+
+def test_headline_numbers_of_the_arena_are_those_of_the_warehouse(site: Path, page: Any) -> None:
+    warehouse = site.parent / "warehouse.duckdb"
+    for row in query(warehouse, "FROM arena.leaderboard").rows(named=True):
+        family = headline(page, site / family_path(row["family"]))
+        assert [float(str(family[one][1])) for one in ("Return", "Bets")] == [row["return"], row["bets"]]
+    agent, week, cash = query(warehouse, "SELECT agent_id, week, initial_cash FROM arena.agents ORDER BY 1").row(0)
+    trades = query(warehouse, f"SELECT count(*) FROM arena.trades WHERE agent_id LIKE '{week}/%'").item()
+    agents = query(warehouse, f"SELECT count(*) FROM arena.agents WHERE week = '{week}'").item()
+    cohort = headline(page, site / cohort_path(week))
+    assert (cohort["Agents"][0], cohort["Executed legs"][0]) == (str(agents), str(trades))
+    total = query(warehouse, f"SELECT total FROM arena.portfolios WHERE agent_id = '{agent}' ORDER BY \"at\" DESC LIMIT 1").item()
+    own = headline(page, site / agent_path(agent))
+    assert (own["Total"][1], own["Return"][1]) == (str(float(total)), str(float(total) / float(cash) - 1))
+    assert page.seen == []
+
+
+def test_the_tear_sheet_of_an_agent_sums_up_its_markets_and_orders(site: Path, page: Any) -> None:
+    warehouse = site.parent / "warehouse.duckdb"
+    page.goto((site / "trading/agent/agent-0.html").as_uri())
+    shown = (
+        page.locator("table", has_text="Settlement P&L")
+        .locator("tbody td:last-child")
+        .evaluate_all("all => all.map(one => one.dataset.key)")
+    )
+    gains = query(warehouse, "SELECT pnl FROM replay.market_pnl WHERE agent = 'agent-0' ORDER BY pnl DESC")["pnl"].to_list()
+    assert [float(one) for one in shown] == [float(one) for one in gains]
+    fees = query(warehouse, "SELECT sum(fees) FROM replay.backtests WHERE agent = 'agent-0'").item()
+    assert page.locator(".facts tr", has_text="Fees").first.locator("td").get_attribute("data-key") == str(float(fees))
+    assert all(draw(page)) and page.seen == []
+
+
+def test_the_data_of_a_chart_has_titles_of_axes(site: Path, page: Any) -> None:
+    page.goto((site / "trading/agent/agent-0.html").as_uri())
+    data = page.locator("figure", has_text="Cumulative P&L over").locator("details.data")
+    data.locator("summary").click()
+    shows(data.locator("th")).to_have_text(["name", "episodes", "dollars", "lower", "upper"])
 
 
 def test_pages_work_over_http(site: Path, page: Any) -> None:

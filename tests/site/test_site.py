@@ -212,6 +212,12 @@ def test_the_files_of_a_grid_hold_every_row(site: Path, warehouse: Path) -> None
     ].to_list()
 
 
+def test_no_head_of_a_table_is_the_name_of_a_column(site: Path) -> None:
+    heads = {head for page in site.rglob("*.html") for head in re.findall(r"<th[^>]*>([^<]*)<", page.read_text())}
+    assert {"Brier [95 %]", "P&amp;L", "Largest drawdown"} <= heads
+    assert [head for head in heads if re.search(r"[a-z]_[a-z]", head)] == []
+
+
 def test_a_reliability_diagram_has_the_band_of_calibrated_forecasts(site: Path, warehouse: Path) -> None:
     page = (site / "benchmark/release-0/forecaster/model-1.html").read_text()
     about = next(json.loads(one) for one in re.findall(r'<script type="application/json">(.*?)</script>', page) if "observed" in one)
@@ -327,7 +333,7 @@ def test_a_tear_sheet_has_the_fills_of_its_agent_on_the_price_and_the_positions_
     run = query(warehouse, "FROM replay.backtests WHERE episode = 'episode-0' ORDER BY agent").row(0, named=True)
     charts = charts_of(site / f"trading/episode/episode-0/agent/{slug(run['agent'])}.html")
     fills = query(warehouse, f"FROM replay.fills WHERE episode = 'episode-0' AND agent = '{run['agent']}' ORDER BY ticker, fill_id")
-    drawn = [row for row in charts["Best bid and ask, with fills"] if row["fill"] is not None]
+    drawn = [row for row in charts["Heat map of the best prices, darker for more contracts, with fills"] if row["fill"] is not None]
     expected = [(row["ticker"], float(row["price"]), "bought" if row["action"] == "buy" else "sold") for row in fills.iter_rows(named=True)]
     assert sorted((row["name"], row["fill"], row["way"]) for row in drawn) == sorted(expected)
     assert expected and all(row["what"].startswith(f"{run['agent']}: ") for row in drawn)
@@ -359,7 +365,7 @@ def test_an_episode_has_the_books_of_its_markets_over_time_with_every_number_of_
     rows = query(warehouse, "FROM replay.books WHERE episode = 'episode-1' ORDER BY ticker, \"at\"")
     charts = charts_of(site / "trading/episode/episode-1/index.html")
     quotes, depth = (
-        charts["Best bid and ask, with the fills of all agents"],
+        charts["Heat map of the best prices, darker for more contracts, with the fills of all agents"],
         charts["Contracts at the best 5 prices of each side: bids above, asks below"],
     )
     stood = [row for row in quotes if row["fill"] is None]

@@ -193,6 +193,19 @@ const bellwether = (() => {
     canvas.before(holder);
   }
 
+  const LABELS = { n: "count", low: "from", high: "to", until: "until", way: "direction", what: "fill, in words", fill: "fill price", other: "compared with" };
+
+  /** The title of an axis for its field, and words for other fields of a chart. */
+  function label(spec, field) {
+    for (const layer of spec.layer ?? [spec]) {
+      for (const channel of ["x", "y"]) {
+        const encoding = layer.encoding?.[channel];
+        if (encoding?.field === field && encoding.title && (field === "x" || field === "y")) return encoding.title;
+      }
+    }
+    return LABELS[field] ?? field.replaceAll("_", " ");
+  }
+
   async function chart(holder) {
     const canvas = holder.querySelector(".canvas"), picks = holder.querySelector(".picks"), data = holder.querySelector(".data");
     let about = json(holder), view = null, width = 0;
@@ -226,12 +239,12 @@ const bellwether = (() => {
       box.addEventListener("change", () => { if (box.checked) chosen.add(name); else chosen.delete(name); draw(); });
       label.append(box, swatch, document.createTextNode(name)); picks.append(label);
     }
-    data.addEventListener("toggle", () => {
+    const fill = () => {
       const wide = data.querySelector(".wide");
       if (!data.open || wide.firstChild) return;
       const heads = [...new Set(values.flatMap((row) => Object.keys(row)))], table = element("table"), head = element("tr");
       table.append(element("caption", holder.querySelector("figcaption").textContent));
-      heads.forEach((name) => head.append(element("th", name, { scope: "col" })));
+      heads.forEach((name) => head.append(element("th", label(about.spec, name), { scope: "col" })));
       table.createTHead().append(head);
       const body = table.createTBody();
       for (const row of values) {
@@ -240,7 +253,9 @@ const bellwether = (() => {
         body.append(made);
       }
       wide.append(table);
-    });
+    };
+    data.addEventListener("toggle", fill);
+    fill();
     await draw();
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
     let timer = 0;

@@ -18,7 +18,7 @@ from bellwether.pages.values import cast_decimals, instant, money, number, perce
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
 from bellwether.replay.results.metrics import ended
-from bellwether.replay.results.text_tables import BANDS, band, signed
+from bellwether.replay.results.text_tables import BANDS, band, ends_of_band, signed
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _headline(run: Mapping[str, Any]) -> Stats:
     """Six numbers; the ratio is not annualised, as an episode takes hours."""
     return Stats(
         [
-            ("P&L", money(run["pnl"], signed=True), f"{band(run)} under other queues"),
+            ("P&L", money(run["pnl"], signed=True), f"{_band(run)} under other queues"),
             ("Return", percent(run["return"], 2), "on the bankroll"),
             ("Largest drawdown", percent(run["max_drawdown"], 2), "from an earlier peak"),
             ("Fill ratio", percent(run["fill_ratio"], 1), "of the contracts of its orders"),
@@ -122,6 +122,11 @@ def _headline(run: Mapping[str, Any]) -> Stats:
             ),
         ]
     )
+
+
+def _band(run: Mapping[str, Any]) -> str:
+    low, high = ends_of_band(run)
+    return f"{money(low, signed=True).text} to {money(high, signed=True).text}"
 
 
 def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
@@ -229,7 +234,7 @@ def _prices(run: Mapping[str, Any], fills: Rows, markets: Rows, book: Mapping[st
     title = "Contracts of YES held, those of NO as negative"
     return [
         Note(said),
-        price_chart("Best bid and ask, with fills", tickers, book, fills),
+        price_chart("Heat map of the best prices, darker for more contracts, with fills", tickers, book, fills),
         charts.lines(title, "UTC", "contracts", held, colours, first=tickers[:1], step=True, dots=False, height=160),
     ]
 
