@@ -18,7 +18,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
-from orchestration.session import close, require_success, runner
+from orchestration.run_session import close, require_success, runner
 
 #: Measured seconds of the demo's stages in an empty home, on a machine with two cores.
 _DEMO_SECONDS = {"venues": 40.0, "benchmark": 25.0, "replay": 30.0, "arena": 20.0, "warehouse": 15.0}
@@ -58,7 +58,7 @@ def ui(port: int, host: str) -> None:
 
     In a fleet exactly one daemon runs: a second `bellwether ui` with the same Postgres is refused. Stopping it leaves the workers' runs alone.
     """
-    from orchestration.serve import serve
+    from orchestration.server import serve
 
     if host != "127.0.0.1" and settings().fleet is None:
         raise ConfigError("bellwether ui --host: only in a fleet (BELLWETHER_FLEET); the UI has no login")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
-from assets.arena.reading import arena_lake, reading, require_answers, rows_known, table_rows
+from assets.arena.queries import arena_lake, reading, require_answers, rows_known, table_rows
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
 from bellwether.arena.methodology import methodologies
@@ -32,7 +32,7 @@ from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
 from bellwether.tables.exports import write_rows
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
-from orchestration.session import close, require_venues, runner
+from orchestration.run_session import close, require_venues, runner
 
 if TYPE_CHECKING:
     from bellwether.arena.records import Intervention

@@ -29,7 +29,7 @@ from bellwether.report.writer import write_report
 from bellwether.settings import settings
 from bellwether.untrusted_text import visible
 from cli.options import ARCHIVE, AS_JSON, DAY, DOLLARS
-from orchestration.session import close, runner
+from orchestration.run_session import close, runner
 
 if TYPE_CHECKING:
     from bellwether.questions import Release

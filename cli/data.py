@@ -55,7 +55,7 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
 
     from assets.venues import runs
     from assets.warehouse.runs import publish
-    from orchestration.session import runner
+    from orchestration.run_session import runner
 
     failed: runs.DaysFailed | None = None
     with runner() as work:

@@ -18,7 +18,7 @@ from bellwether.lake import Lake
 from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
 from bellwether.settings import Channel, settings
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
-from orchestration.precedence import COMMAND, LAUNCHED_BY
+from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from orchestration.steps import reason
 from resources import LakeResource
 

@@ -24,10 +24,10 @@ from bellwether.lake.staleness import Staleness, TableInputs, is_read
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table
 from bellwether.tables.schema import external_table
-from orchestration.declare import Follow, follows
-from orchestration.orphans import UNFINISHED, is_orphan, running_commands
+from orchestration.asset_declarations import Follow, follows
+from orchestration.orphaned_runs import UNFINISHED, is_orphan, running_commands
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_of_run, of_key, ranges, to_key
-from orchestration.precedence import AUTOMATIC
+from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource
 
 #: Time after a failure before the next attempt, doubled with each.

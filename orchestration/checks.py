@@ -18,7 +18,7 @@ from bellwether.lake import Slice
 from bellwether.lake.partitions import Partition
 from bellwether.settings import settings
 from bellwether.tables import Table, table
-from orchestration.declare import key
+from orchestration.asset_declarations import key
 from orchestration.partitions import CHUNK, RANGE_END, RANGE_START, keys_between, to_key
 from orchestration.steps import failed
 from resources import LakeResource, lake_partition

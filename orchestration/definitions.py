@@ -18,9 +18,9 @@ from bellwether.domains import load_domains
 from bellwether.settings import Settings, settings
 from orchestration import alarms
 from orchestration.checks import OPERATIONS, checks_of, whole_lake
-from orchestration.history import PRUNE
-from orchestration.orphans import end_with_the_run
+from orchestration.orphaned_runs import end_with_the_run
 from orchestration.progress import progress
+from orchestration.retention import PRUNE
 from orchestration.schedules import SCHEDULES
 from orchestration.sensors import SENSORS
 from resources import LakeIOManager, LakeResource, ModelsResource, WarehouseResource

@@ -1,6 +1,6 @@
 """DAGSTER_HOME: created on first use by one process at a time, and converted once from the storage classes of version 0.2.
 
-Not here: retention (history.py).
+Not here: retention (retention.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file, is_former, locked, require_whole_home, try_lock
 from bellwether.settings import Settings
 from orchestration import fleet
-from orchestration.precedence import runs_at_once
+from orchestration.run_priority import runs_at_once
 
 #: The code location that the UI shows, its module, and Dagster's name of the definitions in it.
 LOCATION, CODE, REPOSITORY = "bellwether", "orchestration.definitions", "__repository__"

@@ -20,16 +20,16 @@ from bellwether.lake.staleness import Staleness
 from bellwether.progress import Progress, Silent
 from bellwether.settings import settings
 from bellwether.tables import table
+from orchestration.asset_declarations import key
 from orchestration.automation import recipe
-from orchestration.declare import key
 from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, tells_of_storage
-from orchestration.orphans import STOPPED, UNFINISHED, Process, end_orphans
+from orchestration.orphaned_runs import STOPPED, UNFINISHED, Process, end_orphans
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_of_run, ranges, to_key
-from orchestration.precedence import COMMAND, LAUNCHED_BY
 from orchestration.progress import listener
+from orchestration.run_priority import COMMAND, LAUNCHED_BY
+from orchestration.run_submission import Endpoint, Submission, endpoint, execute
 from orchestration.sensors import registered_partitions
 from orchestration.steps import causes, partitions_of, reason
-from orchestration.submission import Endpoint, Submission, endpoint, execute
 from resources import LakeResource, ModelsResource
 from resources.models import PAID_BY, payer
 from resources.venues import STOPPED as BY_SIGNAL

@@ -9,8 +9,8 @@ from __future__ import annotations
 import dagster as dg
 
 from orchestration.checks import OPERATIONS
-from orchestration.history import PRUNE
-from orchestration.precedence import AUTOMATIC
+from orchestration.retention import PRUNE
+from orchestration.run_priority import AUTOMATIC
 
 daily_operations = dg.ScheduleDefinition(
     name="daily_operations",

@@ -14,7 +14,7 @@ import polars as pl
 from bellwether import checks
 from bellwether.errors import BellwetherError, VenueError
 from bellwether.venues.http.retry import RefusedError
-from orchestration.declare import key
+from orchestration.asset_declarations import key
 from orchestration.partitions import keys_of
 from orchestration.progress import tell
 from resources.io_manager import LakeIOManager, Unchanged

@@ -29,7 +29,7 @@ from bellwether.lake.dictionary import build_dictionary
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from orchestration.definitions import defs
-from orchestration.serve import orientation
+from orchestration.server import orientation
 
 dg.Definitions.validate_loadable(defs)
 with dg.DagsterInstance.ephemeral() as instance:

@@ -12,7 +12,7 @@ from assets.arena.partitions import BEFORE, WEEK, whole
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
 from bellwether.tables import table
-from orchestration.declare import FOLLOW, key, of, out
+from orchestration.asset_declarations import FOLLOW, key, of, out
 from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, keys_of
 from orchestration.progress import tell

@@ -5,8 +5,8 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.arena import assets, rankings, review
-from assets.arena.clocks import SCHEDULES, SENSORS
 from assets.arena.jobs import JOBS
+from assets.arena.schedules import SCHEDULES, SENSORS
 from bellwether.settings import Settings
 from resources.arena import ArenaResource
 

@@ -9,7 +9,7 @@ import dagster as dg
 
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
 from assets.arena.rankings import RANKING_TABLES
-from orchestration.declare import select
+from orchestration.asset_declarations import select
 
 #: A week: universe, cohort, decisions, trades, evidence.
 WEEKS = dg.define_asset_job(

@@ -14,7 +14,7 @@ from bellwether.arena.identity import WEEK as SEVEN_DAYS
 from bellwether.arena.identity import week_of
 from bellwether.settings import World, settings
 from bellwether.tables import Table
-from orchestration.declare import key
+from orchestration.asset_declarations import key
 from orchestration.partitions import days_ahead
 from resources.io_manager import UNDER_WAY
 

@@ -6,14 +6,15 @@ import dagster as dg
 import polars as pl
 
 from assets.arena.partitions import whole
-from assets.arena.submitted import submitted
 from bellwether.arena.lineup import load_registered_families, release_rows
+from bellwether.arena.methodology import methodologies
+from bellwether.arena.submissions import submissions_frame
 from bellwether.errors import BellwetherError
 from bellwether.lake import Slice
 from bellwether.settings import settings
 from bellwether.tables import table
 from bellwether.tables.arena_rankings import INPUTS
-from orchestration.declare import FOLLOW, key, of, out
+from orchestration.asset_declarations import FOLLOW, key, of, out
 
 RANKING_TABLES = ("arena/rankings", "arena/pairs", "arena/equity_by_day", "arena/equity_by_age", "arena/calibration", "arena/releases")
 _READ = tuple(table(f"arena/{name}") for name in INPUTS)
@@ -26,9 +27,17 @@ _READ = tuple(table(f"arena/{name}") for name in INPUTS)
 def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFrame:
     """The submitted forecasts that fit a week: stated before its decisions, on a market of its universe."""
     try:
-        return submitted(universe.read())
+        return read_submissions(universe.read())
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
+
+
+def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
+    """The submitted forecasts on markets of a week, as rows of `arena/submissions`. universe: rows of `arena/universe`."""
+    from bellwether.submissions import Submissions
+
+    config = settings()
+    return submissions_frame(Submissions(config.submissions_path).read(), universe, methodologies(config.registry))
 
 
 @dg.multi_asset(

@@ -7,8 +7,8 @@ import polars as pl
 
 from bellwether.arena.review import ReviewState, render_advice
 from bellwether.errors import BellwetherError
-from orchestration.declare import of, select
-from orchestration.precedence import AUTOMATIC
+from orchestration.asset_declarations import of, select
+from orchestration.run_priority import AUTOMATIC
 from resources.arena import ArenaResource
 
 

@@ -10,9 +10,8 @@ import polars as pl
 
 from assets.arena import jobs
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
-from assets.arena.rankings import RANKING_TABLES
-from assets.arena.reading import reading
-from assets.arena.submitted import submitted
+from assets.arena.queries import reading
+from assets.arena.rankings import RANKING_TABLES, read_submissions
 from bellwether.arena.decision import FINAL
 from bellwether.arena.history import LATEST
 from bellwether.arena.identity import WEEK, week_of
@@ -121,7 +120,7 @@ def _mark_now() -> BellwetherError | None:
 def _submitted_since(work: Runner) -> bool:
     """Return whether forecasts were submitted that arena/submissions does not have."""
     universe, stored = (work.lake.slice(table(name), missing="skip").read() for name in ("arena/universe", "arena/submissions"))
-    return not submitted(universe).equals(stored)
+    return not read_submissions(universe).equals(stored)
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:

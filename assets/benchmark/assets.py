@@ -16,7 +16,7 @@ from bellwether.questions import ReleaseName, release
 from bellwether.questions.release import digest
 from bellwether.tables import table
 from bellwether.tables.benchmark import FORECASTS
-from orchestration.declare import FOLLOW, Follow, key, of, out
+from orchestration.asset_declarations import FOLLOW, Follow, key, of, out
 from orchestration.figures import picture
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, of_key
 from orchestration.steps import Made, Rows, make_each

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dagster as dg
 
-from orchestration.declare import select
+from orchestration.asset_declarations import select
 
 #: The question set of a release.
 QUESTIONS = dg.define_asset_job("questions", select("benchmark/questions"), description="Build the question set of a release.")

@@ -12,7 +12,7 @@ from bellwether.questions import release
 from bellwether.report.inputs import Inputs, registered
 from bellwether.settings import settings
 from bellwether.tables.schema import external_table
-from orchestration.declare import FOLLOW, key, of_files
+from orchestration.asset_declarations import FOLLOW, key, of_files
 from orchestration.figures import MOST_BYTES, picture
 from resources import LakeResource
 from resources.io_manager import note

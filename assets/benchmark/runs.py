@@ -17,8 +17,8 @@ from bellwether.questions import ReleaseName
 from bellwether.questions.versions import frozen
 from bellwether.tables import table
 from orchestration.partitions import to_key
+from orchestration.run_session import require_success
 from orchestration.runner import Runner
-from orchestration.session import require_success
 
 FORECASTS = table("benchmark/forecasts")
 #: What follows from the scores of a release.

@@ -15,7 +15,7 @@ from bellwether.replay.episode.table import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import external_table
-from orchestration.declare import FOLLOW, Follow, key, of, of_files, out
+from orchestration.asset_declarations import FOLLOW, Follow, key, of, of_files, out
 from orchestration.figures import MOST_BYTES, picture
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, of_key
 from orchestration.steps import Made, Rows, make_each

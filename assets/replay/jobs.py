@@ -8,7 +8,7 @@ from __future__ import annotations
 import dagster as dg
 
 from assets.replay.assets import BACKTEST_TABLES, STANDING_TABLES
-from orchestration.declare import select
+from orchestration.asset_declarations import select
 
 #: An episode of a recording.
 EPISODES = dg.define_asset_job(

@@ -6,7 +6,7 @@ import dagster as dg
 
 from assets.replay.jobs import EPISODES
 from assets.replay.partitions import EPISODE
-from orchestration.precedence import AUTOMATIC
+from orchestration.run_priority import AUTOMATIC
 from orchestration.sensors import missing
 from resources import LakeResource
 from resources.recordings import RecordingsResource

@@ -12,7 +12,7 @@ from bellwether.lake import Slice
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from bellwether.venues.polymarket.resolution import build_resolutions as resolve
-from orchestration.declare import FOLLOW, Follow, key, of
+from orchestration.asset_declarations import FOLLOW, Follow, key, of
 from orchestration.partitions import CHUNK, DAY, DAYS_PER_RUN, keys_of
 from resources import LakeResource
 

@@ -9,7 +9,7 @@ from assets.venues.jobs import JOBS
 from assets.venues.schedules import DEADLINES, daily_pull, weekly_series
 from assets.venues.sensors import finished_recordings
 from bellwether.settings import Settings, Venue
-from orchestration.deadlines import with_deadlines
+from orchestration.freshness import with_deadlines
 from resources.recordings import RecordingsResource
 from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 

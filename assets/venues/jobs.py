@@ -10,8 +10,8 @@ import dagster as dg
 from assets.venues.clean import CLEAN_TABLES
 from assets.venues.raw import ARCHIVE_TABLES, DAY_TABLES, SERIES_TABLES
 from assets.venues.recordings import RECORDING_TABLES
+from orchestration.asset_declarations import select
 from orchestration.checks import LAKE_CHECKS
-from orchestration.declare import select
 
 #: The list of series, which belongs to no day.
 SERIES = dg.define_asset_job("series", select(*SERIES_TABLES), description="Pull the list of series.")

@@ -14,7 +14,7 @@ from bellwether.lake.as_of import require_newer
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE
-from orchestration.declare import key, out
+from orchestration.asset_declarations import key, out
 from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
 from orchestration.steps import Made, failed, keep
 from resources import LakeIOManager, LakeResource

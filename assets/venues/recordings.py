@@ -8,7 +8,7 @@ import dagster as dg
 from assets.venues.partitions import RECORDING
 from bellwether.recordings.frames import batches, gap_rows
 from bellwether.recordings.gap_summary import gap_report
-from orchestration.declare import out
+from orchestration.asset_declarations import out
 from orchestration.partitions import INDEPENDENT
 from orchestration.steps import Made, Rows, make_each
 from resources import LakeIOManager

@@ -16,9 +16,9 @@ from assets.venues.jobs import SERIES
 from bellwether.settings import Venue, settings
 from bellwether.tables.raw import KALSHI_PULLS, KALSHI_SERIES, POLYMARKET_PULLS
 from bellwether.venues.wire.rejects import PATIENCE
-from orchestration.deadlines import DAILY, WEEKLY
+from orchestration.freshness import DAILY, WEEKLY
 from orchestration.partitions import DAY
-from orchestration.precedence import AUTOMATIC
+from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource
 
 #: Age at which a day that is not final is left to the operator.

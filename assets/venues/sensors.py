@@ -9,7 +9,7 @@ from assets.venues.partitions import RECORDING
 from bellwether.errors import LakeError
 from bellwether.recordings.recording import Status
 from bellwether.tables import table
-from orchestration.precedence import AUTOMATIC
+from orchestration.run_priority import AUTOMATIC
 from orchestration.sensors import missing
 from resources import LakeResource
 from resources.recordings import RecordingsResource

@@ -9,7 +9,7 @@ from bellwether.checks.data_docs import build_data_docs
 from bellwether.lake.warehouse import covered_files
 from bellwether.settings import settings
 from bellwether.tables import TABLES
-from orchestration.declare import key, of_files
+from orchestration.asset_declarations import key, of_files
 from resources import LakeResource, WarehouseResource
 from resources.io_manager import size
 

@@ -13,8 +13,8 @@ from bellwether.errors import LakeError
 from bellwether.lake.warehouse import current_files, publication_time, published_files, tables_written_since
 from bellwether.settings import settings
 from bellwether.tables import TABLES
-from orchestration.orphans import UNFINISHED, is_orphan, running_commands
-from orchestration.precedence import AUTOMATIC
+from orchestration.orphaned_runs import UNFINISHED, is_orphan, running_commands
+from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource, WarehouseResource
 
 #: Minimum time between two publications of frequently written tables alone, or of the writes of a running command.

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 from click.testing import CliRunner
 
-from assets.arena import reading
+from assets.arena import queries
 from bellwether.doctor import _arena, _guarded
 from bellwether.errors import BellwetherError
 from bellwether.journal.budget import ADVICE
@@ -70,9 +70,9 @@ def test_decisions_that_wait_for_money_fail_the_command(
     monkeypatch.setattr(reading, "rows_known", lambda known_at: lambda declared: rows)
     if waits:
         with pytest.raises(BellwetherError, match=r"1 decisions are not taken: .*The same command goes on"):
-            reading.require_answers([WEEK])
+            queries.require_answers([WEEK])
     else:
-        reading.require_answers([WEEK])
+        queries.require_answers([WEEK])
 
 
 def test_a_table_of_another_group_is_refused_with_those_of_the_arena(home: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from deploy.fleet import Fleet
 from deploy.loopback import Process
-from orchestration.orphans import TAG, end_orphans, queue_again
+from orchestration.orphaned_runs import TAG, end_orphans, queue_again
 from orchestration.progress import progress
 from orchestration.runner import Runner
 from tests.shared import wait_until

@@ -24,8 +24,8 @@ from bellwether.lake.warehouse import publish
 from bellwether.settings import Settings, settings
 from orchestration.definitions import build_defs
 from orchestration.home import settings_file
+from orchestration.run_session import require_success
 from orchestration.runner import Runner
-from orchestration.session import require_success
 from tests.shared import shared
 
 #: Eight days around the sandbox's historical cutoff: half of them come from the archive, half from the live endpoints.

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 
 from assets.arena import runs
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
-from assets.arena.clocks import marks, past_marks, resolutions, weekly_decisions
 from assets.arena.jobs import AGENTS, BOOKS, MARKS
 from assets.arena.partitions import WEEK as WEEKS
+from assets.arena.schedules import marks, past_marks, resolutions, weekly_decisions
 from assets.warehouse.sensors import _PROCESS, publisher
 from bellwether.arena.identity import week_of
 from bellwether.arena.lineup import load_registered_families
@@ -30,8 +30,8 @@ from bellwether.errors import BellwetherError, VenueError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from cli.main import main
+from orchestration.asset_declarations import key
 from orchestration.checks import checks_of
-from orchestration.declare import key
 from orchestration.partitions import DAY, RANGE_END, RANGE_START, keys_between
 from orchestration.runner import RunFailed
 from orchestration.steps import partitions_of

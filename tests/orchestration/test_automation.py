@@ -22,7 +22,7 @@ from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.automation import _BLOCKED, BACK_OFF, MADE_FROM, Plan, automation, requests
-from orchestration.orphans import Process
+from orchestration.orphaned_runs import Process
 from orchestration.partitions import spans
 from tests.orchestration.conftest import FORECASTERS, SILENT, World, run_all
 from tests.orchestration.test_graph import DAYS

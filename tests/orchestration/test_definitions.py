@@ -20,7 +20,7 @@ from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
 from orchestration.partitions import DAY
 from orchestration.runner import TAGS
-from orchestration.serve import orientation
+from orchestration.server import orientation
 
 ROOT = Path(__file__).resolve().parents[2]
 

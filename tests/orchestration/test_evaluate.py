@@ -41,7 +41,7 @@ from bellwether.settings import Settings, settings
 from bellwether.tables import table
 from cli.main import main
 from orchestration.definitions import build_defs
-from orchestration.session import runner
+from orchestration.run_session import runner
 from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
 from tests.orchestration.conftest import World
 from tests.shared import wait_until

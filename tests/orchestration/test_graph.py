@@ -21,7 +21,7 @@ from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.benchmark import HORIZONS
 from cli.main import main
-from orchestration.declare import key
+from orchestration.asset_declarations import key
 from orchestration.partitions import RANGE_END, RANGE_START
 from resources import LakeResource, WarehouseResource
 

@@ -15,7 +15,7 @@ from bellwether.lake import Lake
 from bellwether.progress import Silent
 from bellwether.settings import Venue
 from bellwether.tables import table
-from orchestration.orphans import Process
+from orchestration.orphaned_runs import Process
 from orchestration.progress import progress
 from orchestration.runner import Runner
 from tests.orchestration.conftest import SILENT

@@ -16,7 +16,7 @@ from bellwether.lake import Lake, publications
 from bellwether.lake.storage import Folder
 from bellwether.settings import Settings, settings
 from bellwether.tables import TABLES, table
-from orchestration.orphans import Process
+from orchestration.orphaned_runs import Process
 from resources import LakeResource, WarehouseResource
 from tests.clean.rows import DAY, market, markets
 

@@ -19,7 +19,7 @@ from bellwether.errors import BellwetherError, QualityError
 from bellwether.forecasting import forecaster
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.declare import key
+from orchestration.asset_declarations import key
 from orchestration.partitions import RANGE_END, RANGE_START, keys_between, ranges
 from orchestration.steps import partitions_of
 from tests.orchestration.conftest import FORECASTERS, SILENT, World

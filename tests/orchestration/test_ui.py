@@ -22,7 +22,7 @@ from bellwether.tables import table
 from orchestration.checks import _result
 from orchestration.definitions import build_defs
 from orchestration.sensors import ALL_ASSETS, backfills
-from orchestration.serve import _site
+from orchestration.server import _site
 from tests.orchestration import conftest
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "TOGETHERAI_API_KEY", "FIREWORKS_API_KEY")
@@ -44,7 +44,7 @@ def test_every_asset_has_three_lines_an_owner_and_a_page(defs: dg.Definitions) -
 
 
 def test_pages_are_linked_at_the_address_of_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
-    from orchestration.declare import page
+    from orchestration.asset_declarations import page
 
     monkeypatch.setenv("BELLWETHER_SITE_URL", "https://bellwether.example.com/")
     settings.cache_clear()

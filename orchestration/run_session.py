@@ -66,8 +66,8 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
 
 def _announce(work: Runner) -> None:
     """Name other commands whose runs are in progress, and the UI that executes the runs of this one. Raises `ConfigError` if a fleet's UI does not answer."""
-    from orchestration.orphans import command_line, running_commands
-    from orchestration.submission import endpoint
+    from orchestration.orphaned_runs import command_line, running_commands
+    from orchestration.run_submission import endpoint
 
     ui = endpoint(work.instance)
     others = [name for name in running_commands(work.instance) if name != work.process.name]
@@ -89,7 +89,7 @@ def _announce(work: Runner) -> None:
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
     """SIGTERM interrupts like Ctrl-C; runs of a fleet continue without a question."""
-    from orchestration.submission import Terminated
+    from orchestration.run_submission import Terminated
 
     def terminate(*_: object) -> None:
         raise Terminated

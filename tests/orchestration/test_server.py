@@ -19,10 +19,10 @@ import pytest
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal.holders import is_running
 from bellwether.settings import Settings
-from orchestration import serve
+from orchestration import server
 from orchestration.home import prepare
-from orchestration.orphans import TAG, UI, Process, queue_again
-from orchestration.submission import announce
+from orchestration.orphaned_runs import TAG, UI, Process, queue_again
+from orchestration.run_submission import announce
 from tests.shared import wait_until
 
 #: Stands for Dagster: it answers on its port, and so does a child of it, which both refuse to end when they are asked to.
@@ -116,7 +116,7 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
             wait_until(lambda: notes.exists() and notes.read_text().endswith(" "), "the child of the server has started")
             os.kill(os.getpid(), number)
 
-    assert serve.serve(Settings(home=home), port, say) == 0
+    assert server.serve(Settings(home=home), port, say) == 0
     assert f"http://127.0.0.1:{port}" in said[2]
     assert "1 run under way: queued again" in said[-1]
     assert notes.read_text().strip().isdigit(), "no process was asked to end before it ended"
@@ -148,7 +148,7 @@ def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
 
     for number in ("first", "second"):
         monkeypatch.setattr(serve, "command", lambda *_, number=number: [sys.executable, "-c", code, str(port), number])
-        assert serve.serve(config, port, say) == 0
+        assert server.serve(config, port, say) == 0
     shown = [text for text in said if not text.startswith(("Starting", "What it shows", "Ready", "Stopped"))]
     assert shown == ["days 2026-01-01 failed", "    half a line"] * 2
     assert "second" in (home / "dagster" / "ui.log").read_text()
@@ -159,7 +159,7 @@ def test_code_is_loaded_from_where_it_is_and_not_from_the_present_folder(home: P
     code = "import sys; print('first:', repr(sys.path[0])); print(open(sys.argv[1]).read()); sys.exit(3)"
     monkeypatch.setattr(serve, "command", lambda port, workspace: [sys.executable, "-c", code, str(workspace)])
     said: list[str] = []
-    assert serve.serve(Settings(home=home), port, said.append) == 3
+    assert server.serve(Settings(home=home), port, said.append) == 3
     assert "first: ''" not in said[-1]
     assert f'"working_directory": "{Path(serve.__file__).resolve().parent.parent}"' in said[-1]
 
@@ -170,7 +170,7 @@ def test_a_home_that_cannot_be_written_is_one_clear_error(home: Path, port: int,
 
     monkeypatch.setattr(dg.DagsterInstance, "get", get)
     with pytest.raises(BellwetherError, match=r"readonly database.*set BELLWETHER_HOME to another place"):
-        serve.serve(Settings(home=home), port, lambda _: None)
+        server.serve(Settings(home=home), port, lambda _: None)
 
 
 @pytest.mark.parametrize("is_alive", [True, False])
@@ -178,7 +178,7 @@ def test_another_ui_is_named_with_its_address_and_how_to_stop_it(
     home: Path, port: int, monkeypatch: pytest.MonkeyPatch, is_alive: bool
 ) -> None:
     """One that was killed leaves Dagster serving."""
-    monkeypatch.setattr("orchestration.submission.is_running", lambda pid: is_alive)
+    monkeypatch.setattr("orchestration.run_submission.is_running", lambda pid: is_alive)
     config = Settings(home=home)
     prepare(config)
     with dg.DagsterInstance.get() as instance, socket.create_server(("127.0.0.1", port)):
@@ -186,13 +186,13 @@ def test_another_ui_is_named_with_its_address_and_how_to_stop_it(
         announce(ui, port, dagster=4711)
         stop = f"kill {os.getpid()}" if is_alive else "kill -- -4711"
         with pytest.raises(ConfigError, match=rf"already serves this world \(.*\) at http://127.0.0.1:{port}; to stop it: {stop}$"):
-            serve.serve(config, port, lambda _: None)
+            server.serve(config, port, lambda _: None)
         ui.close()
 
 
 def test_a_port_that_is_taken_is_refused_at_once(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match=r"port \d+ is taken .* --port"):
-        serve.serve(Settings(home=home), taken.getsockname()[1], lambda _: None)
+        server.serve(Settings(home=home), taken.getsockname()[1], lambda _: None)
 
 
 def test_dagster_of_a_fleet_ends_with_a_killed_ui(home: Path) -> None:

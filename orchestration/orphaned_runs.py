@@ -27,7 +27,7 @@ import dagster as dg
 from bellwether.files import try_lock
 from bellwether.journal.holders import is_running
 from bellwether.settings import settings
-from orchestration.precedence import COMMAND, LAUNCHED_BY
+from orchestration.run_priority import COMMAND, LAUNCHED_BY
 
 #: Run tag: lock of the command that executes the run.
 TAG = "bellwether/process"

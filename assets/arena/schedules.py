@@ -17,10 +17,10 @@ from bellwether.arena.identity import week_of, week_start
 from bellwether.arena.lifecycle import decision_deadline, is_start_allowed
 from bellwether.lake.staleness import Staleness
 from bellwether.settings import settings
+from orchestration.asset_declarations import key
 from orchestration.automation import recipe
-from orchestration.declare import key
 from orchestration.partitions import DAY, RANGE_END, RANGE_START, spans
-from orchestration.precedence import AUTOMATIC, DUE
+from orchestration.run_priority import AUTOMATIC, DUE
 from resources import LakeResource
 from resources.arena import ArenaResource
 

@@ -10,7 +10,7 @@ import yaml
 
 from orchestration.definitions import defs
 from orchestration.home import settings_file
-from orchestration.precedence import AUTOMATIC, AUTOMATION, LAUNCHED_BY, runs_at_once
+from orchestration.run_priority import AUTOMATIC, AUTOMATION, LAUNCHED_BY, runs_at_once
 
 
 @pytest.mark.parametrize(("processors", "runs"), [(1, (2, 1)), (2, (2, 1)), (8, (8, 7))])

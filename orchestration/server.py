@@ -31,8 +31,8 @@ from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.settings import Settings
 from orchestration.fleet import DAEMON_LOCK, AdvisoryLock
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
-from orchestration.orphans import UI, Process, end_orphans, queue_again
-from orchestration.submission import HOST, announce, answers, serving
+from orchestration.orphaned_runs import UI, Process, end_orphans, queue_again
+from orchestration.run_submission import HOST, announce, answers, serving
 
 _POLL_SECONDS = 0.2
 #: Seconds between checks of the daemon's lock, and for a daemon to launch the runs that it has taken from the queue.

@@ -23,15 +23,14 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration import submission
 from orchestration.definitions import build_defs
 from orchestration.home import prepare
-from orchestration.orphans import TAG, UI, Process
+from orchestration.orphaned_runs import TAG, UI, Process
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
-from orchestration.precedence import COMMAND, LAUNCHED_BY
+from orchestration.run_priority import COMMAND, LAUNCHED_BY
+from orchestration.run_session import runner
+from orchestration.run_submission import Endpoint, Submission, Terminated, announce, endpoint, execute
 from orchestration.runner import Runner
-from orchestration.session import runner
-from orchestration.submission import Endpoint, Submission, Terminated, announce, endpoint, execute
 from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -34,7 +34,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal.holders import is_running
 from bellwether.settings import settings
 from orchestration.home import LOCATION, REPOSITORY
-from orchestration.orphans import Process, ui_note
+from orchestration.orphaned_runs import Process, ui_note
 
 HOST = "127.0.0.1"
 _POLL_SECONDS = 0.5

@@ -13,8 +13,8 @@ import pytest
 
 from bellwether.journal.holders import is_running
 from bellwether.settings import settings
-from orchestration.orphans import TAG, UI, Process, end_orphans, is_orphan, queue_again, running_commands, ui_note
-from orchestration.precedence import COMMAND, LAUNCHED_BY
+from orchestration.orphaned_runs import TAG, UI, Process, end_orphans, is_orphan, queue_again, running_commands, ui_note
+from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from tests.shared import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

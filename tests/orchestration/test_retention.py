@@ -15,8 +15,8 @@ from bellwether.tables.raw import KALSHI_PULLS
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import PageStore
 from orchestration.definitions import build_defs
-from orchestration.history import PRUNE, prune
 from orchestration.home import prepare
+from orchestration.retention import PRUNE, prune
 from orchestration.runner import Runner
 from resources import LakeResource
 from tests.orchestration.conftest import SILENT
@@ -107,7 +107,7 @@ def test_pruning_gives_captured_output_of_an_earlier_home_back(tmp_path: Path) -
 
 def test_the_schedules_job_prunes_runs_and_pages(instance: dg.DagsterInstance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = [materialize(instance, "1"), materialize(instance, "1")]
-    monkeypatch.setattr("orchestration.history.settings", lambda: Settings(home=tmp_path, keep_runs_days=1))
+    monkeypatch.setattr("orchestration.retention.settings", lambda: Settings(home=tmp_path, keep_runs_days=1))
     with instance.run_storage.connect() as connection:  # type: ignore[attr-defined]  # of Dagster's SQL storages
         connection.exec_driver_sql("UPDATE runs SET create_timestamp = '2026-01-01 00:00:00'")
     lake = Lake(str(tmp_path / "lake"))

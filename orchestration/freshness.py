@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from bellwether.settings import Settings, World
-from orchestration.declare import key
+from orchestration.asset_declarations import key
 
 #: Of a table that is made every day: it is late after a day and a half, and missing after two and a half.
 DAILY = dg.FreshnessPolicy.time_window(warn_window=timedelta(hours=36), fail_window=timedelta(hours=60))
