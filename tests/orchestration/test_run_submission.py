@@ -127,8 +127,8 @@ class Ui:
 def ui(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ui]:
     """One that serves this home."""
     made, lock = Ui(instance), Process(instance, UI)
-    monkeypatch.setattr(submission, "_client", lambda url: made)
-    monkeypatch.setattr(submission, "_POLL_SECONDS", 0.01)
+    monkeypatch.setattr(run_submission, "_client", lambda url: made)
+    monkeypatch.setattr(run_submission, "_POLL_SECONDS", 0.01)
     yield made
     lock.close()
 
@@ -179,7 +179,7 @@ def test_an_interrupted_submission_is_canceled_once_its_run_exists_or_left_to_th
         raise KeyboardInterrupt
 
     ui.works, ui.refusals = interrupt, ["being created"]
-    monkeypatch.setattr(submission, "_CHOICE_SECONDS", 0.0)
+    monkeypatch.setattr(run_submission, "_CHOICE_SECONDS", 0.0)
     with pytest.raises(KeyboardInterrupt):
         execute_all(instance, where, {})
     assert runs_of(instance, ui) == [{False: "CANCELED", True: "NOT_STARTED"}[where.of_fleet]]
@@ -205,7 +205,7 @@ def test_runs_of_a_fleet_are_left_in_progress_unless_ctrl_c_is_pressed_twice(
         if arriving:
             raise arriving.pop(0)
 
-    monkeypatch.setattr(submission, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
+    monkeypatch.setattr(run_submission, "time", SimpleNamespace(sleep=sleep, monotonic=time.monotonic))
     with pytest.raises(signals[0]):
         execute_all(instance, FLEET, {}, {})
     assert len(ui.submitted) == 2 and set(runs_of(instance, ui)) == {"NOT_STARTED" if left else "CANCELED"}
@@ -232,7 +232,7 @@ def test_a_lost_run_is_followed_as_its_retry(instance: dg.DagsterInstance, ui: U
         )
 
     ui.works = lose
-    monkeypatch.setattr(submission, "time", SimpleNamespace(sleep=lambda _: steps.pop(0)(), monotonic=time.monotonic))
+    monkeypatch.setattr(run_submission, "time", SimpleNamespace(sleep=lambda _: steps.pop(0)(), monotonic=time.monotonic))
     (ended,), lines = execute_all(instance, FLEET, {})
     assert not steps and ended.status is dg.DagsterRunStatus.CANCELED and ended.run_id not in ui.submitted
     assert any("worker was lost" in line for line in lines)
@@ -294,7 +294,7 @@ def test_a_storage_that_restarts_is_waited_for_in_a_fleet(instance: dg.DagsterIn
     with pytest.raises(OperationalError):
         execute_all(instance, HERE, {})
     outages[0] = 1
-    monkeypatch.setattr(submission, "_OUTAGE_SECONDS", -1.0)
+    monkeypatch.setattr(run_submission, "_OUTAGE_SECONDS", -1.0)
     with pytest.raises(OperationalError):
         execute_all(instance, FLEET, {})
 

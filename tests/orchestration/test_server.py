@@ -104,7 +104,7 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
     home: Path, port: int, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     notes = home / "notes"
-    monkeypatch.setattr(serve, "command", lambda *_: [sys.executable, "-c", SERVER, str(port), str(notes)])
+    monkeypatch.setattr(server, "command", lambda *_: [sys.executable, "-c", SERVER, str(port), str(notes)])
     said: list[str] = []
     runs: list[dg.DagsterRun] = []
 
@@ -147,7 +147,7 @@ def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
             os.kill(os.getpid(), signal.SIGINT)
 
     for number in ("first", "second"):
-        monkeypatch.setattr(serve, "command", lambda *_, number=number: [sys.executable, "-c", code, str(port), number])
+        monkeypatch.setattr(server, "command", lambda *_, number=number: [sys.executable, "-c", code, str(port), number])
         assert server.serve(config, port, say) == 0
     shown = [text for text in said if not text.startswith(("Starting", "What it shows", "Ready", "Stopped"))]
     assert shown == ["days 2026-01-01 failed", "    half a line"] * 2
@@ -157,11 +157,11 @@ def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
 
 def test_code_is_loaded_from_where_it_is_and_not_from_the_present_folder(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; print('first:', repr(sys.path[0])); print(open(sys.argv[1]).read()); sys.exit(3)"
-    monkeypatch.setattr(serve, "command", lambda port, workspace: [sys.executable, "-c", code, str(workspace)])
+    monkeypatch.setattr(server, "command", lambda port, workspace: [sys.executable, "-c", code, str(workspace)])
     said: list[str] = []
     assert server.serve(Settings(home=home), port, said.append) == 3
     assert "first: ''" not in said[-1]
-    assert f'"working_directory": "{Path(serve.__file__).resolve().parent.parent}"' in said[-1]
+    assert f'"working_directory": "{Path(server.__file__).resolve().parent.parent}"' in said[-1]
 
 
 def test_a_home_that_cannot_be_written_is_one_clear_error(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
