@@ -23,6 +23,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Lake
 from bellwether.settings import settings
 from bellwether.tables import table
+from orchestration import run_submission
 from orchestration.definitions import build_defs
 from orchestration.home import prepare
 from orchestration.orphaned_runs import TAG, UI, Process

@@ -199,7 +199,7 @@ def test_dagster_of_a_fleet_ends_with_a_killed_ui(home: Path) -> None:
     notes = home / "notes"
     program = f"""
 import subprocess, sys, time
-from orchestration import serve
+from orchestration import server as serve
 server = serve._start([sys.executable, "-c", "import time; time.sleep(600)"], sys.stderr, keep=sys.stderr.fileno())
 with serve._watched(server):
     open({str(notes)!r}, "w").write(f"{{server.pid}} ")
