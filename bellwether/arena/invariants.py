@@ -34,7 +34,7 @@ def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | No
 
 
 def _check_cash(account: Account, entries: list[LedgerEntry]) -> Iterator[Violation]:
-    """Cash is the initial balance plus its movements after every entry, and negative only by what a correction took back."""
+    """Check that cash is the initial balance plus its movements after every entry, and negative only by what a correction took back."""
     agent_id, taken_back = account.agent.agent_id, 0
     cash: int = account.agent.initial_cash
     for entry in entries:
@@ -51,7 +51,7 @@ def _check_cash(account: Account, entries: list[LedgerEntry]) -> Iterator[Violat
 
 
 def _check_positions(account: Account) -> Iterator[Violation]:
-    """At most one position is open per market and side; shares and cost fit the status; invested is the cost of the open positions."""
+    """Check one open position per market and side, that shares and cost fit the status, and that invested is the cost of open positions."""
     agent_id = account.agent.agent_id
     sides: set[tuple[str, str]] = set()
     cost = 0
@@ -71,7 +71,7 @@ def _check_positions(account: Account) -> Iterator[Violation]:
 
 
 def _check_totals(account: Account) -> Iterator[Violation]:
-    """Cash plus cost of open positions equals initial balance plus realized profit minus fees."""
+    """Check that cash plus cost of open positions equals initial balance plus realized profit minus fees."""
     worth = account.cash + account.invested
     expected = account.agent.initial_cash + account.realized - account.fees
     if worth != expected:
@@ -79,7 +79,7 @@ def _check_totals(account: Account) -> Iterator[Violation]:
 
 
 def _check_trades(book: Book, trades: list[Trade]) -> Iterator[Violation]:
-    """Each trade has exactly its ledger entries, or a violation; no other entry of these kinds exists."""
+    """Check that each trade has exactly its ledger entries, or a violation, and that no other entry of these kinds exists."""
     moved: dict[str, dict[LedgerKind, int]] = defaultdict(dict)
     for entry in book.entries:
         if entry.trade_id is not None:
@@ -99,7 +99,7 @@ def _check_trades(book: Book, trades: list[Trade]) -> Iterator[Violation]:
 
 
 def _check_settlements(book: Book) -> Iterator[Violation]:
-    """A market settles as a whole: settled markets have no open position, unsettled ones no settled position."""
+    """Check that a market settles as a whole: settled markets have no open position, unsettled ones no settled position."""
     for account in book.accounts.values():
         for position in account.positions.values():
             settled = (account.agent.methodology, position.market_id) in book.settlements
@@ -110,7 +110,7 @@ def _check_settlements(book: Book) -> Iterator[Violation]:
 
 
 def _check_legs(trades: list[Trade], legs: Mapping[str, int]) -> Iterator[Violation]:
-    """Each leg of an executed BET has a trade or a refusal."""
+    """Check that each leg of an executed BET has a trade or a refusal."""
     counts: dict[str, int] = defaultdict(int)
     for trade in trades:
         counts[decision_of_trade(trade.trade_id)] += 1

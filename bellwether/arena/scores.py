@@ -124,7 +124,7 @@ def score_bet(trade: Trade, winner: str, resolved_at: datetime) -> Score:
 
 
 def summary(found: Sequence[Score]) -> Summary:
-    """Summarize the scores of an agent or family; each bet counts once."""
+    """Summarise the scores of an agent or family; each bet counts once."""
     sized = [one for one in found if one.brier_size is not None]
     stated = [one for one in found if one.brier_stated is not None]
     brier_size, brier_stated = exact_mean(one.brier_size for one in sized), exact_mean(one.brier_stated for one in stated)
