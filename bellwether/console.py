@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
@@ -42,6 +44,20 @@ def emit(value: Any) -> None:
     """Print `value` as JSON: times in ISO format, decimals as text so that no digit is lost."""
     sys.stdout.write(_UNPRINTABLE.sub(_escaped, json.dumps(value, default=_plain, indent=2, ensure_ascii=False)) + "\n")
     sys.stdout.flush()
+
+
+@contextmanager
+def output_to_stderr() -> Iterator[None]:
+    """Send what agents and forecasters print, also in processes that they start, to standard error: standard output has the results alone."""
+    sys.stdout.flush()
+    former = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(former, 1)
+        os.close(former)
 
 
 #: Characters that steer a terminal or turn the direction of writing, which JSON may contain unescaped.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,7 +18,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as Grid
 from rich.text import Text
 
-from bellwether.console import console, emit
+from bellwether.console import console, emit, output_to_stderr
 from bellwether.errors import ConfigError
 from bellwether.extras import require_platform
 from bellwether.progress import shown
@@ -159,7 +160,8 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: 
     from bellwether.replay.compile_notice import compile_notice
     from bellwether.replay.request import Request
 
-    request = Request.of(agents, episodes, options)
+    with output_to_stderr():
+        request = Request.of(agents, episodes, options)
     out, html = options["out"], options["html"]
     sweeping = jobs > 1 or request.combinations > 1 or on is not None
     if html is not None and sweeping:
@@ -171,7 +173,7 @@ def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: 
     for option, folder in (("--out", out), ("--html", html)):
         if folder is not None:
             _make(folder, option)
-    with compile_notice(_say):
+    with compile_notice(_say), _deprecation_notes():
         frame = _sweep(request, jobs, on, out, as_json) if sweeping else _each(request, out, html, as_json, lake=options["lake"])
     if frame["failure"].count():
         click.get_current_context().exit(1)
@@ -181,8 +183,26 @@ def _say(text: str) -> None:
     click.echo(text, err=True)
 
 
+@contextmanager
+def _deprecation_notes() -> Iterator[None]:
+    """Print each deprecation of an agent's interface once, as a note."""
+    notes: set[str] = set()
+
+    def note(message: Warning | str, *_: Any) -> None:
+        if str(message) not in notes:
+            notes.add(str(message))
+            _say(f"Note: {message}")
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("always", "the agent ", DeprecationWarning)
+        warnings.showwarning = note
+        yield
+
+
 def _make(folder: Path, option: str) -> None:
-    """A folder to write into, before anything runs."""
+    """Create a folder to write into. Raises `ConfigError` if that is impossible, or `--out` cannot be replaced as a whole."""
+    if option == "--out" and (Path.cwd().is_relative_to(folder.resolve()) or folder.is_mount()):
+        raise ConfigError(f"writing into {folder}: --out replaces a folder as a whole; name one below it")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -194,7 +214,8 @@ def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, 
     from bellwether.replay.request import keep, write_runs
     from bellwether.replay.results.frames import backtests
 
-    runs = list(request.runs())
+    with output_to_stderr():
+        runs = list(request.runs())
     frame = backtests(runs)
     if out is not None:
         write_runs(runs, out, request)
@@ -236,7 +257,7 @@ def _sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_jso
     from bellwether.replay.sweep import run_sweep
 
     total = len(request.sources) * len(request.candidates)
-    with _client(on) as client, shown() as progress, progress.stage("backtests", total) as advance:
+    with _client(on) as client, output_to_stderr(), shown() as progress, progress.stage("backtests", total) as advance:
         done = run_sweep(
             request.sources,
             request.candidates,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of, stable_seed
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.failures import Failure, failure
+from bellwether.replay.agents.failures import Failure, described, failure
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.interface import Door
 from bellwether.replay.agents.limits import RunStopped, StepLimit
@@ -175,15 +175,20 @@ class _Run:
     prepared: Prepared
     settings: BacktestSettings
 
-    def context(self, name: str, api: int) -> dict[str, Any]:
-        """Arguments of the `AgentContext` of an agent of this name. Raises `ConfigError` if a market's prices are finer than those of its interface."""
-        tape = self.prepared.tape
+    def context(self, name: str, api: int) -> dict[str, Any] | Failure:
+        """Arguments of an agent's `AgentContext`; the failure, at the end of the session, if a market's prices are finer than those of its interface."""
+        try:
+            unit = price_unit(name, api, self.prepared.tape.levels)
+        except ConfigError as error:
+            failed = Failure(*described(error), -1, self.session.now)
+            finish(self.session, failed)
+            return failed
         return {
             "seed": stable_seed(self.prepared.digest, name, self.settings.seed),
             "calls_per_step": self.settings.calls_per_step,
             "max_orders": self.settings.max_orders,
             "series": tuple(self.prepared.exogenous),
-            "unit": price_unit(name, api, tape.levels),
+            "unit": unit,
         }
 
 
@@ -258,8 +263,10 @@ def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
 def _run_isolated(agent: Agent | type[Agent] | AgentReference, one: _Run, limits: Isolation) -> _Ran:
     source = AgentSource(agent.reference, agent.params, agent.name) if isinstance(agent, AgentReference) else AgentSource.of(agent)
     with IsolatedAgent(source, limits, one.settings.seconds_per_step) as there:
-        loaded = there.loaded
-        failed = there.run(one.session, one.gateway, one.info, **one.context(loaded.name, loaded.api))
+        loaded, context = there.loaded, one.context(there.loaded.name, there.loaded.api)
+        if isinstance(context, Failure):
+            return _Ran(loaded.name, loaded.params, context, confinement=there.confinement)
+        failed = there.run(one.session, one.gateway, one.info, **context)
         reacts = there.reacts or loaded.callbacks.react
         return _Ran(loaded.name, loaded.params, failed, reacts, one.gateway.tags, there.confinement)
 
@@ -274,6 +281,8 @@ def _run_here(agent: Agent | type[Agent] | AgentReference, one: _Run) -> _Ran:
             return _Ran(name, {} if isinstance(agent, type) else dict(agent.params), made)
         made.has_run = True
         context = one.context(made.name, kind.api)
+        if isinstance(context, Failure):
+            return _Ran(made.name, made.params, context)
         if isinstance(made, CompiledAgent):
             return _run_compiled(one, made, context["seed"])
         ctx = AgentContext(in_units(Door(one.gateway), context["unit"]), one.info, **context)

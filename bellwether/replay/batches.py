@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import BellwetherError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.loader import AgentReference
+from bellwether.replay.agents.loader import AgentReference, agent_class
+from bellwether.replay.agents.mills import warn_of_mills
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.episode import load
-from bellwether.replay.isolation import Confinement, Isolation
+from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.results.metrics import metrics
@@ -56,8 +57,17 @@ class Candidate:
         return asked or self.isolated
 
     def check(self, settings: BacktestSettings, asked: Isolation | None) -> type[Agent] | None:
-        """The class; None for one that is loaded in another process. Raises `ConfigError` if it cannot be loaded or refuses its parameters."""
-        return None if self.limits(asked) else self.reference().check(settings.seconds_per_step)
+        """The class; None for one that is loaded in another process. Raises `ConfigError` if it cannot be loaded or isolated, or refuses its parameters.
+
+        Warns of a class of an earlier interface.
+        """
+        if self.limits(asked):
+            if self.agent.startswith("bellwether."):
+                AgentSource.of(agent_class(self.agent))
+            return None
+        kind = self.reference().check(settings.seconds_per_step)
+        warn_of_mills(self.name, kind.api)
+        return kind
 
     def reference(self) -> AgentReference:
         """The agent, to be made by its run."""

@@ -40,6 +40,8 @@ def prepare(
     rules. fees: name of the set of the venue whose fees apply instead, or none. cache: folder of tapes, written when it lacks this one. bankroll, execution: of a portfolio whose episodes differ in them. Raises `ConfigError`
     for rules that are not known or not given, and for episodes that make no portfolio.
     """
+    if isinstance(source, str | Path):
+        raise ConfigError(f"replaying {str(source)!r:.80}: it is the name of a folder; load the episode first, with bellwether.replay.load")
     if isinstance(source, Sequence):
         parts = [one if isinstance(one, Prepared) else prepare(one, rules, cache=cache, fees=fees) for one in source]
         return parts[0] if len(parts) == 1 else combine(parts, bankroll=bankroll, execution=execution)

@@ -18,6 +18,7 @@ from bellwether.replay.agents.llm import LLMReplay, Trajectory
 from bellwether.replay.backtest import Backtest, BacktestSettings
 from bellwether.replay.batches import Candidate, Source, open_source
 from bellwether.replay.engine.latencies import LatencySeries
+from bellwether.replay.engine.settings import LARGEST
 from bellwether.replay.episode.metadata import METADATA
 from bellwether.replay.isolation import Isolation
 from bellwether.replay.parameter_grid import grid, label, parameters
@@ -30,6 +31,8 @@ from bellwether.tables import table
 from bellwether.units import MicroDollars
 
 _MILLISECOND = 1_000_000
+#: Longest duration, ns.
+_LONGEST = 10**18
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def _settings(options: Mapping[str, Any]) -> BacktestSettings:
         name: options[name] for name in ("rules", "fees", "queue", "queue_exponent", "band", "execution", "seed", "calls_per_step")
     }
     if options["cadence"] is not None:
-        given["cadence"] = _duration("cadence", options["cadence"], SECOND)
+        given["cadence"] = _duration("cadence", options["cadence"], SECOND, least=1)
     if options["bankroll"] is not None:
         given["bankroll"] = _money(options["bankroll"])
     given["order_latency"] = _duration("latency", options["latency"], _MILLISECOND)
@@ -113,10 +116,11 @@ def _settings(options: Mapping[str, Any]) -> BacktestSettings:
     return BacktestSettings(**given)
 
 
-def _duration(option: str, value: float, unit: int) -> int:
-    """In ns."""
-    if not math.isfinite(value * unit):
-        raise ConfigError(f"reading --{option}: {value} is no duration")
+def _duration(option: str, value: float, unit: int, *, least: int = 0) -> int:
+    """Convert a duration to ns. Raises `ConfigError`, in the unit of the option, for one below `least` ns or above `_LONGEST`."""
+    if not math.isfinite(value * unit) or not least <= round(value * unit) <= _LONGEST:
+        name = "seconds" if unit == SECOND else "milliseconds"
+        raise ConfigError(f"reading --{option}: {value:g} is out of range; give {least / unit:g} to {_LONGEST // unit:,} {name}")
     return round(value * unit)
 
 
@@ -128,6 +132,8 @@ def _money(text: str) -> MicroDollars:
         raise ConfigError(f"reading --bankroll: {text!r:.60} is no number of dollars") from None
     if whole != amount:
         raise ConfigError(f"reading --bankroll: {text} is finer than a millionth of a dollar")
+    if not 0 <= whole <= LARGEST["bankroll"]:
+        raise ConfigError(f"reading --bankroll: {text} is out of range; give 0 to {LARGEST['bankroll'] // MICROS:,} dollars")
     return MicroDollars(whole)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -108,22 +110,26 @@ def test_every_mode_writes_the_same_tables(two_episodes: tuple[Path, Path], tmp_
 def test_tables_of_two_commands_are_never_mixed(episode: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out, words = tmp_path / "out", ("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5, "--out", tmp_path / "out")
     assert backtest(*words).exit_code == 0
-    replace = os.replace
+    (out / "notes.txt").write_text("mine")
+    (out / "other").mkdir()
+    (out / "other" / "orders.parquet").touch()
+    before, rename = read_backtests(out), os.rename
 
     def breaking(source: Path, target: Path) -> None:
-        if Path(target) == out / "orders.parquet":
+        if Path(target) == out and ".tmp-" in str(source):
             raise OSError(28, "No space left on device")
-        replace(source, target)
+        rename(source, target)
 
-    monkeypatch.setattr("os.replace", breaking)
+    monkeypatch.setattr("os.rename", breaking)
     result = backtest(*words, "--seed", 1)
     assert result.exit_code == 1
     assert f"writing {out}: it cannot be written (No space left on device)" in result.output
-    with pytest.raises(ConfigError, match=r"holds no backtests\.parquet"):
-        read_backtests(out)
+    assert read_backtests(out).equals(before), "the earlier set is whole"
     monkeypatch.undo()
     assert backtest(*words).exit_code == 0
-    assert sorted(path.name for path in out.iterdir()) == FILES
+    assert sorted(path.name for path in out.iterdir()) == sorted([*FILES, "notes.txt", "other"])
+    assert (out / "other" / "orders.parquet").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".out")] == []
 
 
 @pytest.mark.slow
@@ -224,6 +230,12 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
         (("--agent", "random", "--agent", "random"), "random is there twice"),
         (("--agent", "random", "--bankroll", "much"), "no number of dollars"),
         (("--agent", "random", "--bankroll", "0.0000001"), "finer than a millionth"),
+        (("--agent", "random", "--bankroll", "-5"), "-5 is out of range; give 0 to 1,000,000,000 dollars"),
+        (("--agent", "random", "--cadence", "1e-10"), "--cadence: 1e-10 is out of range; give 1e-09 to 1,000,000,000 seconds"),
+        (("--agent", "random", "--latency", "1e13"), "--latency: 1e+13 is out of range; give 0 to 1,000,000,000,000 milliseconds"),
+        (("--agent", "llm", "--isolated"), "sends requests to a service such as a language model"),
+        (("--agent", "llm", "--isolated", "--jobs", "2"), "sends requests to a service such as a language model"),
+        (("--agent", "random", "--out", "."), "--out replaces a folder as a whole; name one below it"),
         (("--agent", "random", "--grid", "size=3..1"), "holds no value"),
         (("--agent", "random", "--grid", "size=1,2", "--param", "size=4"), "--grid size sets it as well"),
         (("--agent", "random", "--grid", "max_size=1,2", "--on", "http://127.0.0.1:8786"), "use one such as tcp://scheduler:8786"),
@@ -267,6 +279,56 @@ def test_a_file_without_a_class_runs_its_only_agent_and_lists_several(episode: P
     assert (several.exit_code, none.exit_code) == (1, 1)
     assert "it has several agents, Mine, Other; name one as mine.py:Mine" in several.output
     assert "it has no class that derives from Agent; name one as mine.py:Class" in none.output
+
+
+PRINTING = """
+from bellwether.replay import Agent
+
+print("imported")
+
+
+class Mine(Agent):
+    api = 3
+
+    def act(self, ctx):
+        print("acting")
+"""
+OLD = "from bellwether.replay import Agent\n\n\nclass Old(Agent):\n    def act(self, ctx): ...\n"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_what_an_agent_prints_is_not_in_the_json(episode: Path, tmp_path: Path, jobs: int) -> None:
+    file = tmp_path / "printing.py"
+    file.write_text(PRINTING)
+    words = ["backtest", "--agent", str(file), "--agent", "buy-and-hold", "--episode", str(episode), "--jobs", str(jobs), "--json"]
+    done = subprocess.run([sys.executable, "-m", "bellwether", *words], capture_output=True, text=True, check=True)
+    assert {row["agent"] for row in json.loads(done.stdout)} == {"mine", "buy-and-hold"}
+    assert "acting" in done.stderr
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_agent_of_the_earlier_interface_is_noted_once(two_episodes: tuple[Path, Path], tmp_path: Path, jobs: int) -> None:
+    file = tmp_path / "old.py"
+    file.write_text(OLD)
+    first, second = two_episodes
+    result = backtest("--agent", file, "--episode", first, "--episode", second, "--jobs", jobs, "--json")
+    assert result.stderr.count("Note: the agent old states prices in tenths of a cent") == 1
+    assert result.stderr.count("states prices in tenths") == 1
+    assert len(json.loads(result.stdout)) == 2
+
+
+def test_an_agent_of_the_earlier_interface_fails_alone_on_a_finer_grid(episode: Path, tmp_path: Path) -> None:
+    file = tmp_path / "old.py"
+    file.write_text(OLD)
+    about = json.loads((episode / "metadata.json").read_text())
+    for market in about["markets"]:
+        market["price_ranges"] = [["0", "1", "0.0025"]]
+    (episode / "metadata.json").write_text(json.dumps(about))
+    result = backtest("--agent", file, "--agent", "buy-and-hold", "--episode", episode, "--json")
+    rows = {row["agent"]: row["failure"] for row in json.loads(result.stdout)}
+    assert result.exit_code == 1
+    assert "a market has finer ones; declare api = 3" in rows["old"]
+    assert rows["buy-and-hold"] is None
 
 
 def test_settings_reach_the_run(episode: Path) -> None:

@@ -21,6 +21,7 @@ from bellwether.replay.units import MILL
 _REQUEST_PRICE = REQUEST_COLUMNS.index("price")
 #: Present version of the interface.
 API = 3
+ADVICE = f"declare api = {API} in its class and state prices in $0.0001"
 CENT, DOLLAR = units.CENT // MILL, units.DOLLAR // MILL
 _NAMES = ("CENT", "DOLLAR", "cents")
 _PRESENT = (("CENT", units.CENT), ("DOLLAR", units.DOLLAR))
@@ -62,13 +63,18 @@ def price_unit(name: str, api: int, grids: Iterable[np.ndarray]) -> int:
     """
     if api == API:
         return 1
-    advice = f"declare api = {API} in its class and state prices in $0.0001"
     if any((prices % MILL).any() for prices in grids):
-        raise ConfigError(f"running the agent {name}: its prices are tenths of a cent, and a market has finer ones; {advice}")
-    warnings.warn(
-        f"the agent {name} states prices in tenths of a cent, which 0.4 will not read; {advice}", DeprecationWarning, stacklevel=2
-    )
+        raise ConfigError(f"running the agent {name}: its prices are tenths of a cent, and a market has finer ones; {ADVICE}")
+    warn_of_mills(name, api)
     return MILL
+
+
+def warn_of_mills(name: str, api: int) -> None:
+    """Issue a DeprecationWarning for an agent whose prices are mills."""
+    if api != API:
+        warnings.warn(
+            f"the agent {name} states prices in tenths of a cent, which 0.4 will not read; {ADVICE}", DeprecationWarning, stacklevel=3
+        )
 
 
 def compiled_source(source: bytes, path: str) -> Any:

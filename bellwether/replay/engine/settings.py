@@ -19,7 +19,7 @@ SelfTradeRule = Literal["cancel_taker", "cancel_maker"]
 
 _BANKROLL = MicroDollars(1_000 * MICROS)
 #: Above these, sums of money could leave 64 bits.
-_LARGEST = {"queue_exponent": 100, "bankroll": 10**15, "max_orders": 2**40, "max_resting": 10**6}
+LARGEST = {"queue_exponent": 100, "bankroll": 10**15, "max_orders": 2**40, "max_resting": 10**6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class Settings:
 
     def _check_int(self, name: str, least: int) -> None:
         value: Any = getattr(self, name)
-        most = _LARGEST.get(name, 10**18)
+        most = LARGEST.get(name, 10**18)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise ConfigError(f"settings of a replay: {name} is {value!r}; give a whole number from {least} to {most}")
 

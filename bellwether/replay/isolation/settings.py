@@ -97,4 +97,6 @@ def check_isolable(name: str, kind: str) -> None:
             "run it without isolation, or write it with act(self, ctx)"
         )
     if kind == "waiting":
-        raise ConfigError(f"isolating the agent {name}: it waits for a service such as a model, and an isolated agent has no network")
+        raise ConfigError(
+            f"isolating the agent {name}: it sends requests to a service such as a language model, and an isolated agent has no network; run it without isolation"
+        )

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.errors import ConfigError, LakeError, SchemaError
-from bellwether.files import atomic_file, writing
+from bellwether.files import atomic_file, atomic_folder, writing
 from bellwether.replay.results.reality_check import reality_check
 from bellwether.tables import Table
 from bellwether.tables.exports import neutralise_formulas
@@ -75,9 +75,10 @@ def written_tables(
     """Give a function that adds the tables of consecutive runs, in any order; the folder has all of them when the block ends.
 
     Its arguments are the position of the first run among all runs, and its frames by the name of their table. Until the end they are files in
-    `out/backtests.parts/<table>`, which remain if the block fails. varied: `agent` and the parameters that vary, of each agent: columns of the CSV.
+    `out/backtests.parts/<table>`, which remain if the block fails; then a new folder with them and all other files of `out` takes its place. varied: `agent` and the parameters that vary, of each agent: columns of the CSV.
     unsettled: count unsettled episodes in the reality check. Raises `BellwetherError` when the folder cannot be written.
     """
+    out = out.resolve()
     parts = out / "backtests.parts"
     with writing(parts):
         shutil.rmtree(parts, ignore_errors=True)
@@ -88,24 +89,27 @@ def written_tables(
                 frames[table.name].write_parquet(draft)
 
     yield add
-    with writing(out):
-        _join(parts, out, varied, unsettled=unsettled)
-        shutil.rmtree(parts, ignore_errors=True)
+    with atomic_folder(out, _MARKER) as draft:
+        _join(parts, draft, varied, unsettled=unsettled)
+        written = {parts.name, *(file.name for file in draft.iterdir())}
+        shutil.copytree(
+            out,
+            draft,
+            ignore=lambda folder, names: written if Path(folder) == out else (),
+            copy_function=os.link,
+            dirs_exist_ok=True,
+            symlinks=True,
+        )
 
 
-def _join(parts: Path, out: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool) -> None:
-    """Join the parts of each table in the order of runs, then replace the files of `out`: those of two commands are never mixed."""
-    drafts = parts / "joined"
-    drafts.mkdir(parents=True)
+def _join(parts: Path, target: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool) -> None:
+    """Write the tables into the folder `target`, each joined of its parts in the order of runs."""
     for table in _TABLES:
         files = sorted((parts / table.short_name).glob("*.parquet"))
         rows = pl.scan_parquet(files, glob=False) if files else table.empty().lazy()
-        rows.sink_parquet(drafts / f"{table.short_name}.parquet.draft")
-    backtests = pl.read_parquet(drafts / f"{_MARKER}.draft", glob=False)
+        rows.sink_parquet(target / f"{table.short_name}.parquet")
+    backtests = pl.read_parquet(target / _MARKER, glob=False)
     columns = pl.DataFrame(varied or [{"agent": ""}], infer_schema_length=None, strict=False).unique("agent")
     named = backtests.join(columns, on="agent", how="left", maintain_order="left")
-    neutralise_formulas(named).write_csv(drafts / "backtests.csv.draft", datetime_format=_CSV_TIME)
-    reality_check(backtests, unsettled=unsettled).frame().write_parquet(drafts / "reality_check.parquet.draft")
-    (out / _MARKER).unlink(missing_ok=True)
-    for draft in sorted(drafts.iterdir(), key=lambda file: file.stem == _MARKER):
-        os.replace(draft, out / draft.stem)
+    neutralise_formulas(named).write_csv(target / "backtests.csv", datetime_format=_CSV_TIME)
+    reality_check(backtests, unsettled=unsettled).frame().write_parquet(target / "reality_check.parquet")

@@ -257,11 +257,20 @@ def fine_market() -> Tape:
 
 
 def test_a_market_with_finer_prices_needs_the_present_version() -> None:
-    with pytest.raises(ConfigError, match=r"running the agent .*tenths of a cent, and a market has finer ones; declare api = 3"):
-        run(fine_market(), OldScripted(lambda ctx: None), settings())
+    refused = run(fine_market(), OldScripted(lambda ctx: None), settings())
+    assert refused.failure is not None
+    assert refused.failure.step == -1
+    assert "tenths of a cent, and a market has finer ones; declare api = 3" in str(refused.failure)
+    assert refused.orders.is_empty()
     seen: list[Any] = []
     assert run(fine_market(), Scripted(once(lambda ctx: seen.append(ctx.market("M-0").yes_bid))), settings()).failure is None
     assert seen == [4525]
+
+
+@pytest.mark.parametrize("name", ["folder", Path("folder")])
+def test_the_name_of_a_folder_is_no_episode(name: Any) -> None:
+    with pytest.raises(ConfigError, match="'folder': it is the name of a folder; load the episode first"):
+        run(name, Scripted(lambda ctx: None), settings())
 
 
 @pytest.mark.parametrize(
