@@ -118,7 +118,7 @@ def _flag_repeats(rows: pl.DataFrame) -> pl.Series:
 
 
 def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
-    """Add number and time of each row, null if unreadable. `said` and `time` keep the values of the file."""
+    """Add number and time of each row, null if unreadable. `given` and `time` keep the values of the file."""
     numeric = rows.schema["probability"].is_numeric()
     p = pl.col("probability") if numeric else pl.col("probability").cast(pl.String).str.strip_chars()
     name = pl.col("forecaster").cast(pl.String) if "forecaster" in rows.columns else pl.lit(forecaster, pl.String)
@@ -130,7 +130,7 @@ def _parse_columns(rows: pl.DataFrame, forecaster: str | None) -> pl.DataFrame:
         venue=venue,
         wanted=wanted,
         id=pl.col("market").cast(pl.String).str.strip_chars(),
-        said="probability",
+        given="probability",
         probability=_clip_rounding(p.cast(pl.Float64, strict=False)),
         time="stated_at",
         stated_at=_parse_times(rows["stated_at"]),
@@ -179,7 +179,7 @@ def _refusal_reason(taken: Collection[str], now: datetime) -> pl.Expr:
     """Return the first applicable reason for refusing a row."""
     p, time = pl.col("probability"), pl.col("time").cast(pl.String)
     text, name, market, stated = (
-        _shorten(one) for one in (pl.col("said").cast(pl.String).fill_null("nothing"), pl.col("name"), pl.col("id"), time)
+        _shorten(one) for one in (pl.col("given").cast(pl.String).fill_null("nothing"), pl.col("name"), pl.col("id"), time)
     )
     closes = pl.col("close_time").dt.strftime("%Y-%m-%d %H:%M:%S UTC")
     reasons = (

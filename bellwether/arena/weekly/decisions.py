@@ -71,9 +71,9 @@ class DecisionOutcome:
     @property
     def problem(self) -> bool:
         """True if an operator should look at it: unfinished, or with legs without a trade."""
-        asked = self.intent.decision.legs if self.intent is not None else 0
-        made = len(self.execution.trades) if self.execution is not None else 0
-        return self.state is not DecisionState.FINISHED or made < asked
+        requested = self.intent.decision.legs if self.intent is not None else 0
+        executed = len(self.execution.trades) if self.execution is not None else 0
+        return self.state is not DecisionState.FINISHED or executed < requested
 
 
 @dataclass(frozen=True)
@@ -108,18 +108,18 @@ def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> Wee
     cohorts = {venue: deciding_cohorts(context, week, reconstructed=one.reconstructed, venue=venue) for venue, one in universes.items()}
     by_venue = [plan_tasks(context, week, universe, cohorts[venue]) for venue, universe in universes.items()]
     tasks = [task for of_venue in by_venue for task in of_venue]
-    left = _find_untouchable(context, tasks)
-    made = {
-        name: load_outcome(task, context.records, DecisionState.OPEN, left[name], over=True)
+    untouchable = _find_untouchable(context, tasks)
+    outcomes = {
+        name: load_outcome(task, context.records, DecisionState.OPEN, untouchable[name], over=True)
         for task in tasks
-        if (name := task.key.decision_id) in left
+        if (name := task.key.decision_id) in untouchable
     }
     with open_model_calls(context) as ask:
         for of_venue in by_venue:
-            due = [task for task in of_venue if task.key.decision_id not in left]
-            made |= {one.decision_id: one for one in decide_all(due, context.records, ask, context.now)}
+            due = [task for task in of_venue if task.key.decision_id not in untouchable]
+            outcomes |= {one.decision_id: one for one in decide_all(due, context.records, ask, context.now)}
     newest_first = sorted((one for found in cohorts.values() for one in found), key=lambda one: one.week, reverse=True)
-    return WeekDecisions(week, universes, cohort, newest_first, [(task, made[task.key.decision_id]) for task in tasks])
+    return WeekDecisions(week, universes, cohort, newest_first, [(task, outcomes[task.key.decision_id]) for task in tasks])
 
 
 def plan_tasks(context: WeekContext, week: date, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> list[Task]:
@@ -149,7 +149,7 @@ def _plan_cohort_tasks(
         key = DecisionKey(AgentKey(cohort.week, family), week)
         account = before.account(key.agent.agent_id)
 
-        def said(account: Account = account) -> list[Message]:
+        def write_prompt(account: Account = account) -> list[Message]:
             held = build_portfolio(account, before.prices, before.markets)
             return build_messages(rules, held, universe.universe.markets, today=before.at.date(), week=number, version=cohort.prompt)
 
@@ -158,7 +158,7 @@ def _plan_cohort_tasks(
             model=cohort.members[family],
             methodology=rules,
             account=account,
-            messages=said,
+            messages=write_prompt,
             look=partial(_fetch_market_data, context, universe, before),
             deadline=decision_deadline(week, rules),
             universe=universe.universe,
@@ -229,16 +229,16 @@ def decide_all(tasks: Iterable[Task], records: Records, ask: AnswerRequest, now:
     If no model call can succeed (credit, key, budget), the remaining decisions become BLOCKED with the reason and are left to the next run.
     Other failures only affect their own decision.
     """
-    found: list[DecisionOutcome] = []
+    outcomes: list[DecisionOutcome] = []
     blocked: str | None = None
     for task in tasks:
         if blocked is not None:
-            found.append(load_outcome(task, records, DecisionState.BLOCKED, blocked, over=task.is_over(now())))
+            outcomes.append(load_outcome(task, records, DecisionState.BLOCKED, blocked, over=task.is_over(now())))
             continue
-        found.append(decide(task, records, ask, now))
-        if found[-1].state is DecisionState.BLOCKED:
-            blocked = found[-1].reason
-    return found
+        outcomes.append(decide(task, records, ask, now))
+        if outcomes[-1].state is DecisionState.BLOCKED:
+            blocked = outcomes[-1].reason
+    return outcomes
 
 
 def decide(task: Task, records: Records, ask: AnswerRequest, now: Callable[[], datetime]) -> DecisionOutcome:
@@ -316,13 +316,13 @@ def _request_intent(task: Task, plan: DecisionPlan, ask: AnswerRequest) -> Inten
         if answer.attempts:
             calls.append(str(answer.key))
         if isinstance(answer, NoAnswer):
-            said, decision = "", _decide_without_text(answer, limits, tuple(calls), costs)
+            text, decision = "", _decide_without_text(answer, limits, tuple(calls), costs)
         else:
-            said, decision = answer.content, parse_decision(answer.content, limits, ended=answer.ended)
+            text, decision = answer.content, parse_decision(answer.content, limits, ended=answer.ended)
             costs.append(answer.spent.cost)
         if decision.action is not Action.INVALID:
             break
-        messages = retry_messages(plan.messages, said, decision)
+        messages = retry_messages(plan.messages, text, decision)
     assert decision is not None
     return Intent(decision, tuple(calls), _sum_costs(costs))
 
