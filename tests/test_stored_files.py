@@ -190,7 +190,7 @@ def test_submissions_are_forecasters_and_of_two_at_once_none_is_lost(bucket: str
     with one.lock(), two.lock():
         assert one.read().height == two.read().height == 1
         one.add(forecast("mine", "kalshi:B"))
-        with pytest.raises(BellwetherError, match="submitting forecasts of mine: another submission of them came first; submit again"):
+        with pytest.raises(BellwetherError, match="submitting forecasts of mine: another submission changed them meanwhile; submit again"):
             two.add(forecast("mine", "kalshi:C"))
         two.add(forecast("other", "kalshi:C"))
     assert Submissions(settings().submissions_path).read()["market"].to_list() == ["kalshi:A", "kalshi:B", "kalshi:C"]

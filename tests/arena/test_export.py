@@ -169,7 +169,7 @@ def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Ar
         reasoning=pl.lit(secret), decision=pl.lit(json.dumps({"action": "HOLD", "reasoning": f"a\n{secret}"}))
     )
     refusals = pl.concat([facts.refusals, tables.REFUSALS.frame([_refusal(facts.decisions["decision_id"][0], secret)])])
-    monkeypatch.setattr(Facts, "stored", lambda _: replace(facts, decisions=decisions, refusals=refusals))
+    monkeypatch.setattr(Facts, "load", lambda _: replace(facts, decisions=decisions, refusals=refusals))
     made = cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
     assert made["refusals"]["message"].str.contains("saw ***", literal=True).any()
     assert all(secret not in str(frame.rows()) for frame in made.values())
