@@ -21,7 +21,7 @@ from typing import Any
 
 import httpx
 
-from assets.venues.raw import KALSHI_TABLES, POLYMARKET_TABLES, rows_of
+from assets.venues.raw import KALSHI_TABLES, POLYMARKET_TABLES, select_rows
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.venues.http.client import RateLimit
@@ -119,7 +119,7 @@ async def _pull(venue: Apart, lake: Lake, day: date, priced: int) -> list[str]:
 
 def _write(lake: Lake, tables: dict[str, str], pull: Any) -> None:
     for name, part in tables.items():
-        rows = rows_of(lake, name, part, pull)
+        rows = select_rows(lake, name, part, pull)
         if not isinstance(rows, Unchanged):
             lake.write(table(name), (pull.day.isoformat(),), rows, run_id="week")
 

@@ -18,7 +18,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.settings import Fleet, World, settings
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
-from orchestration.run_session import close, require_success, runner
+from orchestration.run_session import print_summary, require_success, runner
 
 #: Measured seconds of the demo's stages in an empty home, on a machine with two cores.
 _DEMO_SECONDS = {"venues": 40.0, "benchmark": 25.0, "replay": 30.0, "arena": 20.0, "warehouse": 15.0}
@@ -45,7 +45,7 @@ def demo(days: int, as_json: bool) -> None:
                 ends |= resolve_reference(part)(work, days)
         require_success(ends)
     results = [resolve_reference(domain.results)(as_json) for domain in load_domains() if domain.results]
-    close(work, as_json, results={name: value for found in results for name, value in found.items()})
+    print_summary(work, as_json, results={name: value for found in results for name, value in found.items()})
 
 
 @click.command()

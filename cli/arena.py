@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import polars as pl
 
-from assets.arena.queries import arena_lake, reading, require_answers, rows_known, table_rows
+from assets.arena.queries import load_rows, open_arena, open_lake, open_table_reader, require_answers
 from bellwether.arena.identity import WEEK, week_of
 from bellwether.arena.lineup import require_registered
 from bellwether.arena.methodology import methodologies
@@ -32,7 +32,7 @@ from bellwether.tables.arena import AGENTS, EVIDENCE, LEADERBOARD, SETTLEMENTS
 from bellwether.tables.exports import write_rows
 from bellwether.untrusted_text import visible
 from cli.options import AS_JSON, BY, DAY, KNOWN_AT, REASON
-from orchestration.run_session import close, require_venues, runner
+from orchestration.run_session import print_summary, require_venues, runner
 
 if TYPE_CHECKING:
     from bellwether.arena.records import Intervention
@@ -94,9 +94,9 @@ def run(
         unmarked = run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
         publish(work)
     board = leaderboard_of(as_json)
-    with reading(lineup, methodology) as world:
+    with open_arena(lineup, methodology) as world:
         found = summarise_run(world, wanted, world.now())
-    close(work, as_json, results={**board, "summary": found})
+    print_summary(work, as_json, results={**board, "summary": found})
     for line in () if as_json else summary_lines(found):
         console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
     require_answers(wanted)
@@ -116,7 +116,7 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
     """Raise `click.BadParameter` where a cohort of the weeks has another lineup than the one asked for: it keeps its own for life."""
     if lineup is None:
         return
-    others = rows_known(None)(AGENTS).filter(pl.col("week").is_in(weeks), pl.col("lineup") != lineup).sort("week")
+    others = open_table_reader(None)(AGENTS).filter(pl.col("week").is_in(weeks), pl.col("lineup") != lineup).sort("week")
     for week, kept in others.select("week", "lineup").iter_rows():
         raise click.BadParameter(
             f"--lineup {lineup}: the cohort {week} keeps the lineup {kept} that it was started with; leave --lineup out, or leave the week out"
@@ -131,7 +131,7 @@ def status(as_json: bool) -> None:
 
     config = settings()
     require_registered(config.arena_lineup, config.methodology or None, config.registry)
-    rows = found(arena_lake(), methodologies(config.registry))
+    rows = found(open_lake(), methodologies(config.registry))
     if as_json:
         emit({"weeks": rows.to_dicts()})
     elif rows.is_empty():
@@ -146,7 +146,7 @@ def status(as_json: bool) -> None:
 @AS_JSON
 def leaderboard(known_at: datetime | None, as_json: bool) -> None:
     """Show the leaderboard, live and reconstructed cohorts apart."""
-    rows = rows_known(known_at)(LEADERBOARD).sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
+    rows = open_table_reader(known_at)(LEADERBOARD).sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
     if as_json:
         emit({"arena": rows.to_dicts()})
         return
@@ -164,7 +164,7 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
     """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
     from bellwether.arena.weekly.queries import agent_rows, cohort_rows
 
-    rows = rows_known(known_at)
+    rows = open_table_reader(known_at)
     found: dict[str, Any] = {"agents": cohort_rows(rows, cohort.date())} if agent is None else dict(agent_rows(rows, cohort.date(), agent))
     if as_json:
         emit({name: part.to_dicts() for name, part in found.items()})
@@ -183,7 +183,7 @@ def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
     """Cancel MARKET (its id) for all cohorts: what is held of it is refunded at cost, and its bets are not scored. This cannot be undone."""
     from bellwether.arena.weekly.interventions import cancel_market
 
-    with reading() as world:
+    with open_arena() as world:
         done = cancel_market(world, market, by, reason)
     _intervened(done, as_json)
 
@@ -197,13 +197,13 @@ def resolve(market: str, as_json: bool) -> None:
     from assets.warehouse.runs import publish
     from bellwether.arena.weekly.interventions import require_bets
 
-    require_bets(arena_lake(), market, "resolving")
+    require_bets(open_lake(), market, "resolving")
     with runner() as work:
-        runs.resolve(work, market)
+        runs.poll_market(work, market)
         publish(work)
     of_market = pl.col("market_id") == market
-    last = arena_lake().slice(EVIDENCE, missing="skip").read().filter(of_market).sort("known_at").tail(1)
-    settled = arena_lake().slice(SETTLEMENTS, missing="skip").read().filter(of_market).sort("methodology", "number")
+    last = open_lake().slice(EVIDENCE, missing="skip").read().filter(of_market).sort("known_at").tail(1)
+    settled = open_lake().slice(SETTLEMENTS, missing="skip").read().filter(of_market).sort("methodology", "number")
     shown = settled.select("methodology", "number", "result", "winner", "rule", "known_at")
     if as_json:
         emit(
@@ -229,7 +229,7 @@ def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
     """Close AGENT (COHORT/FAMILY): it decides no more, and its cohort completes without it. It keeps its positions until they are settled."""
     from bellwether.arena.weekly.interventions import close_agent as closed
 
-    with reading() as world:
+    with open_arena() as world:
         done = closed(world, agent, by, reason)
     _intervened(done, as_json)
 
@@ -243,22 +243,22 @@ def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
     """Archive COHORT (its Sunday): its agents decide no more, and no ranking or curve has it. What it holds is settled, and `show` still has it."""
     from bellwether.arena.weekly.interventions import archive_cohort
 
-    with reading() as world:
+    with open_arena() as world:
         done = archive_cohort(world, cohort.date(), by, reason)
     _intervened(done, as_json)
 
 
 def _intervened(done: Intervention, as_json: bool) -> None:
     """Make the tables that tell of an intervention, and what follows from it."""
-    from assets.arena.runs import follow_intervention
+    from assets.arena.runs import apply_intervention
     from assets.warehouse.runs import publish
 
     with runner() as work:
-        follow_intervention(work, done)
+        apply_intervention(work, done)
         publish(work)
     if not as_json:
         console().print(f"{done.kind} {done.subject}: by {visible(done.author)}, known from {done.at.isoformat()} on", markup=False)
-    close(work, as_json, results={"intervention": asdict(done)})
+    print_summary(work, as_json, results={"intervention": asdict(done)})
 
 
 @arena.command()
@@ -271,12 +271,12 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     from bellwether.arena.weekly.queries import parse_decision_key
 
     parse_decision_key(decision)
-    with reading() as world:
-        found = explained(world.journal, rows_known(known_at), world, decision, known_at)
+    with open_arena() as world:
+        found = explained(world.journal, open_table_reader(known_at), world, decision, known_at)
     if as_json:
         emit(explanation_to_dict(found))
         return
-    if (reason := rows_known(known_at)(table("arena/decisions")).filter(decision_id=decision)["reason"].to_list()) and reason[0]:
+    if (reason := open_table_reader(known_at)(table("arena/decisions")).filter(decision_id=decision)["reason"].to_list()) and reason[0]:
         console().print("[bold]Reason[/bold]")
         console().print(visible(reason[0], "\n"), markup=False, soft_wrap=True)
     for title, text in explanation_sections(found):
@@ -290,7 +290,7 @@ def _dry_run(week: date, lineup: str | None, methodology: str | None, *, as_json
     from bellwether.arena.weekly.summary import preview_week
 
     require_venues()
-    with shown() as progress, reading(lineup, methodology) as world:
+    with shown() as progress, open_arena(lineup, methodology) as world:
         progress.say(f"looking at the markets of the week {week}")
         universes, prompts = preview_week(world, week)
     reconstructed, markets = universes[0].reconstructed, sum(len(one.universe.markets) for one in universes)
@@ -342,7 +342,7 @@ def _print_standings(known_at: datetime | None) -> None:
     """Print the standings below the leaderboard: intervals, skill and differences."""
     from bellwether.arena.rankings.standings import render_standings
 
-    rows = rows_known(known_at)(table("arena/rankings"))
+    rows = open_table_reader(known_at)(table("arena/rankings"))
     if rows.height:
         console().print()
     for part in render_standings(rows):
@@ -364,7 +364,7 @@ def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as
     """Show how the families compare, with intervals over events: live, reconstructed and contaminated cohorts apart."""
     from bellwether.arena.rankings.standings import render_standings
 
-    read = rows_known(known_at)
+    read = open_table_reader(known_at)
     rows, pairs = read(table("arena/rankings")), read(table("arena/pairs"))
     if as_json:
         shown = rows.filter(imputation=imputation).to_dicts()
@@ -395,7 +395,7 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
     from bellwether.arena.rankings.equity import WINDOWS, equity_in_window
     from bellwether.arena.rankings.standings import load_cutoffs, load_inputs
 
-    inputs = load_inputs(rows_known(known_at), load_cutoffs(settings().registry))
+    inputs = load_inputs(open_table_reader(known_at), load_cutoffs(settings().registry))
     rows = equity_in_window(inputs, WINDOWS[span])
     if as_json:
         emit({"equity": rows.to_dicts()})
@@ -415,7 +415,7 @@ def review(lineup: str | None, as_json: bool) -> None:
     from bellwether.arena.review import ReviewState, render_advice
     from bellwether.arena.weekly.interventions import review_registry, review_rows
 
-    with reading(lineup) as world:
+    with open_arena(lineup) as world:
         found = review_registry(world)
         rows = review_rows(found, world.now())
     adopt = {one.family.name: render_advice(one) for one in found if one.state is ReviewState.UPGRADE}
@@ -438,7 +438,7 @@ def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> Non
     """Dismiss MODEL (its id, provider/id) as a release of FAMILY: later reviews leave it out. This cannot be undone."""
     from bellwether.arena.weekly.interventions import dismiss_release
 
-    with reading() as world:
+    with open_arena() as world:
         done = dismiss_release(world, family, model, by, reason)
     if as_json:
         emit({"intervention": asdict(done)})
@@ -464,7 +464,7 @@ def show_table(
         raise click.BadParameter(f"{name!r:.80} is no table of the arena; {meant}", param_hint="NAME")
     if into is not None and into.suffix.lower() not in (".parquet", ".csv"):
         raise click.BadParameter(f"{into.name}: give a name that ends in .parquet or .csv", param_hint="--into")
-    rows = table_rows(declared, known_at, first and first.date(), last and last.date())
+    rows = load_rows(declared, known_at, first and first.date(), last and last.date())
     if into is not None:
         write_rows(rows, into)
     if as_json:
@@ -487,7 +487,7 @@ def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_j
     from bellwether.journal import Journal
 
     config = settings()
-    lake, rules = arena_lake(), methodologies(config.registry)
+    lake, rules = open_lake(), methodologies(config.registry)
     if without_prompts:
         tables = cohort_tables(lake, rules, cohort.date())
     else:

@@ -29,7 +29,7 @@ from bellwether.report.writer import write_report
 from bellwether.settings import settings
 from bellwether.untrusted_text import visible
 from cli.options import ARCHIVE, AS_JSON, DAY, DOLLARS
-from orchestration.run_session import close, runner
+from orchestration.run_session import print_summary, runner
 
 if TYPE_CHECKING:
     from bellwether.questions import Release
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @AS_JSON
 def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> None:
     """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
-    from assets.benchmark.runs import answer_and_publish
+    from assets.benchmark.runs import forecast_and_publish
     from assets.venues.runs import last_days, pull
     from bellwether.questions import release
 
@@ -51,8 +51,8 @@ def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> N
         release(name)  # an unknown release fails before the pull
     with runner() as work:
         pull(work, *last_days(days), with_archive=archive)
-        answer_and_publish(work, releases)
-    close(work, as_json, results=show_leaderboards(releases, as_json))
+        forecast_and_publish(work, releases)
+    print_summary(work, as_json, results=show_leaderboards(releases, as_json))
 
 
 #: Questions of a difference that are named one by one.
@@ -103,11 +103,11 @@ def release(
 
 
 def _build(names: tuple[str, ...], chosen: tuple[str, ...], as_json: bool) -> None:
-    from assets.benchmark.runs import answer_and_publish
+    from assets.benchmark.runs import forecast_and_publish
 
     with runner() as work:
-        answer_and_publish(work, names, chosen)
-    close(work, as_json, results=show_leaderboards(names, as_json))
+        forecast_and_publish(work, names, chosen)
+    print_summary(work, as_json, results=show_leaderboards(names, as_json))
 
 
 def _lake() -> Lake:
@@ -251,23 +251,23 @@ def evaluate(
     from bellwether.models.client import Limits
 
     names = (*first, *more)
-    begun = evaluation.unfinished(names, release, samples) if resume else None
+    begun = evaluation.find_unfinished(names, release, samples) if resume else None
     if begun is not None:
-        chosen = evaluation.choose(begun.models, begun.release)
+        chosen = evaluation.plan_evaluation(begun.models, begun.release)
     elif names:
-        chosen = evaluation.choose(names, evaluation.release_name(release, samples))
+        chosen = evaluation.plan_evaluation(names, evaluation.release_name(release, samples))
     else:
         raise click.UsageError("name at least one model after --models; `bellwether models` lists them")
     if dry_run:
-        _show_estimates(evaluation.estimates(chosen, begun), as_json)
+        _show_estimates(evaluation.estimate_costs(chosen, begun), as_json)
         return
-    evaluation.require_a_key(chosen.models)
+    evaluation.require_any_key(chosen.models)
     with runner(venues=False) as work:
-        questions = runs.questions(work, chosen.release)
+        questions = runs.build_questions(work, chosen.release)
         evaluation.require_questions(chosen.release, questions)
         if begun is not None:
             begun.require_unchanged(questions)
-        whole, each = evaluation.budgets(budget, budget_per_model, begun)
+        whole, each = evaluation.resolve_limits(budget, budget_per_model, begun)
         allowed = Limits(dollars=whole, dollars_per_model=each, **limits)
         try:
             ends = evaluation.evaluate(work, chosen, questions, begun, allowed)
@@ -275,7 +275,7 @@ def evaluate(
             click.echo("\nWhat was answered is kept; `bellwether evaluate --resume` goes on.", err=True)
             raise
     stopped = {name: str(end) for name, end in ends.items() if end is not None}
-    close(work, as_json, results=show_leaderboards((chosen.release,), as_json), stopped=stopped)
+    print_summary(work, as_json, results=show_leaderboards((chosen.release,), as_json), stopped=stopped)
     if stopped:
         sys.exit(1)
 

@@ -64,13 +64,13 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
         except runs.DaysFailed as error:
             failed = error
         publish(work)
-        rejects = runs.rejects(work.lake, first.date(), until)
+        rejects = runs.count_rejects(work.lake, first.date(), until)
     summary: dict[str, Any] = {"runs": work.stats.runs, "fresh": work.stats.fresh, "seconds": work.stats.by_job}
     if as_json:
         emit({**summary, "rejects": rejects.with_columns(pl.col("day").cast(pl.String())).to_dicts()})
     else:
         console().print(f"{work.stats.runs} runs, {work.stats.fresh} partitions up to date, {rejects['objects'].sum()} rejects")
-        for line in runs.told(rejects):
+        for line in runs.format_rejects(rejects):
             console().print(f"  {line}", markup=False, soft_wrap=True)
     if failed is not None:
         raise failed

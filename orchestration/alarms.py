@@ -19,11 +19,11 @@ from bellwether.notify import Alarm, NotDelivered, Notifier, notifiers, notify
 from bellwether.settings import Channel, settings
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
-from orchestration.steps import reason
+from orchestration.steps import failure_reason
 from resources import LakeResource
 
 #: Tag of a failed run of which operators were told.
-TOLD = "bellwether/alarmed"
+REPORTED = "bellwether/alarmed"
 #: Tag that Dagster gives to a failed run that its daemon retries.
 _WILL_RETRY = "dagster/will_retry"
 _FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
@@ -32,7 +32,7 @@ _LOOKED_AT = 200
 _NAMED = 5
 
 
-def subject_of(run: dg.DagsterRun) -> str:
+def run_subject(run: dg.DagsterRun) -> str:
     """What a run makes, in words: its job, what is selected of it, and its partitions. Runs of the same subject that fail in a row are one incident."""
     tags = run.tags
     span = f"{tags[RANGE_START]}..{tags.get(RANGE_END)}" if RANGE_START in tags else tags.get(PARTITION, "")
@@ -41,18 +41,18 @@ def subject_of(run: dg.DagsterRun) -> str:
     return " ".join(part for part in (job, ",".join(chosen) if chosen and not job else "", span) if part)
 
 
-def is_told(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+def is_reported(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether operators know of a failed run's incident: they were told of it, or of a failure before it with no success in between."""
     records = instance.get_run_records(dg.RunsFilter(job_name=run.job_name, statuses=_FINISHED), limit=_LOOKED_AT)
     number = next((record.storage_id for record in records if record.dagster_run.run_id == run.run_id), None)
-    subject = subject_of(run)
+    subject = run_subject(run)
     for record in records:
         other = record.dagster_run
-        if (number is not None and record.storage_id > number) or subject_of(other) != subject:
+        if (number is not None and record.storage_id > number) or run_subject(other) != subject:
             continue
         if other.status is dg.DagsterRunStatus.SUCCESS:
             return False
-        if TOLD in other.tags:
+        if REPORTED in other.tags:
             return True
     return False
 
@@ -67,25 +67,25 @@ def failures(context: dg.RunFailureSensorContext) -> None:
     """Tell operators of a failed run. An alarm that a channel did not take fails the tick, and the next failure of the same subject is told."""
     run = context.dagster_run
     if run.tags.get(LAUNCHED_BY) == COMMAND:
-        context.log.info(f"reported by its command: {subject_of(run)}")
+        context.log.info(f"reported by its command: {run_subject(run)}")
         return
-    if is_told(context.instance, run):
+    if is_reported(context.instance, run):
         # No reason to skip: Dagster fails a tick in which one of several failed runs is told and another skipped.
-        context.log.info(f"told already: {subject_of(run)}")
+        context.log.info(f"told already: {run_subject(run)}")
         return
     at, config = datetime.now(UTC), settings()
     why = (
-        "\n".join(f"{one.step_key}: {reason(one) or one.message}" for one in context.get_step_failure_events())
+        "\n".join(f"{one.step_key}: {failure_reason(one) or one.message}" for one in context.get_step_failure_events())
         or context.failure_event.message
         or ""
     )
     then = "It is retried automatically." if run.tags.get(_WILL_RETRY) == "true" else "Run it again when the cause is gone."
-    alarm = Alarm(f"run/{subject_of(run)}", f"{subject_of(run)} failed", f"{why}\n{then}\n\nRun {run.run_id}", at, str(config.world))
+    alarm = Alarm(f"run/{run_subject(run)}", f"{run_subject(run)} failed", f"{why}\n{then}\n\nRun {run.run_id}", at, str(config.world))
     notify(alarm, notifiers(config))
-    context.instance.add_run_tags(run.run_id, {TOLD: at.isoformat()})
+    context.instance.add_run_tags(run.run_id, {REPORTED: at.isoformat()})
 
 
-def tell_stuck(
+def report_stuck(
     found: Mapping[LakeCheck, Observation], known: Mapping[str, list[str]], channels: Mapping[Channel, Notifier], world: str, at: datetime
 ) -> tuple[dict[str, list[str]], list[str]]:
     """Tell operators of what the checks find that they do not know, one alarm per check.
@@ -113,7 +113,7 @@ def tell_stuck(
     return told, problems
 
 
-def observed(check: LakeCheck, lake: Lake, now: datetime, known: Iterable[str] = ()) -> Observation:
+def evaluate_check(check: LakeCheck, lake: Lake, now: datetime, known: Iterable[str] = ()) -> Observation:
     """What the check finds. That it cannot be evaluated is an incident of its own, beside those that operators know, and stops no other check."""
     try:
         return check.evaluate(lake, now)
@@ -131,8 +131,8 @@ def stuck(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipRea
     """Ask the arena's checks of the whole lake. What a channel did not take is told at the next tick."""
     config = settings()
     known = json.loads(context.cursor) if context.cursor else {}
-    found = {check: observed(check, lake.lake, config.now(), known.get(check.name, ())) for check in LAKE_CHECKS}
-    told, problems = tell_stuck(found, known, notifiers(config), str(config.world), datetime.now(UTC))
+    found = {check: evaluate_check(check, lake.lake, config.now(), known.get(check.name, ())) for check in LAKE_CHECKS}
+    told, problems = report_stuck(found, known, notifiers(config), str(config.world), datetime.now(UTC))
     context.update_cursor(json.dumps(told))
     # A failed tick would lose the cursor, and tell again what was told.
     if problems:

@@ -28,7 +28,7 @@ def select(*names: str) -> dg.AssetSelection:
     return dg.AssetSelection.assets(*(key(name) for name in names))
 
 
-def metadata(declared: Table) -> dict[str, Any]:
+def table_metadata(declared: Table) -> dict[str, Any]:
     """Definition metadata of a table: its columns, its name in DuckDB and its key."""
     return {
         "dagster/column_schema": table_schema(declared),
@@ -38,7 +38,7 @@ def metadata(declared: Table) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Follow:
+class UpdatePolicy:
     """How a table follows its inputs, as definition metadata of its asset.
 
     Attributes:
@@ -57,19 +57,19 @@ class Follow:
 
 
 #: A table that is made again whenever an input has changed.
-FOLLOW = Follow()
+FOLLOW_INPUTS = UpdatePolicy()
 _FOLLOWS = "follows"
 
 
-def follows(graph: Any, key: dg.AssetKey) -> Follow | None:
+def update_policy(graph: Any, key: dg.AssetKey) -> UpdatePolicy | None:
     """How an asset follows its inputs; None where it is made on request only."""
     stated = graph.get(key).metadata.get(_FOLLOWS)
     if not isinstance(stated, dg.JsonMetadataValue) or not isinstance(stated.value, Mapping):
         return None
-    return Follow(**{**stated.value, "ignored": tuple(stated.value["ignored"])})
+    return UpdatePolicy(**{**stated.value, "ignored": tuple(stated.value["ignored"])})
 
 
-def of(name: str, *kinds: str, follows: Follow | None = None, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def table_asset(name: str, *kinds: str, follows: UpdatePolicy | None = None, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Keyword arguments for `dg.asset` that makes a table.
 
     kinds: of computation, for a table without a file in `sql/`. follows: how it follows its inputs; built on request only when left out.
@@ -87,8 +87,8 @@ def of(name: str, *kinds: str, follows: Follow | None = None, about: Mapping[str
         ),
         "kinds": {*(("duckdb", "sql") if _sql(declared).is_file() else kinds), "parquet"},
         "metadata": {
-            **metadata(declared),
-            "page": page(f"data/table/{declared.group}.{declared.short_name}.html"),
+            **table_metadata(declared),
+            "page": site_link(f"data/table/{declared.group}.{declared.short_name}.html"),
             **(follows.metadata() if follows else {}),
             **(about or {}),
         },
@@ -96,7 +96,7 @@ def of(name: str, *kinds: str, follows: Follow | None = None, about: Mapping[str
     }
 
 
-def of_files(name: str, row: str, *kinds: str, site_page: str, where: str, follows: Follow | None = None) -> dict[str, Any]:
+def file_asset(name: str, row: str, *kinds: str, site_page: str, where: str, follows: UpdatePolicy | None = None) -> dict[str, Any]:
     """Keyword arguments for `dg.asset` that writes files outside the lake.
 
     row: one sentence that describes the files. site_page: the page of the static site that it links to. where: sentence with the place of the files.
@@ -104,11 +104,11 @@ def of_files(name: str, row: str, *kinds: str, site_page: str, where: str, follo
     return {
         **_common(name, row, _trigger(follows), where),
         "kinds": set(kinds),
-        "metadata": {"page": page(site_page), **(follows.metadata() if follows else {})},
+        "metadata": {"page": site_link(site_page), **(follows.metadata() if follows else {})},
     }
 
 
-def page(path: str) -> dg.UrlMetadataValue:
+def site_link(path: str) -> dg.UrlMetadataValue:
     """Link to a page of the static site: at its address, or else its file."""
     config = settings()
     return dg.MetadataValue.url(f"{config.site_url.rstrip('/')}/{path}" if config.site_url else (config.site_path / path).as_uri())
@@ -125,7 +125,7 @@ def _common(name: str, *description: str) -> dict[str, Any]:
     }
 
 
-def _trigger(follows: Follow | None) -> str:
+def _trigger(follows: UpdatePolicy | None) -> str:
     if follows is None:
         return "Built by a job, a schedule or on request."
     return f"Rebuilt automatically when its inputs change{' (selected partitions only)' if follows.candidates else ''}."
@@ -141,6 +141,6 @@ def _sql(declared: Table) -> Traversable:
     return files("sql") / f"{declared.name}.sql"
 
 
-def out(name: str, *kinds: str, follows: Follow | None = None, is_required: bool = True) -> dg.AssetOut:
-    """One output of a `dg.multi_asset` that makes several tables; arguments as of `of`. is_required: false in a step that can make some of them."""
-    return dg.AssetOut(**of(name, *kinds, follows=follows), is_required=is_required)
+def table_output(name: str, *kinds: str, follows: UpdatePolicy | None = None, is_required: bool = True) -> dg.AssetOut:
+    """One output of a `dg.multi_asset` that makes several tables; arguments as of `table_asset`. is_required: false in a step that can make some of them."""
+    return dg.AssetOut(**table_asset(name, *kinds, follows=follows), is_required=is_required)

@@ -24,9 +24,9 @@ from bellwether.lake.staleness import Staleness, TableInputs, is_read
 from bellwether.settings import settings
 from bellwether.tables import TABLES, Table
 from bellwether.tables.schema import external_table
-from orchestration.asset_declarations import Follow, follows
+from orchestration.asset_declarations import UpdatePolicy, update_policy
 from orchestration.orphaned_runs import UNFINISHED, is_orphan, running_commands
-from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_of_run, of_key, ranges, to_key
+from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, from_key, group_keys, keys_from_tags, to_key
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource
 
@@ -36,19 +36,19 @@ BACK_OFF = timedelta(minutes=5)
 MADE_FROM = "bellwether/made_from"
 
 
-def recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
+def asset_recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
     """The inputs of an asset among the tables of the lake."""
-    node, follow = graph.get(key), follows(graph, key)
+    node, follow = graph.get(key), update_policy(graph, key)
     inputs = sorted(name for parent in node.parent_keys if (name := "/".join(parent.path)) in TABLES and parent != key)
     return TableInputs(
-        declared(graph, key),
+        asset_table(graph, key),
         tuple(TABLES[name] for name in inputs),
         frozenset(follow.ignored if follow else ()),
         node.code_version,
     )
 
 
-def declared(graph: Any, key: dg.AssetKey) -> Table:
+def asset_table(graph: Any, key: dg.AssetKey) -> Table:
     """The declaration of an asset's table, or of files outside the lake."""
     name, definition = "/".join(key.path), graph.get(key).partitions_def
     if name in TABLES:
@@ -61,7 +61,7 @@ _BLOCKED: dict[str, bool] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class OutdatedPartition:
     """A partition that is out of date, with what it would be made from now."""
 
     key: dg.AssetKey
@@ -70,7 +70,7 @@ class Due:
     attempts: int
 
 
-class Plan:
+class UpdatePlan:
     """Partitions to make now: out of date, and none of their inputs is about to change, unless the same run makes it.
 
     runs: assets and tags of the runs in progress.
@@ -92,12 +92,14 @@ class Plan:
                 if graph.has(key):
                     self._changing["/".join(key.path)].update(self._partitions(key, tags))
 
-    def due(self) -> list[Due]:
+    def due(self) -> list[OutdatedPartition]:
         """The partitions, upstream first."""
-        return [one for key in self._graph.toposorted_asset_keys if (follow := follows(self._graph, key)) for one in self._of(key, follow)]
+        return [
+            one for key in self._graph.toposorted_asset_keys if (follow := update_policy(self._graph, key)) for one in self._of(key, follow)
+        ]
 
-    def _of(self, key: dg.AssetKey, follow: Follow) -> Iterator[Due]:
-        found, candidates = recipe(self._graph, key), self._partitions(key, {})
+    def _of(self, key: dg.AssetKey, follow: UpdatePolicy) -> Iterator[OutdatedPartition]:
+        found, candidates = asset_recipe(self._graph, key), self._partitions(key, {})
         candidates &= set(
             resolve_reference(follow.candidates)(self._state.stored_partitions(found.followed[0]))
             if follow.candidates
@@ -111,7 +113,7 @@ class Plan:
                 self._changing[found.table.name].add(partition)
             elif wanted:
                 self._requested[found.table.name].add(partition)
-                yield Due(key, partition, self._made_from(found, partition), follow.attempts)
+                yield OutdatedPartition(key, partition, self._made_from(found, partition), follow.attempts)
 
     def _is_blocked(self, found: TableInputs, partition: Partition) -> bool:
         """Whether rows of the same partition of an input break a blocking rule. A file is examined once in a process."""
@@ -138,33 +140,33 @@ class Plan:
 
     def _partitions(self, key: dg.AssetKey, tags: Mapping[str, str]) -> set[Partition]:
         """The partitions of an asset that a run with these tags makes."""
-        table, definition = declared(self._graph, key), self._graph.get(key).partitions_def
-        return {of_key(table, name) if definition else () for name in keys_of_run(definition, tags, self._instance)}
+        table, definition = asset_table(self._graph, key), self._graph.get(key).partitions_def
+        return {from_key(table, name) if definition else () for name in keys_from_tags(definition, tags, self._instance)}
 
     def _made_from(self, found: TableInputs, partition: Partition) -> str:
         made = self._state.stored_partitions(found.table).get(partition)
         return f"{found.table.name} {partition} {made.run_id if made else ''} {sorted(self._state.versions(found, partition).items())}"
 
 
-def requests(graph: Any, due: Iterable[Due], instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
+def run_requests(graph: Any, due: Iterable[OutdatedPartition], instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
     """A run for each range of partitions of the tables that are made of them."""
-    partitions: dict[tuple[tuple[str, ...], str], list[Due]] = defaultdict(list)
+    partitions: dict[tuple[tuple[str, ...], str], list[OutdatedPartition]] = defaultdict(list)
     for one in due:
-        table = declared(graph, one.key)
+        table = asset_table(graph, one.key)
         partitions[table.partitioned_by, to_key(table, one.partition)].append(one)
-    together: dict[tuple[dg.AssetKey, ...], dict[str, list[Due]]] = defaultdict(dict)
+    together: dict[tuple[dg.AssetKey, ...], dict[str, list[OutdatedPartition]]] = defaultdict(dict)
     for (_, name), ones in partitions.items():
         keys = tuple(sorted({key for one in ones for key in graph.get(one.key).execution_set_asset_keys}))
         together[keys][name] = ones
     for keys, by_name in together.items():
-        for group in ranges(graph.get(keys[0]).partitions_def, by_name, instance):
+        for group in group_keys(graph.get(keys[0]).partitions_def, by_name, instance):
             several = {RANGE_START: group[0], RANGE_END: group[-1]} if len(group) > 1 else {}
             ones = [one for name in group for one in by_name[name]]
-            yield from _request(keys, several or ({PARTITION: group[0]} if group[0] else {}), ones, instance, now)
+            yield from _run_request(keys, several or ({PARTITION: group[0]} if group[0] else {}), ones, instance, now)
 
 
-def _request(
-    keys: Iterable[dg.AssetKey], tags: Mapping[str, str], ones: list[Due], instance: dg.DagsterInstance, now: datetime
+def _run_request(
+    keys: Iterable[dg.AssetKey], tags: Mapping[str, str], ones: list[OutdatedPartition], instance: dg.DagsterInstance, now: datetime
 ) -> Iterator[dg.RunRequest]:
     """A run, unless too many have failed for the same inputs, or the last a short time ago. The same state is requested once a day at most."""
     digest = sha256("\n".join(sorted(one.made_from for one in ones)).encode()).hexdigest()[:16]
@@ -203,8 +205,8 @@ def automation(context: dg.SensorEvaluationContext, lake: LakeResource) -> list[
     if running_commands(context.instance):
         return dg.SkipReason("a command is running; it makes what follows itself, and the rest is made when it ends")
     graph = context.repository_def.asset_graph
-    due = Plan(graph, lake.lake, context.instance, _in_progress(context)).due()
-    found = list(requests(graph, due, context.instance, datetime.now(UTC)))
+    due = UpdatePlan(graph, lake.lake, context.instance, _in_progress(context)).due()
+    found = list(run_requests(graph, due, context.instance, datetime.now(UTC)))
     if found:
         return found
     return dg.SkipReason(f"{len(due)} partitions are out of date and wait after failures" if due else "everything is up to date")

@@ -20,11 +20,11 @@ from bellwether.settings import settings
 from bellwether.tables import Table, table
 from orchestration.asset_declarations import key
 from orchestration.partitions import CHUNK, RANGE_END, RANGE_START, keys_between, to_key
-from orchestration.steps import failed
+from orchestration.steps import step_failure
 from resources import LakeResource, lake_partition
 
 
-def checks_of(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefinition]:
+def build_checks(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefinition]:
     """The rules of all tables that the assets make: one check step for each step of theirs whose tables have any."""
     found = []
     for made in assets:
@@ -32,11 +32,11 @@ def checks_of(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefin
         if names:
             group = table(names[0]).group
             step = names[0].replace("/", "_") if len(names) == 1 else f"{group}_{made.op.name.removeprefix(f'{group}__')}"
-            found.append(_suite(step, names, made.partitions_def))
+            found.append(_check_step(step, names, made.partitions_def))
     return found
 
 
-def _suite(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None) -> dg.AssetChecksDefinition:
+def _check_step(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None) -> dg.AssetChecksDefinition:
     """All rules of some tables as one check step, `check_<name>`."""
 
     @dg.multi_asset_check(
@@ -51,19 +51,19 @@ def _suite(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition
     )
     def check(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
         wanted = {(found.asset_key, found.name) for found in context.selected_asset_check_keys}
-        made = _of_the_run(context, partitions)
+        made = _partitions_of_run(context, partitions)
         failures: dict[str, Exception] = {}
         for one in tables:
             chosen = [rule for rule in rules_for(one) if (key(one), rule.name) in wanted]
             if chosen:
-                yield from _checked(lake, table(one), _in_lake(table(one), partitions, made), chosen, failures)
+                yield from _check_table(lake, table(one), _lake_partitions(table(one), partitions, made), chosen, failures)
         if failures and made and len(failures) < len(made):
-            raise failed(failures)
+            raise step_failure(failures)
 
     return check
 
 
-def _checked(
+def _check_table(
     lake: LakeResource,
     declared: Table,
     partitions: list[Partition] | None,
@@ -78,7 +78,7 @@ def _checked(
     stored = [manifest.partition for manifest in rows.manifests]
     size = CHUNK if declared.partitioned_by == ("day",) else 1
     chunks = [rows.restrict(stored[start : start + size]) for start in range(0, len(stored), size)] or [rows]
-    of_chunks = [_outcomes(lake, chunk, rules) for chunk in chunks]
+    of_chunks = [_validate_chunk(lake, chunk, rules) for chunk in chunks]
     for number, rule in enumerate(rules):
         outcomes = [outcomes[number] for outcomes in of_chunks]
         crashed = next((outcome for outcome in outcomes if outcome.passed is None), None)
@@ -88,20 +88,20 @@ def _checked(
             )
         if rule.blocking:
             for chunk, outcome in zip(chunks, outcomes, strict=True):
-                failures |= {} if outcome.passed else _broken(lake, chunk, rule)
+                failures |= {} if outcome.passed else _broken_partitions(lake, chunk, rule)
         yield _result(declared, outcomes, rule.expected if rule.is_expected else "")
 
 
-def _outcomes(lake: LakeResource, rows: Slice, rules: Sequence[Rule]) -> list[CheckOutcome]:
+def _validate_chunk(lake: LakeResource, rows: Slice, rules: Sequence[Rule]) -> list[CheckOutcome]:
     fitted = [rule.fit(lake.lake, rows) if rule.fit else rule for rule in rules]
     return checks.validate(rows.table, rows.scan().select(columns_read(rows.table, fitted)).collect(), fitted)
 
 
-def _broken(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str, Exception]:
+def _broken_partitions(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str, Exception]:
     """The partitions in which a rule is broken."""
     found: dict[str, Exception] = {}
     for manifest in rows.manifests:
-        (outcome,) = _outcomes(lake, rows.restrict([manifest.partition]), [rule])
+        (outcome,) = _validate_chunk(lake, rows.restrict([manifest.partition]), [rule])
         if not outcome.passed:
             reason = f"{outcome.failing_rows} of {outcome.rows} rows of {rows.table.name} break the rule {rule.name} ({rule.description})"
             found[to_key(rows.table, manifest.partition)] = QualityError(reason)
@@ -127,7 +127,7 @@ def _result(declared: Table, outcomes: Sequence[CheckOutcome], expected: str) ->
     )
 
 
-def _of_the_run(context: dg.AssetCheckExecutionContext, definition: dg.PartitionsDefinition | None) -> list[str] | None:
+def _partitions_of_run(context: dg.AssetCheckExecutionContext, definition: dg.PartitionsDefinition | None) -> list[str] | None:
     """Keys of the partitions that the run made; None for a run without partitions."""
     if definition is None:
         return None
@@ -138,7 +138,7 @@ def _of_the_run(context: dg.AssetCheckExecutionContext, definition: dg.Partition
     return keys_between(definition, context.run.tags[RANGE_START], context.run.tags[RANGE_END], context.instance)
 
 
-def _in_lake(declared: Table, definition: dg.PartitionsDefinition | None, keys: list[str] | None) -> list[tuple[str, ...]] | None:
+def _lake_partitions(declared: Table, definition: dg.PartitionsDefinition | None, keys: list[str] | None) -> list[tuple[str, ...]] | None:
     """The same as partitions of a table; None, which is all of them, for a run without partitions."""
     if definition is None:
         return [()]

@@ -17,8 +17,8 @@ import dagster as dg
 from bellwether.domains import load_domains
 from bellwether.settings import Settings, settings
 from orchestration import alarms
-from orchestration.checks import OPERATIONS, checks_of, whole_lake
-from orchestration.orphaned_runs import end_with_the_run
+from orchestration.checks import OPERATIONS, build_checks, whole_lake
+from orchestration.orphaned_runs import kill_with_run
 from orchestration.progress import progress
 from orchestration.retention import PRUNE
 from orchestration.schedules import SCHEDULES
@@ -31,7 +31,7 @@ from resources.venues import WorldResource
 #: A spawned step imports all modules (seconds); a forked one finds them loaded.
 EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
 # In every process that the preloaded one forks: a step.
-register_after_fork(EXECUTOR, end_with_the_run)
+register_after_fork(EXECUTOR, kill_with_run)
 
 
 def resources(config: Settings) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         assets=together.assets,
         asset_checks=(
             *(together.asset_checks or ()),
-            *checks_of(one for one in together.assets or () if isinstance(one, dg.AssetsDefinition)),
+            *build_checks(one for one in together.assets or () if isinstance(one, dg.AssetsDefinition)),
             whole_lake,
         ),
         jobs=(*(together.jobs or ()), OPERATIONS, PRUNE),

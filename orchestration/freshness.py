@@ -21,7 +21,7 @@ DAILY = dg.FreshnessPolicy.time_window(warn_window=timedelta(hours=36), fail_win
 WEEKLY = dg.FreshnessPolicy.time_window(warn_window=timedelta(days=8), fail_window=timedelta(days=11))
 
 
-def with_deadlines(assets: Iterable[Any], policies: Mapping[str, dg.FreshnessPolicy], config: Settings) -> list[Any]:
+def apply_policies(assets: Iterable[Any], policies: Mapping[str, dg.FreshnessPolicy], config: Settings) -> list[Any]:
     """The assets, in the live world those that `policies` names (`group/name`) with their policy: the sandbox's clock stands still, and every
     deadline would pass.
     """

@@ -74,7 +74,7 @@ def prepare(config: Settings) -> Path:
             )
         if not ((home / _MADE).exists() and (home / _FILE).exists()):
             with locked(home / _LOCK):
-                _make(home)
+                _create_databases(home)
         _require_databases(home)
     return home
 
@@ -105,7 +105,7 @@ def convert(config: Settings) -> Path | None:
     if not is_former(home):
         return None
     kept, draft = home.with_name(f"{home.name}-0.2"), home.with_name(f"{home.name}-new")
-    with storage_errors(home), _unused(home):
+    with storage_errors(home), _lock_home(home):
         if kept.exists():
             raise ConfigError(f"{kept} exists; move it away, then convert again")
         shutil.rmtree(draft, ignore_errors=True)
@@ -116,7 +116,7 @@ def convert(config: Settings) -> Path | None:
         os.environ["DAGSTER_HOME"] = str(draft)
         try:
             prepare(config)
-            _forget_events()
+            _delete_events()
         finally:
             os.environ["DAGSTER_HOME"] = str(home)
         home.rename(kept)
@@ -125,7 +125,7 @@ def convert(config: Settings) -> Path | None:
 
 
 @contextmanager
-def _unused(home: Path) -> Iterator[None]:
+def _lock_home(home: Path) -> Iterator[None]:
     """Hold the locks of all processes of a home of version 0.2. Raises `ConfigError` where another process has one."""
     files = [path.open("r+b") for path in (home / "processes").glob("*")]
     try:
@@ -137,7 +137,7 @@ def _unused(home: Path) -> Iterator[None]:
             file.close()
 
 
-def _forget_events() -> None:
+def _delete_events() -> None:
     """Remove what the switches' database has of events: cursors, which count events that no longer exist, and compressed evaluations."""
     with dg.DagsterInstance.get() as instance:
         for state in instance.all_instigator_state():
@@ -157,7 +157,7 @@ def _create_folder(home: Path) -> None:
         ) from None
 
 
-def _make(home: Path) -> None:
+def _create_databases(home: Path) -> None:
     """Write dagster.yaml, and have Dagster create its databases: two processes at once would both create the same tables."""
     target = home / _FILE
     if not target.exists():
@@ -182,14 +182,14 @@ def storage_errors(home: Path) -> Iterator[None]:
         raise
     except Exception as error:
         if (damaged := _damaged_database(error, home)) is not None:
-            raise _damage(damaged, home) from error
+            raise _damage_error(damaged, home) from error
         cause = _storage_error(error)
         if cause is None:
             raise
         raise BellwetherError(f"writing below {home.parent}: {cause}. {STORAGE_ADVICE}") from error
 
 
-def _damage(database: Path, home: Path) -> BellwetherError:
+def _damage_error(database: Path, home: Path) -> BellwetherError:
     return BellwetherError(
         f"opening {database}: Dagster's database is damaged. Move the folder {home} away and run again: a new one is created. Lake, journal "
         "and results are not affected; the UI forgets its runs, and shows partitions as missing until they are materialized"
@@ -202,7 +202,7 @@ def _require_databases(home: Path) -> None:
         if path.is_file():
             with path.open("rb") as file:
                 if file.read(len(_MAGIC)) != _MAGIC:
-                    raise _damage(path, home)
+                    raise _damage_error(path, home)
 
 
 def _damaged_database(error: BaseException, home: Path) -> Path | None:
@@ -220,7 +220,7 @@ def _is_sound(database: Path) -> bool:
         return False
 
 
-def tells_of_storage(text: str) -> bool:
+def is_storage_message(text: str) -> bool:
     """Whether an error message is that of a write to a full or read-only disk."""
     return any(f"[Errno {number}]" in text for number in _STORAGE_ERRORS) or any(said in text for said in _SQLITE_ERRORS)
 

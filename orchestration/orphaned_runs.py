@@ -41,7 +41,7 @@ _BEGUN = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.Dags
 UNFINISHED = [dg.DagsterRunStatus.QUEUED, *_BEGUN]
 
 
-class Process:
+class ProcessLock:
     """The lock of a process, given up when the process ends.
 
     name: of the lock, a new one when left out. `held` is false where another process has the lock, or where runs are not only this machine's.
@@ -51,10 +51,10 @@ class Process:
         self.name = name or f"{os.getpid()}-{secrets.token_hex(4)}"
         self.tags: dict[str, str] = {}
         self._file, self.held = -1, False
-        if name is None and not owns_runs(instance):
+        if name is None and not has_local_runs(instance):
             return
         self._path = _folder(instance) / self.name
-        self._file, self.held = _locked(self._path, wait=name is None)
+        self._file, self.held = _lock_file(self._path, wait=name is None)
         if name is None:
             self.tags = {TAG: self.name}
             self.write(shlex.join(["bellwether", *sys.argv[1:]]))
@@ -77,7 +77,7 @@ class Process:
             os.close(self._file)
 
 
-def owns_runs(instance: dg.DagsterInstance) -> bool:
+def has_local_runs(instance: dg.DagsterInstance) -> bool:
     """Whether all runs of the instance are processes of this machine: of no fleet, launcher or database that others share."""
     storage = type(instance.run_storage).__name__
     return settings().fleet is None and isinstance(instance.run_launcher, dg.DefaultRunLauncher) and storage == "SqliteRunStorage"
@@ -85,7 +85,7 @@ def owns_runs(instance: dg.DagsterInstance) -> bool:
 
 def is_orphan(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether a command of this home executed an unfinished run, and was killed."""
-    return TAG in run.tags and owns_runs(instance) and _is_free(_folder(instance) / Path(run.tags[TAG]).name)
+    return TAG in run.tags and has_local_runs(instance) and _is_free(_folder(instance) / Path(run.tags[TAG]).name)
 
 
 def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[str]:
@@ -94,7 +94,7 @@ def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[st
     Without a UI its runs are ended as well whose processes are gone: they would keep their pool slots, for which commands wait.
     of_ui: all of them, where this process is about to start the UI and no other runs.
     """
-    if not owns_runs(instance):
+    if not has_local_runs(instance):
         return []
     ended = []
     without_ui = ui_note(instance) is None
@@ -110,13 +110,13 @@ def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[st
     return ended
 
 
-def queue_again(instance: dg.DagsterInstance) -> list[str]:
+def requeue_runs(instance: dg.DagsterInstance) -> list[str]:
     """Queue every unfinished run of the UI, whose process was ended on purpose, and free its pool slots. Returns the run ids.
 
     The daemon launches it at its next start. One that a user was cancelling is canceled.
     """
     queued = []
-    for run in _begun(instance) if owns_runs(instance) else ():
+    for run in _begun(instance) if has_local_runs(instance) else ():
         if TAG in run.tags:
             continue
         if run.status is dg.DagsterRunStatus.CANCELING or run.remote_job_origin is None:
@@ -130,7 +130,7 @@ def queue_again(instance: dg.DagsterInstance) -> list[str]:
 
 def running_commands(instance: dg.DagsterInstance) -> list[str]:
     """Names of the locks of commands that execute runs in this home, or are between two of them; in a fleet ids of their unfinished runs."""
-    if not owns_runs(instance):
+    if not has_local_runs(instance):
         return [run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))]
     return sorted(path.name for path in _folder(instance).iterdir() if path.name != UI and not _is_free(path))
 
@@ -148,14 +148,14 @@ def ui_note(instance: dg.DagsterInstance) -> str | None:
     return None if _is_free(path) else path.read_text()
 
 
-def end_with_the_run(_registered: object) -> None:
+def kill_with_run(_registered: object) -> None:
     """In a step's process: kill it when the process of its run is gone, so that no step ends after its run was reported as failed."""
     run = multiprocessing.parent_process()
     if run is not None:
-        threading.Thread(target=_end_after, args=(run.sentinel,), name="end-with-the-run", daemon=True).start()
+        threading.Thread(target=_kill_after, args=(run.sentinel,), name="end-with-the-run", daemon=True).start()
 
 
-def _end_after(sentinel: int) -> None:
+def _kill_after(sentinel: int) -> None:
     wait([sentinel])
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -176,7 +176,7 @@ def _folder(instance: dg.DagsterInstance) -> Path:
     return folder
 
 
-def _locked(path: Path, *, wait: bool) -> tuple[int, bool]:
+def _lock_file(path: Path, *, wait: bool) -> tuple[int, bool]:
     """(the file at `path`, whether this process has its lock); again where the file was removed before it could be locked.
 
     wait: no other process wants the lock. Others may take it for a moment, to test whether it is free.

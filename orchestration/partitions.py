@@ -39,16 +39,16 @@ def daily_partitions() -> dg.DailyPartitionsDefinition:
 DAY = daily_partitions()
 
 
-def slots() -> int:
+def run_slots() -> int:
     """Runs among which work is divided: one on one machine, those that its workers execute at once in a fleet."""
     config = settings()
     return RUNS_PER_WORKER * config.workers if config.fleet else 1
 
 
 #: Days of one run: a day's own work is far cheaper than a run's start.
-MOST_DAYS = 100
+MAX_DAYS = 100
 #: Days of one run of a backfill. In a fleet ten days occupy all slots; the policy is fixed before the length of a backfill is known.
-DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=max(1, 10 // slots()) if settings().fleet else MOST_DAYS)
+DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=max(1, 10 // run_slots()) if settings().fleet else MAX_DAYS)
 #: Days whose rows a step holds in memory at once.
 CHUNK = 31
 #: All partitions of a backfill in one run, in order; each is stored as soon as it is made.
@@ -62,7 +62,7 @@ PARTITION, RANGE_START, RANGE_END = "dagster/partition", "dagster/asset_partitio
 ALL_DAYS = dg.AllPartitionMapping()
 
 
-def keys_of(context: dg.AssetExecutionContext) -> list[str]:
+def partition_keys(context: dg.AssetExecutionContext) -> list[str]:
     """The partitions of a run, in order. Raises `dg.Failure`, which is not retried, where the run was launched for one that does not exist."""
     try:
         return sorted(context.partition_keys)
@@ -75,7 +75,7 @@ def keys_of(context: dg.AssetExecutionContext) -> list[str]:
         raise dg.Failure(f"no such partition: {unknown}; there are {there}", allow_retries=False) from error
 
 
-def of_key(declared: Table, key: str) -> Partition:
+def from_key(declared: Table, key: str) -> Partition:
     """A Dagster partition key as the lake's. As text, those of several dimensions are in the order of their names."""
     dimensions = dict(zip(sorted(declared.partitioned_by), key.split("|"), strict=True)) if len(declared.partitioned_by) > 1 else None
     return tuple(dimensions[name] for name in declared.partitioned_by) if dimensions else (key,)
@@ -86,32 +86,34 @@ def to_key(declared: Table, partition: Partition) -> str:
     return "|".join(value for _, value in sorted(zip(declared.partitioned_by, partition, strict=True)))
 
 
-def share(count: int) -> int:
+def keys_per_run(count: int) -> int:
     """Partitions of one run if `count` of them are divided among the slots."""
-    return max(1, ceil(count / slots()))
+    return max(1, ceil(count / run_slots()))
 
 
-def spans(days: Iterable[str], *, most: int = MOST_DAYS, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
+def group_days(days: Iterable[str], *, most: int = MAX_DAYS, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
     """Days (ISO), or weeks by their first day, as closed ranges of neighbours, at most `most` long."""
-    ranges: list[list[str]] = []
+    groups: list[list[str]] = []
     for day in sorted(days):
-        if ranges and len(ranges[-1]) < most and date.fromisoformat(ranges[-1][-1]) + step == date.fromisoformat(day):
-            ranges[-1].append(day)
+        if groups and len(groups[-1]) < most and date.fromisoformat(groups[-1][-1]) + step == date.fromisoformat(day):
+            groups[-1].append(day)
         else:
-            ranges.append([day])
-    return [(span[0], span[-1]) for span in ranges]
+            groups.append([day])
+    return [(span[0], span[-1]) for span in groups]
 
 
-def ranges(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
+def group_keys(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
     """Partition keys as ranges, each of which can be one run: neighbours in Dagster's order, rectangles where there are two dimensions.
 
     In a fleet they are divided further, into about as many ranges of equal size as there are slots.
     """
     keys = list(keys)
-    return [part for group in _neighbours(definition, keys, instance) for part in _divided(group, share(len(keys)))]
+    return [part for group in _group_neighbours(definition, keys, instance) for part in _split_range(group, keys_per_run(len(keys)))]
 
 
-def _neighbours(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
+def _group_neighbours(
+    definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance
+) -> list[list[str]]:
     if isinstance(definition, dg.MultiPartitionsDefinition):
         first, second = (dimension.partitions_def for dimension in definition.partitions_defs)
         rows: dict[str, list[str]] = defaultdict(list)
@@ -120,23 +122,23 @@ def _neighbours(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[
             rows[two].append(one)
         equal: dict[tuple[str, ...], list[str]] = defaultdict(list)
         for two, ones in rows.items():
-            for row in _neighbours(first, ones, instance):
+            for row in _group_neighbours(first, ones, instance):
                 equal[tuple(row)].append(two)
-        found = ((row, twos) for row, several in equal.items() for twos in _neighbours(second, several, instance))
+        found = ((row, twos) for row, several in equal.items() for twos in _group_neighbours(second, several, instance))
         return [[f"{one}|{two}" for two in twos for one in row] for row, twos in found]
     if definition is None:
         return [[key] for key in keys]
     order = {name: place for place, name in enumerate(definition.get_partition_keys(dynamic_partitions_store=instance))}
     groups: list[list[str]] = []
     for key in sorted(keys, key=order.__getitem__):
-        if groups and order[groups[-1][-1]] + 1 == order[key] and len(groups[-1]) < MOST_DAYS:
+        if groups and order[groups[-1][-1]] + 1 == order[key] and len(groups[-1]) < MAX_DAYS:
             groups[-1].append(key)
         else:
             groups.append([key])
     return groups
 
 
-def _divided(group: list[str], most: int) -> list[list[str]]:
+def _split_range(group: list[str], most: int) -> list[list[str]]:
     """A range as ranges of at most `most` partitions, equal as far as possible. A rectangle is cut across its longer side."""
     if len(group) <= most:
         return [group]
@@ -145,10 +147,10 @@ def _divided(group: list[str], most: int) -> list[list[str]]:
     side = list(dict.fromkeys(name[place] for name in names))
     parts = min(ceil(len(group) / most), len(side))
     cuts = [set(side[len(side) * number // parts : len(side) * (number + 1) // parts]) for number in range(parts)]
-    return [part for cut in cuts for part in _divided([key for key in group if key.split("|")[place] in cut], most)]
+    return [part for cut in cuts for part in _split_range([key for key in group if key.split("|")[place] in cut], most)]
 
 
-def keys_of_run(definition: dg.PartitionsDefinition[Any] | None, tags: Mapping[str, str], instance: dg.DagsterInstance) -> list[str]:
+def keys_from_tags(definition: dg.PartitionsDefinition[Any] | None, tags: Mapping[str, str], instance: dg.DagsterInstance) -> list[str]:
     """The partitions that a run with these tags was launched for: all of them without a tag."""
     if definition is None:
         return [""]

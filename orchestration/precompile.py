@@ -66,7 +66,7 @@ def _imports(module: ModuleType) -> set[str]:
     return imported | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module and not node.level}
 
 
-def replay() -> None:
+def compile_replay() -> None:
     """Take a recording of the sandbox through all that the replay compiles: episode, tape, backtest, metrics and books."""
     world = GeneratedWorld(7)
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +77,7 @@ def replay() -> None:
             books(prepare(episode).tape, episode.id, _NOW)
 
 
-def run_nothing() -> None:
+def run_empty_job() -> None:
     """Execute a run without a step that does anything: Dagster imports what executes runs when the first one is."""
 
     @dg.op
@@ -90,5 +90,5 @@ def run_nothing() -> None:
 
 if __name__ == "__main__":
     import_all(PACKAGES)
-    run_nothing()
-    replay()
+    run_empty_job()
+    compile_replay()

@@ -16,7 +16,7 @@ import dagster as dg
 listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
 
 
-class _Listening(logging.Handler):
+class _ProgressHandler(logging.Handler):
     """Passes on what steps say; Dagster's own events are not progress."""
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -30,7 +30,7 @@ class _Listening(logging.Handler):
 
 def _listening(init_context: dg.InitLoggerContext) -> logging.Logger:
     made = logging.Logger("bellwether.progress", level=logging.INFO)
-    made.addHandler(_Listening())
+    made.addHandler(_ProgressHandler())
     return made
 
 
@@ -38,7 +38,7 @@ def _listening(init_context: dg.InitLoggerContext) -> logging.Logger:
 progress = dg.LoggerDefinition(_listening, description="Lines that steps log by themselves, for the command line's progress.")
 
 
-def tell(line: str) -> None:
+def report(line: str) -> None:
     """Show a line where a command waits for the run; it is no event of the run."""
     hear = listener.get()
     if hear is not None:

@@ -46,10 +46,10 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
     from orchestration.definitions import defs
     from orchestration.runner import Runner
 
-    _spare_the_collector()
-    with storage_errors(settings().dagster_home), dg.DagsterInstance.get() as instance, _terminated_as_interrupted(), shown() as progress:
+    _freeze_objects()
+    with storage_errors(settings().dagster_home), dg.DagsterInstance.get() as instance, _interrupt_on_sigterm(), shown() as progress:
         work = Runner(defs, instance, progress)
-        _announce(work)
+        _print_processes(work)
         try:
             upgrade_partitions(work.lake)
             yield work
@@ -64,12 +64,12 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
             work.close()
 
 
-def _announce(work: Runner) -> None:
+def _print_processes(work: Runner) -> None:
     """Name other commands whose runs are in progress, and the UI that executes the runs of this one. Raises `ConfigError` if a fleet's UI does not answer."""
     from orchestration.orphaned_runs import command_line, running_commands
-    from orchestration.run_submission import endpoint
+    from orchestration.run_submission import find_endpoint
 
-    ui = endpoint(work.instance)
+    ui = find_endpoint(work.instance)
     others = [name for name in running_commands(work.instance) if name != work.process.name]
     if ui is not None and ui.of_fleet:
         ui.require()
@@ -87,7 +87,7 @@ def _announce(work: Runner) -> None:
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def _interrupt_on_sigterm() -> Iterator[None]:
     """SIGTERM interrupts like Ctrl-C; runs of a fleet continue without a question."""
     from orchestration.run_submission import Terminated
 
@@ -102,7 +102,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 @cache
-def _spare_the_collector() -> None:
+def _freeze_objects() -> None:
     """Exclude modules and definitions from garbage collection: they live as long as the process.
 
     Runs create mostly pages of JSON, without cycles: a collection after every 700 objects costs a twentieth of a pull.
@@ -131,7 +131,7 @@ def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
         raise type(first)(f"{first}.{others}") if others else first
 
 
-def close(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: Mapping[str, str] = MappingProxyType({})) -> None:
+def print_summary(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: Mapping[str, str] = MappingProxyType({})) -> None:
     """Print the counts of runs, the places of the results, and the evaluations that stopped, with the reason.
 
     results: added by `--json`; without it the command has printed them before.

@@ -34,7 +34,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.journal.holders import is_running
 from bellwether.settings import settings
 from orchestration.home import LOCATION, REPOSITORY
-from orchestration.orphaned_runs import Process, ui_note
+from orchestration.orphaned_runs import ProcessLock, ui_note
 
 HOST = "127.0.0.1"
 _POLL_SECONDS = 0.5
@@ -99,12 +99,12 @@ class Submission:
     failures: int = 0
 
 
-def announce(process: Process, port: int, dagster: int) -> None:
+def announce_ui(process: ProcessLock, port: int, dagster: int) -> None:
     """Note in the lock of the UI that its daemon takes runs. dagster: process number of `dagster dev`."""
     process.write(json.dumps({"port": port, "settings": _digest(), "ui": os.getpid(), "dagster": dagster}))
 
 
-def serving(instance: dg.DagsterInstance) -> str:
+def describe_ui(instance: dg.DagsterInstance) -> str:
     """Address and process of the UI that serves this home, and how to stop it; "" until it is ready."""
     found = json.loads(ui_note(instance) or "{}")
     if "ui" not in found:
@@ -113,16 +113,16 @@ def serving(instance: dg.DagsterInstance) -> str:
     return f" at http://{HOST}:{found['port']}; to stop it: {stop}"
 
 
-def endpoint(instance: dg.DagsterInstance) -> Endpoint | None:
+def find_endpoint(instance: dg.DagsterInstance) -> Endpoint | None:
     """The UI that executes the runs of this process: the fleet's, or the one that serves this home with the same settings; None without one."""
     if settings().fleet is not None:
         return Endpoint(settings().ui.rstrip("/"), of_fleet=True)
     note = ui_note(instance)
     found = json.loads(note) if note else {}
-    return Endpoint(f"http://{HOST}:{found['port']}") if found.get("settings") == _digest() and answers(found["port"]) else None
+    return Endpoint(f"http://{HOST}:{found['port']}") if found.get("settings") == _digest() and is_listening(found["port"]) else None
 
 
-def answers(port: int) -> bool:
+def is_listening(port: int) -> bool:
     """Whether a program listens on a port of this machine."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
@@ -149,7 +149,7 @@ def execute(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[Submissio
         while not (created := instance.get_runs(dg.RunsFilter(tags=token))) and not known and time.monotonic() < end:
             time.sleep(_POLL_SECONDS)
         left = known | {run.run_id for run in created if not run.is_finished}
-        _interrupted(instance, ui, sorted(left), choice=not isinstance(signal, Terminated))
+        _handle_interrupt(instance, ui, sorted(left), choice=not isinstance(signal, Terminated))
         raise
     except BellwetherError as error:
         if others := [one.run_id for one in pending if ui.of_fleet and one.run_id]:
@@ -226,7 +226,7 @@ def _has_ended(instance: dg.DagsterInstance, one: Submission, *, retries: bool) 
     return True
 
 
-def _interrupted(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str], *, choice: bool = False) -> None:
+def _handle_interrupt(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str], *, choice: bool = False) -> None:
     """Cancel runs of an interrupted command. Those of a fleet continue, unless the user interrupts again. choice: wait for that."""
     if ui.of_fleet and runs:
         again = f" Ctrl-C again within {_CHOICE_SECONDS:.0f} seconds cancels them." if choice else ""

@@ -21,19 +21,19 @@ from bellwether.progress import Progress, Silent
 from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.asset_declarations import key
-from orchestration.automation import recipe
-from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, tells_of_storage
-from orchestration.orphaned_runs import STOPPED, UNFINISHED, Process, end_orphans
-from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, keys_of_run, ranges, to_key
+from orchestration.automation import asset_recipe
+from orchestration.home import LOCATION, REPOSITORY, STORAGE_ADVICE, is_storage_message
+from orchestration.orphaned_runs import STOPPED, UNFINISHED, ProcessLock, end_orphans
+from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, group_keys, keys_from_tags, to_key
 from orchestration.progress import listener
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
-from orchestration.run_submission import Endpoint, Submission, endpoint, execute
+from orchestration.run_submission import Endpoint, Submission, execute, find_endpoint
 from orchestration.sensors import registered_partitions
-from orchestration.steps import causes, partitions_of, reason
+from orchestration.steps import causes, failure_reason, failure_reasons
 from resources import LakeResource, ModelsResource
 from resources.models import PAID_BY, payer
 from resources.venues import STOPPED as BY_SIGNAL
-from resources.venues import go_on
+from resources.venues import resume_requests
 
 if TYPE_CHECKING:
     from bellwether.journal import Journal
@@ -105,7 +105,7 @@ class Runner:
         self.progress = progress or Silent()
         self.doing = "the start"
         self.stats = RunStats()
-        self.process = Process(instance)
+        self.process = ProcessLock(instance)
         end_orphans(instance)
         for request in registered_partitions(instance):
             instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
@@ -130,14 +130,14 @@ class Runner:
 
         Raises `KeyboardInterrupt` like `launch`.
         """
-        go_on()
-        ui, ends, clock = endpoint(self.instance), dict[int, RunFailed | None](), time.perf_counter()
+        resume_requests()
+        ui, ends, clock = find_endpoint(self.instance), dict[int, RunFailed | None](), time.perf_counter()
 
         def end(number: int, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent]) -> None:
             nonlocal clock
             seconds, clock = time.perf_counter() - clock, time.perf_counter()
             self._count(job.name, seconds)
-            ends[number] = _error(launches[number].label, run, events, ui)
+            ends[number] = _run_error(launches[number].label, run, events, ui)
             advance(len(launches[number].partitions))
 
         if ui is not None and ui.of_fleet and launches:
@@ -251,14 +251,14 @@ class Runner:
         rest, found, paid_by = dict.fromkeys(partitions), list[Launch](), ""
 
         def of(group: Sequence[str], run_id: str = "") -> Launch:
-            return Launch(_label(label, group), group, config or {}, run_id, paid_by)
+            return Launch(_format_range(label, group), group, config or {}, run_id, paid_by)
 
         for run in self._in_progress(job.name):
-            made = [one for one in keys_of_run(definition, run.tags, self.instance) if one in rest]
+            made = [one for one in keys_from_tags(definition, run.tags, self.instance) if one in rest]
             if made and run.run_config == (config or {}):
                 found.append(of(made, run.run_id))
                 rest, paid_by = {one: None for one in rest if one not in made}, paid_by or payer(run)
-        groups = ranges(definition, rest, self.instance)
+        groups = group_keys(definition, rest, self.instance)
         paid_by = paid_by or (secrets.token_hex(8) if groups[1:] else "")
         return [*found, *map(of, groups)]
 
@@ -286,7 +286,7 @@ class Runner:
     def due(self, names: Iterable[str], wanted: Iterable[Partition] = ((),), state: Staleness | None = None) -> list[Partition]:
         """The partitions among `wanted` of which one of some tables is missing, damaged or out of date."""
         state, graph, wanted = state or self.state(), self._defs.resolve_asset_graph(), list(wanted)
-        found = {partition for name in names for partition in state.find_outdated(recipe(graph, key(name)), wanted, sound=True)}
+        found = {partition for name in names for partition in state.find_outdated(asset_recipe(graph, key(name)), wanted, sound=True)}
         return [partition for partition in wanted if partition in found]
 
     def run_if_due(self, job: Any, names: Sequence[str], label: str, partition: Partition = ()) -> None:
@@ -318,7 +318,7 @@ class Runner:
         return (self._defs.resources or {})[name]
 
 
-def _label(kind: str, group: Sequence[str]) -> str:
+def _format_range(kind: str, group: Sequence[str]) -> str:
     """A range of partitions, for users."""
     first = f"{kind} {' in '.join(group[0].split('|'))}"
     if len(group) == 1:
@@ -333,22 +333,24 @@ def _was_interrupted(failures: Sequence[dg.DagsterEvent]) -> bool:
     return any("DagsterExecutionInterruptedError" in text or f"Failure: {BY_SIGNAL}" in text for text in texts)
 
 
-def _error(label: str, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], ui: Endpoint | None) -> RunFailed | None:
+def _run_error(label: str, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], ui: Endpoint | None) -> RunFailed | None:
     """The failure of a run, if it did not succeed."""
     if run.status is dg.DagsterRunStatus.SUCCESS:
         return None
-    advice = f" {STORAGE_ADVICE}." if _met_storage(events) else ""
+    advice = f" {STORAGE_ADVICE}." if _is_storage_failure(events) else ""
     history = f"at {ui.url}/runs/{run.run_id}" if ui else "in the UI (make ui)"
-    return RunFailed(f"{label}: run {run.run_id} {_failure(run, events)}.{advice} Its history is {history}", _failed_partitions(events))
+    return RunFailed(
+        f"{label}: run {run.run_id} {_describe_failure(run, events)}.{advice} Its history is {history}", _failed_partitions(events)
+    )
 
 
-def _failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> str:
+def _describe_failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> str:
     """How a run ended, with its first failure, in one line."""
     if run.status is dg.DagsterRunStatus.CANCELED:
         return "was canceled in the UI"
     for event in failures:
         if event.is_step_failure:
-            text = reason(event).removeprefix("bellwether.errors.") or "no reason recorded"
+            text = failure_reason(event).removeprefix("bellwether.errors.") or "no reason recorded"
             return f"failed: step {event.step_key}: {text[:600]}"
     message = " ".join(event.message or "" for event in failures)
     return f"failed: {' '.join(message.split())[:600] or 'its log names the cause'}"
@@ -356,10 +358,10 @@ def _failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> str:
 
 def _failed_partitions(failures: Sequence[dg.DagsterEvent]) -> dict[str, str]:
     """Why each partition failed, by its key, where every step that failed tells; empty otherwise."""
-    told = [partitions_of(event) for event in failures if event.is_step_failure]
+    told = [failure_reasons(event) for event in failures if event.is_step_failure]
     return {day: "; ".join(found[day] for found in told if day in found) for found in told for day in found} if all(told) else {}
 
 
-def _met_storage(failures: Sequence[dg.DagsterEvent]) -> bool:
+def _is_storage_failure(failures: Sequence[dg.DagsterEvent]) -> bool:
     """Whether a step failed of a full or read-only disk."""
-    return any(tells_of_storage(text) for event in failures if event.is_step_failure for text in causes(event))
+    return any(is_storage_message(text) for event in failures if event.is_step_failure for text in causes(event))

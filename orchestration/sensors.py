@@ -16,7 +16,7 @@ from bellwether.domains import load_domains, resolve_reference
 from orchestration.automation import automation
 
 
-def missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
+def find_missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
     """Registered names that are no partition yet, in the registry's order. Nothing is ever removed: a run may hold it."""
     have = set(existing)
     return [name for name in registered if name not in have]
@@ -27,13 +27,13 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
     requests = []
     for domain in load_domains():
         for name, function in domain.partitions.items():
-            new = missing(resolve_reference(function)(), instance.get_dynamic_partitions(name))
+            new = find_missing(resolve_reference(function)(), instance.get_dynamic_partitions(name))
             if new:
                 requests.append(dg.AddDynamicPartitionsRequest(name, new))
     return requests
 
 
-def waiting() -> dict[str, str]:
+def unavailable() -> dict[str, str]:
     """Registered names of which no partition can be made yet, with the reason."""
     return {name: why for domain in load_domains() if domain.waiting for name, why in resolve_reference(domain.waiting)().items()}
 
@@ -58,7 +58,7 @@ def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipRe
     """Add what the registry has and the partitions lack; a registry that cannot be read fails the tick and changes nothing."""
     requests = registered_partitions(context.instance)
     if not requests:
-        lacking = waiting()
+        lacking = unavailable()
         marked = f". Cannot be asked yet: {', '.join(f'{name} ({why})' for name, why in lacking.items())}" if lacking else ""
         return dg.SkipReason(f"everything registered ({_REGISTERED}) is a partition{marked}")
     return dg.SensorResult(dynamic_partitions_requests=requests)

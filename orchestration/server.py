@@ -31,8 +31,8 @@ from bellwether.lake.upgrades import upgrade_partitions
 from bellwether.settings import Settings
 from orchestration.fleet import DAEMON_LOCK, AdvisoryLock
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
-from orchestration.orphaned_runs import UI, Process, end_orphans, queue_again
-from orchestration.run_submission import HOST, announce, answers, serving
+from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, requeue_runs
+from orchestration.run_submission import HOST, announce_ui, describe_ui, is_listening
 
 _POLL_SECONDS = 0.2
 #: Seconds between checks of the daemon's lock, and for a daemon to launch the runs that it has taken from the queue.
@@ -56,21 +56,21 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
     """
     home = prepare(config)
     if config.fleet is not None:
-        return _serve_fleet(config, home, command(port, workspace_file(home), host), say)
+        return _serve_fleet(config, home, dagster_command(port, write_workspace(home), host), say)
     with storage_errors(home), dg.DagsterInstance.get() as instance:
-        process = Process(instance, UI)
+        process = ProcessLock(instance, UI)
         if not process.held:
-            raise ConfigError(f"bellwether ui: another one already serves this world ({config.world_home}){serving(instance)}")
+            raise ConfigError(f"bellwether ui: another one already serves this world ({config.world_home}){describe_ui(instance)}")
         try:
-            if answers(port):
+            if is_listening(port):
                 raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
             upgrade_partitions(Lake(config.lake_uri))
             end_orphans(instance, of_ui=True)
-            with _site(config.site_path) as site:
+            with _serve_site(config.site_path) as site:
                 environment = {"BELLWETHER_SITE_URL": config.site_url or site}
-                code = _run(home, port, process, say, alarms=config.alarms_path, environment=environment)
+                code = _run_dagster(home, port, process, say, alarms=config.alarms_path, environment=environment)
             if code == 0:
-                kept = queue_again(instance)
+                kept = requeue_runs(instance)
                 runs = (
                     f"{len(kept)} run{'' if len(kept) == 1 else 's'} under way: queued again, and launched at the next start. "
                     if kept
@@ -89,7 +89,7 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
         raise ConfigError("bellwether ui: another one serves this fleet; a second daemon would launch runs twice")
     say(f"Starting the UI and the daemon of the fleet; their log is {home / 'ui.log'}")
     try:
-        with _stopped() as stopped, _log(home).open("w") as out:
+        with _catch_signals() as stopped, _rotate_log(home).open("w") as out:
             server = _start(call, out, keep=lock.file, DAGSTER_WEBSERVER_DB_POOL_RECYCLE=_POOL_SECONDS)
             with _watched(server):
                 try:
@@ -102,7 +102,7 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
     if ended is None:
         say("Stopped. Workers finish their runs; queued runs are launched when a UI starts again.")
         return 0
-    return _ended(ended, home / "ui.log", say)
+    return _report_end(ended, home / "ui.log", say)
 
 
 def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Callable[[], bool]) -> None:
@@ -118,7 +118,7 @@ def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Ca
                 raise ConfigError("bellwether ui: the connection to Postgres was lost, and another UI serves this fleet now")
 
 
-def orientation(port: int) -> str:
+def describe_groups(port: int) -> str:
     """The groups of the graph, with their pages, for newcomers. Dagster's own pages have no place for it."""
     lines = []
     for domain in load_domains():
@@ -128,7 +128,7 @@ def orientation(port: int) -> str:
     return "\n".join(["What it shows:", *lines, "Automation makes what follows; runs that you launch go before it."])
 
 
-def command(port: int, workspace: Path, host: str = HOST) -> list[str]:
+def dagster_command(port: int, workspace: Path, host: str = HOST) -> list[str]:
     """The call of `dagster dev`."""
     return [
         str(Path(sys.executable).with_name("dagster")),
@@ -144,7 +144,7 @@ def command(port: int, workspace: Path, host: str = HOST) -> list[str]:
     ]
 
 
-def workspace_file(home: Path) -> Path:
+def write_workspace(home: Path) -> Path:
     """Write the code location of Dagster with its folder: otherwise `assets` and `resources` of the present folder would be imported."""
     place = {"module_name": CODE, "working_directory": str(Path(__file__).resolve().parent.parent)}
     target = home / "workspace.yaml"
@@ -153,22 +153,24 @@ def workspace_file(home: Path) -> Path:
     return target
 
 
-def _run(home: Path, port: int, process: Process, say: Callable[[str], None], *, alarms: Path, environment: Mapping[str, str]) -> int:
+def _run_dagster(
+    home: Path, port: int, process: ProcessLock, say: Callable[[str], None], *, alarms: Path, environment: Mapping[str, str]
+) -> int:
     """Run Dagster until it ends or a signal arrives, which returns 0. Its output goes to a file; the previous one is kept.
 
     alarms: a file whose new lines are printed. environment: more variables.
     """
     say(f"Starting Dagster's UI and daemon; their log is {home / 'ui.log'}")
-    added = _added(alarms)
-    with _stopped() as stopped, _log(home).open("w") as out:
-        server = _start(command(port, workspace_file(home)), out, keep=process.file, **environment)
+    added = _line_reader(alarms)
+    with _catch_signals() as stopped, _rotate_log(home).open("w") as out:
+        server = _start(dagster_command(port, write_workspace(home)), out, keep=process.file, **environment)
         ready = False
         try:
             while server.poll() is None and not stopped():
-                if not ready and answers(port):
+                if not ready and is_listening(port):
                     ready = True
-                    announce(process, port, server.pid)
-                    say(orientation(port))
+                    announce_ui(process, port, server.pid)
+                    say(describe_groups(port))
                     say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs under way go on at the next start.")
                 if text := added():
                     say(text)
@@ -176,7 +178,7 @@ def _run(home: Path, port: int, process: Process, say: Callable[[str], None], *,
         finally:
             ended = server.poll()
             _end(server)
-    return 0 if ended is None else _ended(ended, home / "ui.log", say)
+    return 0 if ended is None else _report_end(ended, home / "ui.log", say)
 
 
 class _SitePages(SimpleHTTPRequestHandler):
@@ -189,7 +191,7 @@ class _SitePages(SimpleHTTPRequestHandler):
 
 
 @contextmanager
-def _site(folder: Path) -> Iterator[str]:
+def _serve_site(folder: Path) -> Iterator[str]:
     """Serve the static site on a free port of this machine; yields its address."""
     with ThreadingHTTPServer((HOST, 0), partial(_SitePages, directory=str(folder))) as server:
         Thread(target=server.serve_forever, daemon=True).start()
@@ -199,7 +201,7 @@ def _site(folder: Path) -> Iterator[str]:
             server.shutdown()
 
 
-def _log(home: Path) -> Path:
+def _rotate_log(home: Path) -> Path:
     """The file of Dagster's output; the previous one is kept."""
     log = home / "ui.log"
     with suppress(FileNotFoundError):
@@ -242,12 +244,12 @@ def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:
     server.wait()
 
 
-def _ended(code: int, log: Path, say: Callable[[str], None]) -> int:
+def _report_end(code: int, log: Path, say: Callable[[str], None]) -> int:
     say("\n".join(["Dagster ended; the last lines of its log:", *log.read_text(errors="replace").splitlines()[-10:]]))
     return code or 1
 
 
-def _added(path: Path) -> Callable[[], str]:
+def _line_reader(path: Path) -> Callable[[], str]:
     """A function that returns the whole lines added to a text file, which may not exist yet, since its last call."""
     read = path.stat().st_size if path.exists() else 0
 
@@ -264,7 +266,7 @@ def _added(path: Path) -> Callable[[], str]:
 
 
 @contextmanager
-def _stopped() -> Iterator[Callable[[], bool]]:
+def _catch_signals() -> Iterator[Callable[[], bool]]:
     """Whether a signal that ends a program has arrived."""
     came: list[int] = []
     former = {number: signal.signal(number, lambda found, _: came.append(found)) for number in _SIGNALS}

@@ -15,8 +15,8 @@ from bellwether import checks
 from bellwether.errors import BellwetherError, VenueError
 from bellwether.venues.http.retry import RefusedError
 from orchestration.asset_declarations import key
-from orchestration.partitions import keys_of
-from orchestration.progress import tell
+from orchestration.partitions import partition_keys
+from orchestration.progress import report
 from resources.io_manager import LakeIOManager, Unchanged
 from resources.venues import STOPPED
 
@@ -32,7 +32,7 @@ def causes(event: dg.DagsterEvent) -> Iterator[str]:
         error = error.cause
 
 
-def reason(event: dg.DagsterEvent) -> str:
+def failure_reason(event: dg.DagsterEvent) -> str:
     """Why a step failed, in one line: the description of a `dg.Failure`, otherwise the innermost cause; empty where Dagster recorded neither."""
     data = event.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
@@ -40,31 +40,33 @@ def reason(event: dg.DagsterEvent) -> str:
     return ["", *causes(event)][-1]
 
 
-def failed_partitions(reasons: Mapping[str, str], *, allow_retries: bool) -> dg.Failure:
+def partitions_failure(reasons: Mapping[str, str], *, allow_retries: bool) -> dg.Failure:
     """The failure of a step over several partitions some of which failed, for these `reasons`, while the others were finished."""
     described = "; ".join(f"{partition}: {text}" for partition, text in reasons.items())
     return dg.Failure(f"failed for {described}", metadata={_PARTITIONS: dg.MetadataValue.json(dict(reasons))}, allow_retries=allow_retries)
 
 
-def partitions_of(event: dg.DagsterEvent) -> dict[str, str]:
-    """Why each partition failed, by its key, where the step's failure is one of `failed_partitions`."""
+def failure_reasons(event: dg.DagsterEvent) -> dict[str, str]:
+    """Why each partition failed, by its key, where the step's failure is one of `partitions_failure`."""
     failure = event.step_failure_data.user_failure_data
     found = failure.metadata.get(_PARTITIONS) if failure else None
     return dict(found.value) if isinstance(found, dg.JsonMetadataValue) and isinstance(found.value, Mapping) else {}
 
 
 #: Rows of one partition by table, and by table the metadata of its materialization.
-Rows = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
+PartitionRows = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
 #: What a step yields.
-Made = dg.AssetMaterialization | dg.Output[Any]
+StepOutput = dg.AssetMaterialization | dg.Output[Any]
 
 
-def make_each(context: dg.AssetExecutionContext, lake: LakeIOManager, tables: Sequence[str], make: Callable[[str], Rows]) -> Iterator[Made]:
+def make_each(
+    context: dg.AssetExecutionContext, lake: LakeIOManager, tables: Sequence[str], make: Callable[[str], PartitionRows]
+) -> Iterator[StepOutput]:
     """Make the partitions of a run one by one, and store each at once: the outputs of the step.
 
     A partition that fails, or whose rows break a blocking rule, does not stop the others. The step fails afterwards, naming each.
     """
-    names, shown, failures = keys_of(context), dict[str, Mapping[str, Mapping[str, Any]]](), dict[str, Exception]()
+    names, shown, failures = partition_keys(context), dict[str, Mapping[str, Mapping[str, Any]]](), dict[str, Exception]()
     for name in names:
         try:
             rows, shown_of_tables = make(name)
@@ -77,16 +79,16 @@ def make_each(context: dg.AssetExecutionContext, lake: LakeIOManager, tables: Se
             failures[name] = error
         else:
             shown[name] = shown_of_tables
-        tell(f"{len(shown) + len(failures)} of {len(names)}, {name}")
+        report(f"{len(shown) + len(failures)} of {len(names)}, {name}")
     if failures:
-        yield from keep(tables, shown)
-        raise failed(failures)
-    yield from finish(context, tables, names, shown)
+        yield from yield_materializations(tables, shown)
+        raise step_failure(failures)
+    yield from yield_outputs(context, tables, names, shown)
 
 
-def finish(
+def yield_outputs(
     context: dg.AssetExecutionContext, tables: Sequence[str], names: Sequence[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """The outputs of a step whose partitions, `names`, are all stored. shown: by partition and table the metadata of its materialization."""
     for name, of_tables in shown.items():
         for one, metadata in of_tables.items():
@@ -103,21 +105,23 @@ def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:
             checks.require(one, rows[one].lazy())
 
 
-def keep(tables: Iterable[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Iterator[dg.AssetMaterialization]:
+def yield_materializations(
+    tables: Iterable[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]
+) -> Iterator[dg.AssetMaterialization]:
     """The materializations of the partitions of a step that are stored although others failed."""
     for one in tables:
         for name, of_tables in shown.items():
             yield dg.AssetMaterialization(key(one), partition=name, metadata=of_tables.get(one, {}))
 
 
-def failed(failures: Mapping[str, Exception]) -> dg.Failure:
+def step_failure(failures: Mapping[str, Exception]) -> dg.Failure:
     """The failure of a step over several partitions some of which failed, while the others are stored. It is repeated unless all reasons are final."""
     reasons = {
         name: (error.description or "") if isinstance(error, dg.Failure) else str(error) or type(error).__name__
         for name, error in failures.items()
     }
     final = all(_is_final(error) for error in failures.values())
-    return failed_partitions(reasons, allow_retries=not final)
+    return partitions_failure(reasons, allow_retries=not final)
 
 
 def _is_final(error: Exception) -> bool:

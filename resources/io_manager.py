@@ -62,10 +62,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
         lake, started = self.lake.lake, time.perf_counter()
         versions = self._versions(_step(context), context.asset_key)
         written = {
-            key: _stored(lake, declared, partition)
+            key: _stored_manifest(lake, declared, partition)
             if isinstance(own, Unchanged)
             else lake.write(declared, partition, own, run_id=context.run_id, **versions(partition))
-            for key, partition, own in _by_partition(declared, partitions, obj)
+            for key, partition, own in _split_rows(declared, partitions, obj)
         }
         seconds = time.perf_counter() - started
         step = _step(context)
@@ -96,7 +96,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         if context.definition_metadata.get(UNDER_WAY):
             keys.append(settings().now().astimezone(UTC).date().isoformat())
         partitions = [lake_partition(declared, key) for key in keys] if context.has_asset_partitions else [()]
-        rows = self.lake.lake.slice(declared, partitions, missing=_missing(context))
+        rows = self.lake.lake.slice(declared, partitions, missing=_missing_policy(context))
         self._loaded.setdefault(step.step.key if (step := _step(context)) else "", {})[declared.name] = {
             one.partition: one for one in rows.manifests
         }
@@ -121,7 +121,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         return lambda partition: {"inputs": state.versions(recipe, partition), "code_version": code}
 
 
-def note(lake: Lake, context: dg.AssetExecutionContext, declared: Table, read: Mapping[str, Slice]) -> None:
+def record_inputs(lake: Lake, context: dg.AssetExecutionContext, declared: Table, read: Mapping[str, Slice]) -> None:
     """Record what files outside the lake were made from: the inputs of their step, as it has read them."""
     loaded = {rows.table.name: {one.partition: one for one in rows.manifests} for rows in read.values()}
     partition = (context.partition_key,) if declared.partitioned_by else ()
@@ -143,7 +143,7 @@ def lake_partition(declared: Table, key: str) -> Partition:
     return tuple(dimensions[name] for name in declared.partitioned_by)
 
 
-def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> Iterable[tuple[str, Partition, Any]]:
+def _split_rows(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> Iterable[tuple[str, Partition, Any]]:
     """The rows of each partition of the run, as (key, partition, rows)."""
     if isinstance(obj, Mapping):
         if set(obj) != set(partitions):
@@ -157,47 +157,47 @@ def _by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any
     if len(partitions) == 1:
         return [(key, partition, obj) for key, partition in partitions.items()]
     if isinstance(obj, Iterator):
-        return _by_chunk(declared, partitions, obj)
+        return _split_chunks(declared, partitions, obj)
     if not isinstance(obj, pl.DataFrame):
-        raise _not_by_partition(declared, partitions, obj)
+        raise _split_error(declared, partitions, obj)
     rows = split_rows(declared, obj, partitions.values())
     return [(key, partition, rows[partition]) for key, partition in partitions.items()]
 
 
-def _by_chunk(
+def _split_chunks(
     declared: Table, partitions: Mapping[str, Partition], chunks: Iterator[tuple[Sequence[str], pl.DataFrame]]
 ) -> Iterator[tuple[str, Partition, Any]]:
     for chunk in chunks:
         if not isinstance(chunk, tuple):
-            raise _not_by_partition(declared, partitions, chunks)
+            raise _split_error(declared, partitions, chunks)
         keys, frame = chunk
         rows = split_rows(declared, frame, [partitions[key] for key in keys])
         yield from ((key, partitions[key], rows[partitions[key]]) for key in keys)
 
 
-def _not_by_partition(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> SchemaError:
+def _split_error(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> SchemaError:
     return SchemaError(
         f"table {declared.name}: the run writes {len(partitions)} partitions and the asset returned {type(obj).__name__}; "
         "return a polars.DataFrame, or a mapping from partition key to rows"
     )
 
 
-def _stored(lake: Lake, declared: Table, partition: Partition) -> Manifest:
+def _stored_manifest(lake: Lake, declared: Table, partition: Partition) -> Manifest:
     """What the lake has of a partition. Raises `LakeError` when it has nothing."""
     return lake.slice(declared, [partition]).manifests[0]
 
 
-def _missing(context: dg.InputContext) -> Literal["error", "skip"]:
+def _missing_policy(context: dg.InputContext) -> Literal["error", "skip"]:
     """What is done about upstream partitions that were never written."""
     stated = context.definition_metadata.get(MISSING)
     if stated not in (None, "error", "skip"):
         raise ConfigError(
             f"reading {'/'.join(context.asset_key.path)}: the input's metadata {MISSING!r} is {stated!r}; use 'error' or 'skip'"
         )
-    return stated or ("skip" if _gathers(context) else "error")
+    return stated or ("skip" if _reads_all(context) else "error")
 
 
-def _gathers(context: dg.InputContext) -> bool:
+def _reads_all(context: dg.InputContext) -> bool:
     """True when the step reads all upstream partitions, or all of a dimension that it does not have itself."""
     step = _step(context)
     if step is None or step.assets_def is None or not context.has_asset_partitions:
@@ -233,11 +233,11 @@ def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
         "dagster/table_name": f"{declared.group}.{declared.short_name}",
         "dagster/storage_kind": "parquet",
         "dagster/uri": rows.files[0] if rows.files else lake.storage.location(declared.name),
-        "size": size(sum(manifest.bytes for manifest in rows.manifests)),
+        "size": format_size(sum(manifest.bytes for manifest in rows.manifests)),
     }
 
 
-def size(count: int) -> str:
+def format_size(count: int) -> str:
     """Bytes as people read them."""
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 

@@ -39,7 +39,7 @@ def _unlimited() -> "RateLimit":
     return RateLimit(tokens_per_second=1e9)
 
 
-def _public(address: str) -> str | None:
+def _public_url(address: str) -> str | None:
     """An address that may be shown; None for one with a user and a password."""
     return address if strip_user(address) == address else None
 
@@ -62,9 +62,9 @@ class WorldResource(dg.ConfigurableResource):
         """The world that the settings choose."""
         return cls(
             world=config.world.value,
-            kalshi_url=_public(config.kalshi_url),
-            gamma_url=_public(config.gamma_url),
-            clob_url=_public(config.clob_url),
+            kalshi_url=_public_url(config.kalshi_url),
+            gamma_url=_public_url(config.gamma_url),
+            clob_url=_public_url(config.clob_url),
             sandbox_seed=config.sandbox_seed,
             sandbox_now=config.sandbox_now.isoformat(),
             sandbox_faults=config.sandbox_faults,
@@ -90,7 +90,7 @@ STOPPED = "stopped by a signal"
 _stopped = threading.Event()
 
 
-def go_on() -> None:
+def resume_requests() -> None:
     """Allow requests to venues again after a signal."""
     _stopped.clear()
 

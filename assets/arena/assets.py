@@ -8,15 +8,15 @@ import dagster as dg
 import polars as pl
 from pydantic import Field
 
-from assets.arena.partitions import BEFORE, WEEK, whole
+from assets.arena.partitions import BEFORE, WEEK, whole_table
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
 from bellwether.tables import table
-from orchestration.asset_declarations import FOLLOW, key, of, out
+from orchestration.asset_declarations import FOLLOW_INPUTS, key, table_asset, table_output
 from orchestration.figures import MOST_BYTES, picture
-from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, keys_of
-from orchestration.progress import tell
-from orchestration.steps import Made, Rows, failed, finish, keep, make_each, require_blocking
+from orchestration.partitions import DAY, DAYS_PER_RUN, ONE_RUN, partition_keys
+from orchestration.progress import report
+from orchestration.steps import PartitionRows, StepOutput, make_each, require_blocking, step_failure, yield_materializations, yield_outputs
 from resources import LakeIOManager
 from resources.arena import ArenaResource
 from resources.models import payer
@@ -60,17 +60,17 @@ class WeekConfig(CohortConfig):
     """Ids of markets with bets that are looked at now, due or not."""
 
 
-@dg.asset(**of("arena/universe", "polymarket"), partitions_def=WEEK, backfill_policy=ONE_RUN)
+@dg.asset(**table_asset("arena/universe", "polymarket"), partitions_def=WEEK, backfill_policy=ONE_RUN)
 def universe(
     context: dg.AssetExecutionContext, config: CohortConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """One market of a week's universe, frozen before the first agent decided; of each venue on which a cohort decides."""
     from bellwether.arena.frames import universe_frame
     from bellwether.arena.weekly.context import freeze_universe, list_venues
 
     world = arena.world(context.run_id, lineup=config.lineup, methodology=config.methodology)
 
-    def make(name: str) -> Rows:
+    def make(name: str) -> PartitionRows:
         week = date.fromisoformat(name)
         universes = [freeze_universe(world, week, venue) for venue in list_venues(world, week)]
         shown: dict[str, Any] = {"as of": universes[0].at.isoformat(), "reconstructed": universes[0].reconstructed}
@@ -84,7 +84,7 @@ def universe(
 
 @dg.multi_asset(
     name="week",
-    outs={name.split("/")[1]: out(name, "python", is_required=False) for name in DECIDED_TABLES},
+    outs={name.split("/")[1]: table_output(name, "python", is_required=False) for name in DECIDED_TABLES},
     deps=[key("arena/universe"), *(dg.AssetDep(key(name), partition_mapping=BEFORE) for name in DECIDED_TABLES)],
     # Each table waits for its own week before: a backfill then makes them together, week after week.
     # Evidence is looked for in what earlier weeks have traded.
@@ -99,18 +99,18 @@ def universe(
 )
 def week(
     context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """A week: its cohort, every decision with trades and refusals, and evidence. What is done already is used as it is stored.
 
     The first week that fails ends the step, since later ones build on it; those before it are stored.
     """
     wanted = context.op_execution_context.selected_output_names
-    tables, names = [name for name in DECIDED_TABLES if name.split("/")[1] in wanted], keys_of(context)
+    tables, names = [name for name in DECIDED_TABLES if name.split("/")[1] in wanted], partition_keys(context)
     done: dict[str, Mapping[str, Mapping[str, Any]]] = {}
     try:
         world = arena.world(payer(context.run), dollars=config.dollars, lineup=config.lineup, methodology=config.methodology)
-        for name, rows, about in _weeks(world, names, wanted, forced=config.forced, asked=config.asked):
-            tell(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
+        for name, rows, about in _make_weeks(world, names, wanted, forced=config.forced, asked=config.asked):
+            report(f"week {name}: {', '.join(f'{table} {found.height}' for table, found in rows.items())}")
             require_blocking(tables, {one: rows[one.split("/")[1]] for one in tables})
             for one in tables:
                 io_manager.store(context, one, name, rows[one.split("/")[1]])
@@ -118,12 +118,12 @@ def week(
     except BellwetherError as error:
         if not done:
             raise dg.Failure(str(error), allow_retries=False) from error
-        yield from keep(tables, done)
-        raise failed(dict.fromkeys(names[len(done) :], error)) from error
-    yield from finish(context, tables, names, done)
+        yield from yield_materializations(tables, done)
+        raise step_failure(dict.fromkeys(names[len(done) :], error)) from error
+    yield from yield_outputs(context, tables, names, done)
 
 
-def _weeks(
+def _make_weeks(
     world: "WeekContext", names: Sequence[str], wanted: Collection[str], *, forced: bool, asked: Collection[str]
 ) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
     """The rows of each week by table, the earliest week first, and their metadata."""
@@ -152,7 +152,7 @@ def _weeks(
                 "decisions": decisions,
             }
             known = known and known.replace_week(sunday, agents=made["agents"], trades=made["trades"])
-            shown = {**_of_week(done, made), **_money(world, sunday)}
+            shown = {**_week_metadata(done, made), **_spending_metadata(world, sunday)}
         elif "agents" in wanted:
             made["agents"] = rows.agents_rows(world, load_cohort(world.records, sunday))
             known = known and known.replace_week(sunday, agents=made["agents"])
@@ -162,7 +162,7 @@ def _weeks(
         yield name, made, shown
 
 
-def _of_week(done: "WeekDecisions", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
+def _week_metadata(done: "WeekDecisions", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
     """Counts by state, trades, what calls cost, and the agents' own words."""
     from bellwether.arena.weekly.rows import count_states
 
@@ -186,7 +186,7 @@ def _of_week(done: "WeekDecisions", made: dict[str, pl.DataFrame]) -> dict[str, 
     }
 
 
-def _money(world: "WeekContext", week: date) -> dict[str, float]:
+def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
     """Dollars that the week's calls have cost and that its budgets leave, of all models and of each."""
     from bellwether.arena.weekly.context import week_spending
 
@@ -202,7 +202,7 @@ def _money(world: "WeekContext", week: date) -> dict[str, float]:
 
 
 @dg.asset(
-    **of("arena/prices", "polymarket"),
+    **table_asset("arena/prices", "polymarket"),
     partitions_def=DAY,
     deps=[dg.AssetDep(key(name), partition_mapping=dg.AllPartitionMapping()) for name in ("arena/trades", "arena/evidence")],
     backfill_policy=DAYS_PER_RUN,
@@ -212,7 +212,7 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
     """The price of one outcome from a mark on, until the next row of the outcome: of past days what was seen live, and what reconstructed cohorts held."""
     from bellwether.arena.weekly.held_prices import reconstruct_rows
 
-    days = [date.fromisoformat(name) for name in keys_of(context)]
+    days = [date.fromisoformat(name) for name in partition_keys(context)]
     try:
         made = reconstruct_rows(arena.world(context.run_id), days)
     except BellwetherError as error:
@@ -222,8 +222,8 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
 
 @dg.multi_asset(
     name="books",
-    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW, is_required=False) for name in BOOK_TABLES},
-    ins={name.split("/")[1]: whole(table(name)) for name in FACT_TABLES},
+    outs={name.split("/")[1]: table_output(name, "python", follows=FOLLOW_INPUTS, is_required=False) for name in BOOK_TABLES},
+    ins={name.split("/")[1]: whole_table(table(name)) for name in FACT_TABLES},
     check_specs=[
         dg.AssetCheckSpec(
             "invariants", asset=key("arena/ledger"), description="Money adds up, and every fact could be booked.", blocking=True
@@ -251,25 +251,27 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
         yield dg.Output(found.frames[name], name.split("/")[1])
     broken = [f"{one.rule}: {one.where}: {one.found}" for one in found.violations]
     results_of_checks = (
-        _checked("invariants", broken, dg.AssetCheckSeverity.ERROR),
-        _checked("decided_on_these_books", find_changed_cash(known, found.book), dg.AssetCheckSeverity.WARN),
+        _check_result("invariants", broken, dg.AssetCheckSeverity.ERROR),
+        _check_result("decided_on_these_books", find_changed_cash(known, found.book), dg.AssetCheckSeverity.WARN),
     )
     checks_selected = {one.name for one in context.selected_asset_check_keys}
     yield from (one for one in results_of_checks if one.check_name in checks_selected)
     if broken:
         raise dg.Failure(f"the books do not balance; nothing is ranked by them: {'; '.join(broken[:3])}", allow_retries=False)
     for name in (one for one in wanted if one in BOOK_TABLES[3:]):
-        yield dg.Output(found.frames[name], name.split("/")[1], metadata=_of_board(known, found) if name == "arena/leaderboard" else None)
+        yield dg.Output(
+            found.frames[name], name.split("/")[1], metadata=_leaderboard_metadata(known, found) if name == "arena/leaderboard" else None
+        )
 
 
-def _checked(name: str, found: list[str], severity: dg.AssetCheckSeverity) -> dg.AssetCheckResult:
+def _check_result(name: str, found: list[str], severity: dg.AssetCheckSeverity) -> dg.AssetCheckResult:
     shown = {"sample": dg.MetadataValue.md("\n".join(f"- `{line}`" for line in found[:20]))} if found else {}
     return dg.AssetCheckResult(
         passed=not found, check_name=name, asset_key=key("arena/ledger"), severity=severity, metadata={"found": len(found), **shown}
     )
 
 
-def _of_board(facts: "Facts", found: "Results") -> dict[str, Any]:
+def _leaderboard_metadata(facts: "Facts", found: "Results") -> dict[str, Any]:
     """Metadata of the standings: numbers over time, the table and the equity curves."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import family_equity

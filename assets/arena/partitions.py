@@ -36,7 +36,7 @@ WEEK = weekly_partitions()
 BEFORE = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True)
 
 
-def whole(table: Table) -> dg.AssetIn:
+def whole_table(table: Table) -> dg.AssetIn:
     """All of a table as an input: of the prices also those of the current day, which the ticks of a sensor write."""
     if not table.partitioned_by:
         return dg.AssetIn(key(table.name))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def reading(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[WeekContext]:
+def open_arena(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[WeekContext]:
     """The arena's world; no model is called in it. lineup, methodology: of new cohorts; those of the settings when left out. run: names what it writes."""
     from resources.arena import ArenaResource
 
@@ -37,29 +37,29 @@ def reading(lineup: str | None = None, methodology: str | None = None, run: str 
         arena.journal.journal.close()
 
 
-def rows_known(known_at: datetime | None) -> TableReader:
+def open_table_reader(known_at: datetime | None) -> TableReader:
     """The tables as stored, or as known at an instant."""
     from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
     from bellwether.arena.weekly.queries import stored_tables
 
-    lake, registry = arena_lake(), settings().registry
+    lake, registry = open_lake(), settings().registry
     if known_at is None:
         return stored_tables(lake)
     return read_tables_as_known(lake, methodologies(registry), load_cutoffs(registry), known_at, load_registered_families(registry))
 
 
-def arena_lake() -> Lake:
+def open_lake() -> Lake:
     """The lake of the settings, in which this version reads what an older one stored."""
     lake = Lake(settings().lake_uri)
     upgrade_partitions(lake)
     return lake
 
 
-def table_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
+def load_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
     """Rows of a table of the arena without credentials, as the lake has them or as known at an instant. first, last: UTC days."""
     from bellwether.arena.weekly.queries import filter_days
 
-    rows = redact_rows(declared.name, rows_known(known_at)(declared))
+    rows = redact_rows(declared.name, open_table_reader(known_at)(declared))
     return filter_days(declared, rows, first, last) if first or last else rows
 
 
@@ -68,7 +68,7 @@ def require_answers(weeks: list[date]) -> None:
     from bellwether.journal.budget import ADVICE  # SQLAlchemy: 0.2 s
 
     open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)
-    waiting = rows_known(None)(DECISIONS).filter(
+    waiting = open_table_reader(None)(DECISIONS).filter(
         pl.col("week").is_in(weeks), (pl.col("state") == DecisionState.BLOCKED.value) | open_ones.fill_null(value=False)
     )
     if waiting.height:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 import polars as pl
 
-from assets.arena.partitions import whole
+from assets.arena.partitions import whole_table
 from bellwether.arena.lineup import load_registered_families, release_rows
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.submissions import submissions_frame
@@ -14,14 +14,14 @@ from bellwether.lake import Slice
 from bellwether.settings import settings
 from bellwether.tables import table
 from bellwether.tables.arena_rankings import INPUTS
-from orchestration.asset_declarations import FOLLOW, key, of, out
+from orchestration.asset_declarations import FOLLOW_INPUTS, key, table_asset, table_output
 
 RANKING_TABLES = ("arena/rankings", "arena/pairs", "arena/equity_by_day", "arena/equity_by_age", "arena/calibration", "arena/releases")
 _READ = tuple(table(f"arena/{name}") for name in INPUTS)
 
 
 @dg.asset(
-    **of("arena/submissions", "python", follows=FOLLOW),
+    **table_asset("arena/submissions", "python", follows=FOLLOW_INPUTS),
     ins={"universe": dg.AssetIn(key("arena/universe"), partition_mapping=dg.AllPartitionMapping())},
 )
 def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFrame:
@@ -42,8 +42,8 @@ def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
 
 @dg.multi_asset(
     name="rankings",
-    outs={name.split("/")[1]: out(name, "python", follows=FOLLOW, is_required=False) for name in RANKING_TABLES},
-    ins={one.short_name: whole(one) for one in _READ},
+    outs={name.split("/")[1]: table_output(name, "python", follows=FOLLOW_INPUTS, is_required=False) for name in RANKING_TABLES},
+    ins={one.short_name: whole_table(one) for one in _READ},
     can_subset=True,
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:

@@ -7,12 +7,12 @@ import polars as pl
 
 from bellwether.arena.review import ReviewState, render_advice
 from bellwether.errors import BellwetherError
-from orchestration.asset_declarations import of, select
+from orchestration.asset_declarations import select, table_asset
 from orchestration.run_priority import AUTOMATIC
 from resources.arena import ArenaResource
 
 
-@dg.asset(**of("arena/review", "python"))
+@dg.asset(**table_asset("arena/review", "python"))
 def review(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
     """One family whose releases the price map may have, as the last review of the lineups found it."""
     from bellwether.arena.weekly.interventions import review_registry, review_rows

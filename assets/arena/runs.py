@@ -10,7 +10,7 @@ import polars as pl
 
 from assets.arena import jobs
 from assets.arena.assets import BOOK_TABLES, DECIDED_TABLES
-from assets.arena.queries import reading
+from assets.arena.queries import open_arena
 from assets.arena.rankings import RANKING_TABLES, read_submissions
 from bellwether.arena.decision import FINAL
 from bellwether.arena.history import LATEST
@@ -22,7 +22,7 @@ from bellwether.errors import BellwetherError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from bellwether.tables.arena import DECISION_VERSIONS
-from orchestration.partitions import spans
+from orchestration.partitions import group_days
 from orchestration.runner import Runner
 
 #: Weeks of the demo, the last so long ago that their markets are resolved.
@@ -41,36 +41,36 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherE
     Returns why what is held now could not be marked, where that failed: all else was done.
     """
     _set_aside_damaged(work)
-    renew(work)
-    due = [week.isoformat() for week in sorted(weeks) if _is_left(work, week)]
+    upgrade_agents(work)
+    due = [week.isoformat() for week in sorted(weeks) if _is_unfinished(work, week)]
     work.stats.fresh += len(weeks) - len(due)
     stated = {name: value for name, value in config.items() if value is not None}
     given = {"ops": {"week": {"config": stated}, "arena__universe": {"config": {name: stated[name] for name in COHORT if name in stated}}}}
     with work.progress.stage("arena weeks", len(due)) as advance:
-        for span in _runs(due):
+        for span in _group_weeks(due):
             work.launch(jobs.WEEKS, f"arena weeks {span[0]} to {span[-1]}", partitions=span, config=given)
             advance(len(span))
-    return follow(work, present=week_of(settings().now()) in weeks)
+    return update_results(work, present=week_of(settings().now()) in weeks)
 
 
-def follow_intervention(work: Runner, done: Intervention) -> None:
+def apply_intervention(work: Runner, done: Intervention) -> None:
     """Make the rows that tell of an intervention of an operator, and what follows from it."""
-    renew(work)
+    upgrade_agents(work)
     if done.kind is InterventionKind.CANCEL:
         week = week_of(done.at).isoformat()
         work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week])
     else:
         week = done.subject.partition("/")[0]
         work.launch(jobs.AGENTS, f"arena agents of {week}", partitions=[week])
-    follow(work)
+    update_results(work)
 
 
-def resolve(work: Runner, market_id: str) -> None:
+def poll_market(work: Runner, market_id: str) -> None:
     """Look at a market now, due or not, and make what follows."""
-    renew(work)
+    upgrade_agents(work)
     week = week_of(settings().now()).isoformat()
     work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week], config={"ops": {"week": {"config": {"asked": [market_id]}}}})
-    follow(work)
+    update_results(work)
 
 
 def _set_aside_damaged(work: Runner) -> None:
@@ -78,46 +78,46 @@ def _set_aside_damaged(work: Runner) -> None:
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
     if all(len(work.lake.readable_manifests(one)) == len(work.lake.partitions(one)) for one in tables):
         return
-    with reading(run="manifests") as world:
+    with open_arena(run="manifests") as world:
         if is_all_reconstructed(world):
             for one in tables:
                 work.lake.set_aside_damaged(one)
 
 
-def renew(work: Runner) -> None:
+def upgrade_agents(work: Runner) -> None:
     """Make the agents again that an older version has made: the journal has them, and nothing else can be made before."""
     declared = table("arena/agents")
     old = [partition[0] for partition, found in work.lake.manifests(declared).items() if found.version != declared.version]
-    for span in _runs(old):
+    for span in _group_weeks(old):
         work.launch(jobs.AGENTS, f"arena agents of {span[0]} to {span[-1]}", partitions=span)
 
 
-def follow(work: Runner, *, present: bool = False) -> BellwetherError | None:
+def update_results(work: Runner, *, present: bool = False) -> BellwetherError | None:
     """Make what follows from decided weeks, where it is out of date. present: with a mark of what is held now, as of a tick of the sensor.
 
     Returns why that mark failed, where it did: the books are folded without it, and the sensor's next tick makes it.
     """
-    _evidence(work)
-    _marks(work)
+    _collect_evidence(work)
+    _reconstruct_marks(work)
     # In a fleet the daemon always runs, and its sensor marks.
-    failed = _mark_now() if present and settings().fleet is None else None
-    if work.due((*BOOK_TABLES, "arena/submissions", *RANKING_TABLES)) or _submitted_since(work):
+    failed = _store_marks() if present and settings().fleet is None else None
+    if work.due((*BOOK_TABLES, "arena/submissions", *RANKING_TABLES)) or _has_new_submissions(work):
         work.launch(jobs.BOOKS, "arena books")
     else:
         work.stats.fresh += 1
     return failed
 
 
-def _mark_now() -> BellwetherError | None:
+def _store_marks() -> BellwetherError | None:
     try:
-        with reading(run="marks") as world:
+        with open_arena(run="marks") as world:
             store_tick(world)
     except BellwetherError as error:
         return error
     return None
 
 
-def _submitted_since(work: Runner) -> bool:
+def _has_new_submissions(work: Runner) -> bool:
     """Return whether forecasts were submitted that arena/submissions does not have."""
     universe, stored = (work.lake.slice(table(name), missing="skip").read() for name in ("arena/universe", "arena/submissions"))
     return not read_submissions(universe).equals(stored)
@@ -130,7 +130,7 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     return {"arena": failed} if failed else {}
 
 
-def _is_left(work: Runner, week: date) -> bool:
+def _is_unfinished(work: Runner, week: date) -> bool:
     """Return whether a week was not run, is still in progress, has decisions that a further run may finish, or is unknown because agents are damaged."""
     name = week.isoformat()
     # A week without earlier states is one of an older version.
@@ -145,24 +145,24 @@ def _is_left(work: Runner, week: date) -> bool:
     return week == week_of(settings().now()) or bool(set(rows["state"]) - set(map(str, FINAL)))
 
 
-def _evidence(work: Runner) -> None:
+def _collect_evidence(work: Runner) -> None:
     """Look for evidence in each week from the first cohort to the present that has none, or none since the trades of a week before it."""
     traded = work.lake.manifests(table("arena/trades"))
     if not traded:
         return
     present, first = week_of(settings().now()), date.fromisoformat(min(traded)[0])
     weeks = [((first + number * WEEK).isoformat(),) for number in range((present - first).days // 7 + 1)]
-    for span in _runs([week for (week,) in work.due(("arena/evidence",), weeks)]):
+    for span in _group_weeks([week for (week,) in work.due(("arena/evidence",), weeks)]):
         work.launch(jobs.EVIDENCE, f"arena evidence of {span[0]} to {span[-1]}", partitions=span)
 
 
-def _runs(weeks: Sequence[str]) -> list[list[str]]:
+def _group_weeks(weeks: Sequence[str]) -> list[list[str]]:
     """Weeks in order, neighbours together: a run over neighbours is one run."""
-    found = spans(weeks, most=MOST_WEEKS, step=WEEK)
+    found = group_days(weeks, most=MOST_WEEKS, step=WEEK)
     return [[week for week in sorted(weeks) if first <= week <= last] for first, last in found]
 
 
-def _marks(work: Runner) -> None:
+def _reconstruct_marks(work: Runner) -> None:
     """Reconstruct the marks of the days on which reconstructed cohorts held something, where trades or evidence are newer."""
     agents = work.lake.slice(table("arena/agents"), missing="skip").read()
     weeks = agents.filter("reconstructed")["week"]
@@ -172,5 +172,5 @@ def _marks(work: Runner) -> None:
     assert isinstance(first, date)
     days = [(first + timedelta(days=number)).isoformat() for number in range((today - first).days)]
     due = [day for (day,) in work.due(("arena/prices",), [(day,) for day in days])]
-    for start, end in spans(due):
+    for start, end in group_days(due):
         work.launch(jobs.MARKS, f"arena marks {start} to {end}", partitions=[day for day in due if start <= day <= end])

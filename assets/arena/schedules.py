@@ -18,8 +18,8 @@ from bellwether.arena.lifecycle import decision_deadline, is_start_allowed
 from bellwether.lake.staleness import Staleness
 from bellwether.settings import settings
 from orchestration.asset_declarations import key
-from orchestration.automation import recipe
-from orchestration.partitions import DAY, RANGE_END, RANGE_START, spans
+from orchestration.automation import asset_recipe
+from orchestration.partitions import DAY, RANGE_END, RANGE_START, group_days
 from orchestration.run_priority import AUTOMATIC, DUE
 from resources import LakeResource
 from resources.arena import ArenaResource
@@ -97,10 +97,10 @@ def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: 
 
     assert context.repository_def is not None
     existing, state = set(DAY.get_partition_keys()), Staleness(lake.lake, settings().now().date())
-    prices = recipe(context.repository_def.asset_graph, key("arena/prices"))
+    prices = asset_recipe(context.repository_def.asset_graph, key("arena/prices"))
     days = [(name,) for day in reconstructed_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
     asked = []
-    for start, end in spans(day for (day,) in state.find_outdated(prices, days)):
+    for start, end in group_days(day for (day,) in state.find_outdated(prices, days)):
         facts = sha256(repr(sorted(state.versions(prices, (end,)).items())).encode()).hexdigest()[:12]
         tags = {RANGE_START: start, RANGE_END: end, **AUTOMATIC}
         asked.append(dg.RunRequest(run_key=f"{start}..{end}@{facts} {datetime.now(UTC):%Y-%m-%d}", tags=tags))

@@ -16,10 +16,10 @@ from bellwether.questions import ReleaseName, release
 from bellwether.questions.release import digest
 from bellwether.tables import table
 from bellwether.tables.benchmark import FORECASTS
-from orchestration.asset_declarations import FOLLOW, Follow, key, of, out
+from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, table_asset, table_output
 from orchestration.figures import picture
-from orchestration.partitions import ALL_DAYS, INDEPENDENT, of_key
-from orchestration.steps import Made, Rows, make_each
+from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
+from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.models import limits, payer
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bellwether.models.client import Limits
 
 #: Failed forecasts are not repeated for the same questions: their model may cost money.
-ONCE = Follow(attempts=1, candidates="assets.benchmark.partitions:automatic")
+ONCE = UpdatePolicy(attempts=1, candidates="assets.benchmark.partitions:automatic")
 HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
 
@@ -62,14 +62,14 @@ class ForecastConfig(dg.Config):
     """Most tokens per minute; the model's own limit holds besides."""
 
 
-def _pair(name: str) -> tuple[str, str]:
+def _split_pair(name: str) -> tuple[str, str]:
     """Release and forecaster of a partition."""
-    release, forecaster = of_key(table("benchmark/forecasts"), name)
+    release, forecaster = from_key(table("benchmark/forecasts"), name)
     return release, forecaster
 
 
 @dg.asset(
-    **of("benchmark/questions", "polars"),
+    **table_asset("benchmark/questions", "polars"),
     ins={"markets": HISTORY, "prices": dg.AssetIn(key("clean/prices"), partition_mapping=ALL_DAYS)},
     partitions_def=RELEASE,
 )
@@ -90,10 +90,10 @@ def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Sl
             prices.scan().join(frame.lazy().select(venue="source", market_id="market_id"), on=["venue", "market_id"], how="semi"),
         )
     fixed: dict[str, Any] = {"version": release(name).number, "digest": digest(frame)}
-    return dg.Output(frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_shape(frame)})
+    return dg.Output(frame, metadata={"cutoff": release(name).cutoff.isoformat(), **fixed, **_question_counts(frame)})
 
 
-def _shape(frame: pl.DataFrame) -> dict[str, int | float]:
+def _question_counts(frame: pl.DataFrame) -> dict[str, int | float]:
     yes = frame.filter(pl.col("ground_truth") == "yes").height
     return {
         "questions": frame.height,
@@ -104,7 +104,7 @@ def _shape(frame: pl.DataFrame) -> dict[str, int | float]:
 
 
 @dg.asset(
-    **of("benchmark/forecasts", "polars", follows=ONCE, about={"forecasters": dg.MetadataValue.md(forecaster_list())}),
+    **table_asset("benchmark/forecasts", "polars", follows=ONCE, about={"forecasters": dg.MetadataValue.md(forecaster_list())}),
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
     backfill_policy=INDEPENDENT,
@@ -115,16 +115,16 @@ def forecasts(
     questions: Slice,
     models: ModelsResource,
     io_manager: dg.ResourceParam[LakeIOManager],
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """One forecast of one forecaster on one question, or the reason why it is missing."""
     stored = io_manager.lake.lake.manifests(FORECASTS)
 
-    def make(pair: str) -> Rows:
-        release, name = _pair(pair)
+    def make(pair: str) -> PartitionRows:
+        release, name = _split_pair(pair)
         require_key(name, stored)
         asking = models.of_run(config.paid_by or payer(context.run), _limits(config))
         frame = forecasting.forecaster(name).forecast(questions.restrict([(release,)]).read(), asking)
-        return {"benchmark/forecasts": frame}, {"benchmark/forecasts": _came_of_it(frame)}
+        return {"benchmark/forecasts": frame}, {"benchmark/forecasts": _forecast_counts(frame)}
 
     yield from make_each(context, io_manager, ("benchmark/forecasts",), make)
 
@@ -135,7 +135,7 @@ def _limits(config: ForecastConfig) -> "Limits":
     return limits(config.dollars, dollars_per_model=of_model, **given)
 
 
-def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
+def _forecast_counts(frame: pl.DataFrame) -> dict[str, int | float | str]:
     """Counts of forecasts and failures by kind, and what was paid, in dollars."""
     failures = frame["failure"].drop_nulls().value_counts(sort=True)
     priced, cost = frame["cost"].count(), frame["cost"].sum()
@@ -155,7 +155,7 @@ def _came_of_it(frame: pl.DataFrame) -> dict[str, int | float | str]:
 
 
 @dg.asset(
-    **of("benchmark/scores", "numpy", follows=FOLLOW),
+    **table_asset("benchmark/scores", "numpy", follows=FOLLOW_INPUTS),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
     backfill_policy=INDEPENDENT,
@@ -166,12 +166,12 @@ def scores(
     forecasts: Slice,
     questions: Slice,
     io_manager: dg.ResourceParam[LakeIOManager],
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """One metric of one forecaster on one release, over all questions or a part of them, with its interval."""
     from bellwether.calibration.scores import score
 
-    def make(pair: str) -> Rows:
-        release, name = _pair(pair)
+    def make(pair: str) -> PartitionRows:
+        release, name = _split_pair(pair)
         frame = score(forecasts.restrict([(release, name)]).read(), questions.restrict([(release,)]).read(), **config.model_dump())
         overall = frame.filter((pl.col("scope") == "all") & pl.col("value").is_not_null())
         return {"benchmark/scores": frame}, {"benchmark/scores": dict(zip(overall["metric"], overall["value"], strict=True))}
@@ -180,20 +180,20 @@ def scores(
 
 
 @dg.asset(
-    **of("benchmark/reliability", "numpy", follows=FOLLOW),
+    **table_asset("benchmark/reliability", "numpy", follows=FOLLOW_INPUTS),
     ins={"forecasts": dg.AssetIn(key("benchmark/forecasts")), "questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE_FORECASTER,
     backfill_policy=INDEPENDENT,
 )
 def reliability(
     context: dg.AssetExecutionContext, forecasts: Slice, questions: Slice, io_manager: dg.ResourceParam[LakeIOManager]
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """One bin of a forecaster's reliability diagram on one release."""
     from bellwether.calibration.scores import reliability as bins
     from bellwether.report.figures import confidence_picture, reliability_picture
 
-    def make(pair: str) -> Rows:
-        release, name = _pair(pair)
+    def make(pair: str) -> PartitionRows:
+        release, name = _split_pair(pair)
         asked, title = questions.restrict([(release,)]).read(), f"{name} on {release}"
         answers = forecasts.restrict([(release, name)]).read()
         frame = bins(answers, asked)
@@ -209,8 +209,8 @@ def reliability(
 @dg.multi_asset(
     name="ranking",
     outs={
-        "leaderboard": out("benchmark/leaderboard", follows=FOLLOW, is_required=False),
-        "comparisons": out("benchmark/comparisons", "numpy", follows=FOLLOW, is_required=False),
+        "leaderboard": table_output("benchmark/leaderboard", follows=FOLLOW_INPUTS, is_required=False),
+        "comparisons": table_output("benchmark/comparisons", "numpy", follows=FOLLOW_INPUTS, is_required=False),
     },
     ins={
         "scores": dg.AssetIn(key("benchmark/scores")),
@@ -247,14 +247,18 @@ def ranking(
     assert isinstance(known_at, datetime)
     selected = context.op_execution_context.selected_output_names
     if "leaderboard" in selected:
-        shown: dict[str, Any] = {"scores": picture(png(score_comparison(frame))), **_figures(frame), "table": _table(frame)}
+        shown: dict[str, Any] = {
+            "scores": picture(png(score_comparison(frame))),
+            **_leaderboard_counts(frame),
+            "table": _leaderboard_table(frame),
+        }
         yield dg.Output(frame, "leaderboard", metadata=shown)
     if "comparisons" in selected:
         pairs = comparison_table(comparison, release=context.partition_key, known_at=known_at)
-        yield dg.Output(pairs, "comparisons", metadata={"pairs": pairs.height, "differ": _differ(pairs)})
+        yield dg.Output(pairs, "comparisons", metadata={"pairs": pairs.height, "differ": _count_different(pairs)})
 
 
-def _figures(frame: pl.DataFrame) -> dict[str, int | float]:
+def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:
     """Metadata of a leaderboard."""
     ranked = frame.filter(pl.col("rank").is_not_null())
     best = ranked["brier"].min()
@@ -266,13 +270,13 @@ def _figures(frame: pl.DataFrame) -> dict[str, int | float]:
     }
 
 
-def _differ(pairs: pl.DataFrame) -> int:
+def _count_different(pairs: pl.DataFrame) -> int:
     """Pairs that differ at 5 % after correction."""
     return pairs.filter(pl.col("p_holm") <= 0.05).height
 
 
 @dg.asset(
-    **of("benchmark/dataset_analysis", "polars", follows=FOLLOW),
+    **table_asset("benchmark/dataset_analysis", "polars", follows=FOLLOW_INPUTS),
     ins={"questions": dg.AssetIn(key("benchmark/questions"))},
     partitions_def=RELEASE,
 )
@@ -284,7 +288,7 @@ def dataset_analysis(questions: Slice) -> dg.Output[pl.DataFrame]:
     return dg.Output(frame, metadata={"statistics": frame.height})
 
 
-def _table(frame: pl.DataFrame) -> dg.TableMetadataValue:
+def _leaderboard_table(frame: pl.DataFrame) -> dg.TableMetadataValue:
     shown = ["rank", "forecaster", "brier", "brier_lower", "brier_upper", "group", "brier_skill", "ece", "accuracy", "coverage", "n"]
     rows = frame.sort("rank", "forecaster", nulls_last=True).select(shown).head(20).with_columns(pl.col(pl.Float64).round(4))
     return dg.MetadataValue.table([dg.TableRecord({k: "" if v is None else v for k, v in row.items()}) for row in rows.to_dicts()])

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class EvaluationPlan:
     """Plan of an evaluation: the release, the named forecasters, all scored forecasters, and those among them that send model calls."""
 
     release: str
@@ -49,7 +49,7 @@ class Chosen:
     models: list[LanguageModel]
 
 
-def unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
+def find_unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
     """The evaluation to continue. Its models and release are fixed: others would be another evaluation."""
     found = _evaluations().unfinished(release_name(release, samples) if release or samples else None)
     if names and set(names) != set(found.models):
@@ -70,7 +70,7 @@ def release_name(release: str | None, samples: int | None) -> str:
     return find(whole if samples is None else f"{whole}@{samples}").name
 
 
-def choose(names: Sequence[str], release: str) -> Chosen:
+def plan_evaluation(names: Sequence[str], release: str) -> EvaluationPlan:
     """The named forecasters, and the baselines: what a model does not beat is not skill."""
     here = forecasting.available()
     for name in names:
@@ -80,10 +80,12 @@ def choose(names: Sequence[str], release: str) -> Chosen:
             )
     named = {name: here[name] for name in dict.fromkeys(names)}
     baselines = {name: entry for name, entry in here.items() if not isinstance(entry, LanguageModel)}
-    return Chosen(release, list(named), {**baselines, **named}, [entry for entry in named.values() if isinstance(entry, LanguageModel)])
+    return EvaluationPlan(
+        release, list(named), {**baselines, **named}, [entry for entry in named.values() if isinstance(entry, LanguageModel)]
+    )
 
 
-def require_a_key(models: Sequence[LanguageModel]) -> None:
+def require_any_key(models: Sequence[LanguageModel]) -> None:
     """Raise `ConfigError` if no model is available, before anything is built; name the unavailable ones if others are available.
 
     In a fleet its workers have the keys.
@@ -102,7 +104,7 @@ def require_a_key(models: Sequence[LanguageModel]) -> None:
         sys.stderr.write(f"Warning: {name} cannot be asked ({found}); the other models are.\n")
 
 
-def budgets(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
+def resolve_limits(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
     """Limits of all models and of each: the given ones, otherwise those of the evaluation in progress, otherwise those of the settings, without a limit for each."""
     whole, each_before = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
     return whole if stated is None else stated, each_before if each is None else each
@@ -116,7 +118,7 @@ def require_questions(release: str, questions: pl.DataFrame) -> None:
         )
 
 
-def estimates(chosen: Chosen, begun: Evaluation | None) -> list[dict[str, Any]]:
+def estimate_costs(chosen: EvaluationPlan, begun: Evaluation | None) -> list[dict[str, Any]]:
     """Estimated calls, tokens and cost of each model on the release's questions, built in memory where it is not stored."""
     questions = draw(Lake(settings().lake_uri), chosen.release)
     require_questions(chosen.release, questions)
@@ -127,10 +129,10 @@ def estimates(chosen: Chosen, begun: Evaluation | None) -> list[dict[str, Any]]:
 
 
 def evaluate(
-    work: Runner, chosen: Chosen, questions: pl.DataFrame, begun: Evaluation | None, limits: Limits
+    work: Runner, chosen: EvaluationPlan, questions: pl.DataFrame, begun: Evaluation | None, limits: Limits
 ) -> dict[str, BellwetherError | None]:
     """Send the calls of all models concurrently, then have the graph read their answers from the journal. By name: None, or the reason of an early end."""
-    from assets.benchmark.runs import release
+    from assets.benchmark.runs import evaluate_release
     from assets.warehouse.runs import publish
 
     assert limits.dollars is not None
@@ -138,10 +140,10 @@ def evaluate(
     evaluation = replace(evaluation, dollars=limits.dollars, dollars_per_model=limits.dollars_per_model)
     _evaluations().keep(evaluation)
     # In a fleet the runs send the requests, divided among the workers; the journal that all share pays for each once.
-    ends = _ask(work, chosen.models, questions, evaluation.run, limits) if chosen.models and settings().fleet is None else {}
+    ends = _send_calls(work, chosen.models, questions, evaluation.run, limits) if chosen.models and settings().fleet is None else {}
     done = [name for name in chosen.forecasters if ends.get(name) is None]
-    ends |= release(
-        work, chosen.release, done, again=[model.name for model in chosen.models], asking=_configuration(limits, paid_by=evaluation.run)
+    ends |= evaluate_release(
+        work, chosen.release, done, again=[model.name for model in chosen.models], asking=_run_config(limits, paid_by=evaluation.run)
     )
     publish(work)
     if not any(ends.values()):
@@ -149,29 +151,29 @@ def evaluate(
     return ends
 
 
-def _configuration(limits: Limits, *, paid_by: str) -> dict[str, Any]:
+def _run_config(limits: Limits, *, paid_by: str) -> dict[str, Any]:
     """The same limits for the graph, which asks again what failed on the way."""
     given = {name: value for name, value in asdict(limits).items() if value is not None}
     return {name: float(value) if isinstance(value, Decimal) else value for name, value in given.items()} | {"paid_by": paid_by}
 
 
-def _ask(
+def _send_calls(
     work: Runner, models: Sequence[LanguageModel], questions: pl.DataFrame, run: str, limits: Limits
 ) -> dict[str, BellwetherError | None]:
     async def all_of_them(progress: Progress) -> dict[str, BellwetherError | None]:
         async with work.models.of_run(run, limits).client() as client:
-            with _interruptible(client) as interrupted:
+            with _handle_signals(client) as interrupted:
                 ends = await ask_all(models, questions, client, progress)
             if interrupted.is_set():
                 raise KeyboardInterrupt
             return ends
 
-    with _stages(work.progress) as progress:
+    with _track_models(work.progress) as progress:
         return asyncio.run(all_of_them(progress))
 
 
 @contextmanager
-def _interruptible(client: ModelClient) -> Iterator[asyncio.Event]:
+def _handle_signals(client: ModelClient) -> Iterator[asyncio.Event]:
     """Ctrl-C and SIGTERM set the event and wait for running requests, which are paid for; a second one cancels them."""
     loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
     former = signal.getsignal(signal.SIGTERM)
@@ -196,7 +198,7 @@ def _interruptible(client: ModelClient) -> Iterator[asyncio.Event]:
 
 
 @contextmanager
-def _stages(progress: Shown) -> Iterator[Progress]:
+def _track_models(progress: Shown) -> Iterator[Progress]:
     """A stage for each model, from its first answer on."""
     with ExitStack() as stages:
         told: dict[str, tuple[Advance, int]] = {}

@@ -12,24 +12,24 @@ from bellwether.questions import release
 from bellwether.report.inputs import Inputs, registered
 from bellwether.settings import settings
 from bellwether.tables.schema import external_table
-from orchestration.asset_declarations import FOLLOW, key, of_files
+from orchestration.asset_declarations import FOLLOW_INPUTS, file_asset, key
 from orchestration.figures import MOST_BYTES, picture
 from resources import LakeResource
-from resources.io_manager import note
+from resources.io_manager import record_inputs
 from resources.reports import ReportsResource
 
 REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "comparisons", "dataset_analysis")
 
 
 @dg.asset(
-    **of_files(
+    **file_asset(
         "benchmark/report",
         "The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster.",
         "markdown",
         "json",
         site_page="benchmark/index.html",
         where="Written to the folder `reports`; `bellwether report RELEASE --to FOLDER` copies it.",
-        follows=FOLLOW,
+        follows=FOLLOW_INPUTS,
     ),
     ins={name: dg.AssetIn(key(f"benchmark/{name}")) for name in REPORTED},
     partitions_def=RELEASE,
@@ -48,7 +48,7 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
     }
     inputs = registered(Inputs(**frames))
     files = write_report(inputs, reports.uri)
-    note(lake.lake, context, external_table("benchmark/report", "release"), tables)
+    record_inputs(lake.lake, context, external_table("benchmark/report", "release"), tables)
     page = next(file for file in files if file.endswith(".md"))
     titles = {figure.file(inputs.stamp): figure.name.replace("_", " ") for figure in release_figures(inputs)}
     drawn = reports.pngs(inputs.release, list(titles))
@@ -68,7 +68,7 @@ class ExportConfig(dg.Config):
 
 
 @dg.asset(
-    **of_files(
+    **file_asset(
         "benchmark/export",
         "The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request.",
         "huggingface",

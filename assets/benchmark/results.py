@@ -45,7 +45,7 @@ def demo(as_json: bool) -> dict[str, Any]:
     return show_leaderboards((DEMO,), as_json)
 
 
-def _known(frame: pl.DataFrame) -> str:
+def _exclusion_note(frame: pl.DataFrame) -> str:
     """A sentence about what was excluded; nothing where nothing was."""
     some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
     if some.is_empty():
@@ -56,7 +56,7 @@ def _known(frame: pl.DataFrame) -> str:
     return "".join(f"\n{line}" for line in wrap(said, 80))
 
 
-def _without_interval(frame: pl.DataFrame) -> str:
+def _interval_note(frame: pl.DataFrame) -> str:
     """Why Brier scores have no interval, one line per reason; nothing where all have one."""
     reasons = Counter(frame.filter(frame["brier"].is_not_null())["brier_reason"].drop_nulls().sort())
     return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.items())
@@ -72,27 +72,33 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
         over_market = row["skill_vs_market"] if row["skill_vs_market_lower"] is not None else None
         skill = [number(row["brier_skill"], 2, none=""), number(over_market, 2, none="")]
         p = row["ece_p_calibrated"]
-        calibration = [_short(row["ece"], 3), "" if p is None else p_value(p, 2, short=True)]
+        calibration = [_format_short(row["ece"], 3), "" if p is None else p_value(p, 2, short=True)]
         rank = "–" if row["rank"] is None else str(row["rank"])
         table.add_row(
-            rank, Text(row["forecaster"]), _interval(row, "brier"), row["group"] or "", *skill, *calibration, floor_percent(row["coverage"])
+            rank,
+            Text(row["forecaster"]),
+            _format_interval(row, "brier"),
+            row["group"] or "",
+            *skill,
+            *calibration,
+            floor_percent(row["coverage"]),
         )
     explained = (
         "Lower Brier is better. grp: forecasters that share a letter do not differ\n"
         "significantly. skill: over the base rate; vs mkt: over the market's price at the\n"
         "same time (blank: too few had one); p: of a test of calibration by ECE; cov.:\n"
-        "share of questions scored (–: too little to be ranked)." + _without_interval(frame) + _known(frame)
+        "share of questions scored (–: too little to be ranked)." + _interval_note(frame) + _exclusion_note(frame)
     )
     return Group(table, Text(f"\n{explained}", style="dim"))
 
 
-def _short(value: float | None, digits: int) -> str:
+def _format_short(value: float | None, digits: int) -> str:
     """A number below 1 without its leading zero."""
     return number(value, digits, none="").removeprefix("0")
 
 
-def _interval(row: dict[str, Any], metric: str) -> str:
+def _format_interval(row: dict[str, Any], metric: str) -> str:
     if row[metric] is None or row[f"{metric}_lower"] is None:
-        return _short(row[metric], 3)
-    lower, upper = (_short(row[f"{metric}_{end}"], 3) for end in ("lower", "upper"))
-    return f"{_short(row[metric], 3)} [{lower}, {upper}]"
+        return _format_short(row[metric], 3)
+    lower, upper = (_format_short(row[f"{metric}_{end}"], 3) for end in ("lower", "upper"))
+    return f"{_format_short(row[metric], 3)} [{lower}, {upper}]"

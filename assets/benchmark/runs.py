@@ -27,28 +27,28 @@ RANKED = (*RANKING_TABLES, "benchmark/dataset_analysis", "benchmark/report")
 DEMO = "sandbox-2026"
 
 
-def answer(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
+def forecast_releases(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
     """Build, answer and rank releases: how each forecaster's part ended. One that fails stops no other, and no other release.
 
     chosen: forecasters; those that take part unasked when none is named.
     """
     forecasters = list(chosen or forecasting.competitors())
-    return {f"{name} on {one}": end for one in releases for name, end in release(work, one, forecasters).items()}
+    return {f"{name} on {one}": end for one in releases for name, end in evaluate_release(work, one, forecasters).items()}
 
 
-def answer_and_publish(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> None:
+def forecast_and_publish(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> None:
     """Build, answer and rank releases, and publish. Then raises the first failure of a forecaster."""
-    ends = answer(work, releases, chosen)
+    ends = forecast_releases(work, releases, chosen)
     publish(work)
     require_success(ends)
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     """Run the default forecasters on the sandbox's release."""
-    return answer(work, (DEMO,))
+    return forecast_releases(work, (DEMO,))
 
 
-def questions(work: Runner, release: str) -> pl.DataFrame:
+def build_questions(work: Runner, release: str) -> pl.DataFrame:
     """Build the questions of a release that are not fixed yet. Returns rows of benchmark/questions."""
     for name in dict.fromkeys((ReleaseName.parse(release).whole_name, release)):
         work.instance.add_dynamic_partitions(str(RELEASE.name), [name])
@@ -59,7 +59,7 @@ def questions(work: Runner, release: str) -> pl.DataFrame:
     return work.lake.slice(table("benchmark/questions"), [(release,)]).read()
 
 
-def release(
+def evaluate_release(
     work: Runner, release: str, forecasters: Sequence[str], *, again: Collection[str] = (), asking: Mapping[str, Any] | None = None
 ) -> dict[str, BellwetherError | None]:
     """Build the questions of a release, run and score the forecasters, rank all scored ones, and report.
@@ -68,7 +68,7 @@ def release(
     asking: configuration of `benchmark/forecasts`, such as the budget. Returns by forecaster how its evaluation ended: None, or why it
     failed; one that fails stops no other.
     """
-    questions(work, release)
+    build_questions(work, release)
     pairs = {to_key(FORECASTS, (release, name)): name for name in forecasters}
     due = [pair for pair, name in pairs.items() if name in again or _is_due(work, release, name)]
     work.stats.fresh += len(pairs) - len(due)
@@ -77,22 +77,22 @@ def release(
     found = work.run_partitions(jobs.EVALUATE, FORECASTS.name, due, "forecast", config)
     ends = {name: found.get(pair) for pair, name in pairs.items()}
     if any(error is None for error in ends.values()):
-        _follow(work, release)
+        _update_rankings(work, release)
     return ends
 
 
 def _is_due(work: Runner, release: str, name: str) -> bool:
-    return bool(work.due((FORECASTS.name,), [(release, name)])) or not _is_as_registered(work, release, name)
+    return bool(work.due((FORECASTS.name,), [(release, name)])) or not _is_current(work, release, name)
 
 
-def _is_as_registered(work: Runner, release: str, name: str) -> bool:
+def _is_current(work: Runner, release: str, name: str) -> bool:
     """Return whether the forecasts were made by the forecaster as the registry has it now, with the same knowledge cutoff."""
     entry = forecasting.forecaster(name)
     made = work.lake.slice(table("benchmark/forecasts"), [(release, name)], missing="skip").scan()
     return set(made.select("rules", "knowledge_cutoff").unique().collect().rows()) <= {(entry.version, entry.knowledge_cutoff)}
 
 
-def _follow(work: Runner, release: str) -> None:
+def _update_rankings(work: Runner, release: str) -> None:
     """Make what is derived from all forecasters of a release, where it is out of date."""
     _rescore(work, release)
     work.run_if_due(jobs.RANK, RANKED, f"leaderboard and report of {release}", (release,))

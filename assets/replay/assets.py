@@ -15,13 +15,13 @@ from bellwether.replay.episode.table import episode_rows
 from bellwether.replay.units import MILLISECOND, SECOND
 from bellwether.tables import table
 from bellwether.tables.schema import external_table
-from orchestration.asset_declarations import FOLLOW, Follow, key, of, of_files, out
+from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, file_asset, key, table_asset, table_output
 from orchestration.figures import MOST_BYTES, picture
-from orchestration.partitions import ALL_DAYS, INDEPENDENT, of_key
-from orchestration.steps import Made, Rows, make_each
+from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
+from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager, LakeResource, ModelsResource
 from resources.episodes import EpisodesResource
-from resources.io_manager import note
+from resources.io_manager import record_inputs
 from resources.models import ModelsOfRun, limits, payer
 from resources.recordings import RecordingsResource
 from resources.reports import ReportsResource
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
 STANDING_TABLES = ("replay/summary", "replay/results")
 #: A failed backtest is not repeated for the same episode: its model may cost money.
-ONCE = Follow(attempts=1, candidates="assets.replay.partitions:automatic")
+ONCE = UpdatePolicy(attempts=1, candidates="assets.replay.partitions:automatic")
 #: What is read of recordings, and of what was pulled of their markets.
 SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "kalshi_series")
 
@@ -81,7 +81,7 @@ class BacktestConfig(dg.Config):
 
 
 @dg.asset(
-    **of("replay/episodes", "parquet"),
+    **table_asset("replay/episodes", "parquet"),
     deps=[dg.AssetDep(key(f"raw/{name}"), partition_mapping=ALL_DAYS) for name in SOURCES],
     partitions_def=EPISODE,
     backfill_policy=INDEPENDENT,
@@ -93,17 +93,17 @@ def episodes(  # noqa: PLR0917 - Dagster passes resources by name
     recordings: RecordingsResource,
     store: EpisodesResource,
     io_manager: dg.ResourceParam[LakeIOManager],
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """One market of an episode: what was recorded of it, how it was settled, and on which terms it traded."""
 
-    def make(name: str) -> Rows:
-        rows, shown = _episode(name, config, lake.lake, recordings, store)
+    def make(name: str) -> PartitionRows:
+        rows, shown = _build_episode(name, config, lake.lake, recordings, store)
         return {"replay/episodes": rows}, {"replay/episodes": shown}
 
     yield from make_each(context, io_manager, ("replay/episodes",), make)
 
 
-def _episode(
+def _build_episode(
     name: str, config: EpisodeConfig, lake: Lake, recordings: RecordingsResource, store: EpisodesResource
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     from bellwether.replay.episode import validate, write
@@ -129,11 +129,11 @@ def _episode(
         raise BellwetherError(f"making the episode {name}: the recording {recording.name} holds no book of {event}")
     written = write(store.root / name, draft)
     rows = episode_rows(written, [finding.message for finding in validate(written.folder).warnings], sources)
-    book = _book(written, store)
-    return rows, _of_episode(rows) | {"folder": dg.MetadataValue.path(str(written.folder))} | book
+    book = _book_picture(written, store)
+    return rows, _episode_metadata(rows) | {"folder": dg.MetadataValue.path(str(written.folder))} | book
 
 
-def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
+def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
     """The depth of the books over time, as a picture; on the way the episode's tape is made."""
     from bellwether.figures.canvas import png
     from bellwether.replay import prepare
@@ -144,19 +144,19 @@ def _book(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
 
 
 @dg.asset(
-    **of("replay/books", "numba", follows=FOLLOW),
+    **table_asset("replay/books", "numba", follows=FOLLOW_INPUTS),
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE,
     backfill_policy=INDEPENDENT,
 )
 def books(
     context: dg.AssetExecutionContext, episodes: Slice, store: EpisodesResource, io_manager: dg.ResourceParam[LakeIOManager]
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """The top of every market's book over the time of an episode."""
     from bellwether.replay import prepare
     from bellwether.replay.results.books import books as rows_of
 
-    def make(name: str) -> Rows:
+    def make(name: str) -> PartitionRows:
         known_at = episodes.restrict([(name,)]).read()["known_at"].to_list()[0]
         rows = rows_of(prepare(store.load(name), cache=store.cache).tape, name, known_at)
         return {"replay/books": rows}, {"replay/books": {"markets": rows["ticker"].n_unique(), "instants": rows["at"].n_unique()}}
@@ -164,7 +164,7 @@ def books(
     yield from make_each(context, io_manager, ("replay/books",), make)
 
 
-def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:
+def _episode_metadata(rows: pl.DataFrame) -> dict[str, Any]:
     first = rows.row(0, named=True)
     return {
         "markets": rows.height,
@@ -179,7 +179,7 @@ def _of_episode(rows: pl.DataFrame) -> dict[str, Any]:
 
 @dg.multi_asset(
     name="backtest",
-    outs={name.split("/")[1]: out(name, "numba", follows=ONCE) for name in BACKTEST_TABLES},
+    outs={name.split("/")[1]: table_output(name, "numba", follows=ONCE) for name in BACKTEST_TABLES},
     ins={"episodes": dg.AssetIn(key("replay/episodes"))},
     partitions_def=EPISODE_AGENT,
     backfill_policy=INDEPENDENT,
@@ -191,26 +191,26 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
     store: EpisodesResource,
     models: ModelsResource,
     io_manager: dg.ResourceParam[LakeIOManager],
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """One agent in one episode: what it earned, its orders, fills and equity."""
     from bellwether.replay import run
     from bellwether.replay.registry import agent_of
     from bellwether.replay.results.frames import frames
 
-    def make(pair: str) -> Rows:
-        episode, name = of_key(table("replay/backtests"), pair)
+    def make(pair: str) -> PartitionRows:
+        episode, name = from_key(table("replay/backtests"), pair)
         entry = agent_of(name)
         agent = entry.source() if entry.asks is None else entry.make()
         if entry.asks is not None:
-            _give_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
-        done = run(store.load(episode), agent, _settings(config, entry), isolated=entry.limits or False, cache=store.cache)
+            _set_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
+        done = run(store.load(episode), agent, _backtest_settings(config, entry), isolated=entry.limits or False, cache=store.cache)
         made = frames(done, known_at=episodes.restrict([(episode,)]).read()["known_at"].to_list()[0])
-        return made, {"replay/backtests": _of_backtest(done, made)}
+        return made, {"replay/backtests": _backtest_metadata(done, made)}
 
     yield from make_each(context, io_manager, BACKTEST_TABLES, make)
 
 
-def _give_models(agent: "Agent | AgentSource", models: ModelsOfRun) -> None:
+def _set_models(agent: "Agent | AgentSource", models: ModelsOfRun) -> None:
     """Give an agent with a language model the limits of the run."""
     from bellwether.replay.agents.llm import LLMAgent
 
@@ -218,7 +218,7 @@ def _give_models(agent: "Agent | AgentSource", models: ModelsOfRun) -> None:
         agent.models = models
 
 
-def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSettings":
+def _backtest_settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSettings":
     from bellwether.replay.backtest import BacktestSettings
 
     cadence = entry.cadence if config.cadence_seconds is None else round(config.cadence_seconds * SECOND)
@@ -237,7 +237,7 @@ def _settings(config: BacktestConfig, entry: "RegisteredAgent") -> "BacktestSett
     )
 
 
-def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
+def _backtest_metadata(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
     """Metadata of a backtest: P&L with its band, counts, and figures."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import equity_curve
@@ -256,7 +256,7 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
         "fees": float(row["fees"]),
         "contracts": float(row["contracts"]),
         "orders": row["orders"],
-        "in words": _in_words(row),
+        "in words": _summarize_pnl(row),
         "rules": row["rules"],
         **({"isolated": str(done.confinement)} if done.confinement is not None else {}),
         **({"failure": row["failure"]} if row["failure"] else {}),
@@ -264,7 +264,7 @@ def _of_backtest(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[str, A
     }
 
 
-def _in_words(row: dict[str, Any]) -> str:
+def _summarize_pnl(row: dict[str, Any]) -> str:
     """P&L in dollars with the range that the queue alone can move it in, and what makes it provisional."""
     from bellwether.replay.results.text_tables import band, signed
 
@@ -276,7 +276,7 @@ def _in_words(row: dict[str, Any]) -> str:
 
 @dg.multi_asset(
     name="standing",
-    outs={name.split("/")[1]: out(name, "polars", follows=FOLLOW, is_required=False) for name in STANDING_TABLES},
+    outs={name.split("/")[1]: table_output(name, "polars", follows=FOLLOW_INPUTS, is_required=False) for name in STANDING_TABLES},
     ins={"backtests": dg.AssetIn(key("replay/backtests"))},
     can_subset=True,
 )
@@ -287,12 +287,12 @@ def standing(context: dg.AssetExecutionContext, backtests: Slice) -> Iterator[dg
     rows, selected = backtests.read(), context.op_execution_context.selected_output_names
     if "summary" in selected:
         summary = summarise(rows)
-        yield dg.Output(summary, "summary", metadata=_of_summary(summary, rows))
+        yield dg.Output(summary, "summary", metadata=_summary_metadata(summary, rows))
     if "results" in selected:
         yield dg.Output(results(rows), "results")
 
 
-def _of_summary(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
+def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
     """Totals over all agents, the P&L of each as a number, and the distribution over episodes as a picture."""
     from bellwether.figures.canvas import png
     from bellwether.figures.intervals import pnl_distribution
@@ -309,14 +309,14 @@ def _of_summary(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any
 
 
 @dg.asset(
-    **of_files(
+    **file_asset(
         "replay/report",
         "The report of all backtests: a page in Markdown with figures, and JSON with every number.",
         "markdown",
         "json",
         site_page="trading/index.html",
         where="Written to the folder `reports`.",
-        follows=FOLLOW,
+        follows=FOLLOW_INPUTS,
     ),
     ins={name.split("/")[1]: dg.AssetIn(key(name)) for name in ("replay/backtests", "replay/fills", "replay/equity")},
 )
@@ -331,6 +331,6 @@ def trading_report(
     tapes = tapes_of(rows["backtests"], store.root, store.cache)
     inputs = TradingInputs(rows["backtests"], fills=rows["fills"], equity=rows["equity"], tapes=tapes, titles=titles())
     files = write_trading_report(inputs, reports.uri)
-    note(lake.lake, context, external_table("replay/report"), tables)
+    record_inputs(lake.lake, context, external_table("replay/report"), tables)
     page = next(file for file in files if file.endswith(".md"))
     return dg.MaterializeResult(metadata={"page": dg.MetadataValue.path(page), "files": len(files)})

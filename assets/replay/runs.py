@@ -25,10 +25,10 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
     config = settings()
     sandbox_recordings.generate_recordings(config.recordings_path, GeneratedWorld(config.sandbox_seed), now=config.now())
-    return replay(work, list(competitors()))
+    return run_backtests(work, list(competitors()))
 
 
-def replay(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | None]:
+def run_backtests(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | None]:
     """Store finished recordings in the lake, build their episodes, backtest the agents on each, and compare them.
 
     Returns by agent and episode how a backtest ended: None, or why it failed; one that fails stops no other.

@@ -7,7 +7,7 @@ import dagster as dg
 from assets.replay.jobs import EPISODES
 from assets.replay.partitions import EPISODE
 from orchestration.run_priority import AUTOMATIC
-from orchestration.sensors import missing
+from orchestration.sensors import find_missing
 from resources import LakeResource
 from resources.recordings import RecordingsResource
 
@@ -26,7 +26,7 @@ def recorded_episodes(
 
     held = {name: found.name for name, (found, _) in recordings.episodes().items()}
     due = outdated_episodes(lake.lake, held)
-    new = missing(due, context.instance.get_dynamic_partitions(str(EPISODE.name)))
+    new = find_missing(due, context.instance.get_dynamic_partitions(str(EPISODE.name)))
     if not due:
         return dg.SkipReason("every episode of the recordings in the lake is made from what the lake has")
     return dg.SensorResult(

@@ -12,8 +12,8 @@ from bellwether.lake import Slice
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from bellwether.venues.polymarket.resolution import build_resolutions as resolve
-from orchestration.asset_declarations import FOLLOW, Follow, key, of
-from orchestration.partitions import CHUNK, DAY, DAYS_PER_RUN, keys_of
+from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, table_asset
+from orchestration.partitions import CHUNK, DAY, DAYS_PER_RUN, partition_keys
 from resources import LakeResource
 
 CLEAN_TABLES = ("clean/resolutions", "clean/markets", "clean/prices")
@@ -30,15 +30,15 @@ class Chunk:
         """The days as parameters of SQL."""
         return {"first_day": date.fromisoformat(self.keys[0]), "last_day": date.fromisoformat(self.keys[-1])}
 
-    def of(self, **inputs: Slice) -> dict[str, Slice]:
+    def select(self, **inputs: Slice) -> dict[str, Slice]:
         """The inputs of these days."""
         days = [(key,) for key in self.keys]
         return {name: rows.restrict(days) if rows.table.partitioned_by else rows for name, rows in inputs.items()}
 
 
-def _by_chunk(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.DataFrame]) -> Any:
+def _build_chunks(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.DataFrame]) -> Any:
     """The rows of the days of a run, `CHUNK` of them in memory at a time."""
-    keys = keys_of(context)
+    keys = partition_keys(context)
     if len(keys) <= CHUNK:
         return build(Chunk(keys))
 
@@ -50,7 +50,7 @@ def _by_chunk(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.Dat
 
 
 @dg.asset(
-    **of("clean/resolutions", "polars", follows=FOLLOW),
+    **table_asset("clean/resolutions", "polars", follows=FOLLOW_INPUTS),
     ins={
         "polymarket_markets": dg.AssetIn(key("raw/polymarket_markets")),
         "polymarket_winners": dg.AssetIn(key("raw/polymarket_winners")),
@@ -62,14 +62,14 @@ def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, po
     """Resolution of a Polymarket market from its evidence: its state, its outcome, or the reason why it has no outcome."""
 
     def build(chunk: Chunk) -> pl.DataFrame:
-        found = chunk.of(markets=polymarket_markets, winners=polymarket_winners)
+        found = chunk.select(markets=polymarket_markets, winners=polymarket_winners)
         return resolve(found["markets"].scan(), found["winners"].scan())
 
-    return _by_chunk(context, build)
+    return _build_chunks(context, build)
 
 
 @dg.asset(
-    **of("clean/markets", follows=Follow(ignored=("raw/kalshi_series", "raw/kalshi_archive"))),
+    **table_asset("clean/markets", follows=UpdatePolicy(ignored=("raw/kalshi_series", "raw/kalshi_archive"))),
     ins={
         "kalshi_markets": dg.AssetIn(key("raw/kalshi_markets")),
         "kalshi_events": dg.AssetIn(key("raw/kalshi_events")),
@@ -103,11 +103,11 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
         "polymarket_events": polymarket_events,
         "resolutions": resolutions,
     }
-    return _by_chunk(context, lambda chunk: run_sql(table("clean/markets"), chunk.of(**inputs), chunk.parameters))
+    return _build_chunks(context, lambda chunk: run_sql(table("clean/markets"), chunk.select(**inputs), chunk.parameters))
 
 
 @dg.asset(
-    **of("clean/prices", follows=FOLLOW),
+    **table_asset("clean/prices", follows=FOLLOW_INPUTS),
     ins={
         "kalshi_candles": dg.AssetIn(key("raw/kalshi_candles")),
         "polymarket_prices": dg.AssetIn(key("raw/polymarket_prices")),
@@ -119,4 +119,4 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
 def prices(context: dg.AssetExecutionContext, kalshi_candles: Slice, polymarket_prices: Slice, markets: Slice) -> Any:
     """One point-in-time price of a market of this UTC day, at or before its close."""
     inputs = {"kalshi_candles": kalshi_candles, "polymarket_prices": polymarket_prices, "markets": markets}
-    return _by_chunk(context, lambda chunk: run_sql(table("clean/prices"), chunk.of(**inputs), chunk.parameters))
+    return _build_chunks(context, lambda chunk: run_sql(table("clean/prices"), chunk.select(**inputs), chunk.parameters))

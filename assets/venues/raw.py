@@ -14,9 +14,9 @@ from bellwether.lake.as_of import require_newer
 from bellwether.settings import settings
 from bellwether.tables import Table, table
 from bellwether.tables.raw import KALSHI_ARCHIVE
-from orchestration.asset_declarations import key, out
-from orchestration.partitions import DAY, DAYS_PER_RUN, keys_of
-from orchestration.steps import Made, failed, keep
+from orchestration.asset_declarations import key, table_output
+from orchestration.partitions import DAY, DAYS_PER_RUN, partition_keys
+from orchestration.steps import StepOutput, step_failure, yield_materializations
 from resources import LakeIOManager, LakeResource
 from resources.io_manager import Unchanged
 from resources.venues import KalshiVenue, PolymarketVenue, VenueResource
@@ -40,7 +40,7 @@ NOT_FOLLOWED = frozenset({"events", "candles", "prices"})
 DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
 
 
-def _plain(summary: dict[str, object]) -> dict[str, Any]:
+def _to_metadata(summary: dict[str, object]) -> dict[str, Any]:
     """Statistics of a pull as metadata: numbers as numbers, so that the UI plots them, all other values as text."""
     return {name: value if isinstance(value, int) else str(value) for name, value in summary.items()}
 
@@ -61,14 +61,14 @@ class DayConfig(PullConfig):
 
 @dg.multi_asset(
     name="raw__kalshi_series",
-    outs={name.split("/")[1]: out(name, "kalshi") for name in SERIES_TABLES},
+    outs={name.split("/")[1]: table_output(name, "kalshi") for name in SERIES_TABLES},
     pool=KALSHI_POOL,
     retry_policy=RETRY,
 )
 def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
     """Kalshi's series (the templates of recurring events), as of the last pull, and what did not fit."""
     if not kalshi.asked:
-        yield from _nothing(SERIES_TABLES)
+        yield from _empty_outputs(SERIES_TABLES)
         return
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.kalshi.pull import pull_series
@@ -76,19 +76,19 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
     pages = PageStore(lake.lake.storage)
     how: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
     pull = kalshi.run(lambda client: kalshi.alone("series", partial(pull_series, client, pages, **how)))
-    yield from _of_list(SERIES_TABLES, pull.series(), pull)
+    yield from _list_outputs(SERIES_TABLES, pull.series(), pull)
 
 
 @dg.multi_asset(
     name="raw__kalshi_archive",
-    outs={name.split("/")[1]: out(name, "kalshi") for name in ARCHIVE_TABLES},
+    outs={name.split("/")[1]: table_output(name, "kalshi") for name in ARCHIVE_TABLES},
     pool=KALSHI_POOL,
     retry_policy=RETRY,
 )
 def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
     """The markets that Kalshi has moved to its historical endpoints, as of the last scan of the archive, and what did not fit."""
     if not kalshi.asked:
-        yield from _nothing(ARCHIVE_TABLES)
+        yield from _empty_outputs(ARCHIVE_TABLES)
         return
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.kalshi.pull import pull_archive
@@ -96,12 +96,12 @@ def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi
     pages = PageStore(lake.lake.storage)
     how: dict[str, Any] = {"refresh": config.refresh, "progress": context.log.info}
     pull = kalshi.run(lambda client: kalshi.alone("archive", partial(pull_archive, client, pages, **how)))
-    yield from _of_list(ARCHIVE_TABLES, pull.markets(), pull)
+    yield from _list_outputs(ARCHIVE_TABLES, pull.markets(), pull)
 
 
 @dg.multi_asset(
     name="kalshi_day",
-    outs={name.split("/")[1]: out(name, "kalshi") for name in KALSHI_TABLES},
+    outs={name.split("/")[1]: table_output(name, "kalshi") for name in KALSHI_TABLES},
     deps=[dg.AssetDep(key("raw/kalshi_archive"))],
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
@@ -113,22 +113,22 @@ def kalshi_day(
     config: DayConfig,
     kalshi: KalshiVenue,
     io_manager: dg.ResourceParam[LakeIOManager],
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """Kalshi's data of the markets that closed on a UTC day: markets, events, candles, and rejects."""
     if not kalshi.asked:
-        yield from _nothing(KALSHI_TABLES, keys_of(context))
+        yield from _empty_outputs(KALSHI_TABLES, partition_keys(context))
         return
     from bellwether.venues.kalshi.pull import CandlePlan, pull_day
 
     lake = io_manager.lake.lake
     archive = lake.slice(KALSHI_ARCHIVE).scan() if lake.manifest(KALSHI_ARCHIVE, ()) else None
     plan = CandlePlan(days=kalshi.candle_days, markets=kalshi.candle_markets)
-    yield from _days(context, config, io_manager, kalshi, KALSHI_TABLES, pull=partial(pull_day, archive=archive, plan=plan))
+    yield from _pull_days(context, config, io_manager, kalshi, KALSHI_TABLES, pull=partial(pull_day, archive=archive, plan=plan))
 
 
 @dg.multi_asset(
     name="polymarket_day",
-    outs={name.split("/")[1]: out(name, "polymarket") for name in POLYMARKET_TABLES},
+    outs={name.split("/")[1]: table_output(name, "polymarket") for name in POLYMARKET_TABLES},
     partitions_def=DAY,
     backfill_policy=DAYS_PER_RUN,
     pool=POLYMARKET_POOL,
@@ -139,18 +139,18 @@ def polymarket_day(
     config: DayConfig,
     polymarket: PolymarketVenue,
     io_manager: dg.ResourceParam[LakeIOManager],
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """Polymarket's data of the markets with a scheduled end on a UTC day, and rejects."""
     if not polymarket.asked:
-        yield from _nothing(POLYMARKET_TABLES, keys_of(context))
+        yield from _empty_outputs(POLYMARKET_TABLES, partition_keys(context))
         return
     from bellwether.venues.polymarket.pull import PricePlan, pull_day
 
     plan = PricePlan(days=polymarket.candle_days, markets=polymarket.candle_markets)
-    yield from _days(context, config, io_manager, polymarket, POLYMARKET_TABLES, pull=partial(pull_day, plan=plan))
+    yield from _pull_days(context, config, io_manager, polymarket, POLYMARKET_TABLES, pull=partial(pull_day, plan=plan))
 
 
-def _days(
+def _pull_days(
     context: dg.AssetExecutionContext,
     config: DayConfig,
     io_manager: LakeIOManager,
@@ -158,7 +158,7 @@ def _days(
     tables: Mapping[str, str],
     *,
     pull: Callable[..., Awaitable[Any]],
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """Pull the run's days of a venue. pull: called with the venue's clients, the store of pages and a day."""
     from bellwether.venues.http.pages import PageStore
 
@@ -166,16 +166,16 @@ def _days(
     pages = PageStore(io_manager.lake.lake.storage, venue.venue)
     today = settings().now().date() if config.patient else None
     how: dict[str, Any] = {"refresh": config.refresh, "today": today, "progress": context.log.info}
-    days = [date.fromisoformat(partition) for partition in keys_of(context)]
+    days = [date.fromisoformat(partition) for partition in partition_keys(context)]
 
     def alone(*clients: Any) -> Callable[[date], Awaitable[Any]]:
         return lambda day: venue.alone(day.isoformat(), partial(pull, *clients, pages, day, **how))
 
-    found, failures = venue.run(lambda *clients: _every(alone(*clients), days))
-    yield from _outputs(context, io_manager, tables, _no_older(io_manager.lake.lake, pulled, found), failures)
+    found, failures = venue.run(lambda *clients: _pull_each(alone(*clients), days))
+    yield from _day_outputs(context, io_manager, tables, _require_newer(io_manager.lake.lake, pulled, found), failures)
 
 
-async def _every(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
+async def _pull_each(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
     """The pulls of days, by day, and the failures of the others: one that fails does not end the others. A single day's failure is raised."""
     found, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
     if failures and len(days) == 1:
@@ -184,7 +184,7 @@ async def _every(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> 
     return {day: found[day] for day in names if day in found}, {day: failures[day] for day in names if day in failures}
 
 
-def _no_older(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[str, Any]:
+def _require_newer(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[str, Any]:
     """`pulls`. Raises `dg.Failure`, which is not retried, when the lake already has later answers about one of the days."""
     try:
         for day, pull in pulls.items():
@@ -194,35 +194,35 @@ def _no_older(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[
     return pulls
 
 
-def _nothing(tables: Iterable[str], days: Sequence[str] | None = None) -> Iterator[dg.Output]:
+def _empty_outputs(tables: Iterable[str], days: Sequence[str] | None = None) -> Iterator[dg.Output]:
     """Outputs without rows, for a venue that is not pulled. days: partitions of the run; None for tables without partitions."""
     for name in tables:
         empty = table(name).empty()
         yield dg.Output(empty if days is None else dict.fromkeys(days, empty), name.split("/")[1], metadata={"pulled": False})
 
 
-def _of_list(tables: tuple[str, str], rows: Any, pull: Any) -> Iterator[dg.Output]:
+def _list_outputs(tables: tuple[str, str], rows: Any, pull: Any) -> Iterator[dg.Output]:
     """A list of the venue that is read as a whole, and what of it did not fit."""
     rejects = pull.rejects()
-    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_plain(pull.summary()), "rejects": rejects.height}
+    metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_to_metadata(pull.summary()), "rejects": rejects.height}
     for name, made in zip(tables, (rows, rejects), strict=True):
         yield dg.Output(made, name.split("/")[1], metadata=metadata)
 
 
-def rows_of(lake: Lake, name: str, part: str, pull: Any) -> Any:
+def select_rows(lake: Lake, name: str, part: str, pull: Any) -> Any:
     """The rows that a day's pull has for a table; `Unchanged` where it only followed open markets, which bring nothing of this kind."""
     if part in NOT_FOLLOWED and pull.pull.base is not None and (pull.day.isoformat(),) in lake.intact_manifests(table(name)):
         return Unchanged()
     return getattr(pull, part)()
 
 
-def _outputs(
+def _day_outputs(
     context: dg.AssetExecutionContext,
     io_manager: LakeIOManager,
     tables: Mapping[str, str],
     pulls: Mapping[str, Any],
     failures: Mapping[str, Exception],
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """One output per table of a venue: the rows that each day's pull has for it. Rejects come last: they are met on the way.
 
     Where days failed, the others are stored, and the step fails.
@@ -231,10 +231,10 @@ def _outputs(
     if failures:
         for name, part in tables.items():
             for day, pull in pulls.items():
-                if not isinstance(rows := rows_of(lake, name, part, pull), Unchanged):
+                if not isinstance(rows := select_rows(lake, name, part, pull), Unchanged):
                     io_manager.store(context, name, day, rows)
-        yield from keep(tables, {day: {} for day in pulls})
-        raise failed(failures)
+        yield from yield_materializations(tables, {day: {} for day in pulls})
+        raise step_failure(failures)
     requests = {"requests": sum(pull.requests for pull in pulls.values())}
     for name, part in tables.items():
-        yield dg.Output({day: rows_of(lake, name, part, pull) for day, pull in pulls.items()}, name.split("/")[1], metadata=requests)
+        yield dg.Output({day: select_rows(lake, name, part, pull) for day, pull in pulls.items()}, name.split("/")[1], metadata=requests)

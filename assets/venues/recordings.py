@@ -8,9 +8,9 @@ import dagster as dg
 from assets.venues.partitions import RECORDING
 from bellwether.recordings.frames import batches, gap_rows
 from bellwether.recordings.gap_summary import gap_report
-from orchestration.asset_declarations import out
+from orchestration.asset_declarations import table_output
 from orchestration.partitions import INDEPENDENT
-from orchestration.steps import Made, Rows, make_each
+from orchestration.steps import PartitionRows, StepOutput, make_each
 from resources import LakeIOManager
 from resources.recordings import RecordingsResource
 
@@ -19,16 +19,16 @@ RECORDING_TABLES = ("raw/recordings", "raw/recording_gaps")
 
 @dg.multi_asset(
     name="recording",
-    outs={name.split("/")[1]: out(name, "kalshi") for name in RECORDING_TABLES},
+    outs={name.split("/")[1]: table_output(name, "kalshi") for name in RECORDING_TABLES},
     partitions_def=RECORDING,
     backfill_policy=INDEPENDENT,
 )
 def recording(
     context: dg.AssetExecutionContext, recordings: RecordingsResource, io_manager: dg.ResourceParam[LakeIOManager]
-) -> Iterator[Made]:
+) -> Iterator[StepOutput]:
     """Every frame of a recording in order of arrival, and its gap report. One that is being written is refused."""
 
-    def make(name: str) -> Rows:
+    def make(name: str) -> PartitionRows:
         found = recordings.ended(name)
         report = gap_report(found)
         numbers: dict[str, Any] = {

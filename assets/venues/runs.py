@@ -28,32 +28,32 @@ class DaysFailed(RunFailed):
     """Some days of several failed; the others are stored."""
 
 
-def series(work: Runner, *, refresh: bool = False) -> None:
+def pull_series(work: Runner, *, refresh: bool = False) -> None:
     """Pull the list of series, unless that was done less than a day ago."""
     work.reference(jobs.SERIES, *SERIES_TABLES, most_age=timedelta(days=1), refresh=refresh)
 
 
-def archive(work: Runner, *, refresh: bool = False) -> None:
+def scan_archive(work: Runner, *, refresh: bool = False) -> None:
     """Scan the venue's archive, unless that was done less than a week ago."""
     work.reference(jobs.ARCHIVE, *ARCHIVE_TABLES, most_age=timedelta(days=7), refresh=refresh)
 
 
-def days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
+def pull_days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
     """Pull, clean and check the UTC close days from `first` to `last`; with `refresh` also those that are up to date.
 
     Raises `DaysFailed` at the end, naming the days that failed; the others are stored. Of a single day its own `RunFailed`.
     """
-    wanted = _days(first, last)
-    due = wanted if refresh else _stale_days(work, wanted)
+    wanted = _day_names(first, last)
+    due = wanted if refresh else _outdated_days(work, wanted)
     work.stats.fresh += len(wanted) - len(due)
     config = {"ops": {f"{venue}_day": {"config": {"refresh": True}} for venue in ("kalshi", "polymarket")}} if refresh else {}
-    failed = _run(work, due, config)
+    failed = _run_days(work, due, config)
     if failed:
         told = "\n".join(f"  {day}: {text}" for day, text in sorted(failed.items()))
         raise DaysFailed(f"{len(failed)} of {len(wanted)} days failed; the others are stored:\n{told}", failed)
 
 
-def _run(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str, str]:
+def _run_days(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str, str]:
     """Run days, and where some of a run fail the others once more: their pages are stored by then. Returns the reasons of those that failed.
 
     Raises the failure unchanged if there is only one day, or if the storage failed.
@@ -74,17 +74,17 @@ def _run(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str, str]
                     rest += [day for day in one.partitions if day not in error.partitions]
                 elif error:
                     apart += [Launch(f"day {day}", [day], one.config) for day in one.partitions]
-            launches, tell = [*work.launches(jobs.DAYS, DAY_TABLES[0], rest, "day"), *apart], _nothing
+            launches, tell = [*work.launches(jobs.DAYS, DAY_TABLES[0], rest, "day"), *apart], _ignore
     return failed
 
 
-def _nothing(_: int) -> None:
+def _ignore(_: int) -> None:
     """Repetitions are no progress."""
 
 
-def rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
+def count_rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
     """Counts of the objects of these days that do not fit, by venue, table, field and reason, the most frequent first; `requested_again`: by the daily pull."""
-    days = [(day,) for day in _days(first, last)]
+    days = [(day,) for day in _day_names(first, last)]
     found = pl.concat([lake.slice(declared, days, missing="skip").read() for declared in REJECTS.values()])
     places = found.select("day", "venue", "table", "field", "reason")
     again = select_curable(places).with_columns(requested_again=True).unique()
@@ -95,39 +95,39 @@ def rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
 
 
 def require_rows(lake: Lake, found: pl.DataFrame) -> None:
-    """Raise `QualityError` where every market of a venue's day is among its rejects, `found` by `rejects`."""
+    """Raise `QualityError` where every market of a venue's day is among its rejects, `found` by `count_rejects`."""
     for day, venue in found.select("day", "venue").unique().sort("day", "venue").rows():
         markets = table(f"raw/{venue}_markets")
         ours = found.filter(pl.col("day") == day, pl.col("venue") == venue, pl.col("table") == markets.name)
         if ours.height and not lake.slice(markets, [(day.isoformat(),)], missing="skip").rows:
             raise QualityError(
-                f"{day}: all {ours['objects'].sum()} market objects of {venue} were rejected, most of them because of {_reason(ours.row(0, named=True))}; "
+                f"{day}: all {ours['objects'].sum()} market objects of {venue} were rejected, most of them because of {_format_reason(ours.row(0, named=True))}; "
                 f"raw.{venue}_rejects holds them"
             )
 
 
-def told(found: pl.DataFrame) -> list[str]:
+def format_rejects(found: pl.DataFrame) -> list[str]:
     """The rejects of some days in lines: how many, of what, why, and what becomes of them."""
     whole = found.group_by("venue", "table", "field", "reason", maintain_order=True).agg(
         pl.col("objects").sum(), pl.col("requested_again").any()
     )
     rows = whole.sort("objects", descending=True, maintain_order=True).iter_rows(named=True)
     return [
-        f"{row['objects']} of {row['table']}, {_reason(row)}; {'requested again by the daily pull' if row['requested_again'] else 'permanent'}"
+        f"{row['objects']} of {row['table']}, {_format_reason(row)}; {'requested again by the daily pull' if row['requested_again'] else 'permanent'}"
         for row in rows
     ]
 
 
-def _reason(row: Mapping[str, Any]) -> str:
+def _format_reason(row: Mapping[str, Any]) -> str:
     return f"{row['field']}: {row['reason']}" if row["field"] else str(row["reason"])
 
 
 def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: bool = False) -> None:
     """Pull, clean and check days, after the list of series and, if asked, the archive."""
-    series(work, refresh=refresh)
+    pull_series(work, refresh=refresh)
     if with_archive:
-        archive(work, refresh=refresh)
-    days(work, first, last, refresh=refresh)
+        scan_archive(work, refresh=refresh)
+    pull_days(work, first, last, refresh=refresh)
 
 
 def last_days(count: int) -> tuple[date, date]:
@@ -143,11 +143,11 @@ def demo(work: Runner, count: int) -> dict[str, BellwetherError | None]:
     return {}
 
 
-def _days(first: date, last: date) -> list[str]:
+def _day_names(first: date, last: date) -> list[str]:
     return [(first + timedelta(days=offset)).isoformat() for offset in range((last - first).days + 1)]
 
 
-def _stale_days(work: Runner, wanted: list[str]) -> list[str]:
+def _outdated_days(work: Runner, wanted: list[str]) -> list[str]:
     """Days that lack a table, or have one that is older than what it is made of, or whose last pull was not final."""
     partitions = [(day,) for day in wanted]
     state = work.state()

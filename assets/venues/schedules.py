@@ -50,7 +50,7 @@ def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> se
 
     found = []
     for venue in venues:
-        rows = lake.lake.slice(_PULLS[venue], _recent(today), missing="skip").scan().select("day", "final").collect()
+        rows = lake.lake.slice(_PULLS[venue], _recent_partitions(today), missing="skip").scan().select("day", "final").collect()
         final = set(rows.filter("final")["day"])
         looks = list_next_requests(PageStore(lake.lake.storage, venue.value), set(rows["day"]) - final)
         found.append(final | {day for day, look in looks.items() if look > today})
@@ -73,7 +73,7 @@ def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date)
     return {day for text in pulled if text and (day := date.fromisoformat(text)) >= today - PATIENCE}
 
 
-def _recent(today: date) -> list[tuple[str]]:
+def _recent_partitions(today: date) -> list[tuple[str]]:
     return [((today - timedelta(days=back)).isoformat(),) for back in range(1, PATIENCE.days + 1)]
 
 

@@ -10,7 +10,7 @@ from bellwether.errors import LakeError
 from bellwether.recordings.recording import Status
 from bellwether.tables import table
 from orchestration.run_priority import AUTOMATIC
-from orchestration.sensors import missing
+from orchestration.sensors import find_missing
 from resources import LakeResource
 from resources.recordings import RecordingsResource
 
@@ -33,7 +33,7 @@ def finished_recordings(
                 ended[found.name] = found.done
         except LakeError as error:
             context.log.warning(f"left out: {error}")
-    new = missing(ended, context.instance.get_dynamic_partitions(str(RECORDING.name)))
+    new = find_missing(ended, context.instance.get_dynamic_partitions(str(RECORDING.name)))
     runs = [
         dg.RunRequest(run_key=f"{name}@{done['ended_at']}@{done['frames']}", partition_key=name, tags=AUTOMATIC)
         for name, done in ended.items()

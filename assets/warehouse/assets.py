@@ -9,9 +9,9 @@ from bellwether.checks.data_docs import build_data_docs
 from bellwether.lake.warehouse import covered_files
 from bellwether.settings import settings
 from bellwether.tables import TABLES
-from orchestration.asset_declarations import key, of_files
+from orchestration.asset_declarations import file_asset, key
 from resources import LakeResource, WarehouseResource
-from resources.io_manager import size
+from resources.io_manager import format_size
 
 
 class PublishConfig(dg.Config):
@@ -24,7 +24,7 @@ class PublishConfig(dg.Config):
 
 
 @dg.asset(
-    **of_files(
+    **file_asset(
         "summary/warehouse",
         "The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place.",
         "duckdb",
@@ -49,12 +49,12 @@ def warehouse(
             "path": dg.MetadataValue.path(str(published.path))
             if isinstance(published.path, Path)
             else dg.MetadataValue.url(published.path),
-            "site": dg.MetadataValue.url(index(settings().site_path)),
+            "site": dg.MetadataValue.url(index_url(settings().site_path)),
             "tables": published.tables,
             "partitions": published.partitions,
             "looked at": "every partition" if published.complete else "the tables that were written since",
             "rows": published.rows,
-            "size": size(published.bytes),
+            "size": format_size(published.bytes),
             "outdated partitions left out": len(published.outdated),
             "damaged partitions left out": len(published.damaged),
             **({"damaged": dg.MetadataValue.json(dict(published.damaged))} if published.damaged else {}),
@@ -64,7 +64,7 @@ def warehouse(
 
 
 @dg.asset(
-    **of_files(
+    **file_asset(
         "summary/site",
         "The static site: every leaderboard, forecast, backtest, decision and market of the published warehouse as pages; replaced as a whole.",
         "html",
@@ -81,16 +81,16 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
     built = build(warehouse.database, settings().site_path)
     return dg.MaterializeResult(
         metadata={
-            "site": dg.MetadataValue.url(index(built.folder)),
+            "site": dg.MetadataValue.url(index_url(built.folder)),
             "files": built.files,
             "files written": built.written,
-            "size": size(built.bytes),
+            "size": format_size(built.bytes),
         }
     )
 
 
 @dg.asset(
-    **of_files(
+    **file_asset(
         "summary/data_docs",
         "Data Docs: Great Expectations' validation of every published table against its rules; replaced as a whole.",
         "great_expectations",
@@ -125,6 +125,6 @@ def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.Materializ
     )
 
 
-def index(folder: Path) -> str:
+def index_url(folder: Path) -> str:
     """Address of the first page of the site in a folder."""
     return (folder / "index.html").as_uri()

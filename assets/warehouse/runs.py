@@ -19,18 +19,18 @@ if TYPE_CHECKING:
 def publish(work: Runner) -> None:
     """Publish the warehouse, and rebuild an existing site, unless they are up to date."""
     database = work.resource("warehouse").database
-    if not publication_time(database) or not _shows(database, work.lake):
+    if not publication_time(database) or not _is_current(database, work.lake):
         work.launch(jobs.PUBLISH, "warehouse", config={"ops": {"summary__warehouse": {"config": {"complete": False}}}})
     else:
         work.stats.fresh += 1
-    if _site_is_behind():
+    if _is_site_outdated():
         work.launch(jobs.SITE, "site")
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     """Publish the demo's tables, validate them and check the whole lake."""
     publish(work)
-    if _data_docs_are_behind(work.resource("warehouse").database):
+    if _are_data_docs_outdated(work.resource("warehouse").database):
         work.launch(jobs.DATA_DOCS, "data docs")
         work.launch(OPERATIONS, "checks of the whole lake")
     else:
@@ -38,19 +38,19 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
     return {}
 
 
-def _shows(path: str, lake: Lake) -> bool:
+def _is_current(path: str, lake: Lake) -> bool:
     """Return whether the published file shows the lake as it is: it may be lost or damaged, or copied with its home."""
     written = tables_written_since(lake, path)
     return not written or current_files(lake, written) == published_files(path, written)
 
 
-def _data_docs_are_behind(database: str) -> bool:
+def _are_data_docs_outdated(database: str) -> bool:
     """True if Data Docs are missing or older than the published warehouse."""
     index = settings().data_docs_path / "index.html"
     return not index.exists() or index.stat().st_mtime_ns < publication_time(database)
 
 
-def _site_is_behind() -> bool:
+def _is_site_outdated() -> bool:
     """Return whether a site has been built that does not show the warehouse as it is published."""
     built = read_site_state(settings().site_path)
     return built is not None and built != read_warehouse_state(settings().warehouse_uri)

@@ -52,7 +52,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     written = tables_written_since(lake.lake, warehouse.database)
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
         return dg.SkipReason("the published warehouse shows the lake as it is")
-    if not complete and all(one.often for one in written) and _age(published[1]) < _OFTEN:
+    if not complete and all(one.often for one in written) and _time_since(published[1]) < _OFTEN:
         return dg.SkipReason("only tables that are written often have changed; they are published once an hour")
     looked = list(TABLES.values()) if complete else written
     key = publication_key(current_files(lake.lake, looked), published_files(warehouse.database, looked))
@@ -61,7 +61,7 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
         _equal[published] = marks
         context.update_cursor(f"{today} {_PROCESS}")
         return dg.SkipReason("the published warehouse shows the lake as it is")
-    if why := _waits(context.instance, PUBLISH.name, published[1]):
+    if why := _wait_reason(context.instance, PUBLISH.name, published[1]):
         return dg.SkipReason(why)
     config = {"ops": {"summary__warehouse": {"config": {"complete": complete}}}}
     return dg.RunRequest(run_key=f"{key}@{today}", run_config=config, tags=AUTOMATIC)
@@ -93,7 +93,7 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     if state == built:
         context.update_cursor(mark)
         return dg.SkipReason("the site shows the published warehouse")
-    if why := _waits(context.instance, SITE.name, publication_time(warehouse.database)):
+    if why := _wait_reason(context.instance, SITE.name, publication_time(warehouse.database)):
         return dg.SkipReason(why)
     return dg.RunRequest(run_key=f"{state}@{datetime.now(UTC):%Y-%m-%d}", tags=AUTOMATIC)
 
@@ -110,18 +110,18 @@ def daily_data_docs(context: dg.ScheduleEvaluationContext, warehouse: WarehouseR
     return dg.RunRequest(tags=AUTOMATIC) if publication_time(warehouse.database) else dg.SkipReason("nothing is published")
 
 
-def _age(published: int) -> timedelta:
+def _time_since(published: int) -> timedelta:
     """Time since a publication, which is given in nanoseconds."""
     return timedelta(seconds=datetime.now(UTC).timestamp() - published / 1e9)
 
 
-def _waits(instance: dg.DagsterInstance, job: str, published: int) -> str | None:
+def _wait_reason(instance: dg.DagsterInstance, job: str, published: int) -> str | None:
     """Why no run of a job is requested now: one waits or runs (not one whose process was killed), or a command makes what it would make.
 
     published: when the warehouse was published, in nanoseconds.
     """
     if any(not is_orphan(instance, run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED))):
         return f"a run of {job} is under way; what it does not show is shown by the next"
-    if running_commands(instance) and _age(published) < _OFTEN:
+    if running_commands(instance) and _time_since(published) < _OFTEN:
         return "a command is at work; it publishes what it makes, and what it leaves is published when it ends, or once an hour"
     return None

@@ -13,7 +13,7 @@ from bellwether.arena.lifecycle import START_WINDOW, decision_deadline
 from bellwether.arena.market import LISTING
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.resolution import find_incidents
-from bellwether.checks.rule import LakeCheck, Observation, Rule, between, concerning, holds, present, unique, words
+from bellwether.checks.rule import LakeCheck, Observation, Rule, applies_to, between, holds, present, unique, words
 from bellwether.lake import Lake
 from bellwether.registry.model_names import named_as_requested
 from bellwether.tables.arena import AGENTS, DECISIONS, EVIDENCE, POSITIONS, PRICES, REFUSALS, TRADES
@@ -114,7 +114,7 @@ _DECISIONS = (
     holds(
         "invalid_says_why",
         "an INVALID answer states its problem",
-        concerning(pl.col("action") == "INVALID", pl.col("problem").is_not_null()),
+        applies_to(pl.col("action") == "INVALID", pl.col("problem").is_not_null()),
     ),
     holds(
         "served_model_is_requested",
@@ -131,7 +131,7 @@ _TRADES = (
     holds(
         "price_was_quoted",
         "the midpoint is between bid and ask if both are known",
-        concerning(
+        applies_to(
             pl.col("bid").is_not_null() & pl.col("ask").is_not_null() & pl.col("mid").is_not_null(), pl.col("mid").is_between("bid", "ask")
         ),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.checks.rule import Rule, concerning, holds, prices, row_count, unique, words
+from bellwether.checks.rule import Rule, applies_to, holds, prices, row_count, unique, words
 from bellwether.registry.model_names import named_as_requested
 from bellwether.tables.benchmark import HORIZONS
 
@@ -83,7 +83,7 @@ _FORECAST = (
         "",
         ("forecaster", "p_yes"),
         {"mostly": 0.9},
-        condition=concerning(~pl.col("forecaster").is_in(UNUSABLE), pl.col("p_yes").is_not_null()),
+        condition=applies_to(~pl.col("forecaster").is_in(UNUSABLE), pl.col("p_yes").is_not_null()),
     ),
 )
 

@@ -24,7 +24,7 @@ _COUNTS = {"result_format": "BASIC", "partial_unexpected_count": 0}
 
 
 @dataclass(frozen=True, slots=True)
-class Validated:
+class ValidationResult:
     """Result of a validation.
 
     Attributes:
@@ -38,7 +38,7 @@ class Validated:
     broken: Mapping[str, tuple[str, ...]]
 
 
-def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: Path) -> Validated:
+def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: Path) -> ValidationResult:
     """Validate every published table with Great Expectations and replace the Data Docs in `folder`.
 
     Of a table with more than `MOST_ROWS` rows the last partitions are validated; one table at a time is held in memory.
@@ -92,7 +92,7 @@ def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: P
             },
         )
         context.build_data_docs()
-    return Validated(folder / "index.html", rows, broken)
+    return ValidationResult(folder / "index.html", rows, broken)
 
 
 def _newest_rows(connection: duckdb.DuckDBPyConnection, table: Table, columns: Sequence[str]) -> pl.DataFrame:

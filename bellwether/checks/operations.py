@@ -34,12 +34,12 @@ def pulled_days(lake: Lake, venue: str) -> dict[date, int]:
     return dict(sorted({**days, **dict(counted.iter_rows() if counted is not None else ())}.items()))
 
 
-def _named(days: list[date]) -> str:
+def _format_days(days: list[date]) -> str:
     shown = ", ".join(day.isoformat() for day in days[:NAMED_DAYS])
     return f"{shown} and {len(days) - NAMED_DAYS} more" if len(days) > NAMED_DAYS else shown
 
 
-def _fresh(venue: str) -> Callable[[Lake, datetime], Observation]:
+def _check_freshness(venue: str) -> Callable[[Lake, datetime], Observation]:
     def evaluate(lake: Lake, now: datetime) -> Observation:
         days = [day for day, markets in pulled_days(lake, venue).items() if markets]
         if not days:
@@ -51,7 +51,7 @@ def _fresh(venue: str) -> Callable[[Lake, datetime], Observation]:
     return evaluate
 
 
-def _complete(venue: str) -> Callable[[Lake, datetime], Observation]:
+def _check_completeness(venue: str) -> Callable[[Lake, datetime], Observation]:
     def evaluate(lake: Lake, now: datetime) -> Observation:
         counts = pulled_days(lake, venue)
         held = [day for day, markets in counts.items() if markets]
@@ -60,13 +60,13 @@ def _complete(venue: str) -> Callable[[Lake, datetime], Observation]:
         span = [held[0] + timedelta(days=offset) for offset in range((held[-1] - held[0]).days + 1)]
         missing, empty = [day for day in span if day not in counts], [day for day in span if counts.get(day) == 0]
         numbers: dict[str, int | float | str] = {"days": len(held), "not pulled": len(missing), "without markets": len(empty)}
-        wrong = [f"not pulled: {_named(missing)}"] * bool(missing) + [f"without markets: {_named(empty)}"] * bool(empty)
+        wrong = [f"not pulled: {_format_days(missing)}"] * bool(missing) + [f"without markets: {_format_days(empty)}"] * bool(empty)
         return Observation(not wrong, "; ".join(wrong) or f"every day from {held[0]} to {held[-1]} has markets of {venue}", numbers)
 
     return evaluate
 
 
-def _priced(venue: str) -> Callable[[Lake, datetime], Observation]:
+def _check_prices(venue: str) -> Callable[[Lake, datetime], Observation]:
     def evaluate(lake: Lake, now: datetime) -> Observation:
         priced = lake.slice(table("clean/prices")).scan().select("day", "venue", "market_id").unique().with_columns(priced=True)
         days = (
@@ -88,12 +88,12 @@ def _priced(venue: str) -> Callable[[Lake, datetime], Observation]:
             "share with prices": round(held / markets, 4) if markets else 0.0,
         }
         found = f"{held} of {markets} markets of {venue} with an outcome have prices"
-        return Observation(not without, f"{found}; days without any: {_named(without)}" if without else found, numbers)
+        return Observation(not without, f"{found}; days without any: {_format_days(without)}" if without else found, numbers)
 
     return evaluate
 
 
-def _unhindered(venue: str) -> Callable[[Lake, datetime], Observation]:
+def _check_rate_limit(venue: str) -> Callable[[Lake, datetime], Observation]:
     def evaluate(lake: Lake, now: datetime) -> Observation:
         pulls = lake.slice(table(f"raw/{venue}_pulls")).scan().collect()
         attempts, refused = int(pulls["attempts"].sum()), int(pulls[REFUSED].sum())
@@ -116,19 +116,23 @@ VENUES = ("kalshi", "polymarket")
 def _lake_checks() -> Iterator[LakeCheck]:
     for venue in VENUES:
         name = venue.capitalize()
-        yield LakeCheck(f"{venue}_is_fresh", "clean/markets", f"{name}'s newest day is at most {PATIENCE_DAYS} days old", _fresh(venue))
+        yield LakeCheck(
+            f"{venue}_is_fresh", "clean/markets", f"{name}'s newest day is at most {PATIENCE_DAYS} days old", _check_freshness(venue)
+        )
         yield LakeCheck(
             f"{venue}_days_are_complete",
             "clean/markets",
             f"no day of {name} between the first and the last lacks markets",
-            _complete(venue),
+            _check_completeness(venue),
         )
-        yield LakeCheck(f"{venue}_markets_have_prices", "clean/prices", f"every day of {name} with outcomes has prices", _priced(venue))
+        yield LakeCheck(
+            f"{venue}_markets_have_prices", "clean/prices", f"every day of {name} with outcomes has prices", _check_prices(venue)
+        )
         yield LakeCheck(
             f"{venue}_rate_limit_time",
             f"raw/{venue}_pulls",
             f"{name} refuses at most {TOLERATED_REFUSALS:.0%} of the attempts for their rate",
-            _unhindered(venue),
+            _check_rate_limit(venue),
         )
 
 

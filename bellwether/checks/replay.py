@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from bellwether.checks.rule import DEMO_GAP, Rule, concerning, holds, present, prices, unique, words
+from bellwether.checks.rule import DEMO_GAP, Rule, applies_to, holds, present, prices, unique, words
 
 _EPISODE = (
     unique("episode", "ticker"),
@@ -12,7 +12,7 @@ _EPISODE = (
     holds(
         "at_most_one_winner",
         "at most one market of a mutually exclusive event resolves yes",
-        concerning(pl.col("mutually_exclusive"), (pl.col("result") == "YES").sum().over("episode") <= 1),
+        applies_to(pl.col("mutually_exclusive"), (pl.col("result") == "YES").sum().over("episode") <= 1),
         blocking=True,
     ),
     prices("settlement_value"),
@@ -29,13 +29,13 @@ _BOOK = (
     holds(
         "nothing_of_an_invalid_book",
         "a book that is not valid has neither prices nor sizes",
-        concerning(~pl.col("valid"), pl.all_horizontal(pl.col(name).is_null() for name in _BOOK_VALUES)),
+        applies_to(~pl.col("valid"), pl.all_horizontal(pl.col(name).is_null() for name in _BOOK_VALUES)),
         blocking=True,
     ),
     holds(
         "a_price_has_contracts",
         "of a valid book a side has contracts exactly where it has a price, and its depth is no less than what is at the best price",
-        concerning(
+        applies_to(
             pl.col("valid"),
             pl.all_horizontal(
                 (pl.col(side).is_not_null() == (pl.col(f"{side}_size") > 0)) & (pl.col(f"{side}_depth") >= pl.col(f"{side}_size"))

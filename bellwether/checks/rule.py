@@ -168,7 +168,7 @@ def prices(*columns: str) -> Rule:
     return holds("prices_between_0_and_1", "every price lies between 0 and 1 dollar", within, blocking=True)
 
 
-def concerning(rows: pl.Expr, condition: pl.Expr) -> pl.Expr:
+def applies_to(rows: pl.Expr, condition: pl.Expr) -> pl.Expr:
     """The condition, where `rows` is true; else null."""
     return pl.when(rows).then(condition)
 

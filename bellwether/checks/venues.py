@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from bellwether.checks import operations
-from bellwether.checks.rule import DEMO_GAP, Rule, between, concerning, holds, present, prices, unique, words
+from bellwether.checks.rule import DEMO_GAP, Rule, applies_to, between, holds, present, prices, unique, words
 from bellwether.tables import raw, table
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ _RAW_MARKET = (
     words("known_status", "the status is a known word", "status", *_UNSETTLED, "finalized"),
     words("known_result", "the result is a known word, or empty", "result", "yes", "no", "scalar", "void", ""),
     words("known_market_type", "the type of the market is a known word", "market_type", "binary", "scalar"),
-    holds("settled_has_result", "a finalized market has a result", concerning(pl.col("status") == "finalized", pl.col("result") != "")),
+    holds("settled_has_result", "a finalized market has a result", applies_to(pl.col("status") == "finalized", pl.col("result") != "")),
     holds("bid_at_or_below_ask", "the best bid does not exceed the best ask", pl.col("yes_bid") <= pl.col("yes_ask")),
     _OPENS_FIRST,
     _SETTLES_LAST,
@@ -100,7 +100,7 @@ _CLEAN_MARKET = (
     holds(
         "outcome_only_when_settled",
         "a market has an outcome only once it is paid out",
-        concerning(pl.col("outcome").is_not_null(), pl.col("status") == "settled"),
+        applies_to(pl.col("outcome").is_not_null(), pl.col("status") == "settled"),
         blocking=True,
     ),
     holds(
@@ -120,12 +120,12 @@ _CLEAN_MARKET = (
     holds(
         "settled_has_known_result",
         "a settled market has a result that is understood",
-        concerning(pl.col("status") == "settled", ~pl.col("outcome_reason").is_in(_NOT_UNDERSTOOD).fill_null(False)),
+        applies_to(pl.col("status") == "settled", ~pl.col("outcome_reason").is_in(_NOT_UNDERSTOOD).fill_null(False)),
     ),
     holds(
         "outcome_has_question",
         "a market with an outcome has a question",
-        concerning(pl.col("outcome").is_not_null(), pl.col("question").is_not_null()),
+        applies_to(pl.col("outcome").is_not_null(), pl.col("question").is_not_null()),
     ),
     _OPENS_FIRST,
     _SETTLES_LAST,
@@ -184,7 +184,7 @@ _POLYMARKET_MARKET = (
         blocking=True,
     ),
     holds("bid_at_or_below_ask", "the best bid does not exceed the best ask", pl.col("best_bid") <= pl.col("best_ask")),
-    holds("closed_has_a_time", "a closed market says when it closed", concerning(pl.col("closed"), pl.col("closed_at").is_not_null())),
+    holds("closed_has_a_time", "a closed market says when it closed", applies_to(pl.col("closed"), pl.col("closed_at").is_not_null())),
     present("has_event", "the market names its event", "event_id"),
 )
 
@@ -205,7 +205,7 @@ _POLYMARKET_WINNER = (
     holds(
         "no_winner_at_half",
         "no outcome has won a market that was resolved half and half",
-        concerning(pl.col("is_50_50_outcome"), ~pl.col("winner").fill_null(False)),
+        applies_to(pl.col("is_50_50_outcome"), ~pl.col("winner").fill_null(False)),
     ),
 )
 
@@ -221,7 +221,7 @@ _RESOLUTION = (
     holds(
         "winner_only_when_settled",
         "an outcome has won only once the market is settled",
-        concerning(pl.col("winner").is_not_null(), pl.col("status") == "settled"),
+        applies_to(pl.col("winner").is_not_null(), pl.col("status") == "settled"),
         blocking=True,
     ),
     holds(

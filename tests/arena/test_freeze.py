@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from assets.arena import runs
-from assets.arena.assets import _weeks
+from assets.arena.assets import _make_weeks
 from bellwether.arena.lineup import Terms, current_terms, load_lineup, load_registered_families, release_rows
 from bellwether.arena.prompt import FIRST_VERSION
 from bellwether.arena.records import FrozenCohort, decode_record, encode_record, store_once
@@ -109,13 +109,13 @@ def test_agents_of_an_older_version_are_made_again_from_the_journal(tmp_path: Pa
             arena.read(tables.AGENTS)
         launched: list[dict[str, object]] = []
         work = SimpleNamespace(lake=arena.lake, launch=lambda job, label, **more: launched.append({"job": job.name, **more}))
-        runs.renew(work)  # type: ignore[arg-type]
+        runs.upgrade_agents(work)  # type: ignore[arg-type]
         assert [(one["job"], one["partitions"]) for one in launched] == [("arena_agents", names)]
-        for name, made, _ in _weeks(world, names, {"agents"}, forced=True, asked=()):
+        for name, made, _ in _make_weeks(world, names, {"agents"}, forced=True, asked=()):
             arena.lake.write(tables.AGENTS, (name,), made["agents"], run_id="r")
     assert arena.read(tables.AGENTS)["week"].unique().len() == 2
     launched.clear()
-    runs.renew(work)  # type: ignore[arg-type]
+    runs.upgrade_agents(work)  # type: ignore[arg-type]
     assert launched == []
 
 

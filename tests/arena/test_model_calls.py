@@ -14,7 +14,7 @@ from threading import Thread
 
 import pytest
 
-from assets.arena.assets import _money
+from assets.arena.assets import _spending_metadata
 from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.context import WeekBudgets, week_scope, week_spending
 from bellwether.arena.weekly.decisions import decide_week
@@ -116,7 +116,11 @@ def _decide(arena: Arena, budgets: WeekBudgets, run: str) -> tuple[dict[str, str
         world = replace(arena.world(journal, run), budgets=budgets)
         frame, _ = rows.decisions_rows(world, decide_week(world, WEEK))
         families = [name.split("/")[1] for name in frame["decision_id"]]
-        return dict(zip(families, frame["state"], strict=True)), dict(zip(families, frame["reason"], strict=True)), _money(world, WEEK)
+        return (
+            dict(zip(families, frame["state"], strict=True)),
+            dict(zip(families, frame["reason"], strict=True)),
+            _spending_metadata(world, WEEK),
+        )
 
 
 def test_budgets_stop_before_money_is_spent_and_a_raised_one_goes_on(arena: Arena) -> None:

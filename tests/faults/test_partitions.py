@@ -50,13 +50,13 @@ def test_a_day_whose_pull_fails_in_its_last_step_leaves_every_partition_as_it_wa
     with serve(switch) as site:
         urls = {"kalshi_url": site.kalshi, "gamma_url": site.gamma, "clob_url": site.clob}
         world = open_world(tmp_path, world=Choice.LIVE, kalshi_tokens_per_second=1e6, candle_days=1, candle_markets=3, **urls)
-        runs.series(world.runner())
-        runs.archive(world.runner())
+        runs.pull_series(world.runner())
+        runs.scan_archive(world.runner())
         switch.path, switch.fault = f"{KALSHI_PATH}/markets/candlesticks", "expired=1000"
         assert [ends(world) for _ in range(2)] == ["authentication"] * 2
         assert not any(partitions(world)[name] for name in DAY_TABLES if "kalshi" in name)
         switch.fault = ""
-        runs.days(world.runner(), DAY, DAY)
+        runs.pull_days(world.runner(), DAY, DAY)
         assert all(partitions(world).values())
         for switch.path, switch.fault in ((f"{KALSHI_PATH}/markets/candlesticks", "credit=1000"), (CLOB_PATH, "expired=1000")):
             venue = "kalshi" if switch.path.startswith(KALSHI_PATH) else "polymarket"
@@ -65,7 +65,7 @@ def test_a_day_whose_pull_fails_in_its_last_step_leaves_every_partition_as_it_wa
             after = partitions(world)
             assert [after[name] for name in DAY_TABLES if venue in name] == [before[name] for name in DAY_TABLES if venue in name]
         switch.fault = ""
-        runs.days(world.runner(), DAY, DAY, refresh=True)
+        runs.pull_days(world.runner(), DAY, DAY, refresh=True)
         assert all(partitions(world).values())
     world.instance.dispose()
 
@@ -73,5 +73,5 @@ def test_a_day_whose_pull_fails_in_its_last_step_leaves_every_partition_as_it_wa
 def ends(world: World, **options: Any) -> str:
     """How a run over the day fails."""
     with pytest.raises(RunFailed, match=r"HTTP 40[12]") as caught:
-        runs.days(world.runner(), DAY, DAY, **options)
+        runs.pull_days(world.runner(), DAY, DAY, **options)
     return "authentication" if "HTTP 401" in str(caught.value) else "out of credit"

@@ -16,7 +16,7 @@ import pytest
 
 from deploy.fleet import Fleet
 from deploy.loopback import Process
-from orchestration.orphaned_runs import TAG, end_orphans, queue_again
+from orchestration.orphaned_runs import TAG, end_orphans, requeue_runs
 from orchestration.progress import progress
 from orchestration.runner import Runner
 from tests.shared import wait_until
@@ -52,7 +52,7 @@ def test_a_machine_of_its_own_on_a_shared_postgres_ends_no_runs(postgres_server:
             instance.report_dagster_event(dg.DagsterEvent("STEP_START", "nothing", step_key="one", pid=gone.pid), run_id=run.run_id)
         work = Runner(dg.Definitions(jobs=[nothing]), instance)
         work.launch(nothing, "nothing")
-        assert end_orphans(instance, of_ui=True) == queue_again(instance) == []
+        assert end_orphans(instance, of_ui=True) == requeue_runs(instance) == []
         assert [instance.get_run_by_id(run.run_id).status.value for run in theirs] == ["STARTED", "STARTED"]
         assert not (tmp_path / "processes").exists() or not list((tmp_path / "processes").iterdir())
 

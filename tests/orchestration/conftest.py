@@ -16,7 +16,7 @@ import pytest
 import yaml
 from filelock import FileLock
 
-from assets.benchmark.runs import release
+from assets.benchmark.runs import evaluate_release
 from assets.venues import runs
 from assets.warehouse.runs import publish as publish_warehouse
 from bellwether.lake import Lake
@@ -108,9 +108,9 @@ def _settings_of(home: Path) -> Iterator[None]:
 def run_all(world: World) -> Runner:
     """Everything the demo does, over fewer days and forecasters."""
     runner = world.runner()
-    runs.series(runner)
-    runs.archive(runner)
-    runs.days(runner, FIRST, LAST)
-    require_success(release(runner, "sandbox-2026", FORECASTERS))
+    runs.pull_series(runner)
+    runs.scan_archive(runner)
+    runs.pull_days(runner, FIRST, LAST)
+    require_success(evaluate_release(runner, "sandbox-2026", FORECASTERS))
     publish_warehouse(runner)
     return runner

@@ -16,7 +16,7 @@ from bellwether.notify import Alarm, NotDelivered
 from bellwether.settings import Channel, settings
 from bellwether.tables import table
 from orchestration import alarms
-from orchestration.alarms import failures, observed, stuck, subject_of, tell_stuck
+from orchestration.alarms import evaluate_check, failures, report_stuck, run_subject, stuck
 from orchestration.runner import TAGS
 from resources import LakeResource
 from tests.arena.test_queries import _row as row_of
@@ -156,9 +156,9 @@ def test_a_run_that_failed_and_its_repetition_are_one_alarm_of_one_tick(operator
 
 def test_ranges_and_selections_are_subjects_of_their_own() -> None:
     tags = {"dagster/asset_partition_range_start": "2026-06-07", "dagster/asset_partition_range_end": "2026-06-14"}
-    assert subject_of(dg.DagsterRun("arena_week", tags=tags)) == "arena_week 2026-06-07..2026-06-14"
+    assert run_subject(dg.DagsterRun("arena_week", tags=tags)) == "arena_week 2026-06-07..2026-06-14"
     chosen = frozenset({dg.AssetKey(["arena", "ledger"]), dg.AssetKey(["arena", "scores"])})
-    assert subject_of(dg.DagsterRun("__ASSET_JOB", asset_selection=chosen)) == "arena/ledger,arena/scores"
+    assert run_subject(dg.DagsterRun("__ASSET_JOB", asset_selection=chosen)) == "arena/ledger,arena/scores"
 
 
 LEFT = LakeCheck(
@@ -173,7 +173,7 @@ def _left(*weeks: str) -> dict[LakeCheck, Observation]:
 def test_each_stuck_week_alarms_once_and_again_after_it_was_well(operators: Operators) -> None:
     told: dict[str, list[str]] = {}
     for weeks in ((), ("w1",), ("w1",), ("w1", "w2", "w3"), ("w2",), ("w1", "w2"), ()):
-        told, problems = tell_stuck(_left(*weeks), told, {Channel.LOG: operators}, "live", AT)
+        told, problems = report_stuck(_left(*weeks), told, {Channel.LOG: operators}, "live", AT)
         assert problems == []
     assert [one.body.splitlines()[-1] for one in operators.alarms] == ["New: w1", "New: w2, w3", "New: w1"]
     assert told == {"decisions_are_finished": []}
@@ -181,10 +181,10 @@ def test_each_stuck_week_alarms_once_and_again_after_it_was_well(operators: Oper
 
 def test_a_stuck_week_that_was_not_delivered_is_told_at_the_next_tick(operators: Operators) -> None:
     operators.away = True
-    told, problems = tell_stuck(_left("w1"), {}, {Channel.LOG: operators}, "live", AT)
+    told, problems = report_stuck(_left("w1"), {}, {Channel.LOG: operators}, "live", AT)
     assert (told, len(problems)) == ({"decisions_are_finished": []}, 1)
     operators.away = False
-    assert tell_stuck(_left("w1"), told, {Channel.LOG: operators}, "live", AT) == ({"decisions_are_finished": ["w1"]}, [])
+    assert report_stuck(_left("w1"), told, {Channel.LOG: operators}, "live", AT) == ({"decisions_are_finished": ["w1"]}, [])
     assert len(operators.alarms) == 1
 
 
@@ -195,8 +195,8 @@ def test_a_check_that_cannot_be_evaluated_is_an_incident_and_stops_no_other(oper
     broken = LakeCheck("broken", "arena/agents", "It is whole", fails)
     told: dict[str, list[str]] = {"broken": ["w0"]}
     for _ in range(2):
-        asked = {one: observed(one, Lake("/nowhere"), AT, told.get(one.name, ())) for one in (broken,)}
-        told, _ = tell_stuck({**asked, **_left("w1")}, told, {Channel.LOG: operators}, "live", AT)
+        asked = {one: evaluate_check(one, Lake("/nowhere"), AT, told.get(one.name, ())) for one in (broken,)}
+        told, _ = report_stuck({**asked, **_left("w1")}, told, {Channel.LOG: operators}, "live", AT)
     assert told == {"broken": ["broken cannot be evaluated", "w0"], "decisions_are_finished": ["w1"]}
     assert len(operators.alarms) == 2
     assert "This check cannot be evaluated: ValueError: File out of specification" in operators.alarms[0].body

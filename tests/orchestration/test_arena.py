@@ -31,10 +31,10 @@ from bellwether.settings import settings
 from bellwether.tables import TABLES, table
 from cli.main import main
 from orchestration.asset_declarations import key
-from orchestration.checks import checks_of
+from orchestration.checks import build_checks
 from orchestration.partitions import DAY, RANGE_END, RANGE_START, keys_between
 from orchestration.runner import RunFailed
-from orchestration.steps import partitions_of
+from orchestration.steps import failure_reasons
 from resources import LakeResource
 from resources.arena import ArenaResource
 from tests.damage import flip
@@ -99,14 +99,14 @@ def test_a_broken_week_fails_its_own_check_and_its_run(here: World, tmp_path: Pa
         """Stands for the weeks that are there."""
 
     done = dg.materialize(
-        [trades, *checks_of([trades])],
+        [trades, *build_checks([trades])],
         resources={"lake": lake},
         tags={RANGE_START: WEEK.isoformat(), RANGE_END: (WEEK + SEVEN).isoformat()},
         raise_on_error=False,
     )
     assert [check.check_name for check in done.get_asset_check_evaluations() if not check.passed] == ["known_action"]
     (failure,) = (event for event in done.all_events if event.is_step_failure)
-    assert set(partitions_of(failure)) == {WEEK.isoformat()}
+    assert set(failure_reasons(failure)) == {WEEK.isoformat()}
 
 
 def test_what_is_done_is_not_run_again(here: World) -> None:
@@ -162,7 +162,7 @@ def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(her
     asked: list[dict[str, Any]] = []
     work = here.runner()
     monkeypatch.setattr(work, "launch", lambda job, label, *, partitions, config: asked.append(config))
-    monkeypatch.setattr(runs, "follow", lambda work, **how: None)
+    monkeypatch.setattr(runs, "update_results", lambda work, **how: None)
     runs.run_weeks(work, [WEEK - SEVEN], lineup=None, methodology="v1-kalshi", dollars=3.0)
     steps = {"week": {"config": {"methodology": "v1-kalshi", "dollars": 3.0}}, "arena__universe": {"config": {"methodology": "v1-kalshi"}}}
     assert asked == [{"ops": steps}]
@@ -177,10 +177,10 @@ def test_the_books_are_folded_and_the_failure_reported_when_the_present_cannot_b
 
     launched: list[str] = []
     monkeypatch.setattr(runs, "store_tick", away)
-    monkeypatch.setattr(runs, "_submitted_since", lambda work: True)
+    monkeypatch.setattr(runs, "_has_new_submissions", lambda work: True)
     work = here.runner()
     monkeypatch.setattr(work, "launch", lambda job, label, **how: launched.append(label))
-    failed = runs.follow(work, present=True)
+    failed = runs.update_results(work, present=True)
     assert (launched, "the venue is away" in str(failed)) == (["arena books"], True)
     monkeypatch.setattr(runs, "run_weeks", lambda work, weeks, **config: failed)
     monkeypatch.setattr("assets.warehouse.runs.publish", lambda work: launched.append("publication"))
@@ -418,7 +418,7 @@ def test_operators_close_agents_and_cancel_markets(here: World) -> None:
     work = here.runner()
     work.launch(AGENTS, "agents", partitions=[str(WEEK)])
     assert rows(here, "arena/agents").filter(pl.col("closed_at").is_not_null())["agent_id"].to_list() == [agent]
-    runs.follow_intervention(work, cancel_market(arena, market, "ann", "withdrawn"))
+    runs.apply_intervention(work, cancel_market(arena, market, "ann", "withdrawn"))
     mine = rows(here, "arena/ledger").filter(pl.col("market_id") == market)
     assert mine["amount"].sum() == 0, "what was paid is taken back, and the cost refunded"
     assert json.loads(told("leaderboard", "--json")) != board
@@ -481,7 +481,7 @@ def test_submitted_forecasts_are_ranked_with_the_next_books(here: World, tmp_pat
     told = json.loads(CliRunner().invoke(main, asked).output)
     assert (told["accepted"], told["in_the_arena"], told["refused"]) == (len(binary), len(binary), 1)
     work = here.runner()
-    runs.follow(work)
+    runs.update_results(work)
     assert work.stats.by_job.keys() == {"arena_books"}
     found = rows(here, "arena/submissions")
     assert found.select(pl.len(), pl.col("late").all(), pl.col("reconstructed").all()).row(0) == (len(binary), True, True)
@@ -489,7 +489,7 @@ def test_submitted_forecasts_are_ranked_with_the_next_books(here: World, tmp_pat
     assert mine["n"] > 0
     assert mine["contaminated"], "it was received when the week was over"
     again = here.runner()
-    runs.follow(again)
+    runs.update_results(again)
     assert again.stats.runs == 0
     then = CliRunner().invoke(main, ["arena", "rankings", "--known-at", "2026-06-20", "--json"])
     assert "outsider" not in {row["family"] for row in json.loads(then.output)["rankings"]}, "it was not received by then"

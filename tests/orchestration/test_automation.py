@@ -15,15 +15,15 @@ import pytest
 
 from assets.benchmark.partitions import automatic
 from assets.replay.partitions import automatic as automatic_agents
-from assets.venues.runs import _stale_days
+from assets.venues.runs import _outdated_days
 from bellwether import checks
 from bellwether.errors import QualityError
 from bellwether.lake.warehouse import publish
 from bellwether.settings import settings
 from bellwether.tables import table
-from orchestration.automation import _BLOCKED, BACK_OFF, MADE_FROM, Plan, automation, requests
-from orchestration.orphaned_runs import Process
-from orchestration.partitions import spans
+from orchestration.automation import _BLOCKED, BACK_OFF, MADE_FROM, UpdatePlan, automation, run_requests
+from orchestration.orphaned_runs import ProcessLock
+from orchestration.partitions import group_days
 from tests.orchestration.conftest import FORECASTERS, SILENT, World, run_all
 from tests.orchestration.test_graph import DAYS
 
@@ -90,10 +90,10 @@ def test_without_dagsters_history_nothing_is_to_be_made_until_an_input_changes(f
     before = manifest.read_bytes()
     change(fresh, "raw/polymarket_markets", (day,), "question", "changed")
     assert asked(fresh) == {(f"clean/{name}", day) for name in ("resolutions", "markets", "prices")}
-    assert _stale_days(fresh.runner(), list(DAYS)) == [day]
+    assert _outdated_days(fresh.runner(), list(DAYS)) == [day]
     manifest.write_bytes(before)
     assert asked(fresh) == set()
-    assert _stale_days(fresh.runner(), list(DAYS)) == []
+    assert _outdated_days(fresh.runner(), list(DAYS)) == []
 
     pair = (RELEASE, "always-half")
     forecasts = fresh.lake.slice(table("benchmark/forecasts"), [pair]).read()
@@ -122,7 +122,7 @@ def test_the_sensor_waits_for_a_command_and_for_runs_in_progress_and_stops_at_a_
     file.unlink()
     try:
         assert asked(fresh) == {("clean/prices", day)}
-        command = Process(fresh.instance)
+        command = ProcessLock(fresh.instance)
         assert asked(fresh) == set()
         command.close()
         pull = dg.DagsterRun(job_name="days", tags={"dagster/partition": day}, status=dg.DagsterRunStatus.STARTED)
@@ -145,13 +145,13 @@ def test_failures_are_repeated_with_growing_pauses_and_not_forever(fresh: World)
     now, tried = datetime.now(UTC), []
     for minute in range(0, 60, 1):
         at = now + timedelta(minutes=minute)
-        for request in requests(graph, [one], fresh.instance, at):
+        for request in run_requests(graph, [one], fresh.instance, at):
             tried.append(minute)
             run = dg.DagsterRun(job_name="days", tags=request.tags, status=dg.DagsterRunStatus.FAILURE)
             fresh.instance.run_storage.add_historical_run(run, at)
             assert run.tags[MADE_FROM]
     assert tried == [0, BACK_OFF.seconds // 60, 3 * BACK_OFF.seconds // 60]
-    assert not list(requests(graph, [replace(one, attempts=1)], fresh.instance, now + timedelta(days=3)))
+    assert not list(run_requests(graph, [replace(one, attempts=1)], fresh.instance, now + timedelta(days=3)))
 
 
 def _due(world: World) -> list[Any]:
@@ -159,7 +159,7 @@ def _due(world: World) -> list[Any]:
     held = file.read_bytes()
     file.unlink()
     try:
-        return Plan(world.defs.resolve_asset_graph(), world.lake, world.instance).due()
+        return UpdatePlan(world.defs.resolve_asset_graph(), world.lake, world.instance).due()
     finally:
         file.write_bytes(held)
 
@@ -182,14 +182,14 @@ def test_only_what_costs_nothing_or_is_named_runs_without_a_request(monkeypatch:
 
 def test_neighbouring_days_are_one_span_of_bounded_length() -> None:
     days = ["2026-02-27", "2026-02-28", "2026-03-01", "2026-03-05", "2026-03-04", "2026-03-10"]
-    assert spans(days) == [("2026-02-27", "2026-03-01"), ("2026-03-04", "2026-03-05"), ("2026-03-10", "2026-03-10")]
-    assert spans(days, most=2) == [
+    assert group_days(days) == [("2026-02-27", "2026-03-01"), ("2026-03-04", "2026-03-05"), ("2026-03-10", "2026-03-10")]
+    assert group_days(days, most=2) == [
         ("2026-02-27", "2026-02-28"),
         ("2026-03-01", "2026-03-01"),
         ("2026-03-04", "2026-03-05"),
         ("2026-03-10", "2026-03-10"),
     ]
-    assert spans(["2026-03-01", "2026-03-08"], step=timedelta(days=7)) == [("2026-03-01", "2026-03-08")]
+    assert group_days(["2026-03-01", "2026-03-08"], step=timedelta(days=7)) == [("2026-03-01", "2026-03-08")]
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,7 @@ def test_doctor_says_how_to_mend_a_venue_that_does_not_answer(monkeypatch: pytes
 
 def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the_publication(monkeypatch: pytest.MonkeyPatch) -> None:
     from assets.benchmark import runs
-    from assets.benchmark.runs import answer_and_publish
+    from assets.benchmark.runs import forecast_and_publish
     from orchestration.runner import RunFailed, Runner
 
     done: list[str] = []
@@ -189,19 +189,19 @@ def test_a_forecaster_that_fails_stops_neither_others_nor_other_releases_nor_the
         done.append(release)
         return {name: RunFailed(f"{name} on {release}: no credit") if name == "broke" else None for name in forecasters}
 
-    monkeypatch.setattr(runs, "release", release)
+    monkeypatch.setattr(runs, "evaluate_release", release)
     monkeypatch.setattr(runs, "publish", lambda work: done.append("published"))
     with pytest.raises(RunFailed, match=r"broke on one: no credit\. Also failed: broke on two\."):
-        answer_and_publish(None, ("one", "two"), ["broke", "good"])  # type: ignore[arg-type]
+        forecast_and_publish(None, ("one", "two"), ["broke", "good"])  # type: ignore[arg-type]
     assert done == ["one", "two", "published"]
 
 
 def test_a_resumed_evaluation_has_the_budgets_that_it_began_with_unless_others_are_given() -> None:
-    from assets.benchmark.evaluation import budgets
+    from assets.benchmark.evaluation import resolve_limits
     from bellwether.forecasting.evaluation import Evaluation
 
     one, two = Decimal("0.1"), Decimal(2)
     begun = Evaluation("evaluate-20261101T120000Z", "r", ("a",), two, {}, dollars_per_model=one)
-    assert budgets(None, None, begun) == (two, one)
-    assert budgets(one, two, begun) == (one, two)
-    assert budgets(None, None, None) == (settings().budget, None)
+    assert resolve_limits(None, None, begun) == (two, one)
+    assert resolve_limits(one, two, begun) == (one, two)
+    assert resolve_limits(None, None, None) == (settings().budget, None)

@@ -20,7 +20,7 @@ from bellwether.tables import TABLES
 from orchestration.definitions import build_defs
 from orchestration.partitions import DAY
 from orchestration.runner import TAGS
-from orchestration.server import orientation
+from orchestration.server import describe_groups
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -126,7 +126,7 @@ def test_the_domain_library_never_imports_dagster() -> None:
 
 
 def test_a_newcomer_is_told_of_every_group_when_the_ui_starts(defs: dg.Definitions) -> None:
-    text = orientation(3000)
+    text = describe_groups(3000)
     groups = {spec.group_name for spec in defs.resolve_all_asset_specs()}
     assert {name for name in groups if f"/locations/bellwether/asset-groups/{name}\n" not in text} == set()
     assert max(map(len, text.splitlines())) < 100

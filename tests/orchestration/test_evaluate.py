@@ -24,8 +24,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from assets.benchmark import evaluation
-from assets.benchmark.runs import questions as fixed_questions
-from assets.benchmark.runs import release as run_release
+from assets.benchmark.runs import build_questions as fixed_questions
+from assets.benchmark.runs import evaluate_release as run_release
 from assets.warehouse.runs import publish as publish_warehouse
 from bellwether import forecasting
 from bellwether.figures import canvas
@@ -618,15 +618,15 @@ def test_in_a_fleet_the_runs_send_the_requests_with_the_keys_of_workers(
         return dict.fromkeys(forecasters)
 
     sent: list[object] = []
-    monkeypatch.setattr("assets.benchmark.evaluation._ask", lambda *request: sent.append(request) or {})
-    monkeypatch.setattr("assets.benchmark.runs.release", release)
+    monkeypatch.setattr("assets.benchmark.evaluation._send_calls", lambda *request: sent.append(request) or {})
+    monkeypatch.setattr("assets.benchmark.runs.evaluate_release", release)
     monkeypatch.setattr("assets.warehouse.runs.publish", lambda work: None)
     model: Any = SimpleNamespace(name="model", model=SimpleNamespace(key_variable="NO_SUCH_KEY"))
-    chosen = evaluation.Chosen("sandbox-2026", ["model"], {"model": model}, [model])
+    chosen = evaluation.EvaluationPlan("sandbox-2026", ["model"], {"model": model}, [model])
     begun = Evaluation("evaluate-20260701T000000Z", "sandbox-2026", ("model",), Decimal(1), {})
     assert evaluation.evaluate(None, chosen, pl.DataFrame(), begun, Limits(dollars=Decimal(2))) == {"model": None}
     ((forecasters, asking),) = launched
     assert (forecasters, asking["dollars"], asking["paid_by"], bool(sent)) == (["model"], 2.0, begun.run, not fleet)
     if fleet:
-        evaluation.require_a_key([model])
+        evaluation.require_any_key([model])
     settings.cache_clear()

@@ -14,7 +14,7 @@ import pytest
 
 import assets.venues.raw
 from assets.venues import runs
-from assets.venues.raw import rows_of
+from assets.venues.raw import select_rows
 from bellwether.lake import Lake
 from bellwether.settings import Settings, Venue
 from bellwether.tables import table
@@ -59,8 +59,8 @@ def test_answers_of_a_clock_that_was_set_back_replace_nothing(tmp_path: Path) ->
         world = open_world(tmp_path, venues=(Venue.KALSHI,), sandbox_now=datetime.fromisoformat(now))
         with world.instance:
             runner = world.runner()
-            runs.series(runner)
-            runs.days(runner, DAY, DAY, refresh=refresh)
+            runs.pull_series(runner)
+            runs.pull_days(runner, DAY, DAY, refresh=refresh)
 
     pull("2026-07-01T00:00:00Z", refresh=False)
     lake, pulls = Lake(Settings(home=tmp_path).lake_uri), table("raw/kalshi_pulls")
@@ -108,13 +108,13 @@ class Followed:
 
 def test_what_following_cannot_change_is_left_as_it_is(tmp_path: Path) -> None:
     lake, candles, markets = Lake(str(tmp_path)), "raw/kalshi_candles", "raw/kalshi_markets"
-    assert rows_of(lake, candles, "candles", Followed("0001")) == "candles", "the lake has none"
+    assert select_rows(lake, candles, "candles", Followed("0001")) == "candles", "the lake has none"
     manifest = lake.write(table(candles), (DAY.isoformat(),), table(candles).empty(), run_id="run")
-    assert isinstance(rows_of(lake, candles, "candles", Followed("0001")), Unchanged)
-    assert rows_of(lake, candles, "candles", Followed(None)) == "candles", "the day was pulled as a whole"
-    assert rows_of(lake, markets, "markets", Followed("0001")) == "markets"
+    assert isinstance(select_rows(lake, candles, "candles", Followed("0001")), Unchanged)
+    assert select_rows(lake, candles, "candles", Followed(None)) == "candles", "the day was pulled as a whole"
+    assert select_rows(lake, markets, "markets", Followed("0001")) == "markets"
     lake.storage.delete(manifest.file)
-    assert rows_of(lake, candles, "candles", Followed("0001")) == "candles", "what the lake has lost is restored"
+    assert select_rows(lake, candles, "candles", Followed("0001")) == "candles", "what the lake has lost is restored"
 
 
 @pytest.mark.slow

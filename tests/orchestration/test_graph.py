@@ -175,7 +175,7 @@ def test_a_bad_day_stops_before_the_clean_tables(evaluated: World, tmp_path: Pat
         return [CheckOutcome(rule.name, rule.description, rule.blocking, not rule.blocking, frame.height, frame.height) for rule in rules]
 
     world = open_world(tmp_path / "bad")
-    runs.series(world.runner())
+    runs.pull_series(world.runner())
     monkeypatch.setattr(checks, "validate", fail)
     result = world.defs.resolve_job_def("days").execute_in_process(
         instance=world.instance, tags={RANGE_START: DAYS[-2], RANGE_END: DAYS[-1]}, raise_on_error=False
@@ -206,7 +206,7 @@ def test_days_before_the_venues_cutoff_need_the_archive_and_say_so(tmp_path: Pat
     world = open_world(tmp_path / "early")
     runner = world.runner()
     with pytest.raises(RunFailed, match="raw/kalshi_archive"):
-        runs.days(runner, date(2025, 9, 1), date(2025, 9, 1))
+        runs.pull_days(runner, date(2025, 9, 1), date(2025, 9, 1))
 
 
 def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_that_needs_it(
@@ -223,14 +223,14 @@ def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_
     flipped = Path(lake.storage.location(of_the_last_day.file))
     flip(flipped)
     runner = evaluated.runner()
-    runs.days(runner, FIRST, LAST)
+    runs.pull_days(runner, FIRST, LAST)
     assert runner.stats.runs == 2, "one for each of the two days"
     assert {name: lake.manifests(table(name))[day].sha256 for name in before} == {name: one.sha256 for name, one in before.items()}
     restored = lake.manifests(table("clean/prices"))[(LAST.isoformat(),)]
     lake.verify(restored)
     assert restored.sha256 == of_the_last_day.sha256
     again = evaluated.runner()
-    runs.days(again, FIRST, LAST)
+    runs.pull_days(again, FIRST, LAST)
     assert again.stats.runs == 0
     flipped.unlink()
     damaged.unlink()  # other tests read every file of this world

@@ -15,7 +15,7 @@ from bellwether.lake import Lake
 from bellwether.progress import Silent
 from bellwether.settings import Venue
 from bellwether.tables import table
-from orchestration.orphaned_runs import Process
+from orchestration.orphaned_runs import ProcessLock
 from orchestration.progress import progress
 from orchestration.runner import Runner
 from tests.orchestration.conftest import SILENT
@@ -55,7 +55,7 @@ def test_a_command_that_waits_for_a_pool_ends_with_a_signal_and_goes_on_when_the
 
     with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as instance:
         instance.event_log_storage.set_concurrency_slots("venue", 1)
-        other = Process(instance)
+        other = ProcessLock(instance)
         acts = [other.close, lambda: os.kill(os.getpid(), signal.SIGINT)]
         run = instance.create_run_for_job(calls, status=dg.DagsterRunStatus.STARTED, tags=other.tags)
         assert instance.event_log_storage.claim_concurrency_slot("venue", run.run_id, "call").is_claimed

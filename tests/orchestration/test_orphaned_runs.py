@@ -13,7 +13,7 @@ import pytest
 
 from bellwether.journal.holders import is_running
 from bellwether.settings import settings
-from orchestration.orphaned_runs import TAG, UI, Process, end_orphans, is_orphan, queue_again, running_commands, ui_note
+from orchestration.orphaned_runs import TAG, UI, ProcessLock, end_orphans, is_orphan, requeue_runs, running_commands, ui_note
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from tests.shared import wait_until
 
@@ -43,7 +43,7 @@ def status(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRunSta
 
 def killed(instance: dg.DagsterInstance) -> dict[str, str]:
     """Tags of the runs of a command that was killed."""
-    process = Process(instance)
+    process = ProcessLock(instance)
     process.close()
     return process.tags
 
@@ -64,7 +64,7 @@ def test_without_a_ui_a_command_ends_the_runs_of_its_dead_processes(instance: dg
     dead, alive = started(instance, {}), started(instance, {})
     for run, pid in ((dead, gone.pid), (alive, os.getpid())):
         instance.report_dagster_event(dg.DagsterEvent("STEP_START", "nothing", step_key="one", pid=pid), run_id=run.run_id)
-    ui = Process(instance, UI)
+    ui = ProcessLock(instance, UI)
     assert end_orphans(instance) == []
     ui.close()
     assert end_orphans(instance) == [dead.run_id]
@@ -72,7 +72,7 @@ def test_without_a_ui_a_command_ends_the_runs_of_its_dead_processes(instance: dg
 
 
 def test_a_run_whose_process_lives_is_left_alone(instance: dg.DagsterInstance) -> None:
-    process = Process(instance)
+    process = ProcessLock(instance)
     run = started(instance, process.tags)
     assert end_orphans(instance) == []
     process.close()
@@ -80,7 +80,7 @@ def test_a_run_whose_process_lives_is_left_alone(instance: dg.DagsterInstance) -
 
 
 def test_runs_of_the_ui_and_of_commands_are_distinguished(instance: dg.DagsterInstance) -> None:
-    process = Process(instance)
+    process = ProcessLock(instance)
     mine, theirs = started(instance, process.tags), started(instance, {})
     assert end_orphans(instance) == []
     assert end_orphans(instance, of_ui=True) == [theirs.run_id]
@@ -102,11 +102,11 @@ def test_where_runs_may_be_of_other_machines_nothing_is_locked_or_ended(tmp_path
         if case == "shared database":
             monkeypatch.setattr(instance.run_storage, "__class__", type("PostgresRunStorage", (type(instance.run_storage),), {}))
         runs = [started(instance, tags) for tags in (dead, {TAG: "a/b"}, {})]
-        process = Process(instance)
+        process = ProcessLock(instance)
         assert (process.tags, process.held) == ({}, False)
         assert not (tmp_path / "here" / "processes" / process.name).exists()
         assert not any(is_orphan(instance, run) for run in runs)
-        assert end_orphans(instance, of_ui=True) == end_orphans(instance) == queue_again(instance) == []
+        assert end_orphans(instance, of_ui=True) == end_orphans(instance) == requeue_runs(instance) == []
         assert {status(instance, run) for run in runs} == {dg.DagsterRunStatus.STARTED}
         assert running_commands(instance) == []
         command = started(instance, {LAUNCHED_BY: COMMAND})
@@ -124,7 +124,7 @@ def test_finished_runs_stay_unchanged(instance: dg.DagsterInstance) -> None:
 
 def test_only_one_ui_serves_a_world_and_its_note_can_be_read_until_it_ends(instance: dg.DagsterInstance) -> None:
     assert ui_note(instance) is None
-    first, second = Process(instance, UI), Process(instance, UI)
+    first, second = ProcessLock(instance, UI), ProcessLock(instance, UI)
     assert (first.held, second.held) == (True, False)
     first.write("a longer note")
     first.write("a note")
@@ -169,7 +169,7 @@ def test_the_steps_of_a_run_that_is_killed_end_at_once(tmp_path: Path) -> None:
 
 def test_a_command_runs_until_it_ends_however_it_ends(instance: dg.DagsterInstance) -> None:
     assert running_commands(instance) == []
-    ui, process = Process(instance, UI), Process(instance)
+    ui, process = ProcessLock(instance, UI), ProcessLock(instance)
     assert running_commands(instance) == [process.name]
     process.close()
     stale = Path(instance.root_directory) / "processes" / "4711-killed"

@@ -13,8 +13,18 @@ import pytest
 from assets.arena.partitions import weekly_partitions
 from bellwether.arena.identity import week_of
 from bellwether.settings import settings
-from orchestration.partitions import PARTITION, RANGE_END, RANGE_START, daily_partitions, keys_between, keys_of, keys_of_run, ranges, share
-from orchestration.steps import reason
+from orchestration.partitions import (
+    PARTITION,
+    RANGE_END,
+    RANGE_START,
+    daily_partitions,
+    group_keys,
+    keys_between,
+    keys_from_tags,
+    keys_per_run,
+    partition_keys,
+)
+from orchestration.steps import failure_reason
 
 ROOT = Path(__file__).resolve().parents[2]
 TWO = dg.DailyPartitionsDefinition("2026-06-29", end_date="2026-07-01")
@@ -22,7 +32,7 @@ TWO = dg.DailyPartitionsDefinition("2026-06-29", end_date="2026-07-01")
 
 @dg.asset(partitions_def=TWO, retry_policy=dg.RetryPolicy(max_retries=2, delay=600), backfill_policy=dg.BackfillPolicy.single_run())
 def pulls(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-    return dg.MaterializeResult(metadata={"days": ", ".join(keys_of(context))})
+    return dg.MaterializeResult(metadata={"days": ", ".join(partition_keys(context))})
 
 
 def run(**tags: str) -> dg.ExecuteInProcessResult:
@@ -33,7 +43,7 @@ def run(**tags: str) -> dg.ExecuteInProcessResult:
 @pytest.mark.parametrize("tags", [{PARTITION: "2026-07-01"}, {RANGE_START: "2026-06-30", RANGE_END: "2026-07-01"}])
 def test_a_day_that_does_not_exist_is_said_at_once_with_those_that_do(tags: dict[str, str]) -> None:
     (failure,) = [event for event in run(**tags).all_events if event.is_step_failure]
-    assert reason(failure) == "no such partition: 2026-07-01; there are 2026-06-29 to 2026-06-30"
+    assert failure_reason(failure) == "no such partition: 2026-07-01; there are 2026-06-29 to 2026-06-30"
     assert not [event for event in run(**tags).all_events if event.is_step_up_for_retry]
 
 
@@ -69,10 +79,10 @@ def test_days_are_divided_evenly_among_two_runs_per_worker(workers: Callable[[in
     definition = dg.DailyPartitionsDefinition("2026-01-01", end_date="2026-04-01")
     days = list(definition.get_partition_keys())[10:70]
     with dg.DagsterInstance.ephemeral() as instance:
-        found = ranges(definition, days, instance)
+        found = group_keys(definition, days, instance)
         assert [len(part) for part in found] == expected
         assert [day for part in found for day in part] == days
-        assert len(ranges(definition, days[:10], instance)) == {0: 1, 1: 2, 2: 4, 3: 5, 40: 10}[count]
+        assert len(group_keys(definition, days[:10], instance)) == {0: 1, 1: 2, 2: 4, 3: 5, 40: 10}[count]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
@@ -82,13 +92,13 @@ def test_rectangles_are_divided_into_rectangles(workers: Callable[[int], None], 
     pairs = dg.MultiPartitionsDefinition({"agent": agents, "episode": episodes})
     wanted = [f"a{one:02}|e{two:02}" for two in (3, 4) for one in range(12)]
     with dg.DagsterInstance.ephemeral() as instance:
-        found = ranges(pairs, wanted, instance)
+        found = group_keys(pairs, wanted, instance)
         assert sorted(key for part in found for key in part) == sorted(wanted)
-        assert max(map(len, found)) <= share(24)
+        assert max(map(len, found)) <= keys_per_run(24)
         assert len(found) == {0: 1, 1: 2, 2: 4, 5: 12}[count]
         for part in found:
             tags = {RANGE_START: part[0], RANGE_END: part[-1]}
-            assert keys_of_run(pairs, tags, instance) == keys_between(pairs, part[0], part[-1], instance) == part
+            assert keys_from_tags(pairs, tags, instance) == keys_between(pairs, part[0], part[-1], instance) == part
 
 
 POLICIES = """

@@ -12,7 +12,7 @@ import pytest
 from orchestration.precompile import import_all
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What is compiled for a backtest of another recording, and was not for the one that `replay` takes.
+#: What is compiled for a backtest of another recording, and was not for the one that `compile_replay` takes.
 BACKTEST = """
 import sys
 from pathlib import Path

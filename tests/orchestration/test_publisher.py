@@ -16,7 +16,7 @@ from bellwether.lake import Lake, publications
 from bellwether.lake.storage import Folder
 from bellwether.settings import Settings, settings
 from bellwether.tables import TABLES, table
-from orchestration.orphaned_runs import Process
+from orchestration.orphaned_runs import ProcessLock
 from resources import LakeResource, WarehouseResource
 from tests.clean.rows import DAY, market, markets
 
@@ -80,7 +80,7 @@ def test_a_publication_whose_process_was_killed_holds_none_back(places: tuple[La
     lake, warehouse = places
     store(lake.lake, "one")
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        command = Process(instance)
+        command = ProcessLock(instance)
         run = dg.DagsterRun(job_name="publish", run_id=str(uuid.uuid4()), status=dg.DagsterRunStatus.STARTED, tags=command.tags)
         instance.add_run(run)
         context = dg.build_sensor_context(instance=instance)
@@ -95,7 +95,7 @@ def test_what_a_command_writes_is_published_when_it_ends_or_after_an_hour(
     lake, warehouse = places
     warehouse.publish(lake.lake)
     with dg.DagsterInstance.local_temp(str(tmp_path)) as instance:
-        command = Process(instance)
+        command = ProcessLock(instance)
         store(lake.lake, "one")
         found = publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse)
         assert isinstance(found, dg.SkipReason) and "a command is at work" in str(found.skip_message)

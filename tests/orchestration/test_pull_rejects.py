@@ -44,20 +44,20 @@ def store(lake: Lake, *objects: dict[str, object]) -> None:
 def test_rejects_are_counted_by_reason_and_told_with_what_becomes_of_them(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     store(lake, market("A"), market("B", result=""), market("C", result=""), market("D", floor_strike="52.5"))
-    found = runs.rejects(lake, DAY, DAY)
-    assert runs.told(found) == [
+    found = runs.count_rejects(lake, DAY, DAY)
+    assert runs.format_rejects(found) == [
         "2 of raw/kalshi_markets, result: a settled market without a result; requested again by the daily pull",
         "1 of raw/kalshi_markets, floor_strike: not a number; permanent",
     ]
     runs.require_rows(lake, found)
-    assert runs.rejects(lake, date(2026, 3, 1), date(2026, 3, 2)).is_empty()
+    assert runs.count_rejects(lake, date(2026, 3, 1), date(2026, 3, 2)).is_empty()
 
 
 def test_a_day_of_rejects_alone_is_an_error_that_names_the_reason(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
     store(lake, market("B", result=""), market("C", floor_strike="52.5"), market("D", floor_strike="52.5"))
     with pytest.raises(QualityError, match=r"2026-03-14: all 3 market objects of kalshi were rejected, most .+floor_strike: not a number"):
-        runs.require_rows(lake, runs.rejects(lake, DAY, DAY))
+        runs.require_rows(lake, runs.count_rejects(lake, DAY, DAY))
 
 
 def test_a_day_that_rests_is_not_due_before_its_next_look(tmp_path: Path) -> None:
@@ -100,11 +100,11 @@ def test_the_command_requests_whatever_is_not_final(
 
 
 def test_failed_days_are_counted_among_all_days_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_stale_days", lambda work, wanted: wanted[-2:])
-    monkeypatch.setattr(runs, "_run", lambda work, due, config: {due[0]: "HTTP 403"})
+    monkeypatch.setattr(runs, "_outdated_days", lambda work, wanted: wanted[-2:])
+    monkeypatch.setattr(runs, "_run_days", lambda work, due, config: {due[0]: "HTTP 403"})
     work = SimpleNamespace(stats=RunStats(), progress=Silent())
     with pytest.raises(runs.DaysFailed, match="1 of 5 days failed; the others are stored:\n  2026-03-04: HTTP 403"):
-        runs.days(work, date(2026, 3, 1), date(2026, 3, 5))  # type: ignore[arg-type]
+        runs.pull_days(work, date(2026, 3, 1), date(2026, 3, 5))  # type: ignore[arg-type]
 
 
 @pytest.fixture

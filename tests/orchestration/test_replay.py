@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from assets.replay.jobs import BACKTEST
-from assets.replay.runs import replay
+from assets.replay.runs import run_backtests
 from assets.replay.sensors import recorded_episodes
 from assets.venues.jobs import RECORDINGS
 from assets.venues.sensors import finished_recordings
@@ -37,7 +37,7 @@ def replayed(tmp_path_factory: pytest.TempPathFactory) -> World:
         patch.setenv("BELLWETHER_HOME", str(home))
         settings.cache_clear()
         generate_recording(world.config.recordings_path, GeneratedWorld(7), EVENT, hours=6, now=world.config.now())
-        ends = replay(world.runner(), AGENTS)
+        ends = run_backtests(world.runner(), AGENTS)
     settings.cache_clear()
     assert ends == {f"{agent}|{EVENT}": None for agent in AGENTS}
     return world
@@ -78,7 +78,7 @@ def test_agents_are_compared_and_a_second_run_makes_nothing(replayed: World, mon
     monkeypatch.setenv("BELLWETHER_HOME", str(replayed.config.home))
     settings.cache_clear()
     again = replayed.runner()
-    replay(again, AGENTS)
+    run_backtests(again, AGENTS)
     assert again.stats.runs == 0
 
 
@@ -94,7 +94,7 @@ def test_the_books_of_an_episode_are_sampled_and_a_home_without_them_gets_them_a
     settings.cache_clear()
     shutil.rmtree(Path(replayed.lake.uri) / "replay" / "books")
     again = replayed.runner()
-    replay(again, AGENTS)
+    run_backtests(again, AGENTS)
     assert set(again.stats.by_job) == {"episode_books"} and again.stats.runs == 1
     assert rows(replayed, "replay/books").equals(made)
 

@@ -63,10 +63,10 @@ def size(folder: Path) -> int:
 @pytest.mark.slow
 def test_a_run_over_one_day_adds_little_to_the_home(instance: dg.DagsterInstance, tmp_path: Path) -> None:
     runner = Runner(build_defs(config=Settings(home=tmp_path)), instance)
-    runs.series(runner)
+    runs.pull_series(runner)
     sizes = []
     for day in (date(2026, 6, 1), date(2026, 6, 2)):
-        runs.days(runner, day, day)
+        runs.pull_days(runner, day, day)
         sizes.append(size(Path(instance.root_directory)))
     runner.close()
     assert sizes[1] - sizes[0] <= MOST_BYTES, sizes

@@ -26,11 +26,11 @@ from bellwether.tables import table
 from orchestration import run_submission
 from orchestration.definitions import build_defs
 from orchestration.home import prepare
-from orchestration.orphaned_runs import TAG, UI, Process
+from orchestration.orphaned_runs import TAG, UI, ProcessLock
 from orchestration.partitions import PARTITION, RANGE_END, RANGE_START
 from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from orchestration.run_session import runner
-from orchestration.run_submission import Endpoint, Submission, Terminated, announce, endpoint, execute
+from orchestration.run_submission import Endpoint, Submission, Terminated, announce_ui, execute, find_endpoint
 from orchestration.runner import Runner
 from tests.shared import wait_until
 
@@ -57,19 +57,19 @@ def test_a_daemon_with_other_settings_or_keys_takes_no_runs(
 ) -> None:
     server = socket.create_server(("127.0.0.1", 0))
     port = int(server.getsockname()[1])
-    assert endpoint(instance) is None
-    ui = Process(instance, UI)
-    assert endpoint(instance) is None, "it is not ready"
-    announce(ui, port, dagster=4711)
-    assert endpoint(instance) == Endpoint(f"http://127.0.0.1:{port}")
+    assert find_endpoint(instance) is None
+    ui = ProcessLock(instance, UI)
+    assert find_endpoint(instance) is None, "it is not ready"
+    announce_ui(ui, port, dagster=4711)
+    assert find_endpoint(instance) == Endpoint(f"http://127.0.0.1:{port}")
     monkeypatch.setenv(name, value)
     settings.cache_clear()
-    assert endpoint(instance) is None
+    assert find_endpoint(instance) is None
     monkeypatch.delenv(name)
     settings.cache_clear()
-    assert endpoint(instance) == Endpoint(f"http://127.0.0.1:{port}")
+    assert find_endpoint(instance) == Endpoint(f"http://127.0.0.1:{port}")
     server.close()
-    assert endpoint(instance) is None, "Dagster has just ended"
+    assert find_endpoint(instance) is None, "Dagster has just ended"
     ui.close()
 
 
@@ -127,7 +127,7 @@ class Ui:
 @pytest.fixture
 def ui(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ui]:
     """One that serves this home."""
-    made, lock = Ui(instance), Process(instance, UI)
+    made, lock = Ui(instance), ProcessLock(instance, UI)
     monkeypatch.setattr(run_submission, "_client", lambda url: made)
     monkeypatch.setattr(run_submission, "_POLL_SECONDS", 0.01)
     yield made
@@ -414,6 +414,6 @@ def test_runs_of_divided_work_share_a_budget_which_the_repeated_command_continue
 
 
 def test_nothing_is_submitted_to_a_fleet_when_nothing_is_due(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("orchestration.runner.endpoint", lambda _: FLEET)
+    monkeypatch.setattr("orchestration.runner.find_endpoint", lambda _: FLEET)
     work = Runner(dg.Definitions(), instance)
     assert work.launch_all(None, []) == []

@@ -21,8 +21,8 @@ from bellwether.journal.holders import is_running
 from bellwether.settings import Settings
 from orchestration import server
 from orchestration.home import prepare
-from orchestration.orphaned_runs import TAG, UI, Process, queue_again
-from orchestration.run_submission import announce
+from orchestration.orphaned_runs import TAG, UI, ProcessLock, requeue_runs
+from orchestration.run_submission import announce_ui
 from tests.shared import wait_until
 
 #: Stands for Dagster: it answers on its port, and so does a child of it, which both refuse to end when they are asked to.
@@ -91,7 +91,7 @@ def test_runs_under_way_are_queued_again_and_give_their_slots_back(instance: dg.
     started, finished = run(instance, dg.DagsterRunStatus.STARTED), run(instance, dg.DagsterRunStatus.SUCCESS)
     canceling, command = run(instance, dg.DagsterRunStatus.CANCELING), run(instance, dg.DagsterRunStatus.STARTED, {TAG: "1-x"})
     assert instance.event_log_storage.claim_concurrency_slot("pool", started.run_id, "step").is_claimed
-    assert queue_again(instance) == [started.run_id]
+    assert requeue_runs(instance) == [started.run_id]
     assert status(instance, started) is dg.DagsterRunStatus.QUEUED
     assert status(instance, canceling) is dg.DagsterRunStatus.CANCELED
     assert status(instance, finished) is dg.DagsterRunStatus.SUCCESS
@@ -104,7 +104,7 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
     home: Path, port: int, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     notes = home / "notes"
-    monkeypatch.setattr(server, "command", lambda *_: [sys.executable, "-c", SERVER, str(port), str(notes)])
+    monkeypatch.setattr(server, "dagster_command", lambda *_: [sys.executable, "-c", SERVER, str(port), str(notes)])
     said: list[str] = []
     runs: list[dg.DagsterRun] = []
 
@@ -123,7 +123,7 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
     wait_until(lambda: not is_running(int(notes.read_text())), "the child of the server has ended")
     with dg.DagsterInstance.get() as instance:
         assert status(instance, runs[0]) is dg.DagsterRunStatus.QUEUED
-        assert Process(instance, UI).held, "the next UI cannot start"
+        assert ProcessLock(instance, UI).held, "the next UI cannot start"
 
 
 def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
@@ -147,7 +147,7 @@ def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
             os.kill(os.getpid(), signal.SIGINT)
 
     for number in ("first", "second"):
-        monkeypatch.setattr(server, "command", lambda *_, number=number: [sys.executable, "-c", code, str(port), number])
+        monkeypatch.setattr(server, "dagster_command", lambda *_, number=number: [sys.executable, "-c", code, str(port), number])
         assert server.serve(config, port, say) == 0
     shown = [text for text in said if not text.startswith(("Starting", "What it shows", "Ready", "Stopped"))]
     assert shown == ["days 2026-01-01 failed", "    half a line"] * 2
@@ -157,7 +157,7 @@ def test_alarms_are_shown_as_they_come_and_the_log_of_the_time_before_is_kept(
 
 def test_code_is_loaded_from_where_it_is_and_not_from_the_present_folder(home: Path, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     code = "import sys; print('first:', repr(sys.path[0])); print(open(sys.argv[1]).read()); sys.exit(3)"
-    monkeypatch.setattr(server, "command", lambda port, workspace: [sys.executable, "-c", code, str(workspace)])
+    monkeypatch.setattr(server, "dagster_command", lambda port, workspace: [sys.executable, "-c", code, str(workspace)])
     said: list[str] = []
     assert server.serve(Settings(home=home), port, said.append) == 3
     assert "first: ''" not in said[-1]
@@ -182,8 +182,8 @@ def test_another_ui_is_named_with_its_address_and_how_to_stop_it(
     config = Settings(home=home)
     prepare(config)
     with dg.DagsterInstance.get() as instance, socket.create_server(("127.0.0.1", port)):
-        ui = Process(instance, UI)
-        announce(ui, port, dagster=4711)
+        ui = ProcessLock(instance, UI)
+        announce_ui(ui, port, dagster=4711)
         stop = f"kill {os.getpid()}" if is_alive else "kill -- -4711"
         with pytest.raises(ConfigError, match=rf"already serves this world \(.*\) at http://127.0.0.1:{port}; to stop it: {stop}$"):
             server.serve(config, port, lambda _: None)

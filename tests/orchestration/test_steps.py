@@ -20,8 +20,8 @@ from bellwether.forecasting import forecaster
 from bellwether.settings import settings
 from bellwether.tables import table
 from orchestration.asset_declarations import key
-from orchestration.partitions import RANGE_END, RANGE_START, keys_between, ranges
-from orchestration.steps import partitions_of
+from orchestration.partitions import RANGE_END, RANGE_START, group_keys, keys_between
+from orchestration.steps import failure_reasons
 from tests.orchestration.conftest import FORECASTERS, SILENT, World
 from tests.orchestration.test_graph import DAYS
 
@@ -92,7 +92,7 @@ def test_a_pair_that_fails_or_breaks_a_blocking_rule_leaves_the_others_stored(
     assert written_by(world, "benchmark/forecasts", result.run_id) == others
     assert materialized(result, "benchmark/forecasts") == sorted(f"{name}|{RELEASE}" for name in others)
     (failure,) = (event for event in result.all_events if event.is_step_failure)
-    assert partitions_of(failure) == {f"{FAILING}|{RELEASE}": "no such luck"}
+    assert failure_reasons(failure) == {f"{FAILING}|{RELEASE}": "no such luck"}
 
 
 def test_a_blocking_check_stops_its_day_and_not_the_range(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +108,7 @@ def test_a_blocking_check_stops_its_day_and_not_the_range(world: World, monkeypa
     monkeypatch.setattr(checks, "validate", strict)
     monkeypatch.setattr("orchestration.checks.columns_read", lambda declared, rules: declared.names)
     work = world.runner()
-    failed = runs._run(work, list(DAYS[:3]), {})
+    failed = runs._run_days(work, list(DAYS[:3]), {})
     assert set(failed) == {bad} and "break the rule" in failed[bad]
     after = {day: world.lake.manifest(table("clean/markets"), (day,)) for day in DAYS[:3]}
     assert [day for day in DAYS[:3] if before[day] == after[day]] == [bad]
@@ -119,9 +119,9 @@ def test_partitions_become_ranges_and_rectangles() -> None:
     letters, numbers = dg.StaticPartitionsDefinition(list("abcd")), dg.StaticPartitionsDefinition(list("123"))
     pairs = dg.MultiPartitionsDefinition({"letter": letters, "number": numbers})
     with dg.DagsterInstance.ephemeral() as instance:
-        assert ranges(letters, "dba", instance) == [["a", "b"], ["d"]]
-        found = ranges(pairs, ["a|1", "b|1", "a|2", "b|2", "d|1", "d|2", "a|3"], instance)
+        assert group_keys(letters, "dba", instance) == [["a", "b"], ["d"]]
+        found = group_keys(pairs, ["a|1", "b|1", "a|2", "b|2", "d|1", "d|2", "a|3"], instance)
         assert found == [["a|1", "b|1", "a|2", "b|2"], ["d|1", "d|2"], ["a|3"]]
         for group in found:
             assert keys_between(pairs, group[0], group[-1], instance) == group
-        assert ranges(None, [""], instance) == [[""]]
+        assert group_keys(None, [""], instance) == [[""]]

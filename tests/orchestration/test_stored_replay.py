@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from assets.replay.jobs import BACKTEST
-from assets.replay.runs import replay
+from assets.replay.runs import run_backtests
 from bellwether.files import folders
 from bellwether.places import place
 from bellwether.recordings.recording import DONE
@@ -52,11 +52,11 @@ def test_episodes_of_one_machine_are_traded_by_another(bucket: str, tmp_path: Pa
     with monkeypatch.context() as patch:
         alone = node(tmp_path / "alone", patch, None)
         generate_recording(alone.config.recordings_path, GeneratedWorld(7), EVENT, hours=1, now=alone.config.now())
-        replay(alone.runner(), ["market-maker", "llm"])
+        run_backtests(alone.runner(), ["market-maker", "llm"])
     first = node(tmp_path / "first", monkeypatch, bucket)
     generate_recording(first.config.recordings_path, GeneratedWorld(7), EVENT, hours=1, now=first.config.now())
     assert [folder.name for folder in folders(place(f"{bucket}/sandbox/recordings"), DONE)] == [EVENT]
-    assert replay(first.runner(), ["market-maker"]) == {f"market-maker|{EVENT}": None}
+    assert run_backtests(first.runner(), ["market-maker"]) == {f"market-maker|{EVENT}": None}
     second = node(tmp_path / "second", monkeypatch, bucket)
     trade(second, "llm")
     before, after = rows(alone), rows(second)

@@ -22,7 +22,7 @@ from bellwether.tables import table
 from orchestration.checks import _result
 from orchestration.definitions import build_defs
 from orchestration.sensors import ALL_ASSETS, backfills
-from orchestration.server import _site
+from orchestration.server import _serve_site
 from tests.orchestration import conftest
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "TOGETHERAI_API_KEY", "FIREWORKS_API_KEY")
@@ -44,19 +44,19 @@ def test_every_asset_has_three_lines_an_owner_and_a_page(defs: dg.Definitions) -
 
 
 def test_pages_are_linked_at_the_address_of_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
-    from orchestration.asset_declarations import page
+    from orchestration.asset_declarations import site_link
 
     monkeypatch.setenv("BELLWETHER_SITE_URL", "https://bellwether.example.com/")
     settings.cache_clear()
-    assert page("data/index.html").url == "https://bellwether.example.com/data/index.html"
+    assert site_link("data/index.html").url == "https://bellwether.example.com/data/index.html"
     monkeypatch.delenv("BELLWETHER_SITE_URL")
     settings.cache_clear()
-    assert str(page("data/index.html").url).startswith("file://")
+    assert str(site_link("data/index.html").url).startswith("file://")
 
 
 def test_the_ui_serves_the_site_and_explains_a_missing_page(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text("home")
-    with _site(tmp_path) as address:
+    with _serve_site(tmp_path) as address:
         with urllib.request.urlopen(f"{address}/index.html") as answer:
             assert answer.read() == b"home"
         with pytest.raises(urllib.error.HTTPError) as failure:

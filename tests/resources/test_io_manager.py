@@ -11,7 +11,7 @@ import pytest
 from bellwether.errors import ConfigError, LakeError, SchemaError
 from bellwether.lake import Lake, Slice
 from resources import LakeIOManager, LakeResource
-from resources.io_manager import Unchanged, size
+from resources.io_manager import Unchanged, format_size
 from tests.lake.frames import FORECASTS, PRICES, forecasts, prices
 
 DAYS = dg.DailyPartitionsDefinition("2025-09-01", end_date="2025-09-06")
@@ -115,7 +115,7 @@ def test_the_output_is_described(manager: LakeIOManager, lake: Lake) -> None:
     assert shown["dagster/row_count"].value == shown["dagster/partition_row_count"].value == 6
     assert shown["dagster/table_name"].value == "clean.prices"
     assert shown["dagster/uri"].value == lake.storage.location(manifest.file)
-    assert shown["size"].value == size(manifest.bytes), "a size is no number: the UI would plot it"
+    assert shown["size"].value == format_size(manifest.bytes), "a size is no number: the UI would plot it"
     assert shown["seconds"].value >= 0
     assert shown["preview"].value.count("\n") == 6
     assert "dagster/column_schema" not in shown

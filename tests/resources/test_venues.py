@@ -63,7 +63,7 @@ def test_a_signal_ends_a_step_that_would_be_tried_again_and_the_steps_beside_it(
         assert not result.success
         assert len(began) == 1, "the other one asks no venue after the signal"
     finally:
-        venues.go_on()
+        venues.resume_requests()
 
     async def answer() -> int:
         return 3
