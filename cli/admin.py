@@ -138,14 +138,14 @@ def _try_connections(as_json: bool) -> None:
 def sandbox(port: int, seed: int | None, playback: Path | None, faults: str | None, run: bool) -> None:
     """Serve the sandbox on 127.0.0.1 until interrupted, to look at it with a browser or a client of your own."""
     from bellwether.sandbox.server import serve
-    from bellwether.sandbox.worlds import application
+    from bellwether.sandbox.worlds import build_application
 
     chosen: dict[str, Any] = {"world": World.SANDBOX if playback is None else World.PLAYBACK, "playback": playback}
     if seed is not None:
         chosen["sandbox_seed"] = seed
     if faults is not None:
         chosen["sandbox_faults"] = faults
-    app = application(settings().model_copy(update=chosen), running=run)
+    app = build_application(settings().model_copy(update=chosen), running=run)
     with serve(app, port=port) as site:
         for service in ("kalshi", "kalshi_stream", "gamma", "clob", "models", "control"):
             console().print(f"{service:<14} {getattr(site, service)}", soft_wrap=True)

@@ -21,8 +21,8 @@ from bellwether import doctor
 from bellwether.doctor import KALSHI_KEY_PATH, PROVIDERS, Connection, Provider, try_connections, try_kalshi_key, try_provider
 from bellwether.sandbox import serve
 from bellwether.sandbox.exchange.keys import KeyRing
-from bellwether.sandbox.params import Refusal
-from bellwether.sandbox.worlds import application
+from bellwether.sandbox.params import VenueRefusal
+from bellwether.sandbox.worlds import build_application
 from bellwether.settings import Settings, World, settings
 from cli.main import main
 
@@ -197,7 +197,7 @@ def test_a_key_of_kalshi_is_tried_with_a_signed_call():
     async def limits(request: Request) -> Response:
         try:
             keys.verify(request.headers, request.method, request.url.path, time.time_ns() // 1_000_000)
-        except Refusal as refusal:
+        except VenueRefusal as refusal:
             return JSONResponse({"error": {"code": "authentication_error", "details": str(refusal)}}, status_code=401)
         return JSONResponse({"usage_tier": "basic"})
 
@@ -255,7 +255,7 @@ def test_something_configured_that_fails_is_an_exit_code_and_an_advice(command: 
 
 
 def test_a_live_world_is_tried_at_its_own_addresses_with_its_own_key(command: Any):
-    app = application(Settings(world=World.SANDBOX, _env_file=None))
+    app = build_application(Settings(world=World.SANDBOX, _env_file=None))
     credentials = app.state.keys.issue()
     with serve(app) as site:
         live = {

@@ -17,8 +17,8 @@ from bellwether.recordings.recording import Recording, check_name
 from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TRADES, Interest
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.exchange.stream import Subscription
-from bellwether.sandbox.timestamps import HOUR, SECOND, instant
-from bellwether.sandbox.world.model import Event, day_number
+from bellwether.sandbox.timestamps import HOUR, SECOND, to_instant
+from bellwether.sandbox.world.model import WorldEvent, to_day_number
 from bellwether.sandbox.world.world import GeneratedWorld
 
 #: Events that are recorded when none is named; the last of them is recorded with a gap of so many seconds.
@@ -45,7 +45,7 @@ def generate_recording(
     if found is None:
         raise ConfigError(f"generating a recording of {event}: the sandbox has no such event; look at raw.kalshi_events for those it has")
     over = max(market.life.settled for market in found.markets)
-    if over > instant(now):
+    if over > to_instant(now):
         raise ConfigError(f"generating a recording of {event}: it is not settled by {now:%Y-%m-%d %H:%M} UTC; record it instead")
     closed = max(market.life.closes for market in found.markets)
     start, middle = closed - round(hours * HOUR), closed - round(hours / 2 * HOUR)
@@ -66,9 +66,9 @@ def generate_recordings(
 
 def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str]:
     """The tickers of the latest events of several markets that are settled by now, each of another series; `count` of them at most."""
-    at = instant(now)
+    at = to_instant(now)
     found: dict[str, str] = {}
-    for number in range(day_number(at), -1, -1):
+    for number in range(to_day_number(at), -1, -1):
         for event in world.day(number).events:
             over = len(event.markets) > 1 and all(market.life.settled <= at for market in event.markets)
             if over and not event.is_combo:
@@ -78,7 +78,7 @@ def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str
     return list(found.values())[:count]
 
 
-def _messages(exchange: GeneratedExchange, event: Event, start: int, end: int, lost: range) -> Iterator[CapturedMessage]:
+def _messages(exchange: GeneratedExchange, event: WorldEvent, start: int, end: int, lost: range) -> Iterator[CapturedMessage]:
     """Messages of three subscriptions to the event's markets from an instant to the last settlement, without those that are lost."""
     # In order: a set's is another in each process.
     tickers = dict.fromkeys(market.ticker for market in event.markets)

@@ -15,7 +15,7 @@ from bellwether.sandbox.exchange.books import KalshiBooks
 from bellwether.sandbox.exchange.exchange import Exchange
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.exchange.stream import KalshiSocket
-from bellwether.sandbox.faults import Faults, Faulty
+from bellwether.sandbox.faults import FaultMiddleware, Faults
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.models import ModelEndpoint, Truth
 from bellwether.sandbox.polymarket import Clob, Gamma, PolymarketSource
@@ -23,7 +23,7 @@ from bellwether.sandbox.services import CLOB_PATH, CONTROL_PATH, GAMMA_PATH, KAL
 from bellwether.sandbox.source import Source
 
 
-class Dated:
+class DateHeader:
     """ASGI middleware: the Date header of every answer is the sandbox's clock."""
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
@@ -80,7 +80,7 @@ def create_app(
     if polymarket is not None:
         routes.append(Mount(GAMMA_PATH, routes=Gamma(polymarket, clock).routes()))
         routes.append(Mount(CLOB_PATH, routes=Clob(polymarket, clock).routes()))
-    middleware = [Middleware(Dated, clock=clock), Middleware(Faulty, faults=faults or Faults(), clock=clock)]
+    middleware = [Middleware(DateHeader, clock=clock), Middleware(FaultMiddleware, faults=faults or Faults(), clock=clock)]
     app = Starlette(routes=routes, middleware=middleware, exception_handlers={404: _unknown_path})
     app.state.clock, app.state.keys = clock, keys
     return app

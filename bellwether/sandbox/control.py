@@ -12,12 +12,12 @@ from starlette.routing import Route
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.timestamps import instant, wire_time
+from bellwether.sandbox.timestamps import format_time, to_instant
 
 _ORDERS = '{"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}'
 
 
-def _obey(clock: Clock, body: bytes) -> None:
+def _move_clock(clock: Clock, body: bytes) -> None:
     """Move the clock as a body asks. Raises `ConfigError` for any other body."""
     try:
         match orjson.loads(body):
@@ -48,7 +48,7 @@ class Control:
         return [Route("/clock", self._show, methods=["GET"]), Route("/clock", self._change, methods=["POST"])]
 
     def _state(self) -> Response:
-        now = wire_time(instant(self._clock.now()))
+        now = format_time(to_instant(self._clock.now()))
         body = {"now": now, "rate": self._clock.rate, "real": self._clock.is_real}
         return Response(orjson.dumps(body), media_type="application/json")
 
@@ -57,13 +57,13 @@ class Control:
 
     async def _change(self, request: Request) -> Response:
         if (origin := request.headers.get("origin")) and urlsplit(origin).netloc != request.url.netloc:
-            return _refused(403, "forbidden", f"set the sandbox's clock: a page of {origin} may not")
+            return _refuse(403, "forbidden", f"set the sandbox's clock: a page of {origin} may not")
         try:
-            _obey(self._clock, await request.body())
+            _move_clock(self._clock, await request.body())
         except ConfigError as error:
-            return _refused(400, "bad_request", str(error))
+            return _refuse(400, "bad_request", str(error))
         return self._state()
 
 
-def _refused(status: int, code: str, message: str) -> Response:
+def _refuse(status: int, code: str, message: str) -> Response:
     return Response(orjson.dumps({"error": {"code": code, "message": message}}), status_code=status, media_type="application/json")

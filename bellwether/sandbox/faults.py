@@ -21,8 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.services import Service, locate, refusal, web_page
-from bellwether.sandbox.world.random_draws import Draw, Purpose
+from bellwether.sandbox.services import Service, build_refusal, build_web_page, find_service
+from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
 
 log = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Fault:
 
 
 @dataclass(slots=True)
-class _Past:
+class _RequestHistory:
     """The faults of one request so far."""
 
     seen: int = 0
@@ -113,7 +113,7 @@ class Faults:
         self.stall_seconds = stall_seconds
         #: How often each fault was committed.
         self.stats: Counter[str] = Counter()
-        self._pasts: OrderedDict[bytes, _Past] = OrderedDict()
+        self._pasts: OrderedDict[bytes, _RequestHistory] = OrderedDict()
         self._lock = threading.Lock()
         for name, rate in self.rates.items():
             if name not in HTTP_FAULTS and name not in STREAM_FAULTS:
@@ -151,12 +151,12 @@ class Faults:
         if forced is None and not self.rates:
             return None
         with self._lock:
-            past = self._pasts.setdefault(request, _Past())
+            past = self._pasts.setdefault(request, _RequestHistory())
             self._pasts.move_to_end(request)
             if len(self._pasts) > _MOST_REMEMBERED:
                 self._pasts.popitem(last=False)
             seen, past.seen = past.seen, past.seen + 1
-            draw = Draw(self.seed, Purpose.FAULT, int.from_bytes(request), seen)
+            draw = RandomDraws(self.seed, Purpose.FAULT, int.from_bytes(request), seen)
             if forced is not None:
                 return _forced(past, forced, draw)
             return self._lasting(service, request) or self._passing(past, draw)
@@ -164,17 +164,17 @@ class Faults:
     def _lasting(self, service: Service, request: bytes) -> Fault | None:
         for number, name in enumerate(LASTING):
             rate = self.rates.get(name, 0.0) if service in LASTING[name] else 0.0
-            if rate and Draw(self.seed, Purpose.FAULT, int.from_bytes(request), _MOST_REMEMBERED, number).chance(rate):
+            if rate and RandomDraws(self.seed, Purpose.FAULT, int.from_bytes(request), _MOST_REMEMBERED, number).chance(rate):
                 return Fault(name, 0.0)
         return None
 
-    def _passing(self, past: _Past, draw: Draw) -> Fault | None:
+    def _passing(self, past: _RequestHistory, draw: RandomDraws) -> Fault | None:
         if past.storm:
             past.storm -= 1
             past.streak += 1
             return Fault("storm", 0.0)
         luck = draw.unit()
-        name = _chosen(luck, {name: self.rates.get(name, 0.0) for name in HTTP_FAULTS if name not in LASTING})
+        name = _choose_fault(luck, {name: self.rates.get(name, 0.0) for name in HTTP_FAULTS if name not in LASTING})
         if name is None or past.streak >= _MOST_IN_A_ROW or (name == "storm" and past.streak):
             past.streak = 0
             return None
@@ -202,7 +202,7 @@ class Faults:
         rates = {name: 3 * self.rates.get(name, 0.0) for name in STREAM_FAULTS if name != "disconnect" or connection_number % 3 != 2}
         if not any(rates.values()):
             return None
-        return _chosen(Draw(self.seed, Purpose.FAULT, connection_number, frame_number, 1).unit(), rates)
+        return _choose_fault(RandomDraws(self.seed, Purpose.FAULT, connection_number, frame_number, 1).unit(), rates)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +222,7 @@ class StreamFaults:
         return name
 
 
-def _chosen(luck: float, rates: Mapping[str, float]) -> str | None:
+def _choose_fault(luck: float, rates: Mapping[str, float]) -> str | None:
     reached = 0.0
     for name, rate in rates.items():
         reached += rate
@@ -231,7 +231,7 @@ def _chosen(luck: float, rates: Mapping[str, float]) -> str | None:
     return None
 
 
-def _forced(past: _Past, header: str, draw: Draw) -> Fault | None:
+def _forced(past: _RequestHistory, header: str, draw: RandomDraws) -> Fault | None:
     name, count = parse_header(header)
     if name not in HTTP_FAULTS:
         raise ConfigError(f"force a fault: {HEADER} names {name!r}; over HTTP there are {', '.join(HTTP_FAULTS)}")
@@ -265,7 +265,7 @@ async def read_body(receive: Receive) -> bytes:
             return b"".join(chunks)
 
 
-def handing_out(body: bytes, receive: Receive) -> Receive:
+def replay_body(body: bytes, receive: Receive) -> Receive:
     """An ASGI `receive` that returns a body that was read already, and then what comes."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
@@ -316,7 +316,7 @@ class _Exchange:
                 self.answer += message.get("body", b"")
 
         scope = self.scope if query is None else {**self.scope, "query_string": query}
-        await app(scope, handing_out(self.body, self.receive), take)
+        await app(scope, replay_body(self.body, self.receive), take)
 
     def page(self) -> dict[str, Any]:
         """The answer if it is a page of a listing with a cursor; else nothing."""
@@ -339,7 +339,7 @@ def _is_unexpected(record: logging.LogRecord) -> bool:
     return record.getMessage() not in _EXPECTED
 
 
-class Faulty:
+class FaultMiddleware:
     """ASGI middleware: answers go wrong as `faults` decide, or as the header `X-Sandbox-Fault` forces. The control is spared.
 
     A cut or stalled answer ends without its last bytes, which only a real connection can show. A WebSocket's scope gets its
@@ -356,7 +356,7 @@ class Faulty:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer with the fault that is drawn for it."""
-        service, _ = locate(scope.get("path", ""))
+        service, _ = find_service(scope.get("path", ""))
         if scope["type"] not in ("http", "websocket") or service in (Service.CONTROL, Service.NONE):
             await self._app(scope, receive, send)
             return
@@ -446,7 +446,7 @@ class Faulty:
         fault = None if header and forced is None else self._faults.decide(service, digest, forced)
         if fault is not None and fault.name in _HANDSHAKE:
             self._note(fault, f"the handshake of {scope['path']}")
-            await _deny(scope, receive, send, _replacement(service, fault) or refusal(service, 503))
+            await _deny(scope, receive, send, _replacement(service, fault) or build_refusal(service, 503))
             return
         plan = StreamFaults(self._faults, name if name in STREAM_FAULTS else None, count)
         await self._app({**scope, SCOPE_KEY: plan}, receive, send)
@@ -455,11 +455,11 @@ class Faulty:
 def _replacement(service: Service, fault: Fault) -> Response | None:
     """The answer of a fault that does not need the right one; None for the others."""
     if fault.name == "status":
-        return refusal(service, (500, 502, 503, 504)[int(4 * fault.luck)])
+        return build_refusal(service, (500, 502, 503, 504)[int(4 * fault.luck)])
     if fault.name == "html":
-        return web_page("We'll be back soon")
+        return build_web_page("We'll be back soon")
     statuses = {"storm": 429, "expired": 401, "credit": 402}
-    return refusal(service, statuses[fault.name]) if fault.name in statuses else None
+    return build_refusal(service, statuses[fault.name]) if fault.name in statuses else None
 
 
 def _header(scope: Scope) -> str | None:

@@ -12,19 +12,29 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.params import EVENT_STATUSES, PERIODS, STATUSES, Params, Refusal, Window, bad_request, cursor_after, not_found
-from bellwether.sandbox.source import Candle, EventRow, Key, MarketRow, Source, Wanted
-from bellwether.sandbox.timestamps import instant, wire_time
+from bellwether.sandbox.params import (
+    EVENT_STATUSES,
+    PERIODS,
+    STATUSES,
+    Params,
+    TimeFilter,
+    VenueRefusal,
+    bad_request,
+    build_cursor,
+    not_found,
+)
+from bellwether.sandbox.source import Candle, EventRow, Key, ListingFilter, MarketRow, Source
+from bellwether.sandbox.timestamps import format_time, to_instant
 
 MOST_TICKERS = 100
 MOST_CANDLES = 10_000
 
 Body = dict[str, Any]
-#: Takes the parameters, the path's values and the present instant, and returns the body of its answer or raises `Refusal`.
+#: Takes the parameters, the path's values and the present instant, and returns the body of its answer or raises `VenueRefusal`.
 Handler = Callable[[Params, dict[str, str], int], Body]
 
 
-class Keyed(Protocol):
+class KeyedRow(Protocol):
     """A row with its place in a listing."""
 
     @property
@@ -33,10 +43,10 @@ class Keyed(Protocol):
         ...
 
 
-Row = TypeVar("Row", bound=Keyed)
+Row = TypeVar("Row", bound=KeyedRow)
 
 
-def json_routes(handlers: Mapping[str, Handler], clock: Clock) -> list[Route]:
+def build_json_routes(handlers: Mapping[str, Handler], clock: Clock) -> list[Route]:
     """Routes that answer GET with what the handler of their path returns, in the order of the handlers."""
     return [Route(path, _endpoint(handler, clock), methods=["GET"]) for path, handler in handlers.items()]
 
@@ -44,8 +54,8 @@ def json_routes(handlers: Mapping[str, Handler], clock: Clock) -> list[Route]:
 def _endpoint(handler: Handler, clock: Clock) -> Callable[[Request], Any]:
     async def endpoint(request: Request) -> Response:
         try:
-            body: Body = handler(Params(request.query_params), request.path_params, instant(clock.now()))
-        except Refusal as refusal:
+            body: Body = handler(Params(request.query_params), request.path_params, to_instant(clock.now()))
+        except VenueRefusal as refusal:
             return refusal.response()
         return Response(orjson.dumps(body), media_type="application/json")
 
@@ -73,7 +83,7 @@ class Kalshi:
             "/historical/markets": self.historical_markets,
             "/historical/markets/{ticker}/candlesticks": self.historical_candlesticks,
         }
-        return json_routes(handlers, self._clock)
+        return build_json_routes(handlers, self._clock)
 
     # --- exchange ----------------------------------------------------------------------------------------------
 
@@ -88,7 +98,7 @@ class Kalshi:
 
     def cutoff(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /historical/cutoff."""
-        cutoff = wire_time(self._source.cutoff(now))
+        cutoff = format_time(self._source.cutoff(now))
         names = ("market_positions_last_updated_ts", "market_settled_ts", "orders_updated_ts", "trades_created_ts")
         return dict.fromkeys(names, cutoff)
 
@@ -103,8 +113,8 @@ class Kalshi:
     def events(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /events: multivariate events excluded; every event stays, archived markets leave its nested list."""
         nested, limit = params.flag("with_nested_markets"), params.integer("limit", 1, 200) or 200
-        status, series, closes = params.word("status", *EVENT_STATUSES), params.text("series_ticker"), Window.of(params)
-        wanted = Wanted(after=params.cursor("cursor"), tickers=params.tickers(), series_ticker=series, closes=(closes.low, None))
+        status, series, closes = params.word("status", *EVENT_STATUSES), params.text("series_ticker"), TimeFilter.of(params)
+        wanted = ListingFilter(after=params.cursor("cursor"), tickers=params.tickers(), series_ticker=series, closes=(closes.low, None))
 
         def matches(event: EventRow) -> bool:
             if event.is_combo or (series and event.series_ticker != series):
@@ -115,7 +125,7 @@ class Kalshi:
             by_status = status is None or any(market.status in STATUSES[status] for market in markets)
             return by_status and (closes.low is None or any(closes.holds(market.closes) for market in markets))
 
-        rows, cursor = page_of((row for row in self._source.events(wanted, now) if matches(row)), limit)
+        rows, cursor = take_page((row for row in self._source.events(wanted, now) if matches(row)), limit)
         return {"cursor": cursor, "events": [self._event_body(row, bool(nested), now) for row in rows]}
 
     def _event_body(self, row: EventRow, nested: bool, now: int) -> Body:
@@ -132,7 +142,7 @@ class Kalshi:
         """GET /markets: what has not been archived."""
         status, combos = params.word("status", *STATUSES), params.word("mve_filter", "only", "exclude")
         event, series = params.text("event_ticker"), params.text("series_ticker")
-        closes = Window.of(params)
+        closes = TimeFilter.of(params)
 
         def matches(row: MarketRow) -> bool:
             return (
@@ -143,7 +153,7 @@ class Kalshi:
                 and closes.holds(row.closes)
             )
 
-        wanted = Wanted(
+        wanted = ListingFilter(
             after=params.cursor("cursor"),
             tickers=params.tickers(),
             event_ticker=event,
@@ -155,7 +165,7 @@ class Kalshi:
 
     def market(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /markets/{ticker}."""
-        row = next(self._live(self._source.markets(Wanted(tickers=(path["ticker"],)), now), now), None)
+        row = next(self._live(self._source.markets(ListingFilter(tickers=(path["ticker"],)), now), now), None)
         if row is None:
             raise not_found("market not found")
         return {"market": orjson.Fragment(row.body())}
@@ -164,7 +174,7 @@ class Kalshi:
         """GET /historical/markets: what has been archived."""
         event, series = params.text("event_ticker"), params.text("series_ticker")
         plain, cutoff = params.word("mve_filter", "exclude"), self._source.cutoff(now)
-        wanted = Wanted(params.cursor("cursor"), params.tickers(), event, series, settled_before=cutoff)
+        wanted = ListingFilter(params.cursor("cursor"), params.tickers(), event, series, settled_before=cutoff)
         rows = (
             row
             for row in self._source.markets(wanted, now)
@@ -180,21 +190,21 @@ class Kalshi:
 
     def _live_candles(self, ticker: str, span: tuple[int, int, int], now: int, series: str | None = None) -> list[Candle] | None:
         """Candles of a market that is not archived; None for an unknown ticker (in this series)."""
-        row = next(self._source.markets(Wanted(tickers=(ticker,)), now), None)
+        row = next(self._source.markets(ListingFilter(tickers=(ticker,)), now), None)
         if row is not None and (next(self._live((row,), now), None) is None or (series is not None and row.series_ticker != series)):
             return None
         return self._source.candles(ticker, *span, now)
 
     def candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /series/{series_ticker}/markets/{ticker}/candlesticks."""
-        found = self._live_candles(path["ticker"], _span(params), now, path["series_ticker"])
+        found = self._live_candles(path["ticker"], _read_span(params), now, path["series_ticker"])
         if found is None:
             raise not_found("market not found")
         return {"candlesticks": found, "ticker": path["ticker"]}
 
     def batch_candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /markets/candlesticks: unknown and archived tickers are left out."""
-        tickers, span = params.tickers("market_tickers") or (), _span(params)
+        tickers, span = params.tickers("market_tickers") or (), _read_span(params)
         if not 1 <= len(tickers) <= MOST_TICKERS:
             raise bad_request(f"{len(tickers)} market_tickers: between 1 and {MOST_TICKERS}")
         candles = {ticker: self._live_candles(ticker, span, now) for ticker in dict.fromkeys(tickers)}
@@ -204,15 +214,15 @@ class Kalshi:
 
     def historical_candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /historical/markets/{ticker}/candlesticks: fields without their suffixes."""
-        span, ticker = _span(params), path["ticker"]
-        row = next(self._source.markets(Wanted(tickers=(ticker,)), now), None)
+        span, ticker = _read_span(params), path["ticker"]
+        row = next(self._source.markets(ListingFilter(tickers=(ticker,)), now), None)
         if row is None or row.settled is None or row.settled >= self._source.cutoff(now):
             raise not_found("market not found")
         found = self._source.candles(ticker, *span, now) or []
         return {"candlesticks": [_historical_candle(candle) for candle in found], "ticker": ticker}
 
 
-def _span(params: Params) -> tuple[int, int, int]:
+def _read_span(params: Params) -> tuple[int, int, int]:
     """Period in minutes, start and end (instants, both included) of a request for candles."""
     period, start, end = params.integer("period_interval"), params.seconds("start_ts"), params.seconds("end_ts")
     if period not in PERIODS or start is None or end is None or start > end:
@@ -220,15 +230,15 @@ def _span(params: Params) -> tuple[int, int, int]:
     return period, start, end
 
 
-def page_of(rows: Iterator[Row], limit: int) -> tuple[list[Row], str]:
+def take_page(rows: Iterator[Row], limit: int) -> tuple[list[Row], str]:
     """The next rows and the cursor behind them; "" when there are no more."""
     page = list(islice(rows, limit))
     more = next(rows, None) is not None
-    return page, cursor_after(page[-1].key) if more else ""
+    return page, build_cursor(page[-1].key) if more else ""
 
 
 def _market_page(rows: Iterator[MarketRow], params: Params) -> Body:
-    page, cursor = page_of(rows, params.integer("limit", 0, 1000) or 100)
+    page, cursor = take_page(rows, params.integer("limit", 0, 1000) or 100)
     return {"cursor": cursor, "markets": [orjson.Fragment(row.body()) for row in page]}
 
 

@@ -32,7 +32,7 @@ _FLAGS = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal(Exception):
+class VenueRefusal(Exception):
     """A request that the venue answers with an error."""
 
     status: int
@@ -43,29 +43,29 @@ class Refusal(Exception):
         return Response(orjson.dumps(self.body), status_code=self.status, media_type="application/json")
 
 
-def kalshi_error(status: int, code: str, details: str) -> Refusal:
+def kalshi_error(status: int, code: str, details: str) -> VenueRefusal:
     """An error of Kalshi; its message is the code in words."""
-    return Refusal(status, {"error": {"code": code, "message": code.replace("_", " "), "details": details}})
+    return VenueRefusal(status, {"error": {"code": code, "message": code.replace("_", " "), "details": details}})
 
 
-def bad_request(details: str) -> Refusal:
+def bad_request(details: str) -> VenueRefusal:
     """Kalshi's HTTP 400."""
     return kalshi_error(400, "bad_request", details)
 
 
-def not_found(details: str) -> Refusal:
+def not_found(details: str) -> VenueRefusal:
     """Kalshi's HTTP 404."""
     return kalshi_error(404, "not_found", details)
 
 
-def gamma_invalid(error: str) -> Refusal:
+def gamma_invalid(error: str) -> VenueRefusal:
     """Gamma's HTTP 422."""
-    return Refusal(422, {"type": "validation error", "error": error})
+    return VenueRefusal(422, {"type": "validation error", "error": error})
 
 
-def clob_error(status: int, error: str) -> Refusal:
+def clob_error(status: int, error: str) -> VenueRefusal:
     """An error of the CLOB."""
-    return Refusal(status, {"error": error})
+    return VenueRefusal(status, {"error": error})
 
 
 class Params:
@@ -74,7 +74,7 @@ class Params:
     `refuse` makes the error of a value that cannot be read out of the parameter's name.
     """
 
-    def __init__(self, query: QueryParams, refuse: Callable[[str], Refusal] = lambda name: bad_request(f"invalid {name}")) -> None:
+    def __init__(self, query: QueryParams, refuse: Callable[[str], VenueRefusal] = lambda name: bad_request(f"invalid {name}")) -> None:
         self._query = query
         self._refuse = refuse
 
@@ -90,14 +90,14 @@ class Params:
             raise self._refuse(name) from None
 
     def integer(self, name: str, least: int = -(10**12), most: int = 10**12) -> int | None:
-        """A whole number within bounds. Raises `Refusal` for anything else."""
+        """A whole number within bounds. Raises `VenueRefusal` for anything else."""
         value = self._read(name, int)
         if value is not None and not least <= value <= most:
             raise self._refuse(name)
         return value
 
     def flag(self, name: str) -> bool | None:
-        """True or false, None when absent. Raises `Refusal` for anything else."""
+        """True or false, None when absent. Raises `VenueRefusal` for anything else."""
         return self._read(name, lambda value: _FLAGS[value.lower()])
 
     def seconds(self, name: str) -> int | None:
@@ -134,7 +134,7 @@ class Params:
         return self._read(name, _position_of)
 
 
-def cursor_after(key: Key) -> str:
+def build_cursor(key: Key) -> str:
     """The cursor of a page whose last row has this key."""
     return base64.urlsafe_b64encode(_CURSOR + ",".join(map(str, key)).encode()).decode().rstrip("=")
 
@@ -146,7 +146,7 @@ def _key_of(cursor: str) -> Key:
     return tuple(map(int, plain.removeprefix(_CURSOR).split(b",")))
 
 
-def position_after(position: tuple[Any, ...]) -> str:
+def build_position_cursor(position: tuple[Any, ...]) -> str:
     """The cursor of a page whose last row is at this position."""
     return base64.urlsafe_b64encode(orjson.dumps(position)).decode()
 
@@ -159,14 +159,14 @@ def _position_of(cursor: str) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TimeFilter:
     """Timestamp filters on the close of a market: strictly after `low` and strictly before `high`."""
 
     low: int | None
     high: int | None
 
     @classmethod
-    def of(cls, params: Params) -> Window:
+    def of(cls, params: Params) -> TimeFilter:
         """Read min_close_ts and max_close_ts."""
         return cls(params.seconds("min_close_ts"), params.seconds("max_close_ts"))
 

@@ -13,10 +13,10 @@ import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.recorded_files import find
-from bellwether.sandbox.recorded_objects import Findings, Object, newest, read_time
-from bellwether.sandbox.source import Candle, EventRow, MarketRow, Wanted
-from bellwether.sandbox.timestamps import SECOND, moment
+from bellwether.sandbox.recorded_files import read_recordings
+from bellwether.sandbox.recorded_objects import Object, RecordedObjects, read_time, select_newest
+from bellwether.sandbox.source import Candle, EventRow, ListingFilter, MarketRow
+from bellwether.sandbox.timestamps import SECOND, to_datetime
 
 Row = TypeVar("Row", EventRow, MarketRow)
 
@@ -32,7 +32,7 @@ def _last_updated(body: Object) -> int | None:
     return read_time(body.get("last_updated_ts"))
 
 
-def _chosen(rows: dict[str, Row], tickers: Iterable[str]) -> list[Row]:
+def _select_rows(rows: dict[str, Row], tickers: Iterable[str]) -> list[Row]:
     """The rows of these tickers, in their own order."""
     return sorted((rows[ticker] for ticker in set(tickers) if ticker in rows), key=lambda row: row.key)
 
@@ -53,13 +53,13 @@ class Recordings:
     Raises `ConfigError` for a missing folder or one without required objects, `BellwetherError` naming a broken file.
     """
 
-    def __init__(self, folder: str | Path | Findings, *, required: bool = True) -> None:
-        findings = folder if isinstance(folder, Findings) else find(folder)
+    def __init__(self, folder: str | Path | RecordedObjects, *, required: bool = True) -> None:
+        findings = folder if isinstance(folder, RecordedObjects) else read_recordings(folder)
         if required and not (findings.markets or findings.events or findings.series or findings.candles):
             raise ConfigError(f"read the recordings: nothing under {folder} is a body of Kalshi's REST interface; choose another folder")
-        self._markets = newest(findings.markets, "ticker", _updated)
-        self._events = newest(findings.events, "event_ticker", _last_updated)
-        self._series = {**self._derived_series(), **newest(findings.series, "ticker", _last_updated)}
+        self._markets = select_newest(findings.markets, "ticker", _updated)
+        self._events = select_newest(findings.events, "event_ticker", _last_updated)
+        self._series = {**self._derived_series(), **select_newest(findings.series, "ticker", _last_updated)}
         self._series_of = findings.series_of
         self._candles = {key: [(end, candles[end].body) for end in sorted(candles)] for key, candles in findings.candles.items()}
         self._with_candles = {ticker for ticker, _ in findings.candles}
@@ -77,7 +77,7 @@ class Recordings:
             for event in self._events.values()
         }
 
-    def _latest_time(self, findings: Findings) -> int:
+    def _latest_time(self, findings: RecordedObjects) -> int:
         """The latest capture or update in the recordings; where they have neither, the latest opening of a market."""
         updates = (body.get("updated_time") for body in self._markets.values())
         changes = (body.get("last_updated_ts") for body in chain(self._events.values(), self._series.values()))
@@ -120,7 +120,7 @@ class Recordings:
 
     def default_clock(self) -> Clock:
         """A clock fixed at the latest capture or update, so that statuses are as recorded."""
-        return Clock(moment(self.latest))
+        return Clock(to_datetime(self.latest))
 
     def cutoff(self, now: int) -> int:
         """Before everything: 1970."""
@@ -130,16 +130,16 @@ class Recordings:
         """Recorded series and those derived from events."""
         return iter(self._series.values())
 
-    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+    def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
         """Events in recorded order."""
-        candidates = self._event_rows.values() if wanted.tickers is None else _chosen(self._event_rows, wanted.tickers)
+        candidates = self._event_rows.values() if wanted.tickers is None else _select_rows(self._event_rows, wanted.tickers)
         return (row for row in candidates if wanted.after is None or row.key > wanted.after)
 
-    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+    def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
         """Markets in recorded order."""
         candidates: Iterable[MarketRow] = self._rows.values()
         if wanted.tickers is not None:
-            candidates = _chosen(self._rows, wanted.tickers)
+            candidates = _select_rows(self._rows, wanted.tickers)
         elif wanted.event_ticker is not None:
             candidates = self._by_event.get(wanted.event_ticker, [])
         return (row for row in candidates if wanted.after is None or row.key > wanted.after)

@@ -14,7 +14,7 @@ import orjson
 import polars as pl
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.sandbox.recorded_objects import Findings, collect
+from bellwether.sandbox.recorded_objects import RecordedObjects, collect_objects
 from bellwether.sandbox.recorded_tables import collect_table
 
 _FILES = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".parquet")
@@ -22,7 +22,7 @@ _VALUE = re.compile(r"^[\[{]", re.MULTILINE)
 _DECODER = json.JSONDecoder(parse_constant=lambda name: float(f"no {name} in JSON"))
 
 
-def find(folder: str | Path) -> Findings:
+def read_recordings(folder: str | Path) -> RecordedObjects:
     """Everything of both venues under a folder: JSON and JSON lines, either gzipped, and Parquet, in the order of their names.
 
     Raises `ConfigError` for a missing folder, `BellwetherError` naming a broken file.
@@ -30,7 +30,7 @@ def find(folder: str | Path) -> Findings:
     root = Path(folder).expanduser()
     if not root.is_dir():
         raise ConfigError(f"read the recordings: there is no folder {root}; set BELLWETHER_PLAYBACK to a folder of recorded bodies")
-    findings = Findings()
+    findings = RecordedObjects()
     for path in sorted(root.rglob("*")):
         if not (path.name.endswith(_FILES) and path.is_file()):
             continue
@@ -39,7 +39,7 @@ def find(folder: str | Path) -> Findings:
                 collect_table(path, findings)
             else:
                 for body in _bodies(path):
-                    collect(body, findings)
+                    collect_objects(body, findings)
         except (OSError, EOFError, zlib.error, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
             raise BellwetherError(f"read the recordings: {path} is broken: {error}; mend the file, or take it out of the folder") from error
     return findings

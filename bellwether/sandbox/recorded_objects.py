@@ -26,14 +26,14 @@ _TICKER = re.compile(r"[A-Z0-9]+(-[A-Z0-9.]+)*")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class RecordedObject:
     """An object and the instant at which it was captured, None where the recording does not say."""
 
     body: Object
     captured: int | None
 
 
-def newest(found: Iterable[Found], name: str, changed: Callable[[Object], int | None]) -> dict[str, Object]:
+def select_newest(found: Iterable[RecordedObject], name: str, changed: Callable[[Object], int | None]) -> dict[str, Object]:
     """One object per `name`, in the order of first appearance: the one changed last, among equals the one captured last."""
     ranked: dict[str, tuple[tuple[int, int], Object]] = {}
     for one in found:
@@ -45,19 +45,19 @@ def newest(found: Iterable[Found], name: str, changed: Callable[[Object], int | 
 
 
 @dataclass(slots=True)
-class Findings:
+class RecordedObjects:
     """The objects of both venues. `candles` maps (ticker, minutes) to candles by the end of their period (seconds)."""
 
-    markets: list[Found] = field(default_factory=list)
-    events: list[Found] = field(default_factory=list)
-    series: list[Found] = field(default_factory=list)
-    candles: dict[tuple[str, int], dict[int, Found]] = field(default_factory=dict)
+    markets: list[RecordedObject] = field(default_factory=list)
+    events: list[RecordedObject] = field(default_factory=list)
+    series: list[RecordedObject] = field(default_factory=list)
+    candles: dict[tuple[str, int], dict[int, RecordedObject]] = field(default_factory=dict)
     series_of: dict[str, str] = field(default_factory=dict)
     captured: int | None = None
-    gamma_markets: list[Found] = field(default_factory=list)
-    gamma_events: list[Found] = field(default_factory=list)
-    clob_markets: list[Found] = field(default_factory=list)
-    clob_books: list[Found] = field(default_factory=list)
+    gamma_markets: list[RecordedObject] = field(default_factory=list)
+    gamma_events: list[RecordedObject] = field(default_factory=list)
+    clob_markets: list[RecordedObject] = field(default_factory=list)
+    clob_books: list[RecordedObject] = field(default_factory=list)
 
     def add_candles(self, ticker: str, period: int, candles: Iterable[Object], captured: int | None = None) -> None:
         """Keep the candles of a market; of one that was recorded twice the one captured last."""
@@ -65,7 +65,7 @@ class Findings:
         for candle in candles:
             other = kept.get(candle["end_period_ts"])
             if other is None or (captured or 0) >= (other.captured or 0):
-                kept[candle["end_period_ts"]] = Found(candle, captured)
+                kept[candle["end_period_ts"]] = RecordedObject(candle, captured)
 
     def note(self, captured: int | None) -> None:
         """Remember the latest capture of Kalshi's objects."""
@@ -158,55 +158,55 @@ def _is_book(node: Object) -> bool:
     return _texts(node, "asset_id", "market") and isinstance(node.get("bids"), list) and isinstance(node.get("asks"), list)
 
 
-def period_of(ends: list[int]) -> int | None:
+def infer_period(ends: list[int]) -> int | None:
     """The candles' length in minutes by the distances between their ends (seconds); None when there are fewer than two."""
     step = math.gcd(*(later - earlier for earlier, later in pairwise(ends)))
     return next((period for period in reversed(PERIODS) if step and step % (period * MINUTE // SECOND) == 0), None)
 
 
-def _undone(node: Object) -> Object:
+def _restore_names(node: Object) -> Object:
     """An object of the 2024 dumps with the names of the wire."""
     if node and all(name.startswith("_") or name == "discriminator" for name in node):
         return {name[1:]: value for name, value in node.items() if name != "discriminator"}
     return node
 
 
-def _collect_candles(candles: Any, ticker: str | None, context: _Context, findings: Findings) -> None:
+def _collect_candles(candles: Any, ticker: str | None, context: _Context, findings: RecordedObjects) -> None:
     if ticker is None or not isinstance(candles, list) or not all(map(_is_candle, candles)):
         return
-    period = context.period or period_of(sorted(candle["end_period_ts"] for candle in candles)) or 60
+    period = context.period or infer_period(sorted(candle["end_period_ts"] for candle in candles)) or 60
     findings.add_candles(ticker, period, candles, context.captured)
     findings.note(context.captured)
     if context.series:
         findings.series_of[ticker] = context.series
 
 
-def _collect_kalshi(node: Object, context: _Context, findings: Findings) -> bool:
+def _collect_kalshi(node: Object, context: _Context, findings: RecordedObjects) -> bool:
     """Keep the node if it is an object of Kalshi."""
     if is_market(node):
-        findings.markets.append(Found(node, context.captured))
+        findings.markets.append(RecordedObject(node, context.captured))
     elif is_event(node):
         plain = {name: value for name, value in node.items() if name != "markets"}
-        findings.events.append(Found(plain, context.captured))
-        collect(node.get("markets"), findings, context)
+        findings.events.append(RecordedObject(plain, context.captured))
+        collect_objects(node.get("markets"), findings, context)
     elif _is_series(node):
-        findings.series.append(Found(node, context.captured))
+        findings.series.append(RecordedObject(node, context.captured))
     else:
         return False
     findings.note(context.captured)
     return True
 
 
-def _collect_polymarket(node: Object, context: _Context, findings: Findings) -> bool:
+def _collect_polymarket(node: Object, context: _Context, findings: RecordedObjects) -> bool:
     """Keep the node if it is an object of Polymarket."""
     captured = _captured(node)
-    found, inner = Found(node, context.captured if captured is None else captured), context.inside(node)
+    found, inner = RecordedObject(node, context.captured if captured is None else captured), context.inside(node)
     if is_gamma_market(node):
         findings.gamma_markets.append(found)
-        collect(node.get("events"), findings, inner)
+        collect_objects(node.get("events"), findings, inner)
     elif is_gamma_event(node):
         findings.gamma_events.append(found)
-        collect(node.get("markets"), findings, inner)
+        collect_objects(node.get("markets"), findings, inner)
     elif _is_clob_market(node):
         findings.clob_markets.append(found)
     elif _is_book(node):
@@ -216,14 +216,14 @@ def _collect_polymarket(node: Object, context: _Context, findings: Findings) -> 
     return True
 
 
-def collect(node: Any, findings: Findings, context: _Context | None = None) -> None:
+def collect_objects(node: Any, findings: RecordedObjects, context: _Context | None = None) -> None:
     """Find every object below `node`, in their order."""
     context = context or _Context()
     if isinstance(node, list):
         for item in node:
-            collect(item, findings, context)
+            collect_objects(item, findings, context)
     elif isinstance(node, dict):
-        node = _undone(node)
+        node = _restore_names(node)
         if _collect_kalshi(node, context, findings) or _collect_polymarket(node, context, findings):
             return
         inner = context.inside(node)
@@ -231,4 +231,4 @@ def collect(node: Any, findings: Findings, context: _Context | None = None) -> N
             _collect_candles(candles, ticker, inner, findings)
         _collect_candles(node.get("candlesticks"), inner.ticker, inner, findings)
         for name, value in node.items():
-            collect(value, findings, replace(inner, ticker=name) if _TICKER.fullmatch(name) else inner)
+            collect_objects(value, findings, replace(inner, ticker=name) if _TICKER.fullmatch(name) else inner)

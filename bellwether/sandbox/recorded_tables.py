@@ -16,8 +16,8 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.sandbox.recorded_objects import Findings, Found, Object, is_event, is_market, period_of
-from bellwether.sandbox.timestamps import instant, wire_time
+from bellwether.sandbox.recorded_objects import Object, RecordedObject, RecordedObjects, infer_period, is_event, is_market
+from bellwether.sandbox.timestamps import format_time, to_instant
 
 
 @lru_cache(maxsize=65536, typed=True)
@@ -36,10 +36,10 @@ def _count(value: float | Decimal) -> str:
 def _time(value: Any) -> str:
     if not isinstance(value, datetime):
         return str(value)
-    return wire_time(instant(value if value.tzinfo else value.replace(tzinfo=UTC)))
+    return format_time(to_instant(value if value.tzinfo else value.replace(tzinfo=UTC)))
 
 
-def _same(value: Any) -> Any:
+def _keep_value(value: Any) -> Any:
     return value
 
 
@@ -55,7 +55,7 @@ _TIMES = "created_time updated_time open_time close_time expected_expiration_tim
 MARKET: _Fields = {
     **_fields(
         texts=(
-            _same,
+            _keep_value,
             "",
             "ticker event_ticker market_type title subtitle yes_sub_title no_sub_title status result expiration_value rules_primary "
             "rules_secondary strike_type early_close_condition can_close_early floor_strike cap_strike settlement_timer_seconds "
@@ -72,7 +72,7 @@ MARKET: _Fields = {
     "settlement_time": ("settlement_ts", _time),
 }
 EVENT: _Fields = _fields(
-    texts=(_same, "", "event_ticker series_ticker title sub_title category strike_period mutually_exclusive collateral_return_type"),
+    texts=(_keep_value, "", "event_ticker series_ticker title sub_title category strike_period mutually_exclusive collateral_return_type"),
     times=(_time, "", "strike_date last_updated_ts"),
 )
 _BARS = ("yes_bid", "yes_ask", "price")
@@ -83,7 +83,7 @@ def _object(row: Mapping[str, Any], fields: _Fields) -> Object:
     return {name: convert(row[column]) for column, (name, convert) in fields.items() if row.get(column) is not None}
 
 
-def collect_table(path: Path, findings: Findings) -> None:
+def collect_table(path: Path, findings: RecordedObjects) -> None:
     """Add what the table holds if its columns are those of markets, events or candles; leave it alone otherwise.
 
     A row without its ticker, its event or its status is no object of the venue and is left out.
@@ -96,11 +96,11 @@ def collect_table(path: Path, findings: Findings) -> None:
             market = _object(row, MARKET)
             if not is_market(market):
                 continue
-            findings.markets.append(Found(market, None))
+            findings.markets.append(RecordedObject(market, None))
             if row.get("_series_ticker"):
                 findings.series_of[market["ticker"]] = row["_series_ticker"]
     elif {"event_ticker", "series_ticker", "title"} <= columns and "ticker" not in columns:
-        findings.events.extend(Found(event, None) for row in _rows(path) if is_event(event := _object(row, EVENT)))
+        findings.events.extend(RecordedObject(event, None) for row in _rows(path) if is_event(event := _object(row, EVENT)))
     elif {"ticker", "end_ts", "yes_bid_close", "yes_ask_close"} <= columns:
         _collect_candles(path, findings)
 
@@ -123,7 +123,7 @@ def _objects(columns: dict[str, list[Any]], height: int) -> list[Object]:
     return [{name: value for name, value in zip(columns, row, strict=True) if value is not None} for row in rows]
 
 
-def _converted(frame: pl.DataFrame, names: Mapping[str, str], convert: Callable[[Any], str]) -> dict[str, list[Any]]:
+def _convert_columns(frame: pl.DataFrame, names: Mapping[str, str], convert: Callable[[Any], str]) -> dict[str, list[Any]]:
     """Wire name -> converted values, of those columns that the table has."""
     return {
         name: [None if value is None else convert(value) for value in frame[column].to_list()]
@@ -134,19 +134,21 @@ def _converted(frame: pl.DataFrame, names: Mapping[str, str], convert: Callable[
 
 def _candles(frame: pl.DataFrame) -> list[Object]:
     bars = {
-        bar: _objects(_converted(frame, {f"{bar}_{member}": f"{name}_dollars" for member, name in _MEMBERS.items()}, _price), frame.height)
+        bar: _objects(
+            _convert_columns(frame, {f"{bar}_{member}": f"{name}_dollars" for member, name in _MEMBERS.items()}, _price), frame.height
+        )
         for bar in _BARS
     }
-    counts = _converted(frame, {name: f"{name}_fp" for name in ("volume", "open_interest")}, _count)
+    counts = _convert_columns(frame, {name: f"{name}_fp" for name in ("volume", "open_interest")}, _count)
     return _objects({"end_period_ts": frame["end_ts"].to_list(), **bars, **counts}, frame.height)
 
 
-def _collect_candles(path: Path, findings: Findings) -> None:
+def _collect_candles(path: Path, findings: RecordedObjects) -> None:
     frame = _frame(path)
     by_ticker: dict[str, list[Object]] = {}
     for ticker, candle in zip(frame["ticker"].to_list(), _candles(frame), strict=True):
         by_ticker.setdefault(ticker, []).append(candle)
-    periods = [period for candles in by_ticker.values() if (period := period_of(sorted(candle["end_period_ts"] for candle in candles)))]
+    periods = [period for candles in by_ticker.values() if (period := infer_period(sorted(candle["end_period_ts"] for candle in candles)))]
     period = min(periods, default=60)
     for ticker, candles in by_ticker.items():
         findings.add_candles(ticker, period, candles)

@@ -39,7 +39,7 @@ _MOUNTS = {
 }
 
 
-def locate(path: str) -> tuple[Service, str]:
+def find_service(path: str) -> tuple[Service, str]:
     """The service to which a path belongs, and the path relative to its mount."""
     for mount, service in _MOUNTS.items():
         if path == mount or path.startswith(f"{mount}/"):
@@ -75,16 +75,16 @@ _MODEL_ERRORS = {
 _WORDS = {401: "authentication_error", 402: "payment_required", 429: "too_many_requests", 500: "internal_server_error"}
 
 
-def web_page(title: str, status: int = 200) -> Response:
+def build_web_page(title: str, status: int = 200) -> Response:
     """A web page in place of an answer, as of proxies and maintenance windows."""
     body = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
     return Response(body, status, media_type="text/html")
 
 
-def refusal(service: Service, status: int) -> Response:
+def build_refusal(service: Service, status: int) -> Response:
     """The answer of a service, or of the proxy before it, with this error status: 401, 402, 429, 500, 502, 503 or 504."""
     if status in _GATEWAYS:
-        return web_page(f"{status} {_GATEWAYS[status]}", status)
+        return build_web_page(f"{status} {_GATEWAYS[status]}", status)
     if service is Service.MODELS:
         return _MODEL_ERRORS[status].response()
     if service in (Service.GAMMA, Service.CLOB):

@@ -43,7 +43,7 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListingFilter:
     """Hints of a listing, so that a world need not look at everything. A world may yield more than this.
 
     Attributes:
@@ -77,11 +77,11 @@ class Source(Protocol):
         """The objects of all series."""
         ...
 
-    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+    def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
         """Events in ascending order of key, multivariate ones included."""
         ...
 
-    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+    def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
         """Markets in ascending order of key, live and archived ones alike."""
         ...
 

@@ -13,12 +13,12 @@ DAY = 24 * HOUR
 _MICROSECOND = timedelta(microseconds=1)
 
 
-def instant(moment: datetime) -> int:
+def to_instant(moment: datetime) -> int:
     """Microseconds since 1970 of an aware datetime, exactly."""
     return (moment - EPOCH) // _MICROSECOND
 
 
-def moment(at: int) -> datetime:
+def to_datetime(at: int) -> datetime:
     """The aware UTC datetime of an instant."""
     return EPOCH + timedelta(microseconds=at)
 
@@ -28,13 +28,13 @@ def midnight(day: date) -> int:
     return (day - EPOCH.date()).days * DAY
 
 
-def wire_time(at: int) -> str:
+def format_time(at: int) -> str:
     """RFC 3339 in UTC with the trailing zeros of the second's fraction trimmed, as the venue writes it."""
-    text = moment(at).isoformat()[:-6]
+    text = to_datetime(at).isoformat()[:-6]
     return f"{text.rstrip('0') if '.' in text else text}Z"
 
 
 def parse_time(text: str) -> int:
     """The instant of an RFC 3339 text; digits beyond the microsecond are cut. Raises `ValueError` for any other text."""
     parsed = datetime.fromisoformat(text)
-    return instant(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))
+    return to_instant(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))

@@ -18,8 +18,8 @@ from bellwether.sandbox.faults import Faults
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.playback import Recordings
 from bellwether.sandbox.polymarket import GeneratedPolymarket, RecordedPolymarket
-from bellwether.sandbox.recorded_files import find
-from bellwether.sandbox.timestamps import moment
+from bellwether.sandbox.recorded_files import read_recordings
+from bellwether.sandbox.timestamps import to_datetime
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.settings import Settings, World
 
@@ -32,7 +32,7 @@ def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
     return world, polymarket, Truth(world, polymarket)
 
 
-def generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
+def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
     """The generated world of `seed` on all venues, with a clock that starts at `now` and runs at `rate` (0 is fixed), or the real one.
 
     terms: faults, as `create_app` takes them.
@@ -48,23 +48,23 @@ def generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: An
     )
 
 
-def recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
+def build_recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
     """The recordings under `folder`, of whatever venue, with a clock that starts at `now`, or at the newest answer, and runs at `rate`.
 
     Where only streams were recorded, it starts at the real time, so that everything recorded is past.
     """
     if not folder:
         raise ConfigError("starting playback: BELLWETHER_PLAYBACK names no folder; set it to a folder of recorded bodies")
-    found = find(folder)
+    found = read_recordings(folder)
     kalshi, polymarket, exchange = Recordings(found, required=False), RecordedPolymarket(found), RecordedExchange(folder)
     newest = max(kalshi.latest, polymarket.latest)
     if not newest and not exchange.tickers():
         raise ConfigError(f"starting playback: nothing under {folder} was recorded from a venue; set BELLWETHER_PLAYBACK to another folder")
-    start = now or (moment(newest) if newest else datetime.now(UTC))
+    start = now or (to_datetime(newest) if newest else datetime.now(UTC))
     return create_app(kalshi, polymarket=polymarket, exchange=exchange, truth=Truth(None), clock=Clock(start, rate=rate), **terms)
 
 
-def application(config: Settings, *, running: bool = False) -> Starlette:
+def build_application(config: Settings, *, running: bool = False) -> Starlette:
     """The application of a world that is not live; raises `ConfigError` for the live one.
 
     running: its clock runs at `sandbox_speed`; else it is fixed.
@@ -76,5 +76,5 @@ def application(config: Settings, *, running: bool = False) -> Starlette:
         "faults": Faults.parse(config.sandbox_faults, seed=config.sandbox_seed) if config.sandbox_faults else None,
     }
     if config.world is World.SANDBOX:
-        return generated(config.sandbox_seed, config.sandbox_now, **terms)
-    return recorded(config.playback, config.playback_now, **terms)
+        return build_generated(config.sandbox_seed, config.sandbox_now, **terms)
+    return build_recorded(config.playback, config.playback_now, **terms)

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 from bellwether.recordings.recording import Recording, Status
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.source import Wanted
-from bellwether.sandbox.timestamps import DAY, instant
+from bellwether.sandbox.source import ListingFilter
+from bellwether.sandbox.timestamps import DAY, to_instant
 from bellwether.settings import settings
 from cli.main import main
 from tests.recordings.frames import frames, recorded
@@ -29,9 +29,9 @@ def run(*words: str) -> Result:
 
 def an_event() -> str:
     """The first event of the sandbox with a market that trades for some days."""
-    world, now = GeneratedWorld(settings().sandbox_seed), instant(settings().now())
+    world, now = GeneratedWorld(settings().sandbox_seed), to_instant(settings().now())
     later = now + 3 * DAY
-    rows = [row for row in world.markets(Wanted(settled_after=now), now) if row.status == "active"]
+    rows = [row for row in world.markets(ListingFilter(settled_after=now), now) if row.status == "active"]
     return min(world.market(row.ticker).event_ticker for row in rows if world.market(row.ticker).life.closes > later)
 
 

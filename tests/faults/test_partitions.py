@@ -15,7 +15,7 @@ from bellwether.lake import Lake
 from bellwether.sandbox.faults import HEADER
 from bellwether.sandbox.server import serve
 from bellwether.sandbox.services import CLOB_PATH, KALSHI_PATH
-from bellwether.sandbox.worlds import generated
+from bellwether.sandbox.worlds import build_generated
 from bellwether.settings import World as Choice
 from bellwether.tables import table
 from orchestration.runner import RunFailed
@@ -46,7 +46,7 @@ def partitions(world: World) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_day_whose_pull_fails_in_its_last_step_leaves_every_partition_as_it_was(tmp_path: Path):
-    switch = Switch(generated(11, NOW))
+    switch = Switch(build_generated(11, NOW))
     with serve(switch) as site:
         urls = {"kalshi_url": site.kalshi, "gamma_url": site.gamma, "clob_url": site.clob}
         world = open_world(tmp_path, world=Choice.LIVE, kalshi_tokens_per_second=1e6, candle_days=1, candle_markets=3, **urls)

@@ -32,10 +32,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from bellwether.errors import VenueError
 from bellwether.lake.storage import open_storage
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.faults import HEADER, HTTP_FAULTS, LASTING, Faults, Faulty
+from bellwether.sandbox.faults import HEADER, HTTP_FAULTS, LASTING, FaultMiddleware, Faults
 from bellwether.sandbox.server import Site, serve
 from bellwether.sandbox.services import CLOB_PATH, GAMMA_PATH, KALSHI_PATH
-from bellwether.sandbox.worlds import generated
+from bellwether.sandbox.worlds import build_generated
 from bellwether.tables.raw import KALSHI_ARCHIVE
 from bellwether.venues.http.client import HttpClient, RateLimit
 from bellwether.venues.http.pages import DONE, PageStore
@@ -128,11 +128,11 @@ class Cells:
     def __init__(self, app: ASGIApp, clock: Clock, sizes: Mapping[str, int]) -> None:
         self._app = Remembering(app, sizes)
         self._clock = clock
-        self._cells: dict[str, Faulty] = {}
+        self._cells: dict[str, FaultMiddleware] = {}
 
     def open(self, cell: str, faults: Faults) -> None:
         """Let these faults strike in a cell."""
-        self._cells[cell] = Faulty(self._app, faults, self._clock)
+        self._cells[cell] = FaultMiddleware(self._app, faults, self._clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         cell = dict(scope["headers"]).get(CELL, b"").decode()
@@ -273,7 +273,7 @@ def as_bytes(found: Any) -> bytes:
 @pytest.fixture(scope="module")
 def venues() -> Iterator[Served]:
     clock = Clock(NOW)
-    with served(generated(11, NOW), clock, SIZES) as found:
+    with served(build_generated(11, NOW), clock, SIZES) as found:
         yield found
 
 

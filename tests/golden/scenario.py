@@ -47,7 +47,7 @@ def replay(home: Path) -> None:
 def record(home: Path) -> None:
     """Run the commands on the generated world, and keep its answers and captures in place of those recorded before."""
     from bellwether.recordings.sandbox_recordings import generate_recording
-    from bellwether.sandbox.worlds import application
+    from bellwether.sandbox.worlds import build_application
 
     answers: dict[str, dict[str, Any]] = {}
 
@@ -56,7 +56,7 @@ def record(home: Path) -> None:
             lost = GAP_SECONDS if event == list(EVENTS)[-1] else 0.0
             generate_recording(root, world, event, hours=hours, lost_seconds=lost, now=now)
 
-    with _world(home, lambda config, **how: Recorder(application(config, **how), answers), capture):
+    with _world(home, lambda config, **how: Recorder(build_application(config, **how), answers), capture):
         _run()
     shutil.rmtree(RECORDINGS, ignore_errors=True)
     RECORDINGS.mkdir()
@@ -71,7 +71,7 @@ def _world(home: Path, application: Callable[..., ASGIApp], captures: Callable[.
     environment |= {"BELLWETHER_HOME": str(home), "BELLWETHER_SANDBOX_NOW": NOW, "DAGSTER_DISABLE_TELEMETRY": "1"}
     with (
         patch.dict(os.environ, environment, clear=True),
-        patch("bellwether.sandbox.worlds.application", application),
+        patch("bellwether.sandbox.worlds.build_application", application),
         patch("bellwether.recordings.sandbox_recordings.generate_recordings", captures),
         patch("assets.arena.runs.DEMO_WEEKS", WEEKS),
     ):

@@ -15,7 +15,7 @@ from typing import Any
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.faults import handing_out, read_body
+from bellwether.sandbox.faults import read_body, replay_body
 from bellwether.sandbox.models import Truth
 
 #: The environment variable with the key of these models, and a key that is easily found wherever it should not be.
@@ -78,9 +78,9 @@ class Provider:
         elif (fault := {**FAULTS, **PASSING}.get(model)) is not None:
             headers = [*scope["headers"], (b"x-sandbox-fault", fault.encode())]
             good = json.dumps({**asked, "model": "calibrated"}).encode()
-            await self._app({**scope, "headers": headers}, handing_out(good, receive), send)
+            await self._app({**scope, "headers": headers}, replay_body(good, receive), send)
         else:
-            await self._app(scope, handing_out(body, receive), send)
+            await self._app(scope, replay_body(body, receive), send)
 
 
 def _completion(message: dict[str, Any], finish: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.faults import Faults, handing_out, read_body
+from bellwether.sandbox.faults import Faults, read_body, replay_body
 from bellwether.sandbox.models import Truth
 
 _BODIES: dict[str, dict[str, Any]] = {
@@ -50,7 +50,7 @@ class Doorman:
             await _reply(send, **_BODIES[wish])
             return
         headers = [*scope["headers"], (b"x-sandbox-fault", wish.encode())] if wish else scope["headers"]
-        await self._app({**scope, "headers": headers}, handing_out(body, receive), send)
+        await self._app({**scope, "headers": headers}, replay_body(body, receive), send)
 
     @property
     def total(self) -> int:

@@ -19,7 +19,7 @@ from bellwether.models.model import Model
 from bellwether.models.providers import has_local_extra
 from bellwether.models.registry import model
 from bellwether.sandbox import serve
-from bellwether.sandbox.worlds import application
+from bellwether.sandbox.worlds import build_application
 from bellwether.settings import Settings
 from tests.models.stub import Stub, chat, http
 
@@ -117,7 +117,7 @@ async def test_four_lines_ask_a_server_without_a_key(tmp_path: Path) -> None:
 async def test_a_line_more_asks_a_server_that_wants_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_VLLM_KEY", "sandbox-mine")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-somebody-else-0123456789")
-    with serve(application(Settings(sandbox_now=datetime(2025, 2, 1, tzinfo=UTC)), running=False)) as site:
+    with serve(build_application(Settings(sandbox_now=datetime(2025, 2, 1, tzinfo=UTC)), running=False)) as site:
         text = f'[my-vllm]\nmodel = "openai/calibrated"\napi_base = "{site.models}"\nkey_variable = "MY_VLLM_KEY"\n'
         (tmp_path / "models.toml").write_text(text, encoding="utf-8")
         answer = await asked(model("my-vllm", tmp_path), tmp_path / "journal.db")

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from bellwether.sandbox import Site, serve
-from bellwether.sandbox.worlds import generated
+from bellwether.sandbox.worlds import build_generated
 
 #: The command with three forecasters and without pictures: the demo has them all.
 FRUGAL = """
@@ -51,7 +51,7 @@ def variables(tmp_path: Path, site: Site) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_last_days_are_pulled_in_real_time_and_scored(tmp_path: Path) -> None:
-    with serve(generated(11, None)) as site:
+    with serve(build_generated(11, None)) as site:
         command = [sys.executable, "-c", FRUGAL, "run", "--days", "2", "--release", "recent", "--json"]
         environment = os.environ | variables(tmp_path, site)
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)

@@ -15,7 +15,7 @@ from bellwether.lake.sql import run_sql
 from bellwether.lake.storage import open_storage
 from bellwether.questions import build, release
 from bellwether.sandbox import serve
-from bellwether.sandbox.worlds import application
+from bellwether.sandbox.worlds import build_application
 from bellwether.settings import Settings
 from bellwether.tables import clean, raw
 from bellwether.tables.schema import Table
@@ -54,7 +54,7 @@ def pulled(folder: Path) -> dict[str, pl.DataFrame]:
             second = [await polymarket.pull_day(gamma, clob, theirs, day, plan=polymarket.PricePlan(days=2)) for day in DAYS]
         return first, second, series
 
-    with serve(application(Settings())) as site:
+    with serve(build_application(Settings())) as site:
         first, second, series = asyncio.run(work(site))
         return {
             "kalshi_markets": together(raw.KALSHI_MARKETS, [pull.markets() for pull in first]),

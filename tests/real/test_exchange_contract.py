@@ -20,8 +20,8 @@ from bellwether.sandbox.exchange.exchange import CHANNELS, LIFECYCLE, MARKET_CHA
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.exchange.stream import ERRORS, Subscription
 from bellwether.sandbox.params import Params
-from bellwether.sandbox.source import Wanted
-from bellwether.sandbox.timestamps import instant
+from bellwether.sandbox.source import ListingFilter
+from bellwether.sandbox.timestamps import to_instant
 
 pytestmark = pytest.mark.real
 
@@ -73,7 +73,7 @@ def exchange(world: GeneratedWorld) -> GeneratedExchange:
 
 @pytest.fixture(scope="module")
 def tickers(world: GeneratedWorld) -> list[str]:
-    return [row.ticker for row in world.markets(Wanted(), instant(NOW)) if row.status == "active"][:60]
+    return [row.ticker for row in world.markets(ListingFilter(), to_instant(NOW)) if row.status == "active"][:60]
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def ask(exchange: GeneratedExchange) -> Callable[..., Object]:
     books = KalshiBooks(exchange, Clock(NOW))
 
     def get(handler: str, params: list[tuple[str, str]], **path: str) -> Object:
-        return orjson.loads(orjson.dumps(getattr(books, handler)(Params(QueryParams(params)), path, instant(NOW))))
+        return orjson.loads(orjson.dumps(getattr(books, handler)(Params(QueryParams(params)), path, to_instant(NOW))))
 
     return get
 
@@ -127,10 +127,10 @@ def on_the_wire(frame: Object) -> Object:
 def test_messages_are_valid(asyncapi: Object, exchange: GeneratedExchange, tickers: list[str]) -> None:
     check = checker(asyncapi)
     interest = Interest(dict.fromkeys(tickers, MARKET_CHANNELS), CHANNELS - MARKET_CHANNELS)
-    start, end = instant(NOW), instant(NOW + timedelta(minutes=25))
+    start, end = to_instant(NOW), to_instant(NOW + timedelta(minutes=25))
     subscriptions = {channel: Subscription(number, channel, None) for number, channel in enumerate(sorted(CHANNELS), 1)}
     seen: dict[str, int] = {}
-    days = exchange.messages(Interest(everywhere=CHANNELS - MARKET_CHANNELS), start, instant(NOW + timedelta(days=3)))
+    days = exchange.messages(Interest(everywhere=CHANNELS - MARKET_CHANNELS), start, to_instant(NOW + timedelta(days=3)))
     for message in (*exchange.opening(interest, start), *exchange.messages(interest, start + 1, end), *days):
         frame = on_the_wire(subscriptions[message.channel].frame(message))
         seen[frame["type"]] = seen.get(frame["type"], 0) + 1
@@ -144,7 +144,7 @@ def test_messages_are_valid(asyncapi: Object, exchange: GeneratedExchange, ticke
 def test_every_word_of_a_life_is_known(asyncapi: Object, exchange: GeneratedExchange) -> None:
     words = asyncapi["components"]["schemas"]["marketLifecycleV2Payload"]["properties"]["msg"]["properties"]["event_type"]["enum"]
     interest = Interest(everywhere=frozenset({LIFECYCLE}))
-    told = exchange.messages(interest, instant(NOW), instant(NOW + timedelta(days=2)))
+    told = exchange.messages(interest, to_instant(NOW), to_instant(NOW + timedelta(days=2)))
     seen = {message.body["event_type"] for message in told if message.kind == LIFECYCLE}
     assert {"created", "activated", "deactivated", "determined", "settled"} <= seen <= set(words)
 

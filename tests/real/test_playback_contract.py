@@ -15,7 +15,7 @@ from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.kalshi import Kalshi
 from bellwether.sandbox.params import Params
-from bellwether.sandbox.timestamps import DAY, instant
+from bellwether.sandbox.timestamps import DAY, to_instant
 
 pytestmark = pytest.mark.real
 
@@ -67,7 +67,7 @@ def ask() -> Ask:
 
     def get(handler: str, path: dict[str, str] | None = None, **params: Any) -> Object:
         asked = Params({name: str(value) for name, value in params.items()})
-        return orjson.loads(orjson.dumps(getattr(venue, handler)(asked, path or {}, instant(NOW))))
+        return orjson.loads(orjson.dumps(getattr(venue, handler)(asked, path or {}, to_instant(NOW))))
 
     return get
 
@@ -96,12 +96,12 @@ def test_generated_events_and_series_follow_the_official_schema(ask: Ask, check:
 
 def test_generated_candles_follow_the_official_schema(ask: Ask, check: Any) -> None:
     tickers = [market["ticker"] for market in ask("markets", status="settled", mve_filter="exclude", limit=40)["markets"]]
-    window = {"start_ts": (instant(NOW) - 5 * DAY) // 1_000_000, "end_ts": instant(NOW) // 1_000_000, "period_interval": 60}
+    window = {"start_ts": (to_instant(NOW) - 5 * DAY) // 1_000_000, "end_ts": to_instant(NOW) // 1_000_000, "period_interval": 60}
     batch = ask("batch_candlesticks", market_tickers=",".join(tickers), **window)
     assert sum(len(market["candlesticks"]) for market in batch["markets"]) > 100
     check("BatchGetMarketCandlesticksResponse", batch)
     archived = ask("historical_markets", mve_filter="exclude", limit=1)["markets"][0]["ticker"]
-    whole = {"start_ts": 0, "end_ts": instant(NOW) // 1_000_000, "period_interval": 60}
+    whole = {"start_ts": 0, "end_ts": to_instant(NOW) // 1_000_000, "period_interval": 60}
     check("GetMarketCandlesticksHistoricalResponse", ask("historical_candlesticks", {"ticker": archived}, **whole))
 
 

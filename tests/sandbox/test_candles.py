@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.timestamps import DAY, SECOND, instant
+from bellwether.sandbox.timestamps import DAY, SECOND, to_instant
 from bellwether.sandbox.world.model import Market
 
 Object = dict[str, Any]
@@ -98,7 +98,7 @@ def test_archived_candles_are_the_live_ones_without_suffixes(world: GeneratedWor
     tickers = [market["ticker"] for market in venue.all("/historical/markets", mve_filter="exclude", limit=1000)]
     market = world.market(max(tickers, key=lambda ticker: world.market(ticker).trading.trades))
     then = at(venue.now - timedelta(days=80))
-    assert market.life.settled < instant(then.now), "settled, and not yet archived then"
+    assert market.life.settled < to_instant(then.now), "settled, and not yet archived then"
     params = {"start_ts": 0, "end_ts": int(venue.now.timestamp()), "period_interval": 60}
     path = f"/series/{market.series_ticker}/markets/{market.ticker}/candlesticks"
     before = then.get(path, **params)["candlesticks"]

@@ -24,20 +24,20 @@ from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.faults import Faults
 from bellwether.sandbox.models import ModelEndpoint, Truth
 from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
-from bellwether.sandbox.polymarket.source import Ticks
-from bellwether.sandbox.polymarket.source import Wanted as PolymarketWanted
+from bellwether.sandbox.polymarket.source import ListingFilter as PolymarketWanted
+from bellwether.sandbox.polymarket.source import PriceTimes
 from bellwether.sandbox.services import Service
-from bellwether.sandbox.source import Wanted
-from bellwether.sandbox.timestamps import DAY, HOUR, instant, moment
-from bellwether.sandbox.world.catalogue import catalogue
-from bellwether.sandbox.world.model import Event
-from bellwether.sandbox.worlds import generated
+from bellwether.sandbox.source import ListingFilter
+from bellwether.sandbox.timestamps import DAY, HOUR, to_datetime, to_instant
+from bellwether.sandbox.world.catalogue import load_catalogue
+from bellwether.sandbox.world.model import WorldEvent
+from bellwether.sandbox.worlds import build_generated
 from tests.golden.scenario import ANSWERS
 from tests.golden.scenario import NOW as NOW_OF_GOLDEN
 from tests.golden.wire import load
 
 ROOT = Path(__file__).resolve().parents[2]
-NOW = instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
+NOW = to_instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
 #: Prints the digests in a process of its own, whose generators of random numbers stand elsewhere.
 PROGRAM = """
 import json, random
@@ -50,7 +50,7 @@ print(json.dumps(digests(5)))
 
 def kalshi(world: GeneratedWorld) -> Iterator[bytes]:
     """Markets, candles, series and order flow."""
-    rows = list(world.markets(Wanted(closes=(NOW - 3 * DAY, NOW + 3 * DAY)), NOW))
+    rows = list(world.markets(ListingFilter(closes=(NOW - 3 * DAY, NOW + 3 * DAY)), NOW))
     for row in rows:
         yield row.body()
     for row in rows[:10]:
@@ -72,7 +72,7 @@ def polymarket(world: GeneratedWorld) -> Iterator[bytes]:
     for row in rows[::7]:
         book = venue.book(row.tokens[0], NOW)
         yield orjson.dumps(book.body() if book else None)
-        yield orjson.dumps(venue.prices(row.tokens[1], Ticks(0, NOW, HOUR), NOW))
+        yield orjson.dumps(venue.prices(row.tokens[1], PriceTimes(0, NOW, HOUR), NOW))
     for event in venue.events(PolymarketWanted(ends=(NOW - DAY, NOW + DAY)), NOW):
         yield event.body()
 
@@ -83,7 +83,7 @@ def models(world: GeneratedWorld) -> Iterator[bytes]:
     terms = next(iter(world.day(60).events)).markets[0].terms
     for text in (f"{terms['title']}\n{terms['rules_primary']}", "Will it rain?"):
         yield repr(truth.subject(text, NOW)).encode()
-    app = Starlette(routes=[Mount("/v1", routes=ModelEndpoint(truth, Clock(moment(NOW))).routes())])
+    app = Starlette(routes=[Mount("/v1", routes=ModelEndpoint(truth, Clock(to_datetime(NOW))).routes())])
 
     async def answer() -> bytes:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), headers={"Authorization": "Bearer sandbox-key"}) as http:
@@ -113,7 +113,7 @@ def test_a_process_with_another_hash_seed_and_global_randomness_sees_the_same() 
 
 def test_another_seed_makes_another_world() -> None:
     first, other = GeneratedWorld(5), GeneratedWorld(6)
-    day = moment(NOW).date()
+    day = to_datetime(NOW).date()
     assert set(first.closing(day)).isdisjoint(other.closing(day))
     wanted = PolymarketWanted(ends=(NOW, NOW + DAY))
     ids = [{row.id for row in GeneratedPolymarket(world).markets(wanted, NOW)} for world in (first, other)]
@@ -137,13 +137,13 @@ def test_a_negative_seed_is_refused() -> None:
 
 
 @pytest.fixture(scope="module")
-def years() -> list[Event]:
+def years() -> list[WorldEvent]:
     """The events of two years."""
     world = GeneratedWorld(2)
     return [event for home in range(730) for event in world.day(home).events]
 
 
-def test_tickers_are_unique_over_years(years: list[Event]) -> None:
+def test_tickers_are_unique_over_years(years: list[WorldEvent]) -> None:
     world = GeneratedWorld(2)
     tickers, events = [market.ticker for event in years for market in event.markets], [event.ticker for event in years]
     assert len(set(tickers)) == len(tickers)
@@ -152,20 +152,22 @@ def test_tickers_are_unique_over_years(years: list[Event]) -> None:
     assert all(world.event(ticker).ticker == ticker for ticker in events[::97])
 
 
-def test_a_question_and_its_rules_name_one_market_but_where_two_deadlines_of_one_series_fall_on_one_day(years: list[Event]) -> None:
+def test_a_question_and_its_rules_name_one_market_but_where_two_deadlines_of_one_series_fall_on_one_day(years: list[WorldEvent]) -> None:
     names = ("title", "yes_sub_title", "rules_primary")
     markets = [(event, market.terms) for event in years if not event.is_combo for market in event.markets]
-    asked: dict[tuple[str, ...], list[Event]] = {}
+    asked: dict[tuple[str, ...], list[WorldEvent]] = {}
     for event, terms in markets:
         asked.setdefault(tuple(terms[name] for name in names), []).append(event)
     repeated = [event for events in asked.values() if len(events) > 1 for event in events]
-    assert {catalogue().by_ticker[event.series_ticker].family.early for event in repeated} <= {"deadline"}
+    assert {load_catalogue().by_ticker[event.series_ticker].family.early for event in repeated} <= {"deadline"}
     assert len(repeated) < 0.01 * len(markets)
 
 
 def test_the_world_still_gives_the_recorded_answers_of_the_demo(runner: asyncio.Runner) -> None:
     """Published numbers come from this world: its pages are those of the golden run, byte for byte."""
-    http = httpx.AsyncClient(transport=httpx.ASGITransport(generated(7, datetime.fromisoformat(NOW_OF_GOLDEN))), base_url="http://sandbox")
+    http = httpx.AsyncClient(
+        transport=httpx.ASGITransport(build_generated(7, datetime.fromisoformat(NOW_OF_GOLDEN))), base_url="http://sandbox"
+    )
     answers = {asked.removeprefix("GET "): answer for asked, answer in load(ANSWERS).items() if asked.startswith("GET ")}
     chosen = [asked for asked in sorted(answers) if "cursor=" not in asked][::12]
     assert {asked.split("/")[1] for asked in chosen} == {"clob", "gamma", "trade-api"}

@@ -9,14 +9,14 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from bellwether.sandbox.models.arena_bets import Belief, Listed, Slip, bet
+from bellwether.sandbox.models.arena_bets import ArenaPrompt, Belief, PromptMarket, decide_bets
 from bellwether.sandbox.polymarket import quotes
 from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.timestamps import DAY, midnight
 from bellwether.sandbox.world import GeneratedWorld
-from bellwether.sandbox.world.latent_paths import SLOT, Claim
+from bellwether.sandbox.world.latent_paths import SLOT, PathClaim
 from bellwether.sandbox.world.model import FIRST_DAY
-from bellwether.sandbox.world.tape import NO_ASK, NO_BID, traders_error
+from bellwether.sandbox.world.tape import NO_ASK, NO_BID, draw_traders_error
 
 BEGIN = midnight(FIRST_DAY)
 #: Sundays at midnight.
@@ -55,7 +55,7 @@ def on_kalshi(world: GeneratedWorld, at: int) -> Iterator[Seen]:
 def on_polymarket(venue: GeneratedPolymarket, at: int) -> Iterator[Seen]:
     home = (at - BEGIN) // DAY
     for market in (market for day in range(max(home - 40, 0), home + 62) for event in venue.day(day) for market in event.markets):
-        quote = quotes.quote(market, at)
+        quote = quotes.compute_quote(market, at)
         if quote is not None and at < market.closes:
             yield Seen(quote.bid / 1000, quote.ask / 1000, quote.twice_price / 2000, known_at(market.claim, at), at >= market.answered)
 
@@ -104,7 +104,7 @@ def test_as_many_books_lack_a_side_as_at_the_venue(seen: dict[str, list[Seen]], 
 
 def test_the_error_reverts_to_zero_within_days() -> None:
     """Against the recursion that it stands for, and its correlations."""
-    paths = np.asarray([traders_error((7, 4, number), 1_000) for number in range(1_500)])
+    paths = np.asarray([draw_traders_error((7, 4, number), 1_000) for number in range(1_500)])
     kept = math.exp(-1 / 144)
     shocks = (paths[:, 1:] - kept * paths[:, :-1]) / math.sqrt(1 - kept**2)
     inside = (np.abs(paths[:, 1:]) < 4) & (np.abs(paths[:, :-1]) < 4)
@@ -126,7 +126,7 @@ def test_outcomes_are_drawn_from_the_latent_probability(generated: GeneratedPoly
             slot = int(draw.integers(market.claim.slots))
             known.append(market.claim.probabilities()[slot])
             paid.append(market.claim.pays)
-            off.append(quotes.tape(market).twice_price[slot] / 2000 - known[-1])
+            off.append(quotes.build_tape(market).twice_price[slot] / 2000 - known[-1])
     p, o, error = np.asarray(known), np.asarray(paid, float), np.asarray(off)
     variance = p * (1 - p)
     assert len(p) > 1_500
@@ -146,11 +146,11 @@ def bets_of(venue: GeneratedPolymarket, at: int) -> list[tuple[float, float, boo
     """The bets of an agent with $10,000 that knows the truth of the moment: probability of each, what a dollar of payment costs, whether it pays."""
     home = (at - BEGIN) // DAY
     markets = [one for day in range(home, home + 62) for event in venue.day(day) for one in event.markets]
-    claims: dict[str, Claim] = {one.id: one.claim for one in markets if one.opens <= at - SLOT and at + DAY < one.answered}
-    prices = {one.id: float(quotes.twice_prices(one, np.asarray([at]))[0]) / 2000 for one in markets if one.id in claims}
-    listed = tuple(Listed(name, name, {"YES": price, "NO": 1 - price}) for name, price in prices.items())
-    slip = Slip(at=at, least=50, most=2_500, together=False, markets=listed, held=())
-    made = bet(slip, lambda name: Belief("YES", known_at(claims[name], at)), "")
+    claims: dict[str, PathClaim] = {one.id: one.claim for one in markets if one.opens <= at - SLOT and at + DAY < one.answered}
+    prices = {one.id: float(quotes.compute_twice_prices(one, np.asarray([at]))[0]) / 2000 for one in markets if one.id in claims}
+    listed = tuple(PromptMarket(name, name, {"YES": price, "NO": 1 - price}) for name, price in prices.items())
+    slip = ArenaPrompt(at=at, least=50, most=2_500, together=False, markets=listed, held=())
+    made = decide_bets(slip, lambda name: Belief("YES", known_at(claims[name], at)), "")
     sides = [(one["probability"], one["market_id"], one["side"] == "YES") for one in made.get("bets", ())]
     return [(p, prices[name] if yes else 1 - prices[name], claims[name].pays == yes) for p, name, yes in sides]
 

@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.faults import HTTP_FAULTS, LASTING, STREAM_FAULTS, Faults, Faulty, parse_header
+from bellwether.sandbox.faults import HTTP_FAULTS, LASTING, STREAM_FAULTS, FaultMiddleware, Faults, parse_header
 from bellwether.sandbox.services import Service
 
 NOW = datetime(2025, 6, 15, tzinfo=UTC)
@@ -74,7 +74,9 @@ class Faultful:
     def __init__(self, faults: Faults, runner: asyncio.Runner) -> None:
         self.faults = faults
         self._runner = runner
-        self._http = httpx.AsyncClient(transport=httpx.ASGITransport(Faulty(application(), faults, Clock(NOW))), base_url="http://sandbox")
+        self._http = httpx.AsyncClient(
+            transport=httpx.ASGITransport(FaultMiddleware(application(), faults, Clock(NOW))), base_url="http://sandbox"
+        )
 
     def __call__(self, path: str, fault: str | None = None, method: str = "GET", **kwargs: Any) -> httpx.Response:
         headers = {"X-Sandbox-Fault": fault} if fault else {}

@@ -9,7 +9,7 @@ import pytest
 
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.params import STATUSES
-from bellwether.sandbox.timestamps import instant
+from bellwether.sandbox.timestamps import to_instant
 
 Object = dict[str, Any]
 
@@ -45,7 +45,7 @@ def tickers(objects: list[Object]) -> list[str]:
 def test_live_and_historical_together_are_the_settled_world_once_each(
     world: GeneratedWorld, venue: Any, live: list[Object], archived: list[Object]
 ) -> None:
-    now = instant(venue.now)
+    now = to_instant(venue.now)
     settled = {
         market.ticker for home in range(240) for event in world.day(home).events for market in event.markets if market.life.settled <= now
     }
@@ -135,7 +135,7 @@ def test_combos_are_chosen_or_left_out(venue: Any, live: list[Object]) -> None:
 
 @pytest.mark.parametrize("word", ["unopened", "open", "closed", "settled"])
 def test_an_event_matches_a_status_if_any_of_its_markets_does(world: GeneratedWorld, venue: Any, word: str) -> None:
-    now = instant(venue.now)
+    now = to_instant(venue.now)
     expected = {
         event.ticker
         for home in range(240)

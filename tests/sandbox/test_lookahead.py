@@ -12,9 +12,9 @@ import orjson
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.source import Wanted
-from bellwether.sandbox.timestamps import DAY, HOUR, instant, moment, wire_time
-from bellwether.sandbox.world.model import Market, day_number
+from bellwether.sandbox.source import ListingFilter
+from bellwether.sandbox.timestamps import DAY, HOUR, format_time, to_datetime, to_instant
+from bellwether.sandbox.world.model import Market, to_day_number
 
 ORDER = ["initialized", "active", "closed", "determined", "disputed", "finalized"]
 
@@ -27,7 +27,7 @@ def markets(world: GeneratedWorld) -> list[Market]:
 
 def body(world: GeneratedWorld, market: Market, now: int) -> dict[str, Any] | None:
     """The market on the wire, None where it does not exist yet."""
-    row = next(world.markets(Wanted(tickers=(market.ticker,)), now), None)
+    row = next(world.markets(ListingFilter(tickers=(market.ticker,)), now), None)
     return orjson.loads(row.body()) if row else None
 
 
@@ -66,8 +66,8 @@ def test_no_time_of_a_change_lies_ahead_of_the_clock(world: GeneratedWorld, mark
         for now in moments(market):
             wire = body(world, market, now)
             if wire is not None:
-                assert datetime.fromisoformat(wire["updated_time"]) <= moment(now)
-                assert datetime.fromisoformat(wire["created_time"]) <= moment(now)
+                assert datetime.fromisoformat(wire["updated_time"]) <= to_datetime(now)
+                assert datetime.fromisoformat(wire["created_time"]) <= to_datetime(now)
 
 
 def test_states_follow_each_other(world: GeneratedWorld, markets: list[Market]) -> None:
@@ -86,8 +86,8 @@ def test_an_open_market_announces_its_scheduled_close_and_a_closed_one_its_real_
     for market in early:
         assert market.terms["can_close_early"]
         before, after = body(world, market, market.life.closes - 1), body(world, market, market.life.closes)
-        assert before and before["close_time"] == wire_time(market.life.scheduled)
-        assert after and after["close_time"] == wire_time(market.life.closes)
+        assert before and before["close_time"] == format_time(market.life.scheduled)
+        assert after and after["close_time"] == format_time(market.life.closes)
 
 
 def test_the_book_is_wiped_at_the_close(world: GeneratedWorld, markets: list[Market]) -> None:
@@ -113,7 +113,7 @@ def test_candles_end_by_the_clock_and_are_never_rewritten(world: GeneratedWorld,
 
 def test_nothing_is_listed_before_it_is_created(at: Callable[[datetime], Any], world: GeneratedWorld) -> None:
     now = datetime(2025, 4, 1, 9, tzinfo=UTC)
-    venue, limit = at(now), instant(now)
+    venue, limit = at(now), to_instant(now)
     hidden = [event for home in range(92, 160) for event in world.day(home).events if event.created > limit]
     assert hidden
     listed = {market["ticker"] for market in venue.all("/markets", limit=1000)}
@@ -127,7 +127,7 @@ def test_nothing_is_listed_before_it_is_created(at: Callable[[datetime], Any], w
 
 def test_places_in_listings_do_not_tell_when_an_event_ends(world: GeneratedWorld) -> None:
     events = [event for home in range(200, 330) for event in world.day(home).events]
-    assert all(event.key[0] in (-day_number(event.created), 1 - day_number(event.created)) for event in events)
+    assert all(event.key[0] in (-to_day_number(event.created), 1 - to_day_number(event.created)) for event in events)
     assert len({event.key for event in events}) == len(events)
     by_day: dict[int, list[int]] = {}
     for event in sorted(events, key=lambda event: event.key):
@@ -137,11 +137,15 @@ def test_places_in_listings_do_not_tell_when_an_event_ends(world: GeneratedWorld
 
 
 def test_listings_run_in_the_order_of_their_places_however_they_are_narrowed(world: GeneratedWorld) -> None:
-    now = instant(datetime(2025, 9, 1, 9, tzinfo=UTC))
-    everything = [row.key for row in world.markets(Wanted(), now)]
+    now = to_instant(datetime(2025, 9, 1, 9, tzinfo=UTC))
+    everything = [row.key for row in world.markets(ListingFilter(), now)]
     assert everything == sorted(everything)
-    narrow = (Wanted(settled_after=now - 90 * DAY), Wanted(closes=(now - 9 * DAY, now - 7 * DAY)), Wanted(settled_before=now - 200 * DAY))
-    for wanted in (*narrow, Wanted(closes=(now, None)), Wanted(series_ticker="KXGAMEBB")):
+    narrow = (
+        ListingFilter(settled_after=now - 90 * DAY),
+        ListingFilter(closes=(now - 9 * DAY, now - 7 * DAY)),
+        ListingFilter(settled_before=now - 200 * DAY),
+    )
+    for wanted in (*narrow, ListingFilter(closes=(now, None)), ListingFilter(series_ticker="KXGAMEBB")):
         rows = [row.key for row in world.markets(wanted, now)]
         assert rows
         assert [key for key in everything if key in set(rows)] == rows
@@ -149,21 +153,21 @@ def test_listings_run_in_the_order_of_their_places_however_they_are_narrowed(wor
 
 
 def test_a_narrowed_listing_leaves_out_nothing_that_is_wanted(world: GeneratedWorld) -> None:
-    now = instant(datetime(2025, 9, 1, 9, tzinfo=UTC))
-    everything = list(world.markets(Wanted(), now))
+    now = to_instant(datetime(2025, 9, 1, 9, tzinfo=UTC))
+    everything = list(world.markets(ListingFilter(), now))
     low, high = now - 20 * DAY, now - 10 * DAY
     wanted = {row.ticker for row in everything if row.closes is not None and low <= row.closes <= high}
-    assert wanted <= {row.ticker for row in world.markets(Wanted(closes=(low, high)), now)}
+    assert wanted <= {row.ticker for row in world.markets(ListingFilter(closes=(low, high)), now)}
     cutoff = now - 90 * DAY
     live = {row.ticker for row in everything if row.settled is None or row.settled >= cutoff}
-    assert live <= {row.ticker for row in world.markets(Wanted(settled_after=cutoff), now)}
+    assert live <= {row.ticker for row in world.markets(ListingFilter(settled_after=cutoff), now)}
     archived = {row.ticker for row in everything if row.settled is not None and row.settled < cutoff}
-    assert archived <= {row.ticker for row in world.markets(Wanted(settled_before=cutoff), now)}
+    assert archived <= {row.ticker for row in world.markets(ListingFilter(settled_before=cutoff), now)}
 
 
 def test_tickers_of_deadlines_do_not_tell_the_day_on_which_they_close(world: GeneratedWorld, markets: list[Market]) -> None:
     early = [market for market in markets if market.life.scheduled - market.life.closes > 20 * DAY and not market.is_combo]
     assert early
     for market in early:
-        date = moment(market.life.closes).strftime("%y%b%d").upper()
+        date = to_datetime(market.life.closes).strftime("%y%b%d").upper()
         assert date not in market.ticker

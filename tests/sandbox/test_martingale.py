@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bellwether.sandbox import GeneratedWorld
-from bellwether.sandbox.timestamps import moment
-from bellwether.sandbox.world.model import Event, Market
+from bellwether.sandbox.timestamps import to_datetime
+from bellwether.sandbox.world.model import Market, WorldEvent
 from bellwether.sandbox.world.tape import GRIDS
 
 HORIZONS = (timedelta(days=7), timedelta(days=1), timedelta(hours=6), timedelta(hours=1))
@@ -19,13 +19,13 @@ DAYS = range(30, 430)
 
 
 @pytest.fixture(scope="module")
-def events(world: GeneratedWorld) -> list[Event]:
+def events(world: GeneratedWorld) -> list[WorldEvent]:
     """Plain events of more than a year."""
     return [event for home in DAYS for event in world.day(home).events if not event.is_combo]
 
 
 @pytest.fixture(scope="module")
-def sample(events: list[Event]) -> list[Market]:
+def sample(events: list[WorldEvent]) -> list[Market]:
     """One market per event, chosen without regard to its outcome, so that all are independent."""
     return [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
 
@@ -58,7 +58,7 @@ def test_the_truth_is_calibrated_at_every_horizon(truths: np.ndarray) -> None:
         assert surprise < 29.6, "chi-square with 10 degrees of freedom, p = 0.001"
 
 
-def test_probabilities_of_exclusive_markets_add_up_to_at_most_one(events: list[Event]) -> None:
+def test_probabilities_of_exclusive_markets_add_up_to_at_most_one(events: list[WorldEvent]) -> None:
     exclusive = [event for event in events[:400] if event.body["mutually_exclusive"]]
     totals = [sum(market.latent.probabilities() for market in event.markets) for event in exclusive]
     assert max(total.max() for total in totals) < 1 + 1e-9
@@ -66,7 +66,7 @@ def test_probabilities_of_exclusive_markets_add_up_to_at_most_one(events: list[E
     assert 0 < whole < len(totals), "some events list every outcome, some do not"
 
 
-def test_higher_rungs_of_a_ladder_are_less_probable(events: list[Event]) -> None:
+def test_higher_rungs_of_a_ladder_are_less_probable(events: list[WorldEvent]) -> None:
     ladders = [event for event in events if event.markets[0].terms.get("strike_type") == "greater" and not event.body["mutually_exclusive"]]
     assert len(ladders) > 100
     for event in ladders:
@@ -76,7 +76,7 @@ def test_higher_rungs_of_a_ladder_are_less_probable(events: list[Event]) -> None
             assert (easy.latent.probabilities() >= hard.latent.probabilities()).all()
 
 
-def test_the_outcome_is_what_the_stated_number_says(events: list[Event]) -> None:
+def test_the_outcome_is_what_the_stated_number_says(events: list[WorldEvent]) -> None:
     checked = 0
     for event in events:
         for market in event.markets:
@@ -94,7 +94,7 @@ def test_a_combo_is_worth_the_product_of_its_legs(world: GeneratedWorld) -> None
     combos = [event.markets[0] for home in range(100, 130) for event in world.day(home).events if event.is_combo]
     for combo in combos:
         legs = combo.terms["mve_selected_legs"]
-        when = moment(combo.life.opens)
+        when = to_datetime(combo.life.opens)
         product = math.prod(
             world.truth(leg["market_ticker"], when) if leg["side"] == "yes" else 1 - world.truth(leg["market_ticker"], when) for leg in legs
         )
@@ -103,7 +103,7 @@ def test_a_combo_is_worth_the_product_of_its_legs(world: GeneratedWorld) -> None
 
 
 @pytest.mark.parametrize("grid", GRIDS)
-def test_prices_are_on_the_grid_and_the_book_is_never_crossed(events: list[Event], grid: str) -> None:
+def test_prices_are_on_the_grid_and_the_book_is_never_crossed(events: list[WorldEvent], grid: str) -> None:
     markets = [market for event in events for market in event.markets if market.trading.grid == grid][:60]
     assert markets
     for market in markets:
@@ -130,7 +130,7 @@ def test_the_world_has_what_the_real_one_has(world: GeneratedWorld) -> None:
     assert len({market.series_ticker for market in plain}) > 300
     assert {len(event.markets) for day in days for event in day.events if not event.is_combo} >= {1, 2, 3, 4, 5, 6}
     assert any(market.life.scheduled > market.life.closes for market in plain)
-    assert any(moment(market.life.scheduled).year == 2099 for market in plain)
+    assert any(to_datetime(market.life.scheduled).year == 2099 for market in plain)
     assert any(market.life.disputed is not None for market in plain)
     assert any(market.life.settled - market.life.closes > 14 * 86_400_000_000 for market in plain)
     assert any(market.tape().volume[-1] == 0 for market in plain[:100])

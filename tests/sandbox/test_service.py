@@ -15,7 +15,7 @@ import pytest
 
 from bellwether.errors import BellwetherError
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
-from bellwether.sandbox.timestamps import instant, moment, parse_time, wire_time
+from bellwether.sandbox.timestamps import format_time, parse_time, to_datetime, to_instant
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = datetime(2025, 2, 1, 3, 4, 5, tzinfo=UTC)
@@ -35,8 +35,8 @@ NOW = datetime(2025, 2, 1, 3, 4, 5, tzinfo=UTC)
     ],
 )
 def test_wire_times_have_their_trailing_zeros_trimmed(text: str, wire: str) -> None:
-    assert wire_time(parse_time(text)) == wire
-    assert moment(instant(moment(parse_time(text)))) == moment(parse_time(text))
+    assert format_time(parse_time(text)) == wire
+    assert to_datetime(to_instant(to_datetime(parse_time(text)))) == to_datetime(parse_time(text))
 
 
 # --- server --------------------------------------------------------------------------------------------------------

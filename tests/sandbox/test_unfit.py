@@ -11,10 +11,10 @@ import pytest
 from bellwether.models.registry import models
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
-from bellwether.sandbox.polymarket.source import Wanted
-from bellwether.sandbox.timestamps import instant
+from bellwether.sandbox.polymarket.source import ListingFilter
+from bellwether.sandbox.timestamps import to_instant
 from bellwether.sandbox.world.model import FIRST_DAY
-from bellwether.sandbox.world.wire import final_from, market_body
+from bellwether.sandbox.world.wire import build_market, find_final
 from bellwether.venues.kalshi.wire.markets import parse_markets
 from bellwether.venues.polymarket.wire.markets import parse_markets as parse_polymarket
 from bellwether.venues.wire.rejects import Origin
@@ -34,7 +34,7 @@ def kalshi(world: GeneratedWorld) -> Iterator[tuple[str, bytes, bool]]:
     """Ticker and object of every market of the demo's days, and whether it fits."""
     for home in DEMO:
         for market in (market for event in world.day(home).events if not event.is_combo for market in event.markets):
-            yield market.ticker, market_body(market, final_from(market)), market.terms["notional_value_dollars"] == "1.0000"
+            yield market.ticker, build_market(market, find_final(market)), market.terms["notional_value_dollars"] == "1.0000"
 
 
 def test_a_few_markets_of_kalshi_are_rejects_with_their_reason(world: GeneratedWorld) -> None:
@@ -52,7 +52,7 @@ def test_a_few_short_markets_of_polymarket_are_rejects_with_their_reason(world: 
     markets = [market for home in DEMO for event in venue.day(home) for market in event.markets]
     unfit = {market.id for market in markets if market.lacks_token}
     assert 2 <= len(unfit) <= len(markets) / 100
-    rows = venue.markets(Wanted(ids=frozenset(market.id for market in markets)), instant(NOW))
+    rows = venue.markets(ListingFilter(ids=frozenset(market.id for market in markets)), to_instant(NOW))
     parsed = parse_polymarket([orjson.loads(row.body()) for row in rows], ORIGIN, day=NOW.date())
     rejected = dict(parsed.rejects.select("record_id", "field").iter_rows())
     assert {name for name, field in rejected.items() if field == "clobTokenIds"} == unfit

@@ -5,8 +5,8 @@ from __future__ import annotations
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.exchange.exchange import Book, Exchange, WantedTrades
-from bellwether.sandbox.kalshi import MOST_TICKERS, Body, json_routes, page_of
+from bellwether.sandbox.exchange.exchange import Exchange, ExchangeBook, TradeFilter
+from bellwether.sandbox.kalshi import MOST_TICKERS, Body, build_json_routes, take_page
 from bellwether.sandbox.params import Params, bad_request
 from bellwether.sandbox.timestamps import SECOND
 
@@ -20,7 +20,7 @@ class KalshiBooks:
 
     def routes(self) -> list[Route]:
         """Routes relative to the base URL."""
-        return json_routes(
+        return build_json_routes(
             {
                 "/markets/orderbooks": self.orderbooks,
                 "/markets/trades": self.trades,
@@ -44,7 +44,7 @@ class KalshiBooks:
             ]
         }
 
-    def _live_book(self, ticker: str, now: int) -> Book | None:
+    def _live_book(self, ticker: str, now: int) -> ExchangeBook | None:
         return None if self._exchange.is_archived(ticker, now) else self._exchange.book(ticker, now)
 
     # --- trades ------------------------------------------------------------------------------------------------
@@ -52,11 +52,11 @@ class KalshiBooks:
     def trades(self, params: Params, path: dict[str, str], now: int) -> Body:
         """GET /markets/trades: the newest first, those since the historical cutoff and within the wanted timestamps (whole seconds, included)."""
         low, high, first = params.seconds("min_ts"), params.seconds("max_ts"), self._exchange.cutoff(now)
-        wanted = WantedTrades(
+        wanted = TradeFilter(
             ticker=params.text("ticker"),
             low=first if low is None else max(first, low),
             high=now if high is None else min(now, high + SECOND - 1),
             after=params.cursor("cursor"),
         )
-        page, cursor = page_of(self._exchange.trades(wanted), params.integer("limit", 0, 1000) or 100)
+        page, cursor = take_page(self._exchange.trades(wanted), params.integer("limit", 0, 1000) or 100)
         return {"cursor": cursor, "trades": [row.body for row in page]}

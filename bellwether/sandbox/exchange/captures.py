@@ -39,7 +39,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CapturedMessage:
     """A captured message: when it came (an instant), its number on its subscription (0 where it has none), and its body."""
 
     at: int
@@ -50,14 +50,14 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
+class CaptureContents:
     """The markets and events, and the channels, of a file's messages; empty where it is no capture."""
 
     tickers: frozenset[str] = frozenset()
     channels: frozenset[str] = frozenset()
 
 
-def _received(node: Object) -> int | None:
+def _read_received(node: Object) -> int | None:
     """The instant at which the recorder received a frame, where it is noted."""
     for name, per_second in (("received_at", 10**9), ("local_recv_ns", 10**9), ("received_ms", 10**3)):
         value = node.get(name)
@@ -66,7 +66,7 @@ def _received(node: Object) -> int | None:
     return None
 
 
-def stamped(body: Object) -> int | None:
+def read_stamp(body: Object) -> int | None:
     """The exchange's time of a message; None where it has none."""
     milliseconds, value = body.get("ts_ms"), body.get("ts")
     if isinstance(value, str):
@@ -82,13 +82,13 @@ def _message(node: Object) -> tuple[Object, int | None]:
     if isinstance(inner, str):
         inner = orjson.loads(inner)
     if isinstance(inner, dict):
-        return inner, _received(node)
+        return inner, _read_received(node)
     if isinstance(node.get("payload_json"), dict):
-        return {"type": node.get("event_type"), "seq": node.get("sequence_number"), "msg": node["payload_json"]}, _received(node)
+        return {"type": node.get("event_type"), "seq": node.get("sequence_number"), "msg": node["payload_json"]}, _read_received(node)
     return node, None
 
 
-def _captured(node: object) -> tuple[int | None, Captured] | None:
+def _parse_line(node: object) -> tuple[int | None, CapturedMessage] | None:
     """A line's message and the time of its arrival, as far as it is noted; None for a line without a message of a channel."""
     if not isinstance(node, dict):
         return None
@@ -100,7 +100,9 @@ def _captured(node: object) -> tuple[int | None, Captured] | None:
     if not isinstance(ticker, str):
         return None
     number = message.get("seq")
-    return stamped(body) if received is None else received, Captured(0, number if isinstance(number, int) else 0, kind, ticker, body)
+    return read_stamp(body) if received is None else received, CapturedMessage(
+        0, number if isinstance(number, int) else 0, kind, ticker, body
+    )
 
 
 def _is_lines(path: Path) -> bool:
@@ -138,12 +140,12 @@ def _nodes(path: Path) -> Iterator[object]:
         raise BellwetherError(f"read captured frames: {path} is broken: {error}; mend the file, or take it out of the folder") from error
 
 
-def read(path: Path) -> Iterator[Captured]:
+def read_capture(path: Path) -> Iterator[CapturedMessage]:
     """The messages of a capture in their order. Times never go back: a message without a time, or late, came with the one before it."""
-    waiting: list[Captured] = []
+    waiting: list[CapturedMessage] = []
     now: int | None = None
     for node in _nodes(path):
-        found = _captured(node)
+        found = _parse_line(node)
         if found is None:
             continue
         at, message = found
@@ -152,20 +154,20 @@ def read(path: Path) -> Iterator[Captured]:
             continue
         now = max(now or 0, at or 0)
         for one in (*waiting, message):
-            yield Captured(now, one.number, one.kind, one.ticker, one.body)
+            yield CapturedMessage(now, one.number, one.kind, one.ticker, one.body)
         waiting.clear()
     yield from waiting
 
 
-def contents(path: Path) -> Contents:
+def scan_contents(path: Path) -> CaptureContents:
     """The contents of a file; empty for one that cannot be read as a capture, which the reader of the other bodies reports."""
     tickers, channels = set[str](), set[str]()
     if path.name.removesuffix(".gz").endswith((*_LINES, ".json")) and path.is_file():
         with suppress(BellwetherError, orjson.JSONDecodeError):
             for number, node in enumerate(_nodes(path)):
-                if (found := _captured(node)) is not None:
+                if (found := _parse_line(node)) is not None:
                     tickers.add(found[1].ticker)
                     channels.add(CHANNEL_OF[found[1].kind])
                 elif number > _PEEK and not tickers:
                     break
-    return Contents(frozenset(tickers), frozenset(channels))
+    return CaptureContents(frozenset(tickers), frozenset(channels))

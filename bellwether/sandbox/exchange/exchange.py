@@ -20,7 +20,7 @@ CHANNELS = MARKET_CHANNELS | {LIFECYCLE, COMBO_LIFECYCLE}
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class ExchangeBook:
     """Bids of both sides in ascending order of price, the best last. `clock` is that of the newest change in it."""
 
     ticker: str
@@ -30,7 +30,7 @@ class Book:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StreamMessage:
     """A message of the exchange on one channel, without the envelope of a subscription. `body` is shared: do not change it."""
 
     at: int
@@ -57,7 +57,7 @@ class TradeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTrades:
+class TradeFilter:
     """Trades of a market, or of all, within two instants (both included), behind a key."""
 
     ticker: str | None
@@ -81,22 +81,22 @@ class Exchange(Protocol):
         """True if a market has left the live endpoints."""
         ...
 
-    def book(self, ticker: str, now: int) -> Book | None:
+    def book(self, ticker: str, now: int) -> ExchangeBook | None:
         """The book of a market; None for one that is not listed yet."""
         ...
 
-    def trades(self, wanted: WantedTrades) -> Iterator[TradeRow]:
+    def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
         """Trades in ascending order of key, the newest first."""
         ...
 
-    def opening(self, interest: Interest, now: int) -> Iterator[Message]:
+    def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
         """The first messages of a subscription."""
         ...
 
-    def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
+    def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
         """The messages of an interest in [start, end), in order."""
         ...
 
-    def snapshot(self, ticker: str, now: int) -> Message | None:
+    def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
         """The book as a message; None where there is no such market yet."""
         ...

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from bellwether.sandbox.world.latent_paths import SLOT
-from bellwether.sandbox.world.random_draws import Purpose, stream
-from bellwether.sandbox.world.tape import DOLLAR, GRIDS, Ints, Tape, Trading
+from bellwether.sandbox.world.random_draws import Purpose, create_generator
+from bellwether.sandbox.world.tape import DOLLAR, GRIDS, Ints, MarketTape, TradingProfile
 
 YES, NO = 0, 1
 SIDES = ("yes", "no")
@@ -41,7 +41,7 @@ _CUTS = 9
 _FIELDS = 5
 
 
-class Change(NamedTuple):
+class LevelChange(NamedTuple):
     """A level of one side grew or shrank: price in mills of that side's outcome, size in hundredths of a contract."""
 
     at: int
@@ -51,7 +51,7 @@ class Change(NamedTuple):
     delta: int
 
 
-class Print(NamedTuple):
+class TradePrint(NamedTuple):
     """A trade: price in mills of yes, size in hundredths; `number` counts the prints of its slot."""
 
     at: int
@@ -63,14 +63,14 @@ class Print(NamedTuple):
     block: bool
 
 
-class Wipe(NamedTuple):
+class BookWipe(NamedTuple):
     """The close: nothing rests in the book any more."""
 
     at: int
     clock: int
 
 
-Event = Change | Print | Wipe
+Event = LevelChange | TradePrint | BookWipe
 
 
 class Order(NamedTuple):
@@ -91,7 +91,7 @@ class Replacement(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Draws:
+class SlotDraws:
     """The draws of a slot: its orders, and the replacements."""
 
     orders: tuple[Order, ...]
@@ -110,7 +110,7 @@ def _prices(grid: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(prices), tuple(below)
 
 
-def split(total: int, unit: int, cuts: list[int]) -> list[int]:
+def split_size(total: int, unit: int, cuts: list[int]) -> list[int]:
     """One to eight sizes, multiples of `unit`, that add up to the total."""
     weights = [1 + cut for cut in cuts[1 : 2 + cuts[0] % 8]]
     parts = [total // unit * weight // sum(weights) * unit for weight in weights]
@@ -118,7 +118,7 @@ def split(total: int, unit: int, cuts: list[int]) -> list[int]:
     return [part for part in parts if part]
 
 
-def take(queue: list[int], size: int) -> tuple[list[int], list[int]]:
+def take_fills(queue: list[int], size: int) -> tuple[list[int], list[int]]:
     """The fills of a taker from the front of a queue that is long enough, and the remaining queue."""
     fills: list[int] = []
     left = list(queue)
@@ -142,7 +142,7 @@ class OrderFlow:
         closes: instant of the close, at which the book is wiped.
     """
 
-    def __init__(self, tape: Tape, trading: Trading, closes: int) -> None:
+    def __init__(self, tape: MarketTape, trading: TradingProfile, closes: int) -> None:
         self.tape = tape
         self.trading = trading
         self.closes = closes
@@ -150,7 +150,7 @@ class OrderFlow:
         self._prices, self._below = _prices(trading.grid)
         self._bests = (tape.bid, DOLLAR - tape.ask)
         self._sizes = (tape.bid_size, tape.ask_size)
-        self._posted = tuple(_posted(best, size) for best, size in zip(self._bests, self._sizes, strict=True))
+        self._posted = tuple(_find_posted(best, size) for best, size in zip(self._bests, self._sizes, strict=True))
         traded = tape.price > 0
         hits = (traded & (tape.price == tape.bid), traded & (tape.price == tape.ask))
         self._hits = tuple(np.flatnonzero(hit) for hit in hits)
@@ -165,7 +165,7 @@ class OrderFlow:
 
     def _draw_standing(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Prices and sizes of the orders that stand for the market's whole life, whenever they are far enough from the best."""
-        words = stream(*self.trading.entropy, Purpose.FLOW).integers(0, _WORD, (2, 2, DOLLAR // 10)).tolist()
+        words = create_generator(*self.trading.entropy, Purpose.FLOW).integers(0, _WORD, (2, 2, DOLLAR // 10)).tolist()
         chance = int(_WORD * (0.1 + 0.5 * self.trading.requote))
         scale = 100 * self.trading.size // self._unit
         yes, no = (
@@ -178,10 +178,10 @@ class OrderFlow:
         )
         return yes, no
 
-    def _draw(self, slot: int) -> Draws:
+    def _draw(self, slot: int) -> SlotDraws:
         mean = 1.0 + 22.0 * self.trading.requote
         most = int(1.5 * mean) + 1
-        words = stream(*self.trading.entropy, Purpose.FLOW, slot, 0).integers(0, _WORD, 2 + 7 * most).tolist()
+        words = create_generator(*self.trading.entropy, Purpose.FLOW, slot, 0).integers(0, _WORD, 2 + 7 * most).tolist()
         rest = words[2:]
         begins, span = self.begins(slot), self.ends(slot) - self.begins(slot) - 1
         orders = []
@@ -194,11 +194,11 @@ class OrderFlow:
         replacements = (
             Replacement(begins + 1 + (when * span >> 16), side & 1) for when, side in zip(rest[:replaced], rest[most:], strict=False)
         )
-        return Draws(tuple(sorted(orders)), tuple(sorted(replacements)))
+        return SlotDraws(tuple(sorted(orders)), tuple(sorted(replacements)))
 
     def _draw_cuts(self, slot: int) -> list[list[int]]:
         """The cuts of the quotes that are posted in a slot, per side."""
-        cuts: list[list[int]] = stream(*self.trading.entropy, Purpose.FLOW, slot, 1).integers(0, _WORD, (2, _CUTS)).tolist()
+        cuts: list[list[int]] = create_generator(*self.trading.entropy, Purpose.FLOW, slot, 1).integers(0, _WORD, (2, _CUTS)).tolist()
         return cuts
 
     def _order(self, slot: int, words: list[int]) -> Order | None:
@@ -243,7 +243,7 @@ class OrderFlow:
         price, size = self.best(slot, side)
         if not price:
             return []
-        queue = split(size, self._unit, self._cuts(posted)[side])
+        queue = split_size(size, self._unit, self._cuts(posted)[side])
         hits = self._hits[side]
         for earlier in hits[np.searchsorted(hits, posted) : np.searchsorted(hits, slot)].tolist():
             queue = self._traded(earlier, size, queue)[2]
@@ -255,7 +255,7 @@ class OrderFlow:
         if wanted > BLOCK * size:
             return 0, [wanted], queue
         missing = max(wanted - sum(queue), 0)
-        fills, left = take([*queue, missing] if missing else queue, wanted)
+        fills, left = take_fills([*queue, missing] if missing else queue, wanted)
         return missing, fills, [*left, size - sum(left)] if sum(left) < size else left
 
     def _passive(self, slot: int) -> int | None:
@@ -263,7 +263,7 @@ class OrderFlow:
         price = int(self.tape.price[slot])
         return None if not price else YES if price == int(self.tape.bid[slot]) else NO
 
-    def prints(self, slot: int) -> list[Print]:
+    def prints(self, slot: int) -> list[TradePrint]:
         """The trades at the beginning of a slot: one per resting order that the taker met, or one block."""
         passive = self._passive(slot)
         if passive is None:
@@ -271,7 +271,7 @@ class OrderFlow:
         _, size = self.best(slot, passive)
         _, fills, _ = self._traded(slot, size, self._quote(slot, passive))
         at, price, block = self.begins(slot), int(self.tape.price[slot]), int(self.tape.size[slot]) > BLOCK * size
-        return [Print(at, slot, number, 1 - passive, price, fill, block) for number, fill in enumerate(fills)]
+        return [TradePrint(at, slot, number, 1 - passive, price, fill, block) for number, fill in enumerate(fills)]
 
     def trade_slots(self, start: int, end: int) -> list[int]:
         """Slots that begin in [start, end) with a trade."""
@@ -280,7 +280,7 @@ class OrderFlow:
         found: list[int] = slots[first:last].tolist()
         return found
 
-    def last_print(self, slot: int) -> Print | None:
+    def last_print(self, slot: int) -> TradePrint | None:
         """The newest trade up to a slot's beginning."""
         index = int(np.searchsorted(self._trade_slots, slot, "right"))
         return self.prints(int(self._trade_slots[index - 1]))[-1] if index else None
@@ -333,7 +333,7 @@ class OrderFlow:
         for side in (YES, NO):
             if int(self._posted[side][slot]) == slot:
                 price, size = self.best(slot, side)
-                come += [(side, price, part) for part in (split(size, self._unit, self._cuts(slot)[side]) if price else ())]
+                come += [(side, price, part) for part in (split_size(size, self._unit, self._cuts(slot)[side]) if price else ())]
             there = set(self._stands(slot - 1, side)) if slot else set()
             come += [(side, price, size) for price, size in self._stands(slot, side) if (price, size) not in there]
         return come
@@ -350,7 +350,7 @@ class OrderFlow:
         for sign, orders in ((-1, self._departures(slot)), (1, self._arrivals(slot))):
             for side, price, size in orders:
                 clock += 1
-                events.append(Change(at, clock, side, price, sign * size))
+                events.append(LevelChange(at, clock, side, price, sign * size))
         return (*events, *self._trade(slot, clock))
 
     def _trade(self, slot: int, clock: int) -> list[Event]:
@@ -361,13 +361,13 @@ class OrderFlow:
         at = self.begins(slot)
         price, size = self.best(slot, passive)
         missing, fills, _ = self._traded(slot, size, self._quote(slot, passive))
-        events: list[Event] = [Change(at, clock + 1, passive, price, missing)] if missing else []
+        events: list[Event] = [LevelChange(at, clock + 1, passive, price, missing)] if missing else []
         for fill, trade in zip(fills, prints, strict=True):
-            events += [Change(at, clock + 2, passive, price, -fill), trade]
+            events += [LevelChange(at, clock + 2, passive, price, -fill), trade]
         refill = sum(fills) - missing
-        return [*events, Change(at, clock + 3, passive, price, refill)]
+        return [*events, LevelChange(at, clock + 3, passive, price, refill)]
 
-    def _within(self, slot: int) -> tuple[Change, ...]:
+    def _within(self, slot: int) -> tuple[LevelChange, ...]:
         """The events after the beginning of a slot and before the next one or the close."""
         begins, ends, draws = self.begins(slot), self.ends(slot), self._draws(slot)
         moves: list[tuple[int, int, int, int]] = [(order.born, order.side, order.price, order.size) for order in draws.orders]
@@ -379,7 +379,7 @@ class OrderFlow:
                 moves += [(at, side, self.best(slot, side)[0], sign * queue[-1]) for sign in (-1, 1)]
         moves.sort(key=lambda move: move[0])
         first = CLOCKS * slot + CLOCKS // 2
-        return tuple(Change(at, first + index, side, price, delta) for index, (at, side, price, delta) in enumerate(moves))
+        return tuple(LevelChange(at, first + index, side, price, delta) for index, (at, side, price, delta) in enumerate(moves))
 
     def events(self, start: int, end: int) -> Iterator[Event]:
         """Everything that happens in [start, end), in order."""
@@ -388,7 +388,7 @@ class OrderFlow:
                 yield from self.beginning(slot)
             yield from (event for event in self.within(slot) if start <= event.at < end)
         if start <= self.closes < end:
-            yield Wipe(self.closes, self.clock(self.closes))
+            yield BookWipe(self.closes, self.clock(self.closes))
 
     # --- the book ----------------------------------------------------------------------------------------------
 
@@ -429,7 +429,7 @@ class OrderFlow:
         return max((event.clock for event in self.within(slot) if event.at <= now), default=begun - 1)
 
 
-def _posted(price: Ints, size: Ints) -> Ints:
+def _find_posted(price: Ints, size: Ints) -> Ints:
     """For each slot the one in which its quote was posted."""
     slots = np.arange(len(price))
     changed = (np.diff(price, prepend=-1) != 0) | (np.diff(size, prepend=-1) != 0)

@@ -14,26 +14,26 @@ from bellwether.sandbox.exchange.exchange import (
     LIFECYCLE,
     TICKER,
     TRADES,
-    Book,
+    ExchangeBook,
     Interest,
-    Message,
+    StreamMessage,
+    TradeFilter,
     TradeRow,
-    WantedTrades,
 )
-from bellwether.sandbox.exchange.flow import Change, Event, OrderFlow, Print
+from bellwether.sandbox.exchange.flow import Event, LevelChange, OrderFlow, TradePrint
 from bellwether.sandbox.exchange.wire import (
-    delta,
-    event_created,
-    levels,
-    lifecycle,
-    market_id,
-    snapshot,
-    ticker_message,
-    trade_body,
-    trade_message,
+    build_delta,
+    build_event_created,
+    build_lifecycle,
+    build_market_id,
+    build_snapshot,
+    build_ticker,
+    build_trade,
+    build_trade_message,
+    format_levels,
 )
 from bellwether.sandbox.timestamps import DAY, HOUR, midnight
-from bellwether.sandbox.world.model import FIRST_DAY, Market, day_number
+from bellwether.sandbox.world.model import FIRST_DAY, Market, to_day_number
 from bellwether.sandbox.world.timetable import LATEST_SETTLEMENT, LONGEST_LIFE
 from bellwether.sandbox.world.world import GeneratedWorld
 
@@ -68,7 +68,7 @@ class GeneratedExchange:
     def _markets_trading(self, hour: int) -> list[Market]:
         """Markets that trade in an hour (counted from 1970), in their order."""
         start, end = hour * HOUR, (hour + 1) * HOUR
-        homes = range(day_number(end) + LONGEST_LIFE + 1, max(day_number(start), 0) - 1, -1)
+        homes = range(to_day_number(end) + LONGEST_LIFE + 1, max(to_day_number(start), 0) - 1, -1)
         markets = (market for home in homes for event in self._world.day(home).events for market in event.markets)
         return sorted((market for market in markets if market.life.opens < end and market.life.closes >= start), key=attrgetter("key"))
 
@@ -87,22 +87,22 @@ class GeneratedExchange:
 
     # --- books and events --------------------------------------------------------------------------------------
 
-    def book(self, ticker: str, now: int) -> Book | None:
+    def book(self, ticker: str, now: int) -> ExchangeBook | None:
         """The book of a market; None for one that is not listed yet."""
         if self._market(ticker, now) is None:
             return None
         flow = self._flows(ticker)
         yes, no = flow.levels(now)
-        return Book(ticker, levels(yes), levels(no), flow.clock(now))
+        return ExchangeBook(ticker, format_levels(yes), format_levels(no), flow.clock(now))
 
     def events(self, ticker: str, start: int, end: int) -> Iterator[Event]:
         """Everything that happens in a market's book in [start, end). Raises `KeyError` where there is no such market."""
         return self._flows(ticker).events(start, end)
 
-    def snapshot(self, ticker: str, now: int) -> Message | None:
+    def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
         """The book as a message; None where there is no such market yet."""
         book, market = self.book(ticker, now), self._market(ticker, now)
-        return snapshot(book, market_id(market), now) if book is not None and market is not None else None
+        return build_snapshot(book, build_market_id(market), now) if book is not None and market is not None else None
 
     # --- trades ------------------------------------------------------------------------------------------------
 
@@ -110,9 +110,9 @@ class GeneratedExchange:
         """A market's trades in [start, end), the newest first."""
         flow = self._flows(market.ticker)
         prints = [trade for slot in flow.trade_slots(start, end) for trade in flow.prints(slot)]
-        return [TradeRow((-trade.at, *market.key, -trade.number), trade_body(trade, market)) for trade in reversed(prints)]
+        return [TradeRow((-trade.at, *market.key, -trade.number), build_trade(trade, market)) for trade in reversed(prints)]
 
-    def trades(self, wanted: WantedTrades) -> Iterator[TradeRow]:
+    def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
         """Trades in ascending order of key, the newest first."""
         low = max(wanted.low, _BEGIN - LONGEST_LIFE * DAY)
         high = wanted.high if wanted.after is None else min(wanted.high, -wanted.after[0])
@@ -138,12 +138,12 @@ class GeneratedExchange:
 
     # --- messages ----------------------------------------------------------------------------------------------
 
-    def opening(self, interest: Interest, now: int) -> Iterator[Message]:
+    def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
         """Snapshots of the chosen books."""
         chosen = (ticker for ticker, channels in interest.tickers.items() if BOOKS in channels)
         return (book for ticker in chosen if (book := self.snapshot(ticker, now)) is not None)
 
-    def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
+    def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
         """The messages of an interest in [start, end), in order; lifecycles are those of all markets, all else of chosen ones."""
         markets = ((self._world.market(ticker), channels) for ticker, channels in interest.tickers.items())
         sources = [self._market_messages(market, channels, start, end) for market, channels in markets if market is not None]
@@ -151,8 +151,8 @@ class GeneratedExchange:
             sources.append(self._lifecycles(interest.everywhere, start, end))
         return merge(*sources, key=_AT)
 
-    def _market_messages(self, market: Market, channels: frozenset[str], start: int, end: int) -> Iterator[Message]:
-        life, uuid_of_market = market.life, market_id(market)
+    def _market_messages(self, market: Market, channels: frozenset[str], start: int, end: int) -> Iterator[StreamMessage]:
+        life, uuid_of_market = market.life, build_market_id(market)
         if start > life.closes or end <= life.opens:
             return
         flow = self._flows(market.ticker)
@@ -161,37 +161,37 @@ class GeneratedExchange:
                 events = flow.beginning(slot) if BOOKS in channels else flow.prints(slot)
                 yield from self._told(events, market, uuid_of_market, channels)
                 if TICKER in channels and flow.is_news(slot):
-                    yield ticker_message(market, flow, uuid_of_market, flow.begins(slot))
+                    yield build_ticker(market, flow, uuid_of_market, flow.begins(slot))
             if BOOKS in channels:
-                yield from (delta(event, market.ticker, uuid_of_market) for event in flow.within(slot) if start <= event.at < end)
+                yield from (build_delta(event, market.ticker, uuid_of_market) for event in flow.within(slot) if start <= event.at < end)
         if start <= life.closes < end:
             if BOOKS in channels:
-                yield snapshot(Book(market.ticker, (), (), flow.clock(life.closes)), uuid_of_market, life.closes)
+                yield build_snapshot(ExchangeBook(market.ticker, (), (), flow.clock(life.closes)), uuid_of_market, life.closes)
             if TICKER in channels:
-                yield ticker_message(market, flow, uuid_of_market, life.closes)
+                yield build_ticker(market, flow, uuid_of_market, life.closes)
 
-    def _told(self, events: Iterable[Event], market: Market, uuid_of_market: str, channels: frozenset[str]) -> Iterator[Message]:
+    def _told(self, events: Iterable[Event], market: Market, uuid_of_market: str, channels: frozenset[str]) -> Iterator[StreamMessage]:
         for event in events:
-            if isinstance(event, Change):
-                yield delta(event, market.ticker, uuid_of_market)
-            elif isinstance(event, Print) and TRADES in channels:
-                yield trade_message(event, market)
+            if isinstance(event, LevelChange):
+                yield build_delta(event, market.ticker, uuid_of_market)
+            elif isinstance(event, TradePrint) and TRADES in channels:
+                yield build_trade_message(event, market)
 
     # --- lifecycles --------------------------------------------------------------------------------------------
 
-    def _lives_of_day(self, number: int) -> list[Message]:
+    def _lives_of_day(self, number: int) -> list[StreamMessage]:
         """The lifecycle messages of UTC day `number`, in order."""
         start = _BEGIN + number * DAY
         homes = range(max(number - LATEST_SETTLEMENT - 1, 0), number + LONGEST_LIFE + 2)
-        said: list[Message] = []
+        said: list[StreamMessage] = []
         for event in (event for home in homes for event in self._world.day(home).events):
             channel = COMBO_LIFECYCLE if event.is_combo else LIFECYCLE
-            said.append(event_created(event, channel))
-            said += [message for market in event.markets for message in lifecycle(market, channel)]
+            said.append(build_event_created(event, channel))
+            said += [message for market in event.markets for message in build_lifecycle(market, channel)]
         return sorted((message for message in said if start <= message.at < start + DAY), key=_AT)
 
-    def _lifecycles(self, channels: frozenset[str], start: int, end: int) -> Iterator[Message]:
-        for number in range(day_number(start), day_number(end - 1) + 1):
-            said: list[Message] = self._lives(number)
+    def _lifecycles(self, channels: frozenset[str], start: int, end: int) -> Iterator[StreamMessage]:
+        for number in range(to_day_number(start), to_day_number(end - 1) + 1):
+            said: list[StreamMessage] = self._lives(number)
             first, last = bisect_left(said, start, key=_AT), bisect_left(said, end, key=_AT)
             yield from (message for message in said[first:last] if message.channel in channels)

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.asymmetric.padding import MGF1, PSS
 from cryptography.hazmat.primitives.hashes import SHA256
 
-from bellwether.sandbox.params import Refusal
+from bellwether.sandbox.params import VenueRefusal
 from bellwether.venues.kalshi.stream.signing import KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER, Credentials
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ TOLERANCE_MS = 10_000
 _KEY_BITS = 2048
 
 
-def unauthorized(details: str) -> Refusal:
+def unauthorized(details: str) -> VenueRefusal:
     """HTTP 401."""
-    return Refusal(401, {"error": {"code": "authentication_error", "message": "authentication_error", "details": details}})
+    return VenueRefusal(401, {"error": {"code": "authentication_error", "message": "authentication_error", "details": details}})
 
 
 class KeyRing:
@@ -58,7 +58,7 @@ class KeyRing:
     def verify(self, headers: Mapping[str, str], method: str, path: str, *now_ms: int) -> None:
         """Check the signature of a request; its time must be near one of the clocks `now_ms` (milliseconds since 1970, UTC).
 
-        Raises `Refusal` with the venue's 401.
+        Raises `VenueRefusal` with the venue's 401.
         """
         values = {name.lower(): value for name, value in headers.items()}
         key_id, signature, timestamp = (values.get(name.lower()) for name in (KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER))

@@ -13,10 +13,10 @@ from typing import Any
 
 import orjson
 
-from bellwether.sandbox.exchange.captures import CHANNEL_OF, Captured, Contents, contents, read, stamped
-from bellwether.sandbox.exchange.exchange import BOOKS, TRADES, Book, Interest, Message, TradeRow, WantedTrades
-from bellwether.sandbox.exchange.wire import identifier, snapshot
-from bellwether.sandbox.timestamps import wire_time
+from bellwether.sandbox.exchange.captures import CHANNEL_OF, CaptureContents, CapturedMessage, read_capture, read_stamp, scan_contents
+from bellwether.sandbox.exchange.exchange import BOOKS, TRADES, ExchangeBook, Interest, StreamMessage, TradeFilter, TradeRow
+from bellwether.sandbox.exchange.wire import build_snapshot, build_uuid
+from bellwether.sandbox.timestamps import format_time
 
 _CURSORS = 16
 _CENT = Decimal("0.01")
@@ -26,12 +26,12 @@ _ORDER = attrgetter("at", "number")
 class _Cursor:
     """A place in the captures of an interest: the last message can be requested again."""
 
-    def __init__(self, captures: Iterator[Captured]) -> None:
+    def __init__(self, captures: Iterator[CapturedMessage]) -> None:
         self._captures = captures
         self._next = next(captures, None)
         self.passed = -1
 
-    def within(self, start: int, end: int) -> Iterator[Captured]:
+    def within(self, start: int, end: int) -> Iterator[CapturedMessage]:
         """Messages of [start, end); those before are passed over. The last one is yielded again if the iteration ended with it."""
         while self._next is not None and self._next.at < end:
             if self._next.at >= start:
@@ -69,10 +69,10 @@ class _Replay:
         if size > 0:
             side[price] = size
 
-    def book(self, ticker: str) -> Book:
+    def book(self, ticker: str) -> ExchangeBook:
         """The book in the current format."""
         yes, no = (tuple((f"{price:.4f}", f"{size:.2f}") for price, size in sorted(self._sides[side].items())) for side in ("yes", "no"))
-        return Book(ticker, yes, no, self.clock)
+        return ExchangeBook(ticker, yes, no, self.clock)
 
 
 def _price(dollars: str | None, cents: int | None) -> Decimal:
@@ -104,9 +104,9 @@ class RecordedExchange:
         self._file_trades = lru_cache(maxsize=32)(_trades_of)
 
     @cached_property
-    def _files(self) -> dict[Path, Contents]:
+    def _files(self) -> dict[Path, CaptureContents]:
         """The captures and what is in each."""
-        found = ((path, contents(path)) for path in sorted(self._folder.rglob("*")))
+        found = ((path, scan_contents(path)) for path in sorted(self._folder.rglob("*")))
         return {path: inside for path, inside in found if inside.tickers}
 
     def tickers(self) -> frozenset[str]:
@@ -127,7 +127,7 @@ class RecordedExchange:
 
     # --- messages ----------------------------------------------------------------------------------------------
 
-    def _play(self, interest: Interest) -> Iterator[Captured]:
+    def _play(self, interest: Interest) -> Iterator[CapturedMessage]:
         """The captured messages of this interest, of all files in one order."""
         chosen = interest.tickers.keys()
         channels = interest.everywhere.union(*interest.tickers.values())
@@ -137,11 +137,11 @@ class RecordedExchange:
             if inside.channels & channels and (interest.everywhere or not inside.tickers.isdisjoint(chosen))
         ]
 
-        def wanted(message: Captured) -> bool:
+        def wanted(message: CapturedMessage) -> bool:
             channel = CHANNEL_OF[message.kind]
             return channel in interest.everywhere or channel in interest.tickers.get(message.ticker, ())
 
-        return merge(*(filter(wanted, read(path)) for path in paths), key=_ORDER)
+        return merge(*(filter(wanted, read_capture(path)) for path in paths), key=_ORDER)
 
     def _cursor(self, interest: Interest, start: int) -> _Cursor:
         """A cursor that has passed nothing from `start` on: the one that was left there, or a new one."""
@@ -156,18 +156,18 @@ class RecordedExchange:
         if len(self._cursors) > _CURSORS:
             self._cursors.popitem(last=False)
 
-    def opening(self, interest: Interest, now: int) -> Iterator[Message]:
+    def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
         """Everything captured up to now."""
         return self.messages(interest, 0, now + 1)
 
-    def messages(self, interest: Interest, start: int, end: int) -> Iterator[Message]:
+    def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
         """The messages that were captured in [start, end)."""
         if not (interest.tickers or interest.everywhere):
             return
         cursor = self._cursor(interest, start)
         try:
             for message in cursor.within(start, end):
-                yield Message(message.at, CHANNEL_OF[message.kind], message.kind, message.ticker, message.body)
+                yield StreamMessage(message.at, CHANNEL_OF[message.kind], message.kind, message.ticker, message.body)
         finally:
             self._keep(interest, cursor)
 
@@ -185,21 +185,21 @@ class RecordedExchange:
             self._replays.popitem(last=False)
         return replay
 
-    def book(self, ticker: str, now: int) -> Book | None:
+    def book(self, ticker: str, now: int) -> ExchangeBook | None:
         """The book that the captured messages up to now make; None for a ticker of which nothing was captured."""
         replay = self._replay(ticker, now)
         return replay.book(ticker) if replay else None
 
-    def snapshot(self, ticker: str, now: int) -> Message | None:
+    def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
         """The same as a message."""
         replay = self._replay(ticker, now)
         if replay is None:
             return None
-        return snapshot(replay.book(ticker), replay.market_id or identifier("market", ticker), now)
+        return build_snapshot(replay.book(ticker), replay.market_id or build_uuid("market", ticker), now)
 
     # --- trades ------------------------------------------------------------------------------------------------
 
-    def trades(self, wanted: WantedTrades) -> Iterator[TradeRow]:
+    def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
         """Captured trades, the newest first, in the current format."""
         traded = [(number, path) for number, (path, inside) in enumerate(self._files.items()) if TRADES in inside.channels]
 
@@ -218,8 +218,8 @@ class RecordedExchange:
 
 def _trades_of(path: Path) -> list[tuple[int, int, bytes]]:
     """Instant, place and body of the trades in a capture, the newest first."""
-    trades = enumerate(one for one in read(path) if one.kind == "trade")
-    found = [(stamped(one.body) or one.at, ordinal, orjson.dumps(one.body)) for ordinal, one in trades]
+    trades = enumerate(one for one in read_capture(path) if one.kind == "trade")
+    found = [(read_stamp(one.body) or one.at, ordinal, orjson.dumps(one.body)) for ordinal, one in trades]
     return sorted(found, key=lambda trade: trade[:2], reverse=True)
 
 
@@ -237,5 +237,5 @@ def _listed(body: dict[str, Any], at: int) -> dict[str, Any]:
         "taker_outcome_side": side,
         "taker_book_side": "bid" if side == "yes" else "ask",
         "is_block_trade": bool(body.get("is_block_trade")),
-        "created_time": wire_time(at),
+        "created_time": format_time(at),
     }

@@ -15,13 +15,13 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.exchange.exchange import BOOKS, CHANNELS, MARKET_CHANNELS, TICKER, Exchange, Interest, Message
+from bellwether.sandbox.exchange.exchange import BOOKS, CHANNELS, MARKET_CHANNELS, TICKER, Exchange, Interest, StreamMessage
 from bellwether.sandbox.exchange.keys import KeyRing
-from bellwether.sandbox.exchange.wire import MILLISECOND, in_yes_prices
+from bellwether.sandbox.exchange.wire import MILLISECOND, to_yes_prices
 from bellwether.sandbox.faults import SCOPE_KEY, StreamFaults
-from bellwether.sandbox.params import Refusal
+from bellwether.sandbox.params import VenueRefusal
 from bellwether.sandbox.services import KALSHI_STREAM_PATH
-from bellwether.sandbox.timestamps import instant
+from bellwether.sandbox.timestamps import to_instant
 
 #: How often a connection looks at the clock.
 POLL_SECONDS = 0.02
@@ -66,14 +66,14 @@ class Subscription:
     yes_prices: bool = False
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def hears(self, message: Message) -> bool:
+    def hears(self, message: StreamMessage) -> bool:
         """True if a message belongs to it."""
         return message.channel == self.channel and (self.tickers is None or message.ticker in self.tickers)
 
-    def frame(self, message: Message) -> Frame:
+    def frame(self, message: StreamMessage) -> Frame:
         """The message in its envelope. The ticker channel has no sequence numbers."""
         numbered = {} if self.channel == TICKER else {"seq": next(self.numbers)}
-        body = in_yes_prices(message) if self.yes_prices else message.body
+        body = to_yes_prices(message) if self.yes_prices else message.body
         return {"type": message.kind, "sid": self.sid, **numbered, "msg": body}
 
 
@@ -97,9 +97,9 @@ class KalshiSocket:
 
     async def _serve(self, websocket: WebSocket) -> None:
         try:
-            clocks = (instant(self._clock.now()) // MILLISECOND, time.time_ns() // 1_000_000)
+            clocks = (to_instant(self._clock.now()) // MILLISECOND, time.time_ns() // 1_000_000)
             self._keys.verify(websocket.headers, "GET", websocket.scope["path"], *clocks)
-        except Refusal as refusal:
+        except VenueRefusal as refusal:
             await _deny(websocket, refusal)
             return
         await websocket.accept()
@@ -108,7 +108,7 @@ class KalshiSocket:
             await Connection(websocket, self._exchange, self._clock, plan, next(self._connections)).run()
 
 
-async def _deny(websocket: WebSocket, refusal: Refusal) -> None:
+async def _deny(websocket: WebSocket, refusal: VenueRefusal) -> None:
     """Answer a handshake with an error, where the server can; else close it."""
     if "websocket.http.response" in websocket.scope.get("extensions", {}):
         await websocket.send_denial_response(refusal.response())
@@ -125,7 +125,7 @@ class Connection:
         self._clock = clock
         self._plan = plan
         self._number = number
-        self._position = instant(clock.now())
+        self._position = to_instant(clock.now())
         self._subscriptions: dict[int, Subscription] = {}
         self._interest = Interest()
         self._sids = count(1)
@@ -169,7 +169,7 @@ class Connection:
             await self._websocket.send_text(frame.decode())
 
     def _encoded(self, frame: Frame) -> bytes:
-        return orjson.dumps({**frame, "sending_ts_ms": max(self._position, instant(self._clock.now())) // MILLISECOND})
+        return orjson.dumps({**frame, "sending_ts_ms": max(self._position, to_instant(self._clock.now())) // MILLISECOND})
 
     async def _answer(self, command_id: int | None, frame: Frame) -> None:
         await self._send(self._encoded({**({"id": command_id} if command_id else {}), **frame}))
@@ -199,7 +199,7 @@ class Connection:
 
     async def _catch_up(self) -> None:
         """Send what has become due."""
-        now = instant(self._clock.now())
+        now = to_instant(self._clock.now())
         if now <= self._position:
             await self._release()
             return
@@ -220,7 +220,7 @@ class Connection:
     async def _obey(self, text: str) -> None:
         command_id: int | None = None
         try:
-            command = _parsed(text)
+            command = _parse_command(text)
             command_id = command.get("id") if isinstance(command.get("id"), int) else None
             match command.get("cmd"):
                 case "subscribe":
@@ -250,7 +250,7 @@ class Connection:
         return [ticker for ticker in unique if ticker not in unknown]
 
     async def _subscribe(self, command_id: int | None, params: Frame) -> None:
-        channels, tickers = params.get("channels"), _tickers(params)
+        channels, tickers = params.get("channels"), _read_tickers(params)
         if not isinstance(channels, list) or not channels:
             raise CommandError(3)
         known = set(await self._known(command_id, tickers))
@@ -266,8 +266,8 @@ class Connection:
                 self._subscriptions[one.sid] = one
                 added.append(one)
                 await self._answer(command_id, {"type": "subscribed", "msg": {"channel": channel, "sid": one.sid}})
-        self._interest = _interest(self._subscriptions.values())
-        for message in self._exchange.opening(_interest(added), self._position):
+        self._interest = _collect_interest(self._subscriptions.values())
+        for message in self._exchange.opening(_collect_interest(added), self._position):
             for subscription in added:
                 if subscription.hears(message):
                     await self._tell(subscription.frame(message))
@@ -282,11 +282,11 @@ class Connection:
                 await self._refuse(command_id, CommandError(7))
             else:
                 await self._answer(command_id, {"type": "unsubscribed", "sid": sid, "seq": next(subscription.numbers)})
-        self._interest = _interest(self._subscriptions.values())
+        self._interest = _collect_interest(self._subscriptions.values())
 
     async def _update(self, command_id: int | None, params: Frame) -> None:
         """Answer with the books of these markets, in the subscription or not: the one action that is served."""
-        sids, tickers = params.get("sids"), _tickers(params)
+        sids, tickers = params.get("sids"), _read_tickers(params)
         if not isinstance(sids, list) or len(sids) != 1:
             raise CommandError(12)
         subscription = self._subscriptions.get(sids[0]) if isinstance(sids[0], int) else None
@@ -302,7 +302,7 @@ class Connection:
                 await self._answer(command_id, subscription.frame(message))
 
 
-def _interest(subscriptions: Iterable[Subscription]) -> Interest:
+def _collect_interest(subscriptions: Iterable[Subscription]) -> Interest:
     """The channels of these subscriptions, by market and of all markets."""
     chosen: dict[str, frozenset[str]] = {}
     everywhere: frozenset[str] = frozenset()
@@ -314,7 +314,7 @@ def _interest(subscriptions: Iterable[Subscription]) -> Interest:
     return Interest(chosen, everywhere)
 
 
-def _parsed(text: str) -> Frame:
+def _parse_command(text: str) -> Frame:
     try:
         command = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -331,7 +331,7 @@ def _params(command: Frame) -> Frame:
     return params
 
 
-def _tickers(params: Frame) -> list[str]:
+def _read_tickers(params: Frame) -> list[str]:
     """The markets of a command."""
     tickers = params.get("market_tickers", [])
     if not isinstance(tickers, list) or not all(isinstance(ticker, str) for ticker in tickers):

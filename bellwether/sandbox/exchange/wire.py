@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
-from bellwether.sandbox.exchange.exchange import BOOKS, TICKER, TRADES, Book, Level, Message
-from bellwether.sandbox.exchange.flow import NO, SIDES, YES, Change, OrderFlow, Print
-from bellwether.sandbox.timestamps import SECOND, parse_time, wire_time
-from bellwether.sandbox.world.candles import PRICES, contracts
-from bellwether.sandbox.world.model import Event, Market
+from bellwether.sandbox.exchange.exchange import BOOKS, TICKER, TRADES, ExchangeBook, Level, StreamMessage
+from bellwether.sandbox.exchange.flow import NO, SIDES, YES, LevelChange, OrderFlow, TradePrint
+from bellwether.sandbox.timestamps import SECOND, format_time, parse_time
+from bellwether.sandbox.world.candles import PRICES, format_contracts
+from bellwether.sandbox.world.model import Market, WorldEvent
 from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID
 
 MILLISECOND = SECOND // 1000
@@ -20,38 +20,38 @@ MILLISECOND = SECOND // 1000
 Body = dict[str, Any]
 
 
-def identifier(*parts: object) -> str:
+def build_uuid(*parts: object) -> str:
     """A UUID made from these parts, the same on every machine."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
-def market_id(market: Market) -> str:
+def build_market_id(market: Market) -> str:
     """The UUID of a market."""
-    return identifier("market", *market.trading.entropy, market.ticker)
+    return build_uuid("market", *market.trading.entropy, market.ticker)
 
 
-def levels(side: dict[int, int]) -> tuple[Level, ...]:
+def format_levels(side: dict[int, int]) -> tuple[Level, ...]:
     """The levels of a side of the flow, in ascending order."""
-    return tuple((PRICES[price], contracts(size)) for price, size in side.items())
+    return tuple((PRICES[price], format_contracts(size)) for price, size in side.items())
 
 
 def _milliseconds(at: int) -> Body:
-    return {"ts": wire_time(at // MILLISECOND * MILLISECOND), "ts_ms": at // MILLISECOND}
+    return {"ts": format_time(at // MILLISECOND * MILLISECOND), "ts_ms": at // MILLISECOND}
 
 
 def _seconds(at: int) -> Body:
     return {"ts": at // SECOND, "ts_ms": at // MILLISECOND}
 
 
-def snapshot(book: Book, uuid_of_market: str, at: int) -> Message:
+def build_snapshot(book: ExchangeBook, uuid_of_market: str, at: int) -> StreamMessage:
     """A book; a side without levels is left out."""
     sides = {"yes_dollars_fp": book.yes, "no_dollars_fp": book.no}
     body = {"market_ticker": book.ticker, "market_id": uuid_of_market, "clock": book.clock}
-    return Message(at, BOOKS, "orderbook_snapshot", book.ticker, {**body, **{name: side for name, side in sides.items() if side}})
+    return StreamMessage(at, BOOKS, "orderbook_snapshot", book.ticker, {**body, **{name: side for name, side in sides.items() if side}})
 
 
-def delta(change: Change, ticker: str, uuid_of_market: str) -> Message:
+def build_delta(change: LevelChange, ticker: str, uuid_of_market: str) -> StreamMessage:
     """A level's change."""
     sign = "-" if change.delta < 0 else ""
     body = {
@@ -59,17 +59,17 @@ def delta(change: Change, ticker: str, uuid_of_market: str) -> Message:
         "market_id": uuid_of_market,
         "clock": change.clock,
         "price_dollars": PRICES[change.price],
-        "delta_fp": sign + contracts(abs(change.delta)),
+        "delta_fp": sign + format_contracts(abs(change.delta)),
         "side": SIDES[change.side],
         **_milliseconds(change.at),
     }
-    return Message(change.at, BOOKS, "orderbook_delta", ticker, body)
+    return StreamMessage(change.at, BOOKS, "orderbook_delta", ticker, body)
 
 
-def _trade_fields(trade: Print, market: Market) -> Body:
+def _trade_fields(trade: TradePrint, market: Market) -> Body:
     return {
-        "trade_id": identifier("trade", *market.trading.entropy, trade.slot, trade.number),
-        "count_fp": contracts(trade.size),
+        "trade_id": build_uuid("trade", *market.trading.entropy, trade.slot, trade.number),
+        "count_fp": format_contracts(trade.size),
         "yes_price_dollars": PRICES[trade.price],
         "no_price_dollars": PRICES[DOLLAR - trade.price],
         "taker_side": SIDES[trade.taker],
@@ -79,18 +79,18 @@ def _trade_fields(trade: Print, market: Market) -> Body:
     }
 
 
-def trade_body(trade: Print, market: Market) -> Body:
+def build_trade(trade: TradePrint, market: Market) -> Body:
     """A trade as GET /markets/trades lists it."""
-    return {**_trade_fields(trade, market), "ticker": market.ticker, "created_time": wire_time(trade.at)}
+    return {**_trade_fields(trade, market), "ticker": market.ticker, "created_time": format_time(trade.at)}
 
 
-def trade_message(trade: Print, market: Market) -> Message:
+def build_trade_message(trade: TradePrint, market: Market) -> StreamMessage:
     """A trade as the WebSocket tells it."""
     body = {**_trade_fields(trade, market), "market_ticker": market.ticker, **_seconds(trade.at)}
-    return Message(trade.at, TRADES, "trade", market.ticker, body)
+    return StreamMessage(trade.at, TRADES, "trade", market.ticker, body)
 
 
-def ticker_message(market: Market, flow: OrderFlow, uuid_of_market: str, at: int) -> Message:
+def build_ticker(market: Market, flow: OrderFlow, uuid_of_market: str, at: int) -> StreamMessage:
     """Prices and statistics of a market at an instant from its opening on."""
     tape, slot = flow.tape, flow.tape.at(at)
     bid, ask, bid_size, ask_size = NO_BID, NO_ASK, 0, 0
@@ -105,23 +105,23 @@ def ticker_message(market: Market, flow: OrderFlow, uuid_of_market: str, at: int
         "price_dollars": PRICES[int(tape.last[slot])],
         "yes_bid_dollars": PRICES[bid],
         "yes_ask_dollars": PRICES[ask],
-        "volume_fp": contracts(volume),
-        "open_interest_fp": contracts(interest),
+        "volume_fp": format_contracts(volume),
+        "open_interest_fp": format_contracts(interest),
         "dollar_volume": volume // 200,
         "dollar_open_interest": interest // 200,
-        "yes_bid_size_fp": contracts(bid_size),
-        "yes_ask_size_fp": contracts(ask_size),
-        "last_trade_size_fp": contracts(last.size if last else 0),
+        "yes_bid_size_fp": format_contracts(bid_size),
+        "yes_ask_size_fp": format_contracts(ask_size),
+        "last_trade_size_fp": format_contracts(last.size if last else 0),
         **_seconds(at),
-        "time": wire_time(at // MILLISECOND * MILLISECOND),
+        "time": format_time(at // MILLISECOND * MILLISECOND),
     }
-    return Message(at, TICKER, "ticker", market.ticker, body)
+    return StreamMessage(at, TICKER, "ticker", market.ticker, body)
 
 
 # --- lifecycles ------------------------------------------------------------------------------------------------------
 
 
-def event_created(event: Event, channel: str) -> Message:
+def build_event_created(event: WorldEvent, channel: str) -> StreamMessage:
     """A new event."""
     body = event.body
     found: Body = {
@@ -134,7 +134,7 @@ def event_created(event: Event, channel: str) -> Message:
     }
     if "strike_period" in body:
         found["strike_period"] = body["strike_period"]
-    return Message(event.created, channel, "event_lifecycle", event.ticker, found)
+    return StreamMessage(event.created, channel, "event_lifecycle", event.ticker, found)
 
 
 def _created(market: Market) -> Body:
@@ -164,7 +164,7 @@ def _determined(market: Market) -> Body:
     return body if value is None else {**body, "settlement_value": f"{value // 10_000}.{value % 10_000:04d}"}
 
 
-def lifecycle(market: Market, channel: str) -> Iterable[Message]:
+def build_lifecycle(market: Market, channel: str) -> Iterable[StreamMessage]:
     """The messages on a market's life, from its creation to its settlement, in order."""
     life = market.life
     steps: list[tuple[int, Body]] = [
@@ -176,7 +176,7 @@ def lifecycle(market: Market, channel: str) -> Iterable[Message]:
     ]
     if life.closes != life.scheduled:
         steps.insert(2, (life.closes, {"event_type": "close_date_updated", "close_ts": life.closes // SECOND}))
-    return (Message(at, channel, channel, market.ticker, {"market_ticker": market.ticker, **body}) for at, body in steps)
+    return (StreamMessage(at, channel, channel, market.ticker, {"market_ticker": market.ticker, **body}) for at, body in steps)
 
 
 # --- prices of the other side ----------------------------------------------------------------------------------------
@@ -187,7 +187,7 @@ def _other(price: str) -> str:
     return str(1 - Decimal(price))
 
 
-def in_yes_prices(message: Message) -> Body:
+def to_yes_prices(message: StreamMessage) -> Body:
     """A book message's body with the no side in prices of yes."""
     body = message.body
     if body.get("side") == "no":

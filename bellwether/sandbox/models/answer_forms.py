@@ -32,7 +32,7 @@ _UNIT = re.compile(r"\b0(?:\.0+)?\s*(?:-|–|to|and|…|\.\.)\s*1(?:\.0+)?\b(?![
 _TAGS = re.compile(r"<(answer|confidence|probability)>")
 
 
-class Form(Enum):
+class AnswerForm(Enum):
     """The form in which an answer is wanted."""
 
     TAGS = "tags"
@@ -42,37 +42,37 @@ class Form(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class AnswerFormat:
     """The wanted look of an answer.
 
-    form: see `Form`. of_yes: the number is the probability of yes; otherwise it is the confidence in the given answer.
+    form: see `AnswerForm`. of_yes: the number is the probability of yes; otherwise it is the confidence in the given answer.
     percent: the number runs from 0 to 100. fields: names of the tags or of the object's members, in the order in which the prompt names them.
     """
 
-    form: Form
+    form: AnswerForm
     of_yes: bool
     percent: bool
     fields: tuple[str, ...] = ()
 
 
-def wish_of(text: str, *, as_object: bool) -> Wish:
+def read_answer_format(text: str, *, as_object: bool) -> AnswerFormat:
     """The wish in the instructions; `as_object` where the request demands JSON."""
     of_yes = bool(_ABOUT_YES.search(text)) and not _IN_ANSWER.search(text)
     percent = bool(_PERCENT.search(text))
     if tags := tuple(dict.fromkeys(_TAGS.findall(text))):
-        return Wish(Form.TAGS, of_yes, percent or not _UNIT.search(text), tags)
+        return AnswerFormat(AnswerForm.TAGS, of_yes, percent or not _UNIT.search(text), tags)
     fields = tuple(dict.fromkeys(_FIELD.findall(text) or _BARE_FIELD.findall(text)))
     if as_object or fields:
-        return Wish(Form.OBJECT, of_yes, percent, fields or ("p_yes", "reasoning"))
-    return Wish(Form.PROSE, of_yes, percent)
+        return AnswerFormat(AnswerForm.OBJECT, of_yes, percent, fields or ("p_yes", "reasoning"))
+    return AnswerFormat(AnswerForm.PROSE, of_yes, percent)
 
 
-def thoughts(p: float, key: int) -> str:
+def write_thoughts(p: float, key: int) -> str:
     """A few sentences that lead to the probability."""
     return _THOUGHTS[key % len(_THOUGHTS)].format(p=f"{100 * p:.0f}%")
 
 
-def trimmed(value: float) -> str:
+def format_number(value: float) -> str:
     """A number without trailing zeros: 63.27, 70, 0.5."""
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
@@ -84,7 +84,7 @@ class Statement:
     `answer` and `number` replace what follows from the probability, to say something wrong. `thinks`: thoughts stand in the answer.
     """
 
-    wish: Wish
+    wish: AnswerFormat
     p: float
     thoughts: str
     decision: Mapping[str, Any] | None = None
@@ -98,7 +98,7 @@ class Statement:
         return self.answer if self.answer is not None else "yes" if self.p >= 0.5 else "no"
 
     def _number(self, value: float, *, percent: bool) -> str:
-        return self.number if self.number is not None else trimmed(100 * value if percent else value)
+        return self.number if self.number is not None else format_number(100 * value if percent else value)
 
     @property
     def confidence(self) -> float:
@@ -136,11 +136,11 @@ class Statement:
 
     def text(self) -> str:
         """The answer."""
-        if self.wish.form is Form.TAGS:
+        if self.wish.form is AnswerForm.TAGS:
             return self._tags()
-        if self.wish.form is Form.OBJECT:
+        if self.wish.form is AnswerForm.OBJECT:
             return self._object()
-        if self.wish.form is Form.DECISION:
+        if self.wish.form is AnswerForm.DECISION:
             return self._decision()
         return f"{self.thoughts}\n\nProbability of yes: {self._number(self.p, percent=True)}%"
 
@@ -152,8 +152,8 @@ def _but(statement: Statement, **changes: Any) -> Statement:
 
 def _other_form(statement: Statement) -> Statement:
     """The same in the form that was not asked for."""
-    form = Form.TAGS if statement.wish.form in (Form.OBJECT, Form.DECISION) else Form.OBJECT
-    return _but(statement, wish=Wish(form, statement.wish.of_yes, form is Form.TAGS))
+    form = AnswerForm.TAGS if statement.wish.form in (AnswerForm.OBJECT, AnswerForm.DECISION) else AnswerForm.OBJECT
+    return _but(statement, wish=AnswerFormat(form, statement.wish.of_yes, form is AnswerForm.TAGS))
 
 
 def _unclosed(statement: Statement) -> str:
@@ -189,7 +189,7 @@ MALFORMED: Mapping[str, Callable[[Statement], str]] = MappingProxyType(
 )
 
 
-def malformed_form(key: int, sample: int) -> str:
+def choose_malformed(key: int, sample: int) -> str:
     """The name of the wrong format for this question and sample: they take turns."""
     return list(MALFORMED)[(key + sample) % len(MALFORMED)]
 

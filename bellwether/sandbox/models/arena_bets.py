@@ -37,7 +37,7 @@ _PRICE = re.compile(rf"(YES|NO|{_TEXT}) ([\d.]+)%")
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class PromptMarket:
     """A market as the prompt lists it: its id, its question, and the price of each side in dollars."""
 
     market_id: str
@@ -46,7 +46,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PromptPosition:
     """A position that can be sold, as the prompt lists it. price: of its side, in dollars."""
 
     position_id: str
@@ -56,7 +56,7 @@ class Held:
 
 
 @dataclass(frozen=True, slots=True)
-class Slip:
+class ArenaPrompt:
     """The contents of an arena prompt: the date as an instant, the smallest and the largest bet in dollars, whether that is for all bets together, and what
     is listed. most: 0 where no bet is possible.
     """
@@ -65,8 +65,8 @@ class Slip:
     least: float
     most: float
     together: bool
-    markets: tuple[Listed, ...]
-    held: tuple[Held, ...]
+    markets: tuple[PromptMarket, ...]
+    held: tuple[PromptPosition, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Belief:
 Beliefs = Callable[[str], Belief | None]
 
 
-def slip_of(request: ChatRequest) -> Slip | None:
+def read_arena_prompt(request: ChatRequest) -> ArenaPrompt | None:
     """The slip in a request of the arena; None for any other request."""
     said = request.question
     date, least = _DATE.search(said), _LEAST.search(request.instructions)
@@ -93,39 +93,39 @@ def slip_of(request: ChatRequest) -> Slip | None:
         return None
     lines = said.splitlines()
     most = _MOST.search(said)
-    return Slip(
+    return ArenaPrompt(
         at=parse_time(f"{date[1]}T00:00:00Z"),
         least=_dollars(least[1]),
         most=_dollars(most[2]) if most else 0.0,
         together=most is not None and most[1].startswith("Most"),
-        markets=tuple(_listed(match) for line in lines if (match := _MARKET.match(line))),
-        held=tuple(_held(match) for line in lines if (match := _POSITION.match(line))),
+        markets=tuple(_parse_markets(match) for line in lines if (match := _MARKET.match(line))),
+        held=tuple(_parse_positions(match) for line in lines if (match := _POSITION.match(line))),
     )
 
 
-def _listed(match: re.Match[str]) -> Listed:
+def _parse_markets(match: re.Match[str]) -> PromptMarket:
     prices = {(name if name in ("YES", "NO") else json.loads(name)): float(price) / 100 for name, price in _PRICE.findall(match[3])}
-    return Listed(json.loads(match[1]), json.loads(match[2]), prices)
+    return PromptMarket(json.loads(match[1]), json.loads(match[2]), prices)
 
 
-def _held(match: re.Match[str]) -> Held:
-    return Held(json.loads(match[1]), json.loads(match[2]), json.loads(match[3]), float(match[4]) / 100)
+def _parse_positions(match: re.Match[str]) -> PromptPosition:
+    return PromptPosition(json.loads(match[1]), json.loads(match[2]), json.loads(match[3]), float(match[4]) / 100)
 
 
 def _dollars(text: str) -> float:
     return float(text.replace(",", ""))
 
 
-def bet(slip: Slip, beliefs: Beliefs, thoughts: str) -> dict[str, Any]:
+def decide_bets(slip: ArenaPrompt, beliefs: Beliefs, thoughts: str) -> dict[str, Any]:
     """The decision: sell what is too dear; else bet where the price is furthest off; else hold.
 
     A bet is the largest that is allowed times the probability that it wins, so that its size states the probability, which is also given as a
     number.
     """
     believed = {market.market_id: found for market in slip.markets if (found := beliefs(market.market_id)) is not None}
-    if sold := _too_dear(slip, believed):
+    if sold := _find_sales(slip, believed):
         return {"action": "SELL", "sells": [{"position_id": one.position_id, "percentage": 100} for one in sold], "reasoning": thoughts}
-    chosen = sorted(_edges(slip, believed), reverse=True)[:MOST_BETS]
+    chosen = sorted(_find_edges(slip, believed), reverse=True)[:MOST_BETS]
     most = slip.most / len(chosen) if slip.together and chosen else slip.most
     bets = [
         {"market_id": market_id, "side": side, "amount": amount, "probability": round(p, 4)}
@@ -135,14 +135,14 @@ def bet(slip: Slip, beliefs: Beliefs, thoughts: str) -> dict[str, Any]:
     return {"action": "BET", "bets": bets, "reasoning": thoughts} if bets else {"action": "HOLD", "reasoning": thoughts}
 
 
-def _too_dear(slip: Slip, believed: Mapping[str, Belief]) -> list[Held]:
+def _find_sales(slip: ArenaPrompt, believed: Mapping[str, Belief]) -> list[PromptPosition]:
     """Positions that bring more than they are believed to be worth, on markets that the prompt lists once by their question."""
     asked = Counter(market.question for market in slip.markets)
     of_question = {market.question: believed.get(market.market_id) for market in slip.markets if asked[market.question] == 1}
     return [one for one in slip.held if (held := of_question.get(one.question)) and one.price - held.of(one.side) >= DEAR]
 
 
-def _edges(slip: Slip, believed: Mapping[str, Belief]) -> list[tuple[float, str, str, float]]:
+def _find_edges(slip: ArenaPrompt, believed: Mapping[str, Belief]) -> list[tuple[float, str, str, float]]:
     """The believed value beyond the price, for the best side of each market of two sides that is worth acting on."""
     found = []
     for market in slip.markets:
@@ -154,6 +154,6 @@ def _edges(slip: Slip, believed: Mapping[str, Belief]) -> list[tuple[float, str,
     return found
 
 
-def in_full(decision: Mapping[str, Any]) -> dict[str, Any]:
+def complete_fields(decision: Mapping[str, Any]) -> dict[str, Any]:
     """A decision as a strict schema wants it: every field, null where it does not apply."""
     return {name: decision.get(name) for name in ("action", "bets", "sells", "reasoning")}

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from bellwether.sandbox.polymarket.source import Wanted
-from bellwether.sandbox.timestamps import DAY, moment
-from bellwether.sandbox.world.latent_paths import Claim, Combo
-from bellwether.sandbox.world.model import Market, day_number
-from bellwether.sandbox.world.random_draws import Draw, Purpose
+from bellwether.sandbox.polymarket.source import ListingFilter
+from bellwether.sandbox.timestamps import DAY, to_datetime
+from bellwether.sandbox.world.latent_paths import Combo, PathClaim
+from bellwether.sandbox.world.model import Market, to_day_number
+from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
 from bellwether.sandbox.world.timetable import LONGEST_LIFE
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ _QUOTED = re.compile(r"\"([^\"\n]{8,})\"|“(.{8,}?)”(?=[\s.,;:)]|$)")
 _LONGEST_SEARCHED = 40_000
 
 
-def plain(text: str) -> str:
+def normalize_text(text: str) -> str:
     """A text as questions are compared: without case, and with single spaces."""
     return " ".join(text.split()).casefold()
 
 
-def number_of(text: str) -> int:
+def hash_text(text: str) -> int:
     """A number made from a text."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8])
 
@@ -55,7 +55,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
+class MarketEstimate:
     """Knowledge of a market in the arena: the market's key for drawing, and the probability of one of its outcomes."""
 
     key: int
@@ -68,7 +68,7 @@ class _Candidate:
     """A market that a text may be about; its rules, close and label settle which of several it is."""
 
     id: str
-    latent: Claim | Combo
+    latent: PathClaim | Combo
     created: int
     opens: int
     close: int | None
@@ -88,24 +88,24 @@ class _Candidate:
 
     def subject(self, now: int, at: int | None = None) -> Subject:
         """The market as the subject of a question."""
-        return Subject(self.id, number_of(self.id), self.probability(now, at))
+        return Subject(self.id, hash_text(self.id), self.probability(now, at))
 
     def fits(self, context: str) -> tuple[bool, bool, bool]:
         """Three flags: a text has its rules, the date of its close, its label."""
-        close = "" if self.close is None else moment(self.close).date().isoformat()
+        close = "" if self.close is None else to_datetime(self.close).date().isoformat()
         rules, dated, labelled = (bool(words) and words in context for words in (self.rules, close, self.label))
         return rules, dated, labelled
 
 
 def _of_kalshi(market: Market, now: int) -> _Candidate:
     life, terms = market.life, market.terms
-    rules, label = plain(terms["rules_primary"]), plain(terms["yes_sub_title"])
+    rules, label = normalize_text(terms["rules_primary"]), normalize_text(terms["yes_sub_title"])
     return _Candidate(market.ticker, market.latent, life.created, life.opens, life.announced_close(now), rules, label)
 
 
 def _of_polymarket(market: ListedMarket, now: int) -> _Candidate:
     close = market.answered if now >= market.answered else market.ends
-    rules, label = plain(market.description), plain(market.group_title)
+    rules, label = normalize_text(market.description), normalize_text(market.group_title)
     return _Candidate(market.id, market.claim, market.created, market.opens, close, rules, label)
 
 
@@ -120,11 +120,11 @@ class _Index:
 
     def at(self, now: int) -> Mapping[str, list[str]]:
         """The index, with everything that is listed by now and some that is not."""
-        days = day_number(now) + LONGEST_LIFE + 2
+        days = to_day_number(now) + LONGEST_LIFE + 2
         with self._lock:
             for home in range(self._days, days):
                 for question, market_id in self._questions(home):
-                    self._ids.setdefault(plain(question), []).append(market_id)
+                    self._ids.setdefault(normalize_text(question), []).append(market_id)
             self._days = max(self._days, days)
         return self._ids
 
@@ -176,7 +176,7 @@ class Truth:
         found = self._candidate(market_id, now)
         return found.subject(now, at) if found else None
 
-    def estimate(self, market_id: str, date: int, now: int) -> Estimate | None:
+    def estimate(self, market_id: str, date: int, now: int) -> MarketEstimate | None:
         """The probability of a market in the arena: one of Polymarket's, a contract of Kalshi's, or an event of Kalshi's with two outcomes.
 
         date: midnight of the date that the prompt states. The probability is that of `now` on this date, else of midnight, so that a past week
@@ -184,16 +184,16 @@ class Truth:
         """
         return self._estimates(market_id, now if date <= now < date + DAY else date, now)
 
-    def _estimate(self, market_id: str, at: int, now: int) -> Estimate | None:
+    def _estimate(self, market_id: str, at: int, now: int) -> MarketEstimate | None:
         found = self._arena_market(market_id)
         if found is None:
             return None
         name, outcome, created, claim = found
         if created > now or at >= claim.closes:
             return None
-        return Estimate(number_of(name), outcome, float(claim.probabilities_at(np.asarray([at], dtype=np.int64))[0]))
+        return MarketEstimate(hash_text(name), outcome, float(claim.probabilities_at(np.asarray([at], dtype=np.int64))[0]))
 
-    def _arena_market(self, market_id: str) -> tuple[str, str, int, Claim | Combo] | None:
+    def _arena_market(self, market_id: str) -> tuple[str, str, int, PathClaim | Combo] | None:
         """Name, outcome, instant of creation and claim of the market of this id."""
         market = self._polymarket.listed(market_id) if self._polymarket else None
         if market is not None:
@@ -217,7 +217,13 @@ class Truth:
             return None
 
         names = frozenset({name})
-        wanted = Wanted(condition_ids=names) if name.startswith("0x") else Wanted(tokens=names) if len(name) > 20 else Wanted(ids=names)
+        wanted = (
+            ListingFilter(condition_ids=names)
+            if name.startswith("0x")
+            else ListingFilter(tokens=names)
+            if len(name) > 20
+            else ListingFilter(ids=names)
+        )
         row = next(self._polymarket.markets(wanted, now), None)
         return _of_polymarket(self._polymarket.market(row.id), now) if row else None
 
@@ -229,7 +235,7 @@ class Truth:
         if len(meant) < 2:
             return meant[0].subject(now) if meant else None
         mean = math.fsum(candidate.probability(now) for candidate in meant) / len(meant)
-        return Subject("", number_of(" ".join(sorted(candidate.id for candidate in meant))), mean)
+        return Subject("", hash_text(" ".join(sorted(candidate.id for candidate in meant))), mean)
 
     def find(self, text: str, now: int) -> Subject | None:
         """The market that a text is about: by its id where that occurs, else by its question."""
@@ -240,7 +246,7 @@ class Truth:
         for name in (*_TICKER.findall(text), *_TOKEN.findall(text)):
             if subject := self.by_id(name.rstrip("."), now):
                 return subject
-        context, questions = plain(text), [plain(question) for question in _possible_questions(text)]
+        context, questions = normalize_text(text), [normalize_text(question) for question in _possible_questions(text)]
         for index in self._indexes:
             ids = index.at(now)
             for question in questions:
@@ -250,7 +256,7 @@ class Truth:
 
     def _contained(self, text: str, now: int) -> Subject | None:
         """The market whose question is anywhere in a text that is not too long; the longest question wins."""
-        context = plain(text)
+        context = normalize_text(text)
         for index in self._indexes if len(context) <= _LONGEST_SEARCHED else ():
             ids = index.at(now)
             for question in sorted(
@@ -266,8 +272,8 @@ class Truth:
 
     def invented(self, text: str) -> Subject:
         """A subject outside the world: uniform on [0.05, 0.95), the same for the same text."""
-        key = number_of(plain(text))
-        return Subject("", key, Draw(self.seed, Purpose.MODEL, key).uniform(0.05, 0.95))
+        key = hash_text(normalize_text(text))
+        return Subject("", key, RandomDraws(self.seed, Purpose.MODEL, key).uniform(0.05, 0.95))
 
 
 def _possible_questions(text: str) -> Iterator[str]:

@@ -14,12 +14,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.models.beliefs import Truth, number_of
+from bellwether.sandbox.models.beliefs import Truth, hash_text
 from bellwether.sandbox.models.personalities import PERSONALITIES
-from bellwether.sandbox.models.replies import Author, Reply, cut
-from bellwether.sandbox.models.request import BadRequest, ChatRequest, read
-from bellwether.sandbox.services import OpenAIError, Service, refusal
-from bellwether.sandbox.timestamps import SECOND, instant
+from bellwether.sandbox.models.replies import ModelReply, ReplyWriter, cut_reply
+from bellwether.sandbox.models.request import BadRequest, ChatRequest, read_request
+from bellwether.sandbox.services import OpenAIError, Service, build_refusal
+from bellwether.sandbox.timestamps import SECOND, to_instant
 
 #: Every token is so many characters.
 CHARACTERS_PER_TOKEN = 4
@@ -31,12 +31,12 @@ KEY_PREFIX = "sandbox-"
 Body = dict[str, Any]
 
 
-def tokens(text: str) -> int:
+def count_tokens(text: str) -> int:
     """Tokens of a text."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
-def _refused(authorization: str) -> Response | None:
+def _refuse_key(authorization: str) -> Response | None:
     """The refusal of a key; None for a good one. No answer repeats the key."""
     scheme, _, key = authorization.partition(" ")
     if scheme.lower() != "bearer" or not key.startswith(KEY_PREFIX):
@@ -44,7 +44,7 @@ def _refused(authorization: str) -> Response | None:
         return OpenAIError(401, message, "invalid_request_error", "invalid_api_key").response()
     if key == "sandbox-expired":
         return OpenAIError(401, "Your API key has expired.", "invalid_request_error", "expired_api_key").response()
-    return refusal(Service.MODELS, 402) if key == "sandbox-broke" else None
+    return build_refusal(Service.MODELS, 402) if key == "sandbox-broke" else None
 
 
 class ModelEndpoint:
@@ -77,7 +77,7 @@ class ModelEndpoint:
     def _guarded(self, handler: Callable[[Request], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
             try:
-                return _refused(request.headers.get("authorization", "")) or await handler(request)
+                return _refuse_key(request.headers.get("authorization", "")) or await handler(request)
             except BadRequest as bad:
                 return bad.error.response()
 
@@ -89,13 +89,13 @@ class ModelEndpoint:
 
     async def _complete(self, request: Request) -> Response:
         content = await request.body()
-        chat, now = read(content), instant(self._clock.now())
+        chat, now = read_request(content), to_instant(self._clock.now())
         if chat.personality.late:
             await self._sleep(self._delay)
-        reply = await asyncio.to_thread(Author(self._truth, chat, now).reply, 0 if chat.seed is None else number_of(f"{chat.seed}/0"))
+        reply = await asyncio.to_thread(ReplyWriter(self._truth, chat, now).reply, 0 if chat.seed is None else hash_text(f"{chat.seed}/0"))
         finish = "tool_calls" if reply.calls else "stop"
         if chat.most_tokens is not None:
-            whole, reply = reply, cut(reply, chat.most_tokens * CHARACTERS_PER_TOKEN)
+            whole, reply = reply, cut_reply(reply, chat.most_tokens * CHARACTERS_PER_TOKEN)
             finish = finish if reply == whole else "length"
         return _json(
             {
@@ -114,7 +114,7 @@ def _json(body: Body) -> Response:
     return Response(orjson.dumps(body), media_type="application/json")
 
 
-def _message(reply: Reply) -> Body:
+def _message(reply: ModelReply) -> Body:
     message: Body = {"role": "assistant", "content": reply.content, "refusal": reply.refusal}
     if reply.reasoning:
         message["reasoning_content"] = reply.reasoning
@@ -123,7 +123,7 @@ def _message(reply: Reply) -> Body:
     return message
 
 
-def _calls(reply: Reply) -> list[Body]:
+def _calls(reply: ModelReply) -> list[Body]:
     made = []
     for place, call in enumerate(reply.calls):
         call_id = hashlib.sha256(f"{place}\0{call.name}\0{call.arguments}".encode()).hexdigest()[:24]
@@ -131,10 +131,10 @@ def _calls(reply: Reply) -> list[Body]:
     return made
 
 
-def _usage(chat: ChatRequest, reply: Reply) -> Body:
-    prompt = sum(tokens(turn.text) + TOKENS_PER_MESSAGE for turn in chat.turns)
-    thought = tokens(reply.reasoning)
-    said = tokens("".join((reply.content or "", reply.refusal or "", *(call.name + call.arguments for call in reply.calls))))
+def _usage(chat: ChatRequest, reply: ModelReply) -> Body:
+    prompt = sum(count_tokens(turn.text) + TOKENS_PER_MESSAGE for turn in chat.turns)
+    thought = count_tokens(reply.reasoning)
+    said = count_tokens("".join((reply.content or "", reply.refusal or "", *(call.name + call.arguments for call in reply.calls))))
     return {
         "prompt_tokens": prompt,
         "completion_tokens": thought + said,

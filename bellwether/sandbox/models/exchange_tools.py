@@ -17,7 +17,7 @@ from bellwether.sandbox.timestamps import parse_time
 
 if TYPE_CHECKING:
     from bellwether.sandbox.models.request import ChatRequest
-    from bellwether.sandbox.world.random_draws import Draw
+    from bellwether.sandbox.world.random_draws import RandomDraws
 
 #: Contracts of an order, and the maximum position on one side of a market.
 CONTRACTS, MOST_HELD = 10.0, 50.0
@@ -36,7 +36,7 @@ Belief = Callable[[str], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class ToolUse:
     """A tool that is called, and the text of its arguments."""
 
     name: str
@@ -44,7 +44,7 @@ class Called:
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class ToolQuote:
     """Best prices of a market in dollars; None if missing."""
 
     ticker: str
@@ -61,7 +61,7 @@ class Quote:
 
 
 @dataclass(frozen=True, slots=True)
-class Resting:
+class ToolOrder:
     """A resting order: its price in dollars of its side, and what is left of it."""
 
     order_id: Any
@@ -81,32 +81,32 @@ class ExchangeTools:
 
     tools: frozenset[str]
     at: int | None
-    quotes: tuple[Quote, ...]
+    quotes: tuple[ToolQuote, ...]
     held: Mapping[tuple[str, str], float]
-    resting: tuple[Resting, ...]
+    resting: tuple[ToolOrder, ...]
     looked: bool
     acted: bool
 
-    def look(self) -> list[Called]:
+    def look(self) -> list[ToolUse]:
         """Ask for everything there is to see."""
-        return [Called(name, "{}") for name in _LOOKS if name in self.tools]
+        return [ToolUse(name, "{}") for name in _LOOKS if name in self.tools]
 
-    def done(self) -> list[Called]:
+    def done(self) -> list[ToolUse]:
         """Say that the step is over."""
-        return [Called(_DONE, "{}")] if _DONE in self.tools else []
+        return [ToolUse(_DONE, "{}")] if _DONE in self.tools else []
 
-    def order(self, ticker: str, side: str, price: float, *, tif: str, action: str = "buy", count: float = CONTRACTS) -> Called:
+    def order(self, ticker: str, side: str, price: float, *, tif: str, action: str = "buy", count: float = CONTRACTS) -> ToolUse:
         """Place a limit order."""
         size = {"type": "limit", "count": _plain(count), "price_cents": _cents(price), "time_in_force": tif}
-        return Called(_PLACE, json.dumps({"ticker": ticker, "side": side, "action": action, **size}, ensure_ascii=False))
+        return ToolUse(_PLACE, json.dumps({"ticker": ticker, "side": side, "action": action, **size}, ensure_ascii=False))
 
-    def cancel(self, order: Resting) -> Called:
+    def cancel(self, order: ToolOrder) -> ToolUse:
         """Take out a resting order."""
-        return Called(_CANCEL, json.dumps({"order_id": order.order_id}))
+        return ToolUse(_CANCEL, json.dumps({"order_id": order.order_id}))
 
-    def amend(self, order: Resting, price: float) -> Called:
+    def amend(self, order: ToolOrder, price: float) -> ToolUse:
         """Move a resting order to another price."""
-        return Called(_AMEND, json.dumps({"order_id": order.order_id, "price_cents": _cents(price), "count": _plain(order.count)}))
+        return ToolUse(_AMEND, json.dumps({"order_id": order.order_id, "price_cents": _cents(price), "count": _plain(order.count)}))
 
 
 def _other(price: float | None) -> float | None:
@@ -125,7 +125,7 @@ def _plain(count: float) -> float:
 # --- reading -----------------------------------------------------------------------------------------------------------
 
 
-def exchange_tools(request: ChatRequest) -> ExchangeTools | None:
+def read_exchange_tools(request: ChatRequest) -> ExchangeTools | None:
     """The view of a trader in a request; None unless its tools both place and cancel orders."""
     if not {_PLACE, _CANCEL} <= request.tools:
         return None
@@ -168,14 +168,14 @@ def _dollars(found: Mapping[str, Any], *names: str) -> float | None:
     return round(value / 100, 4) if good and value is not None else None
 
 
-def _quote(found: Mapping[str, Any]) -> Quote | None:
+def _quote(found: Mapping[str, Any]) -> ToolQuote | None:
     if (
         "ticker" not in found
         or not {"yes_bid_cents", "yes_ask_cents"} & found.keys()
         or found.get("status", "open") not in ("open", "active")
     ):
         return None
-    return Quote(str(found["ticker"]), _dollars(found, "yes_bid_cents"), _dollars(found, "yes_ask_cents"))
+    return ToolQuote(str(found["ticker"]), _dollars(found, "yes_bid_cents"), _dollars(found, "yes_ask_cents"))
 
 
 def _held(objects: list[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
@@ -187,25 +187,25 @@ def _held(objects: list[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
     }
 
 
-def _resting(found: Mapping[str, Any]) -> Resting | None:
+def _resting(found: Mapping[str, Any]) -> ToolOrder | None:
     price, count = _dollars(found, "price_cents"), found.get("resting_contracts")
     if "order_id" not in found or price is None or not isinstance(count, int | float):
         return None
     ticker, side, action = (str(found.get(name, "")) for name in ("ticker", "side", "action"))
-    return Resting(found["order_id"], ticker, side, action, price, float(count))
+    return ToolOrder(found["order_id"], ticker, side, action, price, float(count))
 
 
 # --- traders -----------------------------------------------------------------------------------------------------------
 
-Trader = Callable[[ExchangeTools, Belief, "Draw"], list[Called]]
+Trader = Callable[[ExchangeTools, Belief, "RandomDraws"], list[ToolUse]]
 
 
-def trader(manner: str) -> Trader:
+def choose_trader(manner: str) -> Trader:
     """The way in which a personality of this manner trades."""
-    return {"malformed": garbled, "random": at_random}.get(manner, believing)
+    return {"malformed": garble_calls, "random": trade_randomly}.get(manner, trade_beliefs)
 
 
-def believing(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Called]:
+def trade_beliefs(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
     """Takes out resting bids that are worth too little, sells what is too dear, buys the largest edge; else it bids inside the widest spread."""
     if not exchange.looked:
         return exchange.look()
@@ -219,7 +219,7 @@ def believing(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Calle
 Fair = Mapping[str, Mapping[str, float]]
 
 
-def _tidied(exchange: ExchangeTools, fair: Fair) -> list[Called]:
+def _tidied(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
     """Resting bids taken out that are too dear by now, and moved up where the market has run away from them."""
     calls = []
     for order in exchange.resting:
@@ -233,7 +233,7 @@ def _tidied(exchange: ExchangeTools, fair: Fair) -> list[Called]:
     return calls
 
 
-def _sales(exchange: ExchangeTools, fair: Fair) -> list[Called]:
+def _sales(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
     calls = []
     for quote in exchange.quotes:
         for side in ("yes", "no"):
@@ -243,7 +243,7 @@ def _sales(exchange: ExchangeTools, fair: Fair) -> list[Called]:
     return calls
 
 
-def _purchase(exchange: ExchangeTools, fair: Fair) -> list[Called]:
+def _purchase(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
     best, chosen = EDGE, None
     for quote in exchange.quotes:
         for side in ("yes", "no"):
@@ -253,7 +253,7 @@ def _purchase(exchange: ExchangeTools, fair: Fair) -> list[Called]:
     return [exchange.order(*chosen, tif="gtc")] if chosen else []
 
 
-def _bid(exchange: ExchangeTools, fair: Fair) -> list[Called]:
+def _bid(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
     """A bid that rests inside the spread, below what a contract is worth, where none of its own rests yet."""
     working = {(order.ticker, order.side) for order in exchange.resting}
     most, chosen = 0.0, None
@@ -265,7 +265,7 @@ def _bid(exchange: ExchangeTools, fair: Fair) -> list[Called]:
     return [exchange.order(*chosen, tif="post_only")] if chosen else []
 
 
-def _room(exchange: ExchangeTools, quote: Quote, side: str) -> bool:
+def _room(exchange: ExchangeTools, quote: ToolQuote, side: str) -> bool:
     return exchange.held.get((quote.ticker, side), 0.0) + CONTRACTS <= MOST_HELD
 
 
@@ -274,7 +274,7 @@ def _floor(price: float) -> float:
     return math.floor(round(100 * price, 6)) / 100
 
 
-def at_random(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Called]:
+def trade_randomly(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
     """Often nothing; else one to three contracts of a random side at or below the ask, or a resting order taken out."""
     if not exchange.looked:
         return exchange.done() if draw.chance(IDLE) else exchange.look()
@@ -293,7 +293,7 @@ def at_random(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Calle
     return [exchange.order(quote.ticker, side, bid, tif="gtc", count=count)]
 
 
-def garbled(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Called]:
+def garble_calls(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
     """One wrong call after another, with right ones between; no call at all means words in its place."""
     if not exchange.looked and draw.chance(0.5):
         return exchange.look()
@@ -302,33 +302,33 @@ def garbled(exchange: ExchangeTools, belief: Belief, draw: Draw) -> list[Called]
     right = _example(exchange)
     name, text = _PLACE, right.arguments
     whole = json.loads(text)
-    wrong: tuple[list[Called], ...] = (
+    wrong: tuple[list[ToolUse], ...] = (
         [],
         [right],
         exchange.look(),
-        [Called(name, text[: len(text) // 2])],
-        [Called(name, f"```json\n{text}\n```")],
-        [Called(name, "")],
-        [Called(name, "null")],
-        [Called(name, json.dumps({"input": whole}))],
-        [Called(name, json.dumps({**whole, "price_cents": 150}))],
-        [Called(name, json.dumps({**whole, "price_cents": 45.55}))],
-        [Called(name, json.dumps({**whole, "price_cents": "NaN"}))],
-        [Called(name, json.dumps({**whole, "count": -10}))],
-        [Called(name, json.dumps({**whole, "count": True}))],
-        [Called(name, json.dumps({**whole, "count": 10**30}))],
-        [Called(name, json.dumps({**whole, "ticker": "NO-SUCH-MARKET"}))],
-        [Called(name, json.dumps({**whole, "side": "MAYBE", "leverage": 5}))],
-        [Called(_CANCEL, json.dumps({"order_id": 10**12}))],
-        [Called("get_weather", json.dumps({"city": "New York"})), right],
-        [Called("drop table; --", "{}")],
+        [ToolUse(name, text[: len(text) // 2])],
+        [ToolUse(name, f"```json\n{text}\n```")],
+        [ToolUse(name, "")],
+        [ToolUse(name, "null")],
+        [ToolUse(name, json.dumps({"input": whole}))],
+        [ToolUse(name, json.dumps({**whole, "price_cents": 150}))],
+        [ToolUse(name, json.dumps({**whole, "price_cents": 45.55}))],
+        [ToolUse(name, json.dumps({**whole, "price_cents": "NaN"}))],
+        [ToolUse(name, json.dumps({**whole, "count": -10}))],
+        [ToolUse(name, json.dumps({**whole, "count": True}))],
+        [ToolUse(name, json.dumps({**whole, "count": 10**30}))],
+        [ToolUse(name, json.dumps({**whole, "ticker": "NO-SUCH-MARKET"}))],
+        [ToolUse(name, json.dumps({**whole, "side": "MAYBE", "leverage": 5}))],
+        [ToolUse(_CANCEL, json.dumps({"order_id": 10**12}))],
+        [ToolUse("get_weather", json.dumps({"city": "New York"})), right],
+        [ToolUse("drop table; --", "{}")],
         [*exchange.done(), right],
     )
     return draw.choose(wrong)
 
 
-def _example(exchange: ExchangeTools) -> Called:
+def _example(exchange: ExchangeTools) -> ToolUse:
     """An order that could be right: one contract at the first market's ask, or at a cent."""
-    quote = next((quote for quote in exchange.quotes if quote.yes_ask is not None), Quote("KX-1", None, 0.01))
+    quote = next((quote for quote in exchange.quotes if quote.yes_ask is not None), ToolQuote("KX-1", None, 0.01))
     assert quote.yes_ask is not None
     return exchange.order(quote.ticker, "yes", quote.yes_ask, tif="gtc", count=1.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from bellwether.sandbox.world.random_draws import NORMAL, Draw, Purpose
+from bellwether.sandbox.world.random_draws import NORMAL, Purpose, RandomDraws
 
 #: Stated probabilities have four decimals and stay within these.
 LEAST, MOST = 0.0001, 0.9999
@@ -28,7 +28,7 @@ def expit(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
 
 
-def stated(p: float) -> float:
+def round_stated(p: float) -> float:
     """A probability as it is stated: four decimals, never certain."""
     return round(min(max(p, LEAST), MOST), 4)
 
@@ -56,7 +56,7 @@ class Skill:
 
     def states(self, p: float, z: float = 0.0) -> float:
         """The probability that is stated where p is known."""
-        return stated(expit(self.slope * logit(stated(p)) + self.noise * z))
+        return round_stated(expit(self.slope * logit(round_stated(p)) + self.noise * z))
 
     def excess_brier(self, known: Iterable[float]) -> float:
         """The excess of the expected Brier score over that of the known probabilities: the mean of (q - p)².
@@ -80,7 +80,7 @@ class Personality:
 
     def states(self, p: float, seed: int, question: int, sample: int) -> float:
         """The probability that it states where p is known; `question` and `sample` tell one question and one answer to it from another."""
-        z = Draw(seed, Purpose.MODEL, question, sample).normal() if self.skill.noise else 0.0
+        z = RandomDraws(seed, Purpose.MODEL, question, sample).normal() if self.skill.noise else 0.0
         return self.skill.states(p, z)
 
 

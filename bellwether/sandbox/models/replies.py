@@ -6,25 +6,34 @@ import json
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from bellwether.sandbox.models.answer_forms import MALFORMED, REFUSALS, Form, Statement, Wish, malformed_form, thoughts, wish_of
-from bellwether.sandbox.models.arena_bets import Belief, Slip, bet, in_full, slip_of
-from bellwether.sandbox.models.beliefs import Subject, Truth, number_of
-from bellwether.sandbox.models.exchange_tools import Called, ExchangeTools, exchange_tools, trader
+from bellwether.sandbox.models.answer_forms import (
+    MALFORMED,
+    REFUSALS,
+    AnswerForm,
+    AnswerFormat,
+    Statement,
+    choose_malformed,
+    read_answer_format,
+    write_thoughts,
+)
+from bellwether.sandbox.models.arena_bets import ArenaPrompt, Belief, complete_fields, decide_bets, read_arena_prompt
+from bellwether.sandbox.models.beliefs import Subject, Truth, hash_text
+from bellwether.sandbox.models.exchange_tools import ExchangeTools, ToolUse, choose_trader, read_exchange_tools
 from bellwether.sandbox.models.request import ChatRequest
-from bellwether.sandbox.world.random_draws import Draw, Purpose
+from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ModelReply:
     """The parts of an answer: the text, thoughts and a refusal in fields of their own, and the tools that are called."""
 
     content: str | None
     reasoning: str = ""
     refusal: str | None = None
-    calls: tuple[Called, ...] = ()
+    calls: tuple[ToolUse, ...] = ()
 
 
-class Author:
+class ReplyWriter:
     """Writes the answers to one request. The same request, sample and present give the same answer, in every process."""
 
     def __init__(self, truth: Truth, request: ChatRequest, now: int) -> None:
@@ -44,40 +53,42 @@ class Author:
     def _states(self, subject: Subject, sample: int) -> float:
         return self._request.personality.states(subject.probability, self._truth.seed, subject.key, sample)
 
-    def reply(self, sample: int) -> Reply:
+    def reply(self, sample: int) -> ModelReply:
         """The answer number `sample`."""
         request = self._request
-        if (slip := slip_of(request)) is not None:
+        if (slip := read_arena_prompt(request)) is not None:
             return self._bet(slip, sample)
-        exchange = exchange_tools(request)
+        exchange = read_exchange_tools(request)
         if self._manner == "refusing":
             words = REFUSALS[self._subject.key % len(REFUSALS)]
-            return Reply(None, refusal=words) if request.json_schema is not None or exchange is not None else Reply(words)
+            return ModelReply(None, refusal=words) if request.json_schema is not None or exchange is not None else ModelReply(words)
         if exchange is not None:
             return self._trade(exchange, sample)
         return self._forecast(sample)
 
-    def _bet(self, slip: Slip, sample: int) -> Reply:
+    def _bet(self, slip: ArenaPrompt, sample: int) -> ModelReply:
         """A decision of the arena."""
         request, truth, personality = self._request, self._truth, self._request.personality
-        key = number_of(request.question)
+        key = hash_text(request.question)
         if self._manner == "refusing":
             words = REFUSALS[key % len(REFUSALS)]
-            return Reply(None, refusal=words) if request.json_schema is not None else Reply(words)
+            return ModelReply(None, refusal=words) if request.json_schema is not None else ModelReply(words)
 
         def belief(market_id: str) -> Belief | None:
             known = truth.estimate(market_id, slip.at, self._now)
             return None if known is None else Belief(known.outcome, personality.states(known.probability, truth.seed, known.key, sample))
 
         said = f"{len(slip.markets)} markets are listed and {len(slip.held)} positions can be sold. I act where the price is furthest from what I expect."
-        decision = bet(slip, belief, said)
+        decision = decide_bets(slip, belief, said)
         reasoning = said if personality.reasons else ""
         if request.json_schema is not None and self._manner != "malformed":
-            return Reply(json.dumps(in_full(decision), ensure_ascii=False), reasoning)
-        statement = Statement(Wish(Form.DECISION, of_yes=True, percent=False), 0.5, said, decision)
-        return Reply(MALFORMED[malformed_form(key, sample)](statement) if self._manner == "malformed" else statement.text(), reasoning)
+            return ModelReply(json.dumps(complete_fields(decision), ensure_ascii=False), reasoning)
+        statement = Statement(AnswerFormat(AnswerForm.DECISION, of_yes=True, percent=False), 0.5, said, decision)
+        return ModelReply(
+            MALFORMED[choose_malformed(key, sample)](statement) if self._manner == "malformed" else statement.text(), reasoning
+        )
 
-    def _trade(self, exchange: ExchangeTools, sample: int) -> Reply:
+    def _trade(self, exchange: ExchangeTools, sample: int) -> ModelReply:
         """The calls of a trader with the tools of an exchange."""
         request = self._request
 
@@ -85,30 +96,30 @@ class Author:
             known = self._truth.latent(ticker, exchange.at, self._now) or self._truth.invented(ticker)
             return self._states(known, sample)
 
-        key = number_of(f"{request.question}\0{len(request.turns)}\0{sample}")
-        calls = trader(self._manner)(exchange, belief, Draw(self._truth.seed, Purpose.MODEL, key))
+        key = hash_text(f"{request.question}\0{len(request.turns)}\0{sample}")
+        calls = choose_trader(self._manner)(exchange, belief, RandomDraws(self._truth.seed, Purpose.MODEL, key))
         said = f"{len(exchange.quotes)} markets are quoted; I call {', '.join(call.name for call in calls) or 'nothing'}."
-        return Reply(None if calls else said, said if request.personality.reasons else "", calls=tuple(calls))
+        return ModelReply(None if calls else said, said if request.personality.reasons else "", calls=tuple(calls))
 
-    def _forecast(self, sample: int) -> Reply:
+    def _forecast(self, sample: int) -> ModelReply:
         """The probability in the wanted form."""
         request, subject = self._request, self._subject
         p = self._states(subject, sample)
-        said = thoughts(p, subject.key)
-        wish = wish_of(request.instructions, as_object=request.wants_object)
+        said = write_thoughts(p, subject.key)
+        wish = read_answer_format(request.instructions, as_object=request.wants_object)
         if request.json_schema is not None and self._manner != "malformed":
-            wish = replace(wish, form=Form.OBJECT, fields=tuple(request.json_schema.get("properties", ())))
+            wish = replace(wish, form=AnswerForm.OBJECT, fields=tuple(request.json_schema.get("properties", ())))
         statement = Statement(wish, p, said, thinks=not request.personality.reasons)
-        text = MALFORMED[malformed_form(subject.key, sample)](statement) if self._manner == "malformed" else statement.text()
-        return Reply(text, said if request.personality.reasons else "")
+        text = MALFORMED[choose_malformed(subject.key, sample)](statement) if self._manner == "malformed" else statement.text()
+        return ModelReply(text, said if request.personality.reasons else "")
 
 
-def cut(reply: Reply, room: int) -> Reply:
+def cut_reply(reply: ModelReply, room: int) -> ModelReply:
     """The reply within so many characters, thoughts first."""
     reasoning, room = reply.reasoning[:room], max(0, room - len(reply.reasoning))
     content = None if reply.content is None else reply.content[:room]
     calls = []
     for call in reply.calls:
-        calls.append(Called(call.name, call.arguments[:room]))
+        calls.append(ToolUse(call.name, call.arguments[:room]))
         room = max(0, room - len(call.arguments))
     return replace(reply, reasoning=reasoning, content=content, calls=tuple(calls))

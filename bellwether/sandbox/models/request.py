@@ -22,7 +22,7 @@ class BadRequest(Exception):
         super().__init__(error.message)
 
 
-def invalid(message: str, param: str | None = None) -> BadRequest:
+def refuse_invalid(message: str, param: str | None = None) -> BadRequest:
     """HTTP 400."""
     return BadRequest(OpenAIError(400, message, "invalid_request_error", None, param))
 
@@ -83,12 +83,12 @@ def _text(content: Any) -> str:
         return content
     if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
         return "\n".join(str(part.get("text", "")) for part in content)
-    raise invalid("Invalid type for 'messages[].content': expected a string or an array of parts.", "messages")
+    raise refuse_invalid("Invalid type for 'messages[].content': expected a string or an array of parts.", "messages")
 
 
 def _turn(message: Any) -> Turn:
     if not isinstance(message, Mapping) or message.get("role") not in _ROLES:
-        raise invalid(f"Invalid value for 'messages[].role': supported values are {', '.join(_ROLES)}.", "messages")
+        raise refuse_invalid(f"Invalid value for 'messages[].role': supported values are {', '.join(_ROLES)}.", "messages")
     names = (call.get("function", {}).get("name") for call in message.get("tool_calls") or ())
     return Turn(message["role"], _text(message.get("content")), tuple(map(str, names)))
 
@@ -96,13 +96,13 @@ def _turn(message: Any) -> Turn:
 def _integer(body: Mapping[str, Any], name: str, least: int) -> int | None:
     value = body.get(name)
     if value is not None and (type(value) is not int or value < least):
-        raise invalid(f"Invalid value for '{name}': expected an integer of at least {least}.", name)
+        raise refuse_invalid(f"Invalid value for '{name}': expected an integer of at least {least}.", name)
     return value
 
 
 def _personality(model: Any) -> Personality:
     if not isinstance(model, str) or not model:
-        raise invalid("you must provide a model parameter", "model")
+        raise refuse_invalid("you must provide a model parameter", "model")
     found = PERSONALITIES.get(model.rpartition("/")[2])
     if found is None:
         message = f"The model '{model[:100]}' does not exist; the sandbox has {', '.join(PERSONALITIES)}."
@@ -124,21 +124,21 @@ def _tools(body: Mapping[str, Any]) -> frozenset[str]:
     return frozenset() if body.get("tool_choice") == "none" else names
 
 
-def read(content: bytes) -> ChatRequest:
+def read_request(content: bytes) -> ChatRequest:
     """Read the body of a chat request. Raises `BadRequest`."""
     try:
         body = orjson.loads(content)
         return _read(body)
     except orjson.JSONDecodeError:
-        raise invalid("We could not parse the JSON body of your request.") from None
+        raise refuse_invalid("We could not parse the JSON body of your request.") from None
     except (AttributeError, KeyError, TypeError) as error:
-        raise invalid(f"Your request has another form than a chat completion: {error}") from None
+        raise refuse_invalid(f"Your request has another form than a chat completion: {error}") from None
 
 
 def _read(body: Mapping[str, Any]) -> ChatRequest:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise invalid("Missing required parameter: 'messages'.", "messages")
+        raise refuse_invalid("Missing required parameter: 'messages'.", "messages")
     wants_object, schema = _format(body)
     return ChatRequest(
         personality=_personality(body.get("model")),

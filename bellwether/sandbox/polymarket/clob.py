@@ -12,9 +12,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.params import Params, Refusal, clob_error
-from bellwether.sandbox.polymarket.source import Book, PolymarketSource, Ticks
-from bellwether.sandbox.timestamps import MINUTE, SECOND, instant
+from bellwether.sandbox.params import Params, VenueRefusal, clob_error
+from bellwether.sandbox.polymarket.source import PolymarketSource, PriceTimes, TokenBook
+from bellwether.sandbox.timestamps import MINUTE, SECOND, to_instant
 
 MOST_TOKENS = 500
 
@@ -44,7 +44,7 @@ class Clob:
         ]
 
     def _now(self) -> int:
-        return instant(self._clock.now())
+        return to_instant(self._clock.now())
 
     def _reading(self, handler: Callable[[Params, dict[str, str], int], Any]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
@@ -66,7 +66,7 @@ class Clob:
 
     # --- books -------------------------------------------------------------------------------------------------
 
-    def _book(self, params: Params, now: int) -> Book:
+    def _book(self, params: Params, now: int) -> TokenBook:
         token = params.text("token_id")
         if token is None:
             raise clob_error(400, "Invalid token id")
@@ -103,7 +103,7 @@ class Clob:
         if token is None or start is None:
             raise clob_error(400, "invalid filters: 'market' and 'startTs' are required")
         last, minutes = now if end is None else end * SECOND, params.integer("fidelity", 1) or 1
-        points = self._source.prices(token, Ticks(start * SECOND, last, minutes * MINUTE), now)
+        points = self._source.prices(token, PriceTimes(start * SECOND, last, minutes * MINUTE), now)
         return {"history": [{"t": seconds, "p": price} for seconds, price in points]}
 
     # --- markets -----------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Clob:
 def _answer(handle: Callable[[], Any]) -> Response:
     try:
         return Response(orjson.dumps(handle()), media_type="application/json")
-    except Refusal as refusal:
+    except VenueRefusal as refusal:
         return refusal.response()
 
 

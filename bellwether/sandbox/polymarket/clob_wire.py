@@ -13,8 +13,8 @@ from bellwether.sandbox.polymarket.ids import Ids
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.quotes import RawLevel
 from bellwether.sandbox.polymarket.resolution_steps import HALF
-from bellwether.sandbox.polymarket.source import Book, Level, Object, Point, Ticks
-from bellwether.sandbox.polymarket.wire import decimal, whole_seconds
+from bellwether.sandbox.polymarket.source import Level, Object, Point, PriceTimes, TokenBook
+from bellwether.sandbox.polymarket.wire import format_decimal, format_seconds
 from bellwether.sandbox.timestamps import MINUTE, SECOND
 from bellwether.sandbox.world.tape import DOLLAR
 
@@ -26,11 +26,11 @@ def _yes_value(market: ListedMarket, at: int) -> int:
     step = market.step(at)
     if step is not None and step.closed:
         return 2 * step.value if step.value is not None else 0
-    standing = quotes.quote(market, at)
+    standing = quotes.compute_quote(market, at)
     return standing.twice_price if standing else DOLLAR
 
 
-def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Object:
+def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Object:
     """The market with its tokens; it has no winner before the resolution."""
     closed, winner, step = market.closed(at), market.winner(at), market.step(at)
     yes = _yes_value(market, at)
@@ -42,7 +42,7 @@ def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -
         "closed": closed,
         "archived": market.legacy == "zero" and closed,
         "accepting_orders": at >= market.opens - MINUTE and not closed,
-        "accepting_order_timestamp": whole_seconds(market.opens - MINUTE),
+        "accepting_order_timestamp": format_seconds(market.opens - MINUTE),
         "minimum_order_size": 5,
         "minimum_tick_size": market.tick / DOLLAR,
         "condition_id": market.condition_id,
@@ -50,8 +50,8 @@ def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -
         "question": market.question,
         "description": market.description,
         "market_slug": market.slug,
-        "end_date_iso": f"{whole_seconds(market.ends)[:10]}T00:00:00Z" if market.ends is not None else None,
-        "game_start_time": whole_seconds(market.starts) if market.starts is not None else None,
+        "end_date_iso": f"{format_seconds(market.ends)[:10]}T00:00:00Z" if market.ends is not None else None,
+        "game_start_time": format_seconds(market.starts) if market.starts is not None else None,
         "seconds_delay": 3 if market.starts is not None and not market.recurring else 0,
         "fpmm": "",
         "maker_base_fee": market.fees.base,
@@ -78,31 +78,31 @@ def _mirrored(levels: list[RawLevel]) -> list[RawLevel]:
 
 def _wire(levels: list[RawLevel]) -> list[Level]:
     """Levels with the best last."""
-    return [{"price": decimal(price, 3), "size": decimal(size, 2)} for price, size in reversed(levels)]
+    return [{"price": format_decimal(price, 3), "size": format_decimal(size, 2)} for price, size in reversed(levels)]
 
 
 def _exact(levels: list[RawLevel]) -> tuple[tuple[Decimal, Decimal], ...]:
     return tuple((price * _MILL, size * _HUNDREDTH) for price, size in reversed(levels))
 
 
-def book(market: ListedMarket, event: ListedEvent, side: int, seed: int, at: int) -> Book | None:
+def build_book(market: ListedMarket, event: ListedEvent, side: int, seed: int, at: int) -> TokenBook | None:
     """The book of token number `side`; None before the opening and from the close on."""
-    standing = quotes.quote(market, at)
+    standing = quotes.compute_quote(market, at)
     if standing is None or market.closed(at):
         return None
-    bids, asks = quotes.levels(market, seed, standing)
+    bids, asks = quotes.build_levels(market, seed, standing)
     if side != market.yes:
         bids, asks = _mirrored(asks), _mirrored(bids)
     last = standing.last if side == market.yes or not standing.last else DOLLAR - standing.last
     terms = {
         "min_order_size": "5",
-        "tick_size": decimal(market.tick, 3),
+        "tick_size": format_decimal(market.tick, 3),
         "neg_risk": bool(event.group),
         "last_trade_price": f"{last / DOLLAR:.3f}" if last else "",
     }
     names = {"market": market.condition_id, "asset_id": market.tokens[side], "timestamp": str(standing.since // 1000)}
     body = partial(_book_object, names, terms, _wire(bids), _wire(asks))
-    return Book(market.condition_id, market.tokens[side], _exact(bids), _exact(asks), body)
+    return TokenBook(market.condition_id, market.tokens[side], _exact(bids), _exact(asks), body)
 
 
 def _book_object(names: Object, terms: Object, bids: list[Level], asks: list[Level]) -> Object:
@@ -111,14 +111,14 @@ def _book_object(names: Object, terms: Object, bids: list[Level], asks: list[Lev
     return {**names, "hash": digest, **sides, **terms}
 
 
-def prices(market: ListedMarket, side: int, ticks: Ticks, at: int) -> list[Point]:
+def compute_prices(market: ListedMarket, side: int, ticks: PriceTimes, at: int) -> list[Point]:
     """The token's price at these instants, as far as they lie between the opening and the close and not after `at`."""
     begin = -(-max(ticks.first, market.opens) // ticks.step)
     end = min(ticks.last, at, market.closes - 1) // ticks.step
     if begin > end:
         return []
     times = np.arange(begin, end + 1, dtype=np.int64) * ticks.step
-    doubled = quotes.twice_prices(market, times)
+    doubled = quotes.compute_twice_prices(market, times)
     if side != market.yes:
         doubled = 2 * DOLLAR - doubled
     return list(zip((times // SECOND).tolist(), (doubled / (2 * DOLLAR)).tolist(), strict=True))

@@ -35,7 +35,7 @@ BASE_FEE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Fees:
+class MarketFees:
     """The fee type of a market and, since April 2026, rate and rebate of its schedule; no type for a market without fees."""
 
     type: str | None = None
@@ -58,13 +58,13 @@ class Fees:
         return fields
 
 
-def fees_of(category: str, created: int, recurring: bool) -> Fees:
+def choose_fees(category: str, created: int, recurring: bool) -> MarketFees:
     """The fees of a market of a category of the generated world; `recurring`: one of the short crypto markets."""
     name, rate = _RATES.get(category, _OTHERS)
     if created >= _SPORTS_RAISED and name == "sports":
-        return Fees("sports_fees_v2", 0.05, 0.15)
+        return MarketFees("sports_fees_v2", 0.05, 0.15)
     if created >= _SCHEDULES:
-        return Fees("crypto_fees_v2", rate, 0.2) if name == "crypto" else Fees(f"{name}_fees", rate) if rate else Fees()
+        return MarketFees("crypto_fees_v2", rate, 0.2) if name == "crypto" else MarketFees(f"{name}_fees", rate) if rate else MarketFees()
     if created >= _SPORTS_TOO and name in ("crypto", "sports"):
-        return Fees(f"{name}_fees")
-    return Fees("crypto_15_min") if created >= _CRYPTO_ONLY and recurring else Fees()
+        return MarketFees(f"{name}_fees")
+    return MarketFees("crypto_15_min") if created >= _CRYPTO_ONLY and recurring else MarketFees()

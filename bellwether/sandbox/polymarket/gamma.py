@@ -15,9 +15,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.params import Params, Refusal, gamma_invalid, position_after
-from bellwether.sandbox.polymarket.source import EventRow, MarketRow, PolymarketSource, Wanted
-from bellwether.sandbox.timestamps import instant
+from bellwether.sandbox.params import Params, VenueRefusal, build_position_cursor, gamma_invalid
+from bellwether.sandbox.polymarket.source import EventRow, ListingFilter, MarketRow, PolymarketSource
+from bellwether.sandbox.timestamps import to_instant
 
 #: Most rows of a page by keyset, and of one by offset.
 MOST = {"markets": 100, "events": 500}
@@ -45,13 +45,13 @@ _NUMBERS: dict[str, Callable[[MarketRow], float | None]] = {
 class Filters:
     """The filters of a listing: names, the announced end and whether it is closed are in `wanted`."""
 
-    wanted: Wanted
+    wanted: ListingFilter
     active: bool | None
     uma_status: str | None
 
     @classmethod
     def of(cls, params: Params, closed: bool | None = None) -> Filters:
-        """Read them; `closed` is the default of that filter. Raises `Refusal`."""
+        """Read them; `closed` is the default of that filter. Raises `VenueRefusal`."""
         names = {name: params.every(name) for name in ("id", "condition_ids", "clob_token_ids")}
         ids, conditions, tokens = (None if named is None else frozenset(named) for named in names.values())
         if conditions is not None and len(conditions) > MOST_CONDITIONS:
@@ -59,7 +59,7 @@ class Filters:
         if ids is not None and not all(map(str.isdecimal, ids)):
             raise gamma_invalid("id is invalid")
         given, ends = params.flag("closed"), (params.instant("end_date_min"), params.instant("end_date_max"))
-        wanted = Wanted(ids=ids, condition_ids=conditions, tokens=tokens, ends=ends, closed=closed if given is None else given)
+        wanted = ListingFilter(ids=ids, condition_ids=conditions, tokens=tokens, ends=ends, closed=closed if given is None else given)
         return cls(wanted, params.flag("active"), params.text("uma_resolution_status"))
 
     def matches(self, row: Row) -> bool:
@@ -84,15 +84,15 @@ class Filters:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class SortOrder:
     """The order of a listing. Without a field it is the world's own, and nothing is read ahead."""
 
     field: str | None
     sign: int
 
     @classmethod
-    def of(cls, params: Params, name: str) -> Order:
-        """Read it; only markets can be sorted. Raises `Refusal` for an unknown field."""
+    def of(cls, params: Params, name: str) -> SortOrder:
+        """Read it; only markets can be sorted. Raises `VenueRefusal` for an unknown field."""
         field = params.text("order") if name == "markets" else None
         if field is not None and field not in _NUMBERS:
             raise gamma_invalid("order fields are not valid")
@@ -127,8 +127,8 @@ class Gamma:
         def answer(request: Request) -> Response:
             try:
                 params = Params(request.query_params, lambda name: gamma_invalid(f"{name} is invalid"))
-                return handler(name, params, request.path_params, instant(self._clock.now()))
-            except Refusal as refusal:
+                return handler(name, params, request.path_params, to_instant(self._clock.now()))
+            except VenueRefusal as refusal:
                 return refusal.response()
 
         async def endpoint(request: Request) -> Response:
@@ -138,7 +138,7 @@ class Gamma:
 
     def _keyset(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
         """GET /markets/keyset and /events/keyset: the next rows, and the cursor behind them; none when there are no more."""
-        filters, order, after = Filters.of(params), Order.of(params, name), params.position("after_cursor")
+        filters, order, after = Filters.of(params), SortOrder.of(params, name), params.position("after_cursor")
         if params.text("offset") is not None:
             raise gamma_invalid("offset is not supported, use after_cursor")
         limit = params.integer("limit", 1, MOST[name]) or _DEFAULT_LIMIT
@@ -148,31 +148,31 @@ class Gamma:
         rows = self._rows(name, replace(filters, wanted=wanted), order, now)
         behind = (row for row in rows if after is None or order.position(row) > after)
         page = list(islice(behind, limit))
-        cursor = {} if next(behind, None) is None else {"next_cursor": position_after(order.position(page[-1]))}
-        return _json({name: [_body(row, params) for row in page], **cursor})
+        cursor = {} if next(behind, None) is None else {"next_cursor": build_position_cursor(order.position(page[-1]))}
+        return _respond_json({name: [_body(row, params) for row in page], **cursor})
 
     def _by_offset(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
         """GET /markets and /events: a bare list at an offset; of events only closed ones unless `closed` states otherwise."""
-        filters, order = Filters.of(params, closed=True if name == "events" else None), Order.of(params, name)
+        filters, order = Filters.of(params, closed=True if name == "events" else None), SortOrder.of(params, name)
         offset, limit = params.integer("offset", 0) or 0, params.integer("limit", 0)
         if offset > LAST_OFFSET:
             raise gamma_invalid(f"offset exceeds the maximum of {LAST_OFFSET}, use /{name}/keyset")
         end = offset + min(_DEFAULT_LIMIT if limit is None else limit, MOST_LISTED)
         page = islice(self._rows(name, filters, order, now), offset, end)
         link = f'</{name}/keyset>; rel="successor-version"'
-        return _json([_body(row, params) for row in page], {**_DEPRECATED, "Link": link})
+        return _respond_json([_body(row, params) for row in page], {**_DEPRECATED, "Link": link})
 
     def _one(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
         """GET /markets/{id} and /events/{id}."""
-        row = next(self._listed(name, Wanted(ids=frozenset((path["id"],))), now), None)
+        row = next(self._listed(name, ListingFilter(ids=frozenset((path["id"],))), now), None)
         if row is None:
-            raise Refusal(404, {"type": "not found error", "error": "id not found"})
-        return _json(_body(row, params))
+            raise VenueRefusal(404, {"type": "not found error", "error": "id not found"})
+        return _respond_json(_body(row, params))
 
-    def _listed(self, name: str, wanted: Wanted, now: int) -> Iterator[Row]:
+    def _listed(self, name: str, wanted: ListingFilter, now: int) -> Iterator[Row]:
         return iter(self._source.markets(wanted, now) if name == "markets" else self._source.events(wanted, now))
 
-    def _rows(self, name: str, filters: Filters, order: Order, now: int) -> Iterator[Row]:
+    def _rows(self, name: str, filters: Filters, order: SortOrder, now: int) -> Iterator[Row]:
         """The rows that match, in their order; a listing that was sorted is kept for the pages that follow at the same instant."""
         found = filter(filters.matches, self._listed(name, filters.wanted, now))
         if order.field is None:
@@ -183,7 +183,7 @@ class Gamma:
             return iter(self._sorted[1])
 
 
-def _json(body: Any, headers: dict[str, str] | None = None) -> Response:
+def _respond_json(body: Any, headers: dict[str, str] | None = None) -> Response:
     return Response(orjson.dumps(body), media_type="application/json", headers=headers)
 
 

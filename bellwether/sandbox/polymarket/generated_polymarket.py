@@ -15,11 +15,11 @@ from bellwether.sandbox.polymarket import clob_wire, wire
 from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import INDEX_BITS, POSITION_BITS, ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import HALF, LATEST_RESOLUTION, YES
-from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
-from bellwether.sandbox.polymarket.wire import money
-from bellwether.sandbox.timestamps import DAY, instant
+from bellwether.sandbox.polymarket.source import EventRow, ListingFilter, MarketRow, Object, Point, PriceTimes, TokenBook
+from bellwether.sandbox.polymarket.wire import format_money
+from bellwether.sandbox.timestamps import DAY, to_instant
 from bellwether.sandbox.world import GeneratedWorld
-from bellwether.sandbox.world.model import day_number
+from bellwether.sandbox.world.model import to_day_number
 
 #: How long after its close the prices of a market are still there (days).
 PRICE_DAYS = 400
@@ -29,7 +29,7 @@ _DAYS = 1 << 16
 _Pair = tuple[ListedEvent, ListedMarket]
 
 
-def _may_fit(market: ListedMarket, wanted: Wanted, now: int) -> bool:
+def _may_fit(market: ListedMarket, wanted: ListingFilter, now: int) -> bool:
     """True if a market ends within the wanted instants, and is as closed as wanted."""
     low, high = wanted.ends
     if wanted.closed is not None and market.closed(now) != wanted.closed:
@@ -88,34 +88,34 @@ class GeneratedPolymarket:
         padded = [text.ljust(66, "0") for text in (condition_id, pair[1].condition_id if pair else "")]
         return pair if padded[0] == padded[1] else None
 
-    def _homes(self, wanted: Wanted, now: int) -> range | None:
+    def _homes(self, wanted: ListingFilter, now: int) -> range | None:
         """Numbers of the days whose events may be wanted; None when these are not few."""
-        first, last = 0, day_number(now) + EARLIEST_CREATION
+        first, last = 0, to_day_number(now) + EARLIEST_CREATION
         low, high = wanted.ends
         if wanted.closed is not False and low is None:
             return None
         if low is not None:
-            first = max(first, day_number(low) - LATEST_END)
+            first = max(first, to_day_number(low) - LATEST_END)
         if high is not None:
-            last = min(last, day_number(high) + EARLIEST_END)
+            last = min(last, to_day_number(high) + EARLIEST_END)
         if wanted.closed is False:
-            first = max(first, day_number(now) - LATEST_RESOLUTION)
+            first = max(first, to_day_number(now) - LATEST_RESOLUTION)
         return range(first, last + 1)
 
-    def _candidates(self, wanted: Wanted, now: int) -> Iterator[ListedEvent]:
+    def _candidates(self, wanted: ListingFilter, now: int) -> Iterator[ListedEvent]:
         """Events that may be wanted, in the order of listings."""
         homes = self._homes(wanted, now)
         if homes is not None:
             events = (event for home in homes for event in self._listing.day(home) if event.created <= now)
             yield from sorted(events, key=lambda event: event.key)
             return
-        latest = day_number(now)
+        latest = to_day_number(now)
         if wanted.after is not None:
             latest = min(latest, -wanted.after[0])
         for day in range(latest, -EARLIEST_CREATION - 1, -1):
             yield from (event for event in self._listing.created(day) if event.created <= now)
 
-    def _numbers(self, wanted: Wanted) -> set[int | None] | None:
+    def _numbers(self, wanted: ListingFilter) -> set[int | None] | None:
         """Numbers of the markets that are wanted by name; None without names."""
         ids, asked = self._ids, []
         if wanted.ids is not None:
@@ -132,7 +132,7 @@ class GeneratedPolymarket:
         """The real clock."""
         return Clock()
 
-    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+    def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
         """Markets created by now, those of the event that was created on the latest day first."""
         numbers = self._numbers(wanted)
         pairs: Iterable[_Pair]
@@ -146,7 +146,7 @@ class GeneratedPolymarket:
             if market.created <= now and (wanted.after is None or market.key > wanted.after):
                 yield self._market_row(event, market, now)
 
-    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+    def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
         """Events created by now, those of the latest day first."""
         events: Iterable[ListedEvent] = self._candidates(wanted, now)
         if wanted.ids is not None:
@@ -156,28 +156,28 @@ class GeneratedPolymarket:
             if event.created <= now and (wanted.after is None or event.key > wanted.after):
                 yield self._event_row(event, now)
 
-    def _read_figures(self, market: ListedMarket, at: int) -> wire.Figures:
-        return wire.figures(market, self._seed, at)
+    def _read_figures(self, market: ListedMarket, at: int) -> wire.MarketFigures:
+        return wire.compute_figures(market, self._seed, at)
 
-    def _shown(self, event: ListedEvent, at: int) -> dict[int, wire.Figures]:
+    def _shown(self, event: ListedEvent, at: int) -> dict[int, wire.MarketFigures]:
         """The figures of the event's markets that are listed."""
         return {market.number: self._figures(market, at) for market in event.markets if market.created <= at}
 
     def _make_market_body(self, event: ListedEvent, market: ListedMarket, at: int, embedded: bool) -> bytes:
         """The market's JSON, with its event in it unless it is part of one."""
         shown = self._shown(event, at) if embedded else {market.number: self._figures(market, at)}
-        body = wire.market_object(market, event, self._ids, shown[market.number], at)
+        body = wire.build_market(market, event, self._ids, shown[market.number], at)
         if embedded:
-            body["events"] = [wire.event_object(event, shown, at)]
+            body["events"] = [wire.build_event(event, shown, at)]
         return orjson.dumps(body)
 
     def _make_event_body(self, event: ListedEvent, at: int) -> bytes:
-        body = wire.event_object(event, self._shown(event, at), at)
+        body = wire.build_event(event, self._shown(event, at), at)
         markets = (market for market in event.markets if market.created <= at)
         body["markets"] = [orjson.Fragment(self._market_body(event, market, at, False)) for market in markets]
         if event.recurrence:
-            body["series"] = wire.series_objects(event)
-        return orjson.dumps({**body, "tags": [wire.tag_object(tag) for tag in event.tags]})
+            body["series"] = wire.build_series(event)
+        return orjson.dumps({**body, "tags": [wire.build_tag(tag) for tag in event.tags]})
 
     def _market_row(self, event: ListedEvent, market: ListedMarket, now: int) -> MarketRow:
         at = min(now, event.final)
@@ -192,33 +192,33 @@ class GeneratedPolymarket:
             ends=market.ends,
             closed_at=market.closes if closed else None,
             uma_status=step.status if step else None,
-            tags=lambda: [wire.tag_object(tag) for tag in event.tags],
-            volume=lambda: money(self._figures(market, at).turnover.total) or None,
+            tags=lambda: [wire.build_tag(tag) for tag in event.tags],
+            volume=lambda: format_money(self._figures(market, at).turnover.total) or None,
             body=partial(self._market_body, event, market, at, True),
         )
 
     def _event_row(self, event: ListedEvent, now: int) -> EventRow:
         body = partial(self._event_body, event, min(now, event.final))
-        return EventRow(event.key, event.id, True, wire.closes(event, now) is not None, event.ends, body)
+        return EventRow(event.key, event.id, True, wire.find_close(event, now) is not None, event.ends, body)
 
     # --- CLOB --------------------------------------------------------------------------------------------------
 
     def clob_market(self, condition_id: str, now: int) -> Object | None:
         """The market of this condition; None when it is not listed."""
         pair = self._by_condition(condition_id, now)
-        return clob_wire.market_object(pair[1], pair[0], self._ids, now) if pair else None
+        return clob_wire.build_market(pair[1], pair[0], self._ids, now) if pair else None
 
-    def book(self, token: str, now: int) -> Book | None:
+    def book(self, token: str, now: int) -> TokenBook | None:
         """The token's book while its market trades."""
         found = self._by_token(token, now)
-        return clob_wire.book(found[1], found[0], found[2], self._seed, now) if found else None
+        return clob_wire.build_book(found[1], found[0], found[2], self._seed, now) if found else None
 
-    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point]:
+    def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
         """The token's middles; empty for an unknown token and for a market that closed too long ago."""
         found = self._by_token(token, now)
         if found is None or now > found[1].closes + PRICE_DAYS * DAY:
             return []
-        return clob_wire.prices(found[1], found[2], ticks, now)
+        return clob_wire.compute_prices(found[1], found[2], ticks, now)
 
     # --- the truth ---------------------------------------------------------------------------------------------
 
@@ -248,5 +248,5 @@ class GeneratedPolymarket:
     def truth(self, market_id: str, at: datetime) -> float:
         """The latent probability of the first outcome at this instant: a martingale in `at`; from the answer on 1 or 0."""
         market = self.market(market_id)
-        yes = float(market.claim.probabilities_at(np.asarray([instant(at)], dtype=np.int64))[0])
+        yes = float(market.claim.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
         return 1.0 - yes if market.yes else yes

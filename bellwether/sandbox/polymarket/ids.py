@@ -7,7 +7,7 @@ import re
 import unicodedata
 from typing import Literal
 
-from bellwether.sandbox.world.codes import Codes
+from bellwether.sandbox.world.codes import TickerCodes
 
 Kind = Literal["condition", "question", "token 0", "token 1", "group", "request", "address"]
 
@@ -20,7 +20,7 @@ _HASH = re.compile(r"0x[0-9a-f]{62}(?:[0-9a-f]{2})?")
 _BINARY = b"\x01"
 
 
-def slug_of(text: str, number: str) -> str:
+def build_slug(text: str, number: str) -> str:
     """A slug: the text's letters and digits, and a number that makes it unique."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower().replace("'", "")
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:70].strip("-")
@@ -32,7 +32,7 @@ class Ids:
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
-        self._codes = Codes.of(seed)
+        self._codes = TickerCodes.of(seed)
 
     def event(self, number: int) -> str:
         """The numeric id of an event."""

@@ -7,17 +7,27 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
 
-from bellwether.sandbox.polymarket.fees import fees_of
-from bellwether.sandbox.polymarket.ids import Ids, slug_of
+from bellwether.sandbox.polymarket.fees import choose_fees
+from bellwether.sandbox.polymarket.ids import Ids, build_slug
 from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Recurrence, Tag, event_number, market_number
-from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES, Step, automatic, by_uma, delay, legacy_of, without_status
-from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, midnight, moment
+from bellwether.sandbox.polymarket.resolution_steps import (
+    HALF,
+    NO,
+    YES,
+    ResolutionStep,
+    draw_delay,
+    draw_legacy,
+    resolve_automatically,
+    resolve_by_uma,
+    resolve_silently,
+)
+from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, midnight, to_datetime
 from bellwether.sandbox.world import GeneratedWorld
-from bellwether.sandbox.world.catalogue import Family, catalogue
-from bellwether.sandbox.world.events import day_text, draw_trading
-from bellwether.sandbox.world.latent_paths import SLOT, Claim, Path
-from bellwether.sandbox.world.model import FIRST_DAY, Event, day_number
-from bellwether.sandbox.world.random_draws import Draw, Drawn
+from bellwether.sandbox.world.catalogue import QuestionFamily, load_catalogue
+from bellwether.sandbox.world.events import draw_trading, format_day
+from bellwether.sandbox.world.latent_paths import SLOT, Path, PathClaim
+from bellwether.sandbox.world.model import FIRST_DAY, WorldEvent, to_day_number
+from bellwether.sandbox.world.random_draws import DrawCache, RandomDraws
 from bellwether.sandbox.world.timetable import FAR_FUTURE, LONGEST_LIFE
 
 #: Bounds that a listing relies on (days): the announced end lies at most so long after the day of the event's last answer, and
@@ -51,12 +61,12 @@ class Purpose(IntEnum):
 @lru_cache(maxsize=1)
 def tags() -> dict[str, Tag]:
     """All tags by label."""
-    families = {series.family.prefix: series.family for series in catalogue().series}.values()
+    families = {series.family.prefix: series.family for series in load_catalogue().series}.values()
     labels = {_label(family.category) for family in families}.union(_RECURRING_TAGS, *(family.tags for family in families))
     return {label: Tag(str(101 + place), label, label.lower().replace(" ", "-")) for place, label in enumerate(sorted(labels))}
 
 
-def _created(claim: Claim, draw: Draw) -> int:
+def _created(claim: PathClaim, draw: RandomDraws) -> int:
     """The instant of an event's creation: shortly before the first of its markets, which all open together."""
     return claim.opens - _LONGEST_NOTICE - draw.integer(MINUTE, 10 * MINUTE)
 
@@ -66,7 +76,7 @@ def _label(category: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _EventPlan:
     """The common part of the markets of an event. `ends` and `starts` as in `ListedMarket`; `delay`: from the answer to its proposal."""
 
     seed: int
@@ -85,11 +95,11 @@ class _Plan:
     @property
     def key(self) -> tuple[int, int]:
         """The event's place in listings: the latest day of creation first, on a day by id, so that it tells nothing of its end."""
-        return -day_number(self.created), int(self.ids.event(event_number(self.home, self.index)))
+        return -to_day_number(self.created), int(self.ids.event(event_number(self.home, self.index)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
+class _MarketTexts:
     """The texts of a market."""
 
     question: str
@@ -98,9 +108,9 @@ class _Words:
     outcomes: tuple[str, str]
 
 
-def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMarket:
+def _market(plan: _EventPlan, position: int, claim: PathClaim, words: _MarketTexts) -> ListedMarket:
     ids, number = plan.ids, market_number(plan.home, plan.index, position)
-    draw = Draw(plan.seed, Purpose.MARKET, plan.home, plan.index, position)
+    draw = RandomDraws(plan.seed, Purpose.MARKET, plan.home, plan.index, position)
     created = claim.opens - draw.integer(10 * MINUTE, _LONGEST_NOTICE)
     grid = "deci_cent" if draw.chance(0.85) else "linear_cent"
     trading = draw_trading((plan.seed, Purpose.TRADING, plan.home, plan.index, position), grid, False, draw)
@@ -108,22 +118,22 @@ def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMa
     # Not drawn: no draw depends on it.
     is_v2 = created >= V2_SINCE and ids.digest("condition", number)[0] < _V2_SHARE
     hides_prices = draw.chance(0.004)
-    legacy = legacy_of(claim.closes, draw)
+    legacy = draw_legacy(claim.closes, draw)
     value = HALF if plan.void else YES if claim.pays else NO
-    steps: tuple[Step, ...]
+    steps: tuple[ResolutionStep, ...]
     if plan.recurring:
-        steps = automatic(claim.closes, value, draw)
+        steps = resolve_automatically(claim.closes, value, draw)
     elif legacy:
-        steps = without_status(claim.closes, value, legacy, draw)
+        steps = resolve_silently(claim.closes, value, legacy, draw)
     else:
-        steps = by_uma(claim.closes + plan.delay + draw.integer(0, 3 * MINUTE), value, draw)
+        steps = resolve_by_uma(claim.closes + plan.delay + draw.integer(0, 3 * MINUTE), value, draw)
     return ListedMarket(
         key=(*plan.key, position),
         number=number,
         id=ids.market(number),
         condition_id=ids.structured_condition(number) if is_v2 else ids.text("condition", number),
         question_id=f"{plan.group[:-2]}{position:02x}" if plan.group else ids.text("question", number),
-        slug=slug_of(words.question, ids.market(number)),
+        slug=build_slug(words.question, ids.market(number)),
         question=words.question,
         description=words.description,
         group_title=words.group_title,
@@ -137,7 +147,7 @@ def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMa
         ends=plan.ends,
         starts=plan.starts,
         steps=steps,
-        fees=fees_of(plan.category, created, plan.recurring),
+        fees=choose_fees(plan.category, created, plan.recurring),
         recurring=plan.recurring,
         legacy="" if plan.recurring else legacy,
         hides_prices=hides_prices,
@@ -146,7 +156,7 @@ def _market(plan: _Plan, position: int, claim: Claim, words: _Words) -> ListedMa
     )
 
 
-def _ends(family: Family, event: Event, draw: Draw) -> tuple[int | None, int | None]:
+def _ends(family: QuestionFamily, event: WorldEvent, draw: RandomDraws) -> tuple[int | None, int | None]:
     """The announced end of an event, None where it announces none, and the beginning of a game."""
     closes, scheduled = max(market.life.closes for market in event.markets), event.markets[0].life.scheduled
     luck = draw.unit()
@@ -161,37 +171,37 @@ def _ends(family: Family, event: Event, draw: Draw) -> tuple[int | None, int | N
     return (exact if luck < 0.7 else -(-exact // DAY) * DAY), None
 
 
-def _texts(event: Event, family: Family) -> Iterator[tuple[Claim, _Words]]:
+def _texts(event: WorldEvent, family: QuestionFamily) -> Iterator[tuple[PathClaim, _MarketTexts]]:
     """The claim and the texts of each market; two opponents of a game become one market."""
     markets = event.markets
     first, last = _CONDITION
     if family.pair and family.category == "Sports":
         sides = (markets[0].terms["yes_sub_title"], markets[1].terms["yes_sub_title"])
         rules = " ".join(f"If {side} wins, this market will resolve to “{side}”." for side in sides)
-        words = _Words(event.body["title"].replace(" vs ", " vs. "), f"{rules}\n\n{_UNANSWERED}", "", sides)
+        words = _MarketTexts(event.body["title"].replace(" vs ", " vs. "), f"{rules}\n\n{_UNANSWERED}", "", sides)
         yield _claim(markets[0].latent), words
         return
     for market in markets:
         condition = market.terms["rules_primary"].removeprefix(first).removesuffix(last)
         rules = f"This market will resolve to “Yes” if {condition}. Otherwise, this market will resolve to “No”."
         label = market.terms["yes_sub_title"] if len(markets) > 1 else ""
-        yield _claim(market.latent), _Words(market.terms["title"], f"{rules}\n\n{_UNANSWERED}", label, ("Yes", "No"))
+        yield _claim(market.latent), _MarketTexts(market.terms["title"], f"{rules}\n\n{_UNANSWERED}", label, ("Yes", "No"))
 
 
-def _claim(latent: object) -> Claim:
-    if not isinstance(latent, Claim):
+def _claim(latent: object) -> PathClaim:
+    if not isinstance(latent, PathClaim):
         raise TypeError(f"Polymarket lists no combos, but was given {latent!r}")
     return latent
 
 
-def _listed(seed: int, ids: Ids, event: Event) -> ListedEvent:
+def _listed(seed: int, ids: Ids, event: WorldEvent) -> ListedEvent:
     """A world's event as this venue lists it."""
     home, index = event.home, event.index
-    number, family = event_number(home, index), catalogue().by_ticker[event.series_ticker].family
-    draw = Draw(seed, Purpose.EVENT, home, index)
+    number, family = event_number(home, index), load_catalogue().by_ticker[event.series_ticker].family
+    draw = RandomDraws(seed, Purpose.EVENT, home, index)
     texts = list(_texts(event, family))
     ends, starts = _ends(family, event, draw)
-    plan = _Plan(
+    plan = _EventPlan(
         seed=seed,
         ids=ids,
         home=home,
@@ -199,7 +209,7 @@ def _listed(seed: int, ids: Ids, event: Event) -> ListedEvent:
         category=family.category,
         group=ids.text("group", number)[:-2] + "00" if event.body["mutually_exclusive"] and len(texts) > 1 else "",
         void=any(market.determination.result in ("void", "scalar") for market in event.markets) or draw.chance(0.004),
-        delay=delay(draw),
+        delay=draw_delay(draw),
         created=_created(texts[0][0], draw),
         ends=ends,
         starts=starts,
@@ -210,7 +220,7 @@ def _listed(seed: int, ids: Ids, event: Event) -> ListedEvent:
         key=plan.key,
         number=number,
         id=ids.event(number),
-        slug=slug_of(title, ids.event(number)),
+        slug=build_slug(title, ids.event(number)),
         title=title,
         description=markets[0].description,
         source=family.source[1],
@@ -224,21 +234,21 @@ def _listed(seed: int, ids: Ids, event: Event) -> ListedEvent:
 
 def _clock_text(at: int) -> str:
     """An hour in the east of America, such as Apr 10, 2025, 3PM ET."""
-    local = moment(at - _EASTERN)
-    return f"{day_text(local.date())}, {local.hour % 12 or 12}{'AM' if local.hour < 12 else 'PM'} ET"
+    local = to_datetime(at - _EASTERN)
+    return f"{format_day(local.date())}, {local.hour % 12 or 12}{'AM' if local.hour < 12 else 'PM'} ET"
 
 
-def _recurring(seed: int, ids: Ids, home: int, index: int, draw: Draw) -> ListedEvent:
+def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) -> ListedEvent:
     """A short market of this venue alone: whether a coin goes up or down within an hour or a day."""
     number, begin = event_number(home, index), midnight(FIRST_DAY) + home * DAY
-    coin = draw.choose([series.name for series in catalogue().series if series.family.prefix == "COIN"])
+    coin = draw.choose([series.name for series in load_catalogue().series if series.family.prefix == "COIN"])
     word, length = ("hourly", HOUR) if draw.chance(0.7) else ("daily", DAY)
     closes = begin + draw.integer(1, 23) * HOUR
     path = Path((seed, Purpose.PATH, home, index), draw.normal(), 3, 0.0, (closes - length - DAY) // SLOT * SLOT, closes)
     title = f"{coin} Up or Down - {_clock_text(closes - length) if length == HOUR else _clock_text(closes)}"
     rules = f"This market will resolve to “Up” if the price of {coin} is not lower at the end of the {word[:-2]} named in the title"
-    claim = Claim(path, lower=0.0)
-    plan = _Plan(
+    claim = PathClaim(path, lower=0.0)
+    plan = _EventPlan(
         seed=seed,
         ids=ids,
         home=home,
@@ -252,14 +262,14 @@ def _recurring(seed: int, ids: Ids, home: int, index: int, draw: Draw) -> Listed
         starts=closes - length,
         recurring=True,
     )
-    words = _Words(title, f"{rules} than at its beginning. Otherwise, it will resolve to “Down”.", "", ("Up", "Down"))
+    words = _MarketTexts(title, f"{rules} than at its beginning. Otherwise, it will resolve to “Down”.", "", ("Up", "Down"))
     market = _market(plan, 0, claim, words)
     name = f"{coin} Up or Down {word.capitalize()}"
     return ListedEvent(
         key=plan.key,
         number=number,
         id=ids.event(number),
-        slug=slug_of(title, ids.event(number)),
+        slug=build_slug(title, ids.event(number)),
         title=title,
         description=market.description,
         source="https://prices.example",
@@ -277,17 +287,17 @@ class Listing:
     def __init__(self, world: GeneratedWorld) -> None:
         self._world = world
         self.ids = Ids(world.seed)
-        self.day = Drawn(self._draw_day, 1024)
-        self.created = Drawn(self._collect_created, 1024)
+        self.day = DrawCache(self._draw_day, 1024)
+        self.created = DrawCache(self._collect_created, 1024)
 
     def _draw_day(self, home: int) -> tuple[ListedEvent, ...]:
         """The events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
         seed = self._world.seed
-        draw = Draw(seed, Purpose.RECURRING, home)
+        draw = RandomDraws(seed, Purpose.RECURRING, home)
         events = [
             _listed(seed, self.ids, event)
             for event in self._world.day(home).events
-            if not event.is_combo and Draw(seed, Purpose.EVENT, home, event.index, 0).chance(_SHARE)
+            if not event.is_combo and RandomDraws(seed, Purpose.EVENT, home, event.index, 0).chance(_SHARE)
         ]
         added = range(_FIRST_RECURRING, _FIRST_RECURRING + draw.integer(3, 6))
         return (*events, *(_recurring(seed, self.ids, home, index, draw) for index in added))
@@ -295,5 +305,5 @@ class Listing:
     def _collect_created(self, day: int) -> tuple[ListedEvent, ...]:
         """The events that are created on a day (negative before 2025-01-01), in the order of listings."""
         homes = range(max(day, 0), day + EARLIEST_CREATION + 1)
-        events = (event for home in homes for event in self.day(home) if day_number(event.created) == day)
+        events = (event for home in homes for event in self.day(home) if to_day_number(event.created) == day)
         return tuple(sorted(events, key=lambda event: event.key))

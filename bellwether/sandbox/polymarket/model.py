@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal
 
-from bellwether.sandbox.polymarket.fees import Fees
-from bellwether.sandbox.polymarket.resolution_steps import NO, YES, Legacy, Step, closing, state
+from bellwether.sandbox.polymarket.fees import MarketFees
+from bellwether.sandbox.polymarket.resolution_steps import NO, YES, Legacy, ResolutionStep, find_close, find_step
 from bellwether.sandbox.source import Key
 from bellwether.sandbox.timestamps import midnight
-from bellwether.sandbox.world.latent_paths import Claim
-from bellwether.sandbox.world.tape import Trading
+from bellwether.sandbox.world.latent_paths import PathClaim
+from bellwether.sandbox.world.tape import TradingProfile
 
 #: Day number, index and position take so many bits in the number of a market.
 INDEX_BITS, POSITION_BITS = 4, 4
@@ -68,13 +68,13 @@ class ListedMarket:
     tokens: tuple[str, str]
     version: Literal["v1", "v2"]
     yes: int
-    claim: Claim
-    trading: Trading
+    claim: PathClaim
+    trading: TradingProfile
     created: int
     ends: int | None
     starts: int | None
-    steps: tuple[Step, ...]
-    fees: Fees
+    steps: tuple[ResolutionStep, ...]
+    fees: MarketFees
     recurring: bool
     legacy: Legacy
     hides_prices: bool
@@ -98,11 +98,11 @@ class ListedMarket:
     @property
     def closes(self) -> int:
         """Instant at which it closes, and its book ends."""
-        return closing(self.steps)
+        return find_close(self.steps)
 
-    def step(self, at: int) -> Step | None:
+    def step(self, at: int) -> ResolutionStep | None:
         """The state of its resolution at an instant."""
-        return state(self.steps, at)
+        return find_step(self.steps, at)
 
     def closed(self, at: int) -> bool:
         """True if it is closed at an instant."""

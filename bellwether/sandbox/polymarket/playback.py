@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import orjson
 
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.polymarket.source import Book, EventRow, MarketRow, Object, Point, Ticks, Wanted
-from bellwether.sandbox.recorded_files import find
-from bellwether.sandbox.recorded_objects import Findings, Found, is_gamma_event, is_gamma_market, newest, read_time
-from bellwether.sandbox.timestamps import SECOND, moment
+from bellwether.sandbox.polymarket.source import EventRow, ListingFilter, MarketRow, Object, Point, PriceTimes, TokenBook
+from bellwether.sandbox.recorded_files import read_recordings
+from bellwether.sandbox.recorded_objects import RecordedObject, RecordedObjects, is_gamma_event, is_gamma_market, read_time, select_newest
+from bellwether.sandbox.timestamps import SECOND, to_datetime
 
 Row = TypeVar("Row", MarketRow, EventRow)
 
@@ -74,11 +74,11 @@ def _levels(levels: list[Any]) -> tuple[tuple[Decimal, Decimal], ...]:
         return ()
 
 
-def _book(body: Object) -> Book:
-    return Book(body["market"], body["asset_id"], _levels(body["bids"]), _levels(body["asks"]), lambda: body)
+def _book(body: Object) -> TokenBook:
+    return TokenBook(body["market"], body["asset_id"], _levels(body["bids"]), _levels(body["asks"]), lambda: body)
 
 
-def _chosen(rows: list[Row], wanted: Wanted) -> Iterator[Row]:
+def _select_rows(rows: list[Row], wanted: ListingFilter) -> Iterator[Row]:
     """The rows with these ids behind this key."""
     return (row for row in rows if (wanted.ids is None or row.id in wanted.ids) and (wanted.after is None or row.key > wanted.after))
 
@@ -93,13 +93,13 @@ class RecordedPolymarket:
     Raises `ConfigError` for a missing folder, `BellwetherError` naming a broken file.
     """
 
-    def __init__(self, folder: str | Path | Findings) -> None:
-        findings = folder if isinstance(folder, Findings) else find(folder)
-        self._markets = newest(findings.gamma_markets, "id", _updated)
-        self._events = newest(findings.gamma_events, "id", _updated)
+    def __init__(self, folder: str | Path | RecordedObjects) -> None:
+        findings = folder if isinstance(folder, RecordedObjects) else read_recordings(folder)
+        self._markets = select_newest(findings.gamma_markets, "id", _updated)
+        self._events = select_newest(findings.gamma_events, "id", _updated)
         self._nested = self._nesting(findings)
-        self._conditions = newest(findings.clob_markets, "condition_id", lambda body: None)
-        self._books = {token: _book(body) for token, body in newest(findings.clob_books, "asset_id", _book_time).items()}
+        self._conditions = select_newest(findings.clob_markets, "condition_id", lambda body: None)
+        self._books = {token: _book(body) for token, body in select_newest(findings.clob_books, "asset_id", _book_time).items()}
         self._prices = self._price_points(findings.clob_books)
         self._market_rows = [self._market_row(place, body) for place, body in enumerate(self._markets.values())]
         self._event_rows = [self._event_row(place, body) for place, body in enumerate(self._events.values())]
@@ -108,7 +108,7 @@ class RecordedPolymarket:
 
     # --- reading -----------------------------------------------------------------------------------------------
 
-    def _nesting(self, findings: Findings) -> dict[str, list[str]]:
+    def _nesting(self, findings: RecordedObjects) -> dict[str, list[str]]:
         """Ids of the recorded markets of each event, by the references of either."""
         nested: dict[str, dict[str, None]] = {event: {} for event in self._events}
         pairs = [(event, market.body) for market in findings.gamma_markets for event in _objects(market.body.get("events"))]
@@ -119,7 +119,7 @@ class RecordedPolymarket:
         return {event: list(markets) for event, markets in nested.items()}
 
     @staticmethod
-    def _price_points(found: list[Found]) -> dict[str, list[Point]]:
+    def _price_points(found: list[RecordedObject]) -> dict[str, list[Point]]:
         """The middles of each token's books by their time in seconds."""
         points: dict[str, dict[int, float]] = {}
         for at, book in sorted(((_book_time(one.body) or 0, one.body) for one in found), key=lambda pair: pair[0]):
@@ -128,7 +128,7 @@ class RecordedPolymarket:
                 points.setdefault(book["asset_id"], {})[at // SECOND] = float(middle)
         return {token: list(known.items()) for token, known in points.items()}
 
-    def _latest_time(self, findings: Findings) -> int:
+    def _latest_time(self, findings: RecordedObjects) -> int:
         found = (*findings.gamma_markets, *findings.gamma_events, *findings.clob_markets, *findings.clob_books)
         times = [time for one in found for time in (one.captured, _updated(one.body), _book_time(one.body)) if time is not None]
         return max(times, default=0)
@@ -166,25 +166,25 @@ class RecordedPolymarket:
 
     def default_clock(self) -> Clock:
         """A clock fixed at the latest capture or update; the real one for an empty source."""
-        return Clock(moment(self.latest)) if self.latest else Clock()
+        return Clock(to_datetime(self.latest)) if self.latest else Clock()
 
-    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+    def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
         """Markets in recorded order."""
-        return _chosen(self._market_rows, wanted)
+        return _select_rows(self._market_rows, wanted)
 
-    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+    def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
         """Events in recorded order."""
-        return _chosen(self._event_rows, wanted)
+        return _select_rows(self._event_rows, wanted)
 
     def clob_market(self, condition_id: str, now: int) -> Object | None:
         """The CLOB's market of this condition."""
         return self._conditions.get(condition_id)
 
-    def book(self, token: str, now: int) -> Book | None:
+    def book(self, token: str, now: int) -> TokenBook | None:
         """The token's latest book."""
         return self._books.get(token)
 
-    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point]:
+    def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
         """The middles of the recorded books within the wanted time, the last one of each step."""
         points = self._prices.get(token, [])
         first = bisect_left(points, ticks.first, key=lambda point: point[0] * SECOND)

@@ -13,8 +13,8 @@ from bellwether.sandbox.polymarket.model import ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import HALF, NO, YES
 from bellwether.sandbox.timestamps import DAY
 from bellwether.sandbox.world.latent_paths import SLOT
-from bellwether.sandbox.world.random_draws import stream
-from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, Tape, record
+from bellwether.sandbox.world.random_draws import create_generator
+from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, MarketTape, record_tape
 
 #: Price in tenths of a cent, size in hundredths of a share.
 RawLevel = tuple[int, int]
@@ -26,7 +26,7 @@ _DEPTH = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Quote:
+class MarketQuote:
     """The best prices of yes (tenths of a cent), their sizes (hundredths of a share), twice the price, and the last trade, 0 for none.
 
     `since` is the instant from which the quote is valid, at the latest.
@@ -42,9 +42,9 @@ class Quote:
 
 
 @lru_cache(maxsize=192)
-def tape(market: ListedMarket) -> Tape:
+def build_tape(market: ListedMarket) -> MarketTape:
     """Quotes and trades from the opening to the answer."""
-    return record.__wrapped__(market.claim, market.trading)
+    return record_tape.__wrapped__(market.claim, market.trading)
 
 
 def _pinned(value: int, tick: int) -> tuple[int, int]:
@@ -66,24 +66,24 @@ def _pins(market: ListedMarket) -> list[tuple[int, int, int]]:
     return [(at, *_pinned(value, market.tick)) for at, value in values]
 
 
-def quote(market: ListedMarket, at: int) -> Quote | None:
+def compute_quote(market: ListedMarket, at: int) -> MarketQuote | None:
     """The quote at an instant, after the close the last one; None before the opening."""
     at = min(at, market.closes - 1)
     if at < market.opens:
         return None
-    known = tape(market)
+    known = build_tape(market)
     slot = known.at(min(at, market.answered - 1))
     if at < market.answered:
         standing = {name: int(getattr(known, name)[slot]) for name in ("bid", "ask", "bid_size", "ask_size", "twice_price", "last")}
-        return Quote(**standing, since=market.opens + slot * SLOT)
+        return MarketQuote(**standing, since=market.opens + slot * SLOT)
     since, bid, ask = next(pin for pin in reversed(_pins(market)) if pin[0] <= at)
     size = 5_000 * market.trading.size
-    return Quote(bid, ask, size if bid > NO_BID else 0, size if ask < NO_ASK else 0, bid + ask, int(known.last[slot]), since)
+    return MarketQuote(bid, ask, size if bid > NO_BID else 0, size if ask < NO_ASK else 0, bid + ask, int(known.last[slot]), since)
 
 
-def twice_prices(market: ListedMarket, times: NDArray[np.int64]) -> NDArray[np.int64]:
+def compute_twice_prices(market: ListedMarket, times: NDArray[np.int64]) -> NDArray[np.int64]:
     """Twice the price of yes at these instants, all of them within the trading."""
-    known = tape(market)
+    known = build_tape(market)
     slots = np.clip((times - market.opens) // SLOT, 0, len(known.price) - 1)
     prices = known.twice_price[slots].astype(np.int64)
     for at, bid, ask in _pins(market):
@@ -99,9 +99,9 @@ def _side(best: int, size: int, step: int, luck: list[float]) -> list[RawLevel]:
     return [(price, size if place == 0 else 1 + int(size * (0.4 + 4.0 * luck[place]))) for place, price in enumerate(prices)]
 
 
-def levels(market: ListedMarket, seed: int, standing: Quote) -> tuple[list[RawLevel], list[RawLevel]]:
+def build_levels(market: ListedMarket, seed: int, standing: MarketQuote) -> tuple[list[RawLevel], list[RawLevel]]:
     """Bids and asks of yes, the best first."""
-    luck = stream(seed, Purpose.BOOK, market.number, standing.since).random(2 * _DEPTH + 2).tolist()
+    luck = create_generator(seed, Purpose.BOOK, market.number, standing.since).random(2 * _DEPTH + 2).tolist()
     bids = _side(standing.bid, standing.bid_size, -market.tick, luck[: _DEPTH + 1])
     return bids, _side(standing.ask, standing.ask_size, market.tick, luck[_DEPTH + 1 :])
 
@@ -117,21 +117,21 @@ class Turnover:
     year: int
 
 
-def turnover(market: ListedMarket, at: int) -> Turnover:
+def compute_turnover(market: ListedMarket, at: int) -> Turnover:
     """The turnover up to an instant."""
-    known = tape(market)
+    known = build_tape(market)
     end = known.at(at) + 1
     money = known.price[:end].astype(np.int64) * known.size[:end].astype(np.int64)
     starts = [max(known.at(at - days * DAY) + 1, 0) for days in (1, 7, 30, 365)]
     return Turnover(int(money.sum()), *(int(money[start:].sum()) for start in starts))
 
 
-def changes(market: ListedMarket, at: int) -> dict[str, int]:
+def compute_changes(market: ListedMarket, at: int) -> dict[str, int]:
     """Changes of twice the price of yes within some periods, where it traded that long, by the name of the field."""
     periods = {"oneHourPriceChange": DAY // 24, "oneDayPriceChange": DAY, "oneWeekPriceChange": 7 * DAY, "oneMonthPriceChange": 30 * DAY}
     at = min(at, market.closes - 1)
     names = [name for name, period in periods.items() if at - period >= market.opens]
     if not names:
         return {}
-    prices = twice_prices(market, np.asarray([at, *(at - periods[name] for name in names)], dtype=np.int64)).tolist()
+    prices = compute_twice_prices(market, np.asarray([at, *(at - periods[name] for name in names)], dtype=np.int64)).tolist()
     return {name: prices[0] - before for name, before in zip(names, prices[1:], strict=True)}

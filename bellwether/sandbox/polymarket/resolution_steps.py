@@ -8,7 +8,7 @@ from datetime import date
 from typing import Literal
 
 from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, SECOND, midnight
-from bellwether.sandbox.world.random_draws import Draw
+from bellwether.sandbox.world.random_draws import RandomDraws
 
 #: The value of yes in tenths of a cent.
 YES, NO, HALF = 1000, 0, 500
@@ -23,7 +23,7 @@ Legacy = Literal["", "zero", "frayed", "silent"]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ResolutionStep:
     """The state from an instant on.
 
     Attributes:
@@ -46,17 +46,17 @@ class Step:
         return self.closed and self.status in (None, "resolved")
 
 
-def state(steps: Sequence[Step], at: int) -> Step | None:
+def find_step(steps: Sequence[ResolutionStep], at: int) -> ResolutionStep | None:
     """The step at an instant; None before the first."""
     return next((step for step in reversed(steps) if step.at <= at), None)
 
 
-def closing(steps: Sequence[Step]) -> int:
+def find_close(steps: Sequence[ResolutionStep]) -> int:
     """The instant at which the market closes."""
     return next(step.at for step in steps if step.closed)
 
 
-def delay(draw: Draw) -> int:
+def draw_delay(draw: RandomDraws) -> int:
     """Time from the answer to its proposal: mostly minutes to hours, sometimes days, rarely weeks."""
     luck = draw.unit()
     if luck < 0.82:
@@ -66,12 +66,12 @@ def delay(draw: Draw) -> int:
     return draw.integer(4 * DAY, 24 * DAY)
 
 
-def _wrong(value: int, draw: Draw) -> int:
+def _wrong(value: int, draw: RandomDraws) -> int:
     """A value that is not the right one."""
     return YES - value if value != HALF else draw.choose((YES, NO))
 
 
-def legacy_of(closes: int, draw: Draw) -> Legacy:
+def draw_legacy(closes: int, draw: RandomDraws) -> Legacy:
     """The oddity of a market's old object; nearly all have none."""
     luck = draw.unit()
     if closes >= _LEGACY_UNTIL or luck > 0.12:
@@ -79,18 +79,18 @@ def legacy_of(closes: int, draw: Draw) -> Legacy:
     return "zero" if luck < 0.02 else "frayed" if luck < 0.04 else "silent"
 
 
-def automatic(answered: int, value: int, draw: Draw) -> tuple[Step, ...]:
+def resolve_automatically(answered: int, value: int, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
     """Resolved by the venue itself, without UMA, within a minute or so."""
-    return (Step(answered + draw.integer(10 * SECOND, 90 * SECOND), "resolved", (), value, True),)
+    return (ResolutionStep(answered + draw.integer(10 * SECOND, 90 * SECOND), "resolved", (), value, True),)
 
 
-def without_status(answered: int, value: int, legacy: Legacy, draw: Draw) -> tuple[Step, ...]:
+def resolve_silently(answered: int, value: int, legacy: Legacy, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
     """An old market, closed without any word of UMA; of some the prices never showed the end."""
     at = answered + draw.integer(HOUR, 2 * DAY)
-    return (Step(at, None, (), None if legacy == "zero" else value, True),)
+    return (ResolutionStep(at, None, (), None if legacy == "zero" else value, True),)
 
 
-def by_uma(proposed: int, value: int, draw: Draw) -> tuple[Step, ...]:
+def resolve_by_uma(proposed: int, value: int, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
     """Proposed at this instant and resolved after two hours, or disputed once or twice; rarely corrected after all that."""
     luck = draw.unit()
     disputes = 2 if luck < 0.006 else 1 if luck < 0.03 else 0
@@ -98,20 +98,20 @@ def by_uma(proposed: int, value: int, draw: Draw) -> tuple[Step, ...]:
     closes_early = draw.chance(0.2)
     at = proposed
     history: tuple[str, ...] = ("proposed",)
-    steps = [Step(at, "proposed", history, first, closes_early)]
+    steps = [ResolutionStep(at, "proposed", history, first, closes_early)]
     for number in range(disputes):
         at += draw.integer(8 * MINUTE, 110 * MINUTE)
         history = (*history, "disputed")
-        steps.append(Step(at, "disputed", history, first, closes_early))
+        steps.append(ResolutionStep(at, "disputed", history, first, closes_early))
         if number == 0:
             at += draw.integer(20 * MINUTE, 9 * HOUR)
             history = (*history, "proposed")
             first = first if disputes == 2 else value
-            steps.append(Step(at, "proposed", history, first, closes_early))
+            steps.append(ResolutionStep(at, "proposed", history, first, closes_early))
     at += draw.integer(48 * HOUR, 72 * HOUR) if disputes == 2 else _LIVENESS + draw.integer(30 * SECOND, 40 * MINUTE)
     history = (*history, "resolved")
     corrected = draw.chance(0.004)
-    steps.append(Step(at, "resolved", history, _wrong(value, draw) if corrected else value, True))
+    steps.append(ResolutionStep(at, "resolved", history, _wrong(value, draw) if corrected else value, True))
     if corrected:
-        steps.append(Step(at + draw.integer(3 * HOUR, (LATEST_CORRECTION - 1) * DAY), "resolved", history, value, True))
+        steps.append(ResolutionStep(at + draw.integer(3 * HOUR, (LATEST_CORRECTION - 1) * DAY), "resolved", history, value, True))
     return tuple(steps)

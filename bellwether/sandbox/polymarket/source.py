@@ -53,7 +53,7 @@ class EventRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ListingFilter:
     """Hints of a listing, so that a world need not look at everything. A world may yield more than this.
 
     Attributes:
@@ -72,7 +72,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Ticks:
+class PriceTimes:
     """The multiples of `step` within [first, last]: instants of wanted prices."""
 
     first: int
@@ -81,7 +81,7 @@ class Ticks:
 
 
 @dataclass(frozen=True, slots=True)
-class Book:
+class TokenBook:
     """A token's order book: both sides with the best price last, in dollars and shares, and its object."""
 
     condition_id: str
@@ -115,11 +115,11 @@ class PolymarketSource(Protocol):
         """The clock that fits this world when the user sets none."""
         ...
 
-    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+    def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
         """Gamma's markets in ascending order of key."""
         ...
 
-    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+    def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
         """Gamma's events in ascending order of key."""
         ...
 
@@ -127,10 +127,10 @@ class PolymarketSource(Protocol):
         """The CLOB's market of this condition; None when it is unknown."""
         ...
 
-    def book(self, token: str, now: int) -> Book | None:
+    def book(self, token: str, now: int) -> TokenBook | None:
         """The token's book; None without one (any more)."""
         ...
 
-    def prices(self, token: str, ticks: Ticks, now: int) -> list[Point]:
+    def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
         """Prices at these instants, none later than `now`; empty for an unknown token."""
         ...

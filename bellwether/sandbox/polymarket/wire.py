@@ -10,10 +10,10 @@ import orjson
 from bellwether.sandbox.polymarket import quotes
 from bellwether.sandbox.polymarket.ids import Ids
 from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Tag
-from bellwether.sandbox.polymarket.quotes import MONEY, Quote, Turnover
+from bellwether.sandbox.polymarket.quotes import MONEY, MarketQuote, Turnover
 from bellwether.sandbox.polymarket.resolution_steps import HALF, YES
 from bellwether.sandbox.polymarket.source import Object
-from bellwether.sandbox.timestamps import MINUTE, SECOND, midnight, moment, wire_time
+from bellwether.sandbox.timestamps import MINUTE, SECOND, format_time, midnight, to_datetime
 from bellwether.sandbox.world.latent_paths import SLOT
 from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID
 
@@ -22,23 +22,23 @@ _FRAYED = ("0.9999989871426158", "0.0000010128573842")
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class MarketFigures:
     """The numbers of a market at an instant: what filters, sorting, its own object and its event's object show."""
 
-    quote: Quote | None
+    quote: MarketQuote | None
     turnover: Turnover
     liquidity: int
 
 
-def figures(market: ListedMarket, seed: int, at: int) -> Figures:
+def compute_figures(market: ListedMarket, seed: int, at: int) -> MarketFigures:
     """Read them; after the close they no longer change."""
     at = min(at, market.closes)
-    standing = quotes.quote(market, at)
+    standing = quotes.compute_quote(market, at)
     liquidity = 0
     if standing is not None and not market.closed(at):
-        bids, asks = quotes.levels(market, seed, standing)
+        bids, asks = quotes.build_levels(market, seed, standing)
         liquidity = sum(price * size for price, size in bids) + sum((DOLLAR - price) * size for price, size in asks)
-    return Figures(standing, quotes.turnover(market, at), liquidity)
+    return MarketFigures(standing, quotes.compute_turnover(market, at), liquidity)
 
 
 def _texts(values: tuple[str, str] | tuple[str, ...]) -> str:
@@ -50,7 +50,7 @@ def _in_order(market: ListedMarket, yes: str, no: str) -> tuple[str, str]:
     return (yes, no) if market.yes == 0 else (no, yes)
 
 
-def _prices(market: ListedMarket, shown: Figures, at: int) -> tuple[str, str] | None:
+def _prices(market: ListedMarket, shown: MarketFigures, at: int) -> tuple[str, str] | None:
     """The outcomes' prices; None where the object has none."""
     step = market.step(at)
     if step is not None and step.closed:
@@ -63,10 +63,10 @@ def _prices(market: ListedMarket, shown: Figures, at: int) -> tuple[str, str] | 
     if shown.quote is None or market.hides_prices:
         return None
     yes = 5 * shown.quote.twice_price
-    return _in_order(market, decimal(yes, 4), decimal(10_000 - yes, 4))
+    return _in_order(market, format_decimal(yes, 4), format_decimal(10_000 - yes, 4))
 
 
-def _quotes(market: ListedMarket, shown: Figures, at: int) -> Object:
+def _quotes(market: ListedMarket, shown: MarketFigures, at: int) -> Object:
     """Best quotes and changes, seen from the first outcome. A missing bid has no key, a missing ask is one dollar."""
     standing = shown.quote
     if standing is None:
@@ -75,7 +75,7 @@ def _quotes(market: ListedMarket, shown: Figures, at: int) -> Object:
     last = standing.last
     if market.yes:
         bid, ask, last, sign = DOLLAR - ask, DOLLAR - bid, DOLLAR - last if last else 0, -1
-    fields: Object = {name: sign * change / (2 * DOLLAR) for name, change in quotes.changes(market, at).items() if change}
+    fields: Object = {name: sign * change / (2 * DOLLAR) for name, change in quotes.compute_changes(market, at).items() if change}
     fields |= {"spread": (ask - bid) / DOLLAR, "lastTradePrice": last / DOLLAR}
     if bid > NO_BID:
         fields["bestBid"] = bid / DOLLAR
@@ -84,7 +84,7 @@ def _quotes(market: ListedMarket, shown: Figures, at: int) -> Object:
 
 def _volumes(traded: Turnover, suffix: str = "") -> Object:
     names = {"volume24hr": traded.day, "volume1wk": traded.week, "volume1mo": traded.month, "volume1yr": traded.year}
-    return {name + suffix: money(amount) for name, amount in names.items()}
+    return {name + suffix: format_money(amount) for name, amount in names.items()}
 
 
 def _updated(market: ListedMarket, at: int) -> int:
@@ -109,28 +109,28 @@ def _resolution(market: ListedMarket, at: int) -> Object:
     if step.status is not None and market.version == "v1":
         fields["umaResolutionStatus"] = step.status
     if step.closed:
-        fields["closedTime"] = spaced(market.closes)
+        fields["closedTime"] = format_spaced(market.closes)
     if step.final:
         ended = next(one.at for one in market.steps if one.final)
-        fields["umaEndDate"] = whole_seconds(ended) if ended >= _FIRST_Z_UMA_END else spaced(ended)
+        fields["umaEndDate"] = format_seconds(ended) if ended >= _FIRST_Z_UMA_END else format_spaced(ended)
         fields["automaticallyResolved"] = market.recurring
     return fields
 
 
 def _times(market: ListedMarket, at: int) -> Object:
     fields: Object = {
-        "startDate": milliseconds(market.opens + 500_000),
-        "startDateIso": date_of(market.opens),
-        "createdAt": wire_time(market.created),
-        "updatedAt": wire_time(_updated(market, at)),
-        "acceptingOrdersTimestamp": whole_seconds(market.opens - MINUTE),
+        "startDate": format_milliseconds(market.opens + 500_000),
+        "startDateIso": to_date(market.opens),
+        "createdAt": format_time(market.created),
+        "updatedAt": format_time(_updated(market, at)),
+        "acceptingOrdersTimestamp": format_seconds(market.opens - MINUTE),
     }
     if market.ends is not None:
-        fields |= {"endDate": whole_seconds(market.ends), "endDateIso": date_of(market.ends)}
+        fields |= {"endDate": format_seconds(market.ends), "endDateIso": to_date(market.ends)}
     if market.starts is not None and market.recurring:
-        fields["eventStartTime"] = whole_seconds(market.starts)
+        fields["eventStartTime"] = format_seconds(market.starts)
     elif market.starts is not None:
-        fields["gameStartTime"] = spaced(market.starts)
+        fields["gameStartTime"] = format_spaced(market.starts)
     return fields
 
 
@@ -146,7 +146,7 @@ def _trading_ids(market: ListedMarket, ids: Ids, at: int) -> Object:
     return {**fields, "version": "v1", **combos}
 
 
-def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, shown: Figures, at: int) -> Object:
+def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, shown: MarketFigures, at: int) -> Object:
     """The market's object without its event."""
     closed, prices = market.closed(at), _prices(market, shown, at)
     body: Object = {
@@ -199,24 +199,29 @@ def market_object(market: ListedMarket, event: ListedEvent, ids: Ids, shown: Fig
     }
     if shown.turnover.total:
         total = shown.turnover.total
-        body |= {"volume": decimal(total, 5), "volumeNum": money(total), "volumeClob": money(total)}
+        body |= {"volume": format_decimal(total, 5), "volumeNum": format_money(total), "volumeClob": format_money(total)}
         body |= {**_volumes(shown.turnover), **_volumes(shown.turnover, "Clob")}
     liquidity = shown.liquidity
-    return {**body, "liquidity": decimal(liquidity, 5), "liquidityNum": money(liquidity), "liquidityClob": money(liquidity)}
+    return {
+        **body,
+        "liquidity": format_decimal(liquidity, 5),
+        "liquidityNum": format_money(liquidity),
+        "liquidityClob": format_money(liquidity),
+    }
 
 
 def _archived(market: ListedMarket, at: int) -> bool:
     return market.legacy == "zero" and market.closed(at)
 
 
-def event_object(event: ListedEvent, shown: dict[int, Figures], at: int) -> Object:
+def build_event(event: ListedEvent, shown: dict[int, MarketFigures], at: int) -> Object:
     """The event's object without markets and tags; `shown` are the figures of its listed markets by number."""
     markets = [market for market in event.markets if market.number in shown]
     traded = [shown[market.number].turnover for market in markets]
     amounts = (sum(getattr(one, name) for one in traded) for name in Turnover.__slots__)
     total = Turnover(*amounts)
     liquidity = sum(shown[market.number].liquidity for market in markets)
-    closed = closes(event, at) is not None
+    closed = find_close(event, at) is not None
     body: Object = {
         "id": event.id,
         "ticker": event.slug,
@@ -224,8 +229,8 @@ def event_object(event: ListedEvent, shown: dict[int, Figures], at: int) -> Obje
         "title": event.title,
         "description": event.description,
         "resolutionSource": event.source if event.recurrence else "",
-        "startDate": wire_time(event.opens + 900_000),
-        "creationDate": wire_time(event.opens + 899_000),
+        "startDate": format_time(event.opens + 900_000),
+        "creationDate": format_time(event.opens + 899_000),
         "image": f"https://images.example/e{int(event.id) % 89}.png",
         "icon": f"https://images.example/e{int(event.id) % 89}.png",
         "active": True,
@@ -234,14 +239,14 @@ def event_object(event: ListedEvent, shown: dict[int, Figures], at: int) -> Obje
         "new": False,
         "featured": False,
         "restricted": True,
-        "liquidity": money(liquidity),
-        "volume": money(total.total),
+        "liquidity": format_money(liquidity),
+        "volume": format_money(total.total),
         "openInterest": 0,
-        "createdAt": wire_time(event.created),
-        "updatedAt": wire_time(max([event.created, *(_updated(market, at) for market in markets)])),
+        "createdAt": format_time(event.created),
+        "updatedAt": format_time(max([event.created, *(_updated(market, at) for market in markets)])),
         **_volumes(total),
         "enableOrderBook": True,
-        "liquidityClob": money(liquidity),
+        "liquidityClob": format_money(liquidity),
         "negRisk": bool(event.group),
         "enableNegRisk": bool(event.group),
         "commentCount": int(event.id) % 53,
@@ -249,27 +254,27 @@ def event_object(event: ListedEvent, shown: dict[int, Figures], at: int) -> Obje
         "showMarketImages": False,
     }
     if event.ends is not None:
-        body["endDate"] = whole_seconds(event.ends)
+        body["endDate"] = format_seconds(event.ends)
     if event.group:
         body["negRiskMarketID"] = event.group
     if closed:
-        body["closedTime"] = whole_seconds(event.closes)
+        body["closedTime"] = format_seconds(event.closes)
     if event.recurrence:
         body["seriesSlug"] = event.recurrence.slug
     return body
 
 
-def closes(event: ListedEvent, at: int) -> int | None:
+def find_close(event: ListedEvent, at: int) -> int | None:
     """The instant at which the event closed, with the last of its markets; None while it is open."""
     return event.closes if at >= event.closes else None
 
 
-def tag_object(tag: Tag) -> Object:
+def build_tag(tag: Tag) -> Object:
     """A tag's object."""
     return {"id": tag.id, "label": tag.label, "slug": tag.slug, "forceShow": False, "createdAt": "2024-12-01T12:00:00Z"}
 
 
-def series_objects(event: ListedEvent) -> list[Object]:
+def build_series(event: ListedEvent) -> list[Object]:
     """The series of a recurring event."""
     series = event.recurrence
     if series is None:
@@ -281,32 +286,32 @@ def series_objects(event: ListedEvent) -> list[Object]:
 # --- numbers and times as the venue writes them ----------------------------------------------------------------------
 
 
-def decimal(value: int, digits: int) -> str:
+def format_decimal(value: int, digits: int) -> str:
     """An integer of so many decimal digits, without trailing zeros: (4700, 4) is 0.47."""
     whole, rest = divmod(value, 10**digits)
     return f"{whole}.{rest:0{digits}d}".rstrip("0").rstrip(".")
 
 
-def money(amount: int) -> float:
+def format_money(amount: int) -> float:
     """Dollars from 1/100000 dollars."""
     return amount / MONEY
 
 
-def date_of(at: int) -> str:
+def to_date(at: int) -> str:
     """The UTC date of an instant."""
-    return moment(at).date().isoformat()
+    return to_datetime(at).date().isoformat()
 
 
-def whole_seconds(at: int) -> str:
+def format_seconds(at: int) -> str:
     """An instant to the second, with Z."""
-    return f"{moment(at // SECOND * SECOND).isoformat()[:19]}Z"
+    return f"{to_datetime(at // SECOND * SECOND).isoformat()[:19]}Z"
 
 
-def milliseconds(at: int) -> str:
+def format_milliseconds(at: int) -> str:
     """An instant to the millisecond, with Z."""
-    return f"{moment(at).isoformat(timespec='milliseconds')[:23]}Z"
+    return f"{to_datetime(at).isoformat(timespec='milliseconds')[:23]}Z"
 
 
-def spaced(at: int) -> str:
+def format_spaced(at: int) -> str:
     """An instant to the second in the venue's other form, such as 2026-07-24 00:00:16+00."""
-    return f"{moment(at // SECOND * SECOND).isoformat(sep=' ')[:19]}+00"
+    return f"{to_datetime(at // SECOND * SECOND).isoformat(sep=' ')[:19]}+00"

@@ -6,18 +6,18 @@ import numpy as np
 
 from bellwether.sandbox.source import Candle
 from bellwether.sandbox.timestamps import MINUTE, SECOND
-from bellwether.sandbox.world.tape import DOLLAR, Ints, Tape
+from bellwether.sandbox.world.tape import DOLLAR, Ints, MarketTape
 
 #: Price in tenths of a cent -> its text.
 PRICES = [f"0.{mills:03d}0" for mills in range(DOLLAR)] + ["1.0000"]
 
 
-def contracts(hundredths: int) -> str:
+def format_contracts(hundredths: int) -> str:
     """A size as the wire writes it."""
     return f"{hundredths // 100}.{hundredths % 100:02d}"
 
 
-def dollars(ten_thousandths: int) -> str:
+def format_dollars(ten_thousandths: int) -> str:
     """An amount as the wire writes it."""
     return f"{ten_thousandths // 10_000}.{ten_thousandths % 10_000:04d}"
 
@@ -34,7 +34,7 @@ def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
     ]
 
 
-def _trades(tape: Tape, starts: Ints) -> list[dict[str, str]]:
+def _trades(tape: MarketTape, starts: Ints) -> list[dict[str, str]]:
     """First, highest, lowest, last and mean trade per candle, and the last one before it; missing ones have no member."""
     traded = tape.price > 0
     ends = np.append(starts[1:], len(tape.price)) - 1
@@ -55,7 +55,7 @@ def _trades(tape: Tape, starts: Ints) -> list[dict[str, str]]:
                 "close_dollars": PRICES[close],
                 "high_dollars": PRICES[high],
                 "low_dollars": PRICES[low],
-                "mean_dollars": dollars(mean),
+                "mean_dollars": format_dollars(mean),
                 "open_dollars": PRICES[opened],
             }
         if before:
@@ -64,7 +64,7 @@ def _trades(tape: Tape, starts: Ints) -> list[dict[str, str]]:
     return bars
 
 
-def candles(tape: Tape, period: int, start: int, end: int) -> list[Candle]:
+def build_candles(tape: MarketTape, period: int, start: int, end: int) -> list[Candle]:
     """Candles of `period` minutes that end within [start, end] (instants).
 
     A candle covers (end - period, end] and exists if a quote changed or a trade happened in it, and for the opening.
@@ -91,9 +91,9 @@ def candles(tape: Tape, period: int, start: int, end: int) -> list[Candle]:
     return [
         {
             "end_period_ts": stamps[i],
-            "open_interest_fp": contracts(interest[i]),
+            "open_interest_fp": format_contracts(interest[i]),
             "price": trades[i],
-            "volume_fp": contracts(volumes[i]),
+            "volume_fp": format_contracts(volumes[i]),
             "yes_ask": asks[i],
             "yes_bid": bids[i],
         }

@@ -17,7 +17,7 @@ Kind = Literal["single", "ladder", "brackets", "contest", "members"]
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class Quantity:
     """The quantity behind a ladder or brackets, in the unit of the question.
 
     `half`: whole-numbered outcomes with strikes between them. `whole`: whole-numbered outcomes with ranges that include both ends.
@@ -40,7 +40,7 @@ class Number:
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class QuestionFamily:
     """A template of questions; the meaning of each field is in `catalogue.toml`."""
 
     prefix: str
@@ -57,7 +57,7 @@ class Family:
     frequency: str
     tags: tuple[str, ...]
     options: tuple[str, ...] = ()
-    number: Number | None = None
+    number: Quantity | None = None
     early: Literal["", "result", "deadline"] = ""
     pace: int = 1
     pair: bool = False
@@ -70,11 +70,11 @@ class Family:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class QuestionSeries:
     """A family applied to one entity; `scale` multiplies its numbers."""
 
     ticker: str
-    family: Family
+    family: QuestionFamily
     name: str
     scale: Decimal
 
@@ -88,9 +88,9 @@ class Series:
 class Catalogue:
     """All series with their shares of all events, which add up to 1."""
 
-    series: tuple[Series, ...]
+    series: tuple[QuestionSeries, ...]
     shares: tuple[float, ...]
-    by_ticker: Mapping[str, Series]
+    by_ticker: Mapping[str, QuestionSeries]
 
 
 def _code(name: str) -> str:
@@ -99,23 +99,23 @@ def _code(name: str) -> str:
     return "".join(letter for letter in plain.upper() if letter.isalnum())[:6]
 
 
-def option_code(name: str) -> str:
+def build_option_code(name: str) -> str:
     """The ticker's suffix for a named option: its letters, or its code points where it has no Latin ones."""
     return _code(name)[:4] or "".join(f"{ord(letter):X}" for letter in name if letter.isalnum())[:8]
 
 
-def _number(entry: dict[str, Any]) -> Number:
+def _number(entry: dict[str, Any]) -> Quantity:
     low, high = entry.pop("centre")
-    return Number(centre=(float(low), float(high)), step=Decimal(str(entry.pop("step"))), **entry)
+    return Quantity(centre=(float(low), float(high)), step=Decimal(str(entry.pop("step"))), **entry)
 
 
-def _family(entry: dict[str, Any], pools: dict[str, list[str]]) -> tuple[Family, list[str]]:
+def _family(entry: dict[str, Any], pools: dict[str, list[str]]) -> tuple[QuestionFamily, list[str]]:
     entry = dict(entry)
     entities, options = entry.pop("entities"), entry.pop("options", [])
     source, address = entry.pop("source").split("|")
     number = entry.pop("number", None)
     plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
-    family = Family(
+    family = QuestionFamily(
         **plain,
         source=(source, address),
         options=tuple(pools[options] if isinstance(options, str) else options),
@@ -124,18 +124,18 @@ def _family(entry: dict[str, Any], pools: dict[str, list[str]]) -> tuple[Family,
     return family, pools[entities] if isinstance(entities, str) else entities
 
 
-def _series(family: Family, entity: str) -> Series:
+def _series(family: QuestionFamily, entity: str) -> QuestionSeries:
     parts = entity.split("|")
     name = parts[1] if len(parts) > 1 else parts[0]
     code = parts[0] if len(parts) > 1 else _code(name)
-    return Series(f"KX{family.prefix}{code}", family, name, Decimal(parts[2]) if len(parts) > 2 else Decimal(1))
+    return QuestionSeries(f"KX{family.prefix}{code}", family, name, Decimal(parts[2]) if len(parts) > 2 else Decimal(1))
 
 
 @lru_cache(maxsize=1)
-def catalogue() -> Catalogue:
+def load_catalogue() -> Catalogue:
     """The built-in catalogue, read once."""
     content = tomllib.loads(files("bellwether.sandbox.world").joinpath("catalogue.toml").read_text("utf-8"))
-    series: list[Series] = []
+    series: list[QuestionSeries] = []
     shares: list[float] = []
     for entry in content["family"]:
         family, entities = _family(entry, content["pools"])

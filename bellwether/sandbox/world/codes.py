@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from bellwether.sandbox.world.catalogue import catalogue
+from bellwether.sandbox.world.catalogue import load_catalogue
 from bellwether.sandbox.world.model import FIRST_DAY
-from bellwether.sandbox.world.random_draws import Draw, Purpose
+from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -19,22 +19,22 @@ _EVENT_BITS, _COMBO_BITS, _COMBOS_PER_DAY = 20, 40, 64
 _PLACE_BITS, _EVENTS_PER_DAY = 32, 64
 
 
-def dated(day: date) -> str:
+def format_date_code(day: date) -> str:
     """The part of a ticker that names a date, such as 25OCT14."""
     return f"{day.year % 100:02d}{_MONTHS[day.month - 1]}{day.day:02d}"
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
+class TickerCodes:
     """The key: an odd factor and an offset, modulo a power of two."""
 
     factor: int
     offset: int
 
     @classmethod
-    def of(cls, seed: int) -> Codes:
+    def of(cls, seed: int) -> TickerCodes:
         """The key of a world."""
-        draw = Draw(seed, Purpose.CODE)
+        draw = RandomDraws(seed, Purpose.CODE)
         return cls(2 * draw.integer(1 << 34, (1 << 38) - 1) + 1, draw.integer(0, (1 << 40) - 1))
 
     def hide(self, number: int, bits: int) -> int:
@@ -68,7 +68,7 @@ class Codes:
             for letter in coded[1]:
                 hidden = hidden << 5 | _ALPHABET.index(letter)
             return self.show(hidden, _EVENT_BITS)
-        series = catalogue().by_ticker.get(series_ticker)
+        series = load_catalogue().by_ticker.get(series_ticker)
         if series is None or not (match := _DATED.fullmatch(rest)) or match[2] not in _MONTHS:
             return None
         try:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from bellwether.sandbox.timestamps import DAY, HOUR, SECOND, moment, wire_time
-from bellwether.sandbox.world.codes import Codes
-from bellwether.sandbox.world.latent_paths import SLOT, Claim, Combo
-from bellwether.sandbox.world.model import Determination, Event, Life, Market, day_number
-from bellwether.sandbox.world.random_draws import Draw, Purpose
-from bellwether.sandbox.world.tape import Trading, price_ranges
+from bellwether.sandbox.timestamps import DAY, HOUR, SECOND, format_time, to_datetime
+from bellwether.sandbox.world.codes import TickerCodes
+from bellwether.sandbox.world.latent_paths import SLOT, Combo, PathClaim
+from bellwether.sandbox.world.model import Determination, Life, Market, WorldEvent, to_day_number
+from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
+from bellwether.sandbox.world.tape import TradingProfile, list_price_ranges
 
 _COLLECTIONS = ("KXMVECROSSCATEGORY", "KXMVESPORTSMULTIGAMEEXTENDED")
 _SOON = DAY
@@ -27,7 +27,7 @@ def _determination(legs: list[tuple[Market, bool]]) -> Determination:
     return Determination("yes" if value == 10_000 else "no" if value == 0 else "scalar", value, "")
 
 
-def _life(legs: list[tuple[Market, bool]], draw: Draw) -> Life | None:
+def _life(legs: list[tuple[Market, bool]], draw: RandomDraws) -> Life | None:
     """Opens within the last day before its first leg closes, and ends with its last; None where the legs never trade together."""
     lives = [market.life for market, _ in legs]
     first_close = min(life.closes for life in lives)
@@ -47,7 +47,7 @@ def _terms(event_ticker: str, collection: str, legs: list[tuple[Market, bool]], 
     suffix = hashlib.sha256(event_ticker.encode()).hexdigest()[:11].upper()
     terms: dict[str, Any] = {
         "can_close_early": True,
-        "created_time": wire_time(life.created),
+        "created_time": format_time(life.created),
         "custom_strike": {
             "Associated Events": ",".join(market.event_ticker for market, _ in legs),
             "Associated Market Sides": ",".join(sides),
@@ -56,9 +56,9 @@ def _terms(event_ticker: str, collection: str, legs: list[tuple[Market, bool]], 
         },
         "event_ticker": event_ticker,
         "exchange_index": 0,
-        "expected_expiration_time": wire_time(life.scheduled),
-        "expiration_time": wire_time(life.scheduled),
-        "latest_expiration_time": wire_time(life.scheduled),
+        "expected_expiration_time": format_time(life.scheduled),
+        "expiration_time": format_time(life.scheduled),
+        "latest_expiration_time": format_time(life.scheduled),
         "market_type": "binary",
         "mve_collection_ticker": f"{collection}-R",
         "mve_selected_legs": [
@@ -67,9 +67,9 @@ def _terms(event_ticker: str, collection: str, legs: list[tuple[Market, bool]], 
         ],
         "no_sub_title": title,
         "notional_value_dollars": "1.0000",
-        "open_time": wire_time(life.opens),
+        "open_time": format_time(life.opens),
         "price_level_structure": "deci_cent",
-        "price_ranges": price_ranges("deci_cent"),
+        "price_ranges": list_price_ranges("deci_cent"),
         "rules_primary": "",
         "rules_secondary": "",
         "settlement_bounds_type": "default",
@@ -84,7 +84,7 @@ def _terms(event_ticker: str, collection: str, legs: list[tuple[Market, bool]], 
 
 def _latent(legs: list[tuple[Market, bool]], life: Life) -> Combo:
     claims = [(market.latent, side) for market, side in legs]
-    return Combo(tuple((claim, side) for claim, side in claims if isinstance(claim, Claim)), life.opens, life.closes)
+    return Combo(tuple((claim, side) for claim, side in claims if isinstance(claim, PathClaim)), life.opens, life.closes)
 
 
 def _event_body(event_ticker: str, collection: str, life: Life) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def _event_body(event_ticker: str, collection: str, life: Life) -> dict[str, Any
         "collateral_return_type": "",
         "event_ticker": event_ticker,
         "exchange_index": 0,
-        "last_updated_ts": wire_time(life.created),
+        "last_updated_ts": format_time(life.created),
         "mutually_exclusive": False,
         "series_ticker": collection,
         "settlement_sources": None,
@@ -103,10 +103,10 @@ def _event_body(event_ticker: str, collection: str, life: Life) -> dict[str, Any
     }
 
 
-def draw_combos(seed: int, codes: Codes, home: int, events: tuple[Event, ...], first: int) -> list[Event]:
+def draw_combos(seed: int, codes: TickerCodes, home: int, events: tuple[WorldEvent, ...], first: int) -> list[WorldEvent]:
     """The combos over this day's events; the first has the index `first` among the day's events."""
-    draw = Draw(seed, Purpose.COMBO, home)
-    combos: list[Event] = []
+    draw = RandomDraws(seed, Purpose.COMBO, home)
+    combos: list[WorldEvent] = []
     for index in range(draw.integer(5, 12)):
         chosen = draw.sample(events, draw.integer(2, 4))
         legs = [(draw.choose(event.markets), draw.chance(0.6)) for event in chosen]
@@ -114,16 +114,16 @@ def draw_combos(seed: int, codes: Codes, home: int, events: tuple[Event, ...], f
         life = _life(legs, draw) if len(legs) > 1 else None
         if life is None:
             continue
-        ticker = f"{collection}-{codes.combo(home, index, moment(life.created).year)}"
+        ticker = f"{collection}-{codes.combo(home, index, to_datetime(life.created).year)}"
         provisional = draw.chance(0.8)
-        trading = Trading(
+        trading = TradingProfile(
             (seed, Purpose.TRADING, home, first + index, 0), "deci_cent", 0.03, 0.1, 0.25, 0.0 if provisional else 0.02, 4, False, 10
         )
         terms = _terms(ticker, collection, legs, life, provisional)
-        key = (-day_number(life.created), codes.place(home, first + index))
+        key = (-to_day_number(life.created), codes.place(home, first + index))
         market = Market(
             (*key, 0), terms["ticker"], ticker, collection, _latent(legs, life), trading, life, _determination(legs), terms, is_combo=True
         )
         body = _event_body(ticker, collection, life)
-        combos.append(Event(home, first + index, key, ticker, collection, life.created, body, (market,), is_combo=True))
+        combos.append(WorldEvent(home, first + index, key, ticker, collection, life.created, body, (market,), is_combo=True))
     return combos

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from bellwether.sandbox.source import Key
-from bellwether.sandbox.timestamps import HOUR, wire_time
-from bellwether.sandbox.world.catalogue import Series
-from bellwether.sandbox.world.codes import Codes, dated
-from bellwether.sandbox.world.latent_paths import Claim, Path
-from bellwether.sandbox.world.legs import Leg, Legs, legs_of
-from bellwether.sandbox.world.model import Determination, Event, Life, Market, day_number
-from bellwether.sandbox.world.random_draws import Draw, Purpose
-from bellwether.sandbox.world.tape import Trading, price_ranges
-from bellwether.sandbox.world.timetable import Timetable, leg_close, timetable
+from bellwether.sandbox.timestamps import HOUR, format_time
+from bellwether.sandbox.world.catalogue import QuestionSeries
+from bellwether.sandbox.world.codes import TickerCodes, format_date_code
+from bellwether.sandbox.world.latent_paths import Path, PathClaim
+from bellwether.sandbox.world.legs import Leg, Legs, draw_legs
+from bellwether.sandbox.world.model import Determination, Life, Market, WorldEvent, to_day_number
+from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
+from bellwether.sandbox.world.tape import TradingProfile, list_price_ranges
+from bellwether.sandbox.world.timetable import Timetable, draw_leg_close, draw_timetable
 
 #: Share of the events of which one market states a notional value that cannot be.
 _UNFIT = 0.012
@@ -32,7 +32,7 @@ _SECONDARY = (
 
 @dataclass(frozen=True, slots=True)
 class Liquidity:
-    """Ranges from which a market's trading is drawn; see `Trading`."""
+    """Ranges from which a market's trading is drawn; see `TradingProfile`."""
 
     half_spread: tuple[float, float]
     requote: float
@@ -47,11 +47,11 @@ _THIN = Liquidity((0.020, 0.050), 0.03, 0.01, 0.004, 6)
 _DEAD = Liquidity((0.030, 0.060), 0.01, 0.25, 0.0, 3)
 
 
-def draw_trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: Draw) -> Trading:
+def draw_trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: RandomDraws) -> TradingProfile:
     """The trading of a market: rarely deep or dead, mostly between."""
     luck = draw.unit()
     liquidity = _DEEP if luck < 0.25 else _NORMAL if luck < 0.68 else _THIN if luck < 0.93 else _DEAD
-    return Trading(
+    return TradingProfile(
         entropy,
         grid,
         draw.uniform(*liquidity.half_spread),
@@ -64,27 +64,27 @@ def draw_trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: Draw) -
     )
 
 
-def _grid(draw: Draw) -> str:
+def _grid(draw: RandomDraws) -> str:
     luck = draw.unit()
     return "linear_cent" if luck < 0.82 else "deci_cent" if luck < 0.92 else "tapered_deci_cent"
 
 
-def day_text(day: date) -> str:
+def format_day(day: date) -> str:
     """A date as a question writes it."""
     return f"{_MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
-def _words(series: Series, table: Timetable) -> dict[str, str]:
+def _words(series: QuestionSeries, table: Timetable) -> dict[str, str]:
     day = table.local_date
     return {
         "name": series.name,
-        "date": day_text(day),
-        "deadline": day_text(table.deadline),
+        "date": format_day(day),
+        "deadline": format_day(table.deadline),
         "quarter": f"Q{(day.month + 2) // 3} {day.year}",
     }
 
 
-def _fair_price(claim: Claim, draw: Draw) -> int:
+def _fair_price(claim: PathClaim, draw: RandomDraws) -> int:
     """A price at which a market may be settled when its question cannot be answered: that of a random moment, in whole cents."""
     known = claim.probabilities()
     cents = int(np.rint(100 * known[draw.integer(0, len(known) - 1)]))
@@ -94,7 +94,7 @@ def _fair_price(claim: Claim, draw: Draw) -> int:
 class _Determinations:
     """The ends of an event's markets: nearly always by their claims, rarely void or at a fractional value."""
 
-    def __init__(self, series: Series, answer: str, draw: Draw) -> None:
+    def __init__(self, series: QuestionSeries, answer: str, draw: RandomDraws) -> None:
         luck = draw.unit()
         self._void = luck < 0.006
         self._tie = series.family.tie and 0.006 <= luck < 0.026
@@ -102,24 +102,24 @@ class _Determinations:
         self._answer = answer
         self._moment = draw.integer(0, 1 << 30)
 
-    def of(self, claim: Claim) -> Determination:
+    def of(self, claim: PathClaim) -> Determination:
         """The end of the market of this claim."""
         if self._void:
             return Determination("void", None, "")
         if self._tie:
             return Determination("scalar", 5_000, "Tie")
         if self._fair:
-            return Determination("scalar", _fair_price(claim, Draw(self._moment, Purpose.EVENT)), "")
+            return Determination("scalar", _fair_price(claim, RandomDraws(self._moment, Purpose.EVENT)), "")
         return Determination("yes" if claim.pays else "no", 10_000 if claim.pays else 0, self._answer)
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _EventPlan:
     """The common part of the markets of an event; `place` are the numbers of its day and of the event in it, `key` is the event's."""
 
     place: tuple[int, int]
     key: Key
-    series: Series
+    series: QuestionSeries
     ticker: str
     table: Timetable
     words: dict[str, str]
@@ -129,23 +129,23 @@ class _Plan:
     whole: bool
 
 
-def _market_terms(plan: _Plan, leg: Leg, life: Life) -> dict[str, Any]:
+def _market_terms(plan: _EventPlan, leg: Leg, life: Life) -> dict[str, Any]:
     family, table = plan.series.family, plan.table
     words = {**plan.words, **leg.words}
     terms: dict[str, Any] = {
         "can_close_early": bool(family.early),
-        "created_time": wire_time(life.created),
+        "created_time": format_time(life.created),
         "event_ticker": plan.ticker,
         "exchange_index": 0,
-        "expected_expiration_time": wire_time(table.expected),
-        "expiration_time": wire_time(table.latest),
-        "latest_expiration_time": wire_time(table.latest),
+        "expected_expiration_time": format_time(table.expected),
+        "expiration_time": format_time(table.latest),
+        "latest_expiration_time": format_time(table.latest),
         "market_type": "binary",
         "no_sub_title": leg.label,
         "notional_value_dollars": "1.0000",
-        "open_time": wire_time(life.opens),
+        "open_time": format_time(life.opens),
         "price_level_structure": plan.grid,
-        "price_ranges": price_ranges(plan.grid),
+        "price_ranges": list_price_ranges(plan.grid),
         "rules_primary": f"If {family.claim.format(**words)} according to {family.source[0]}, then the market resolves to Yes.",
         "rules_secondary": plan.secondary,
         "settlement_bounds_type": "default",
@@ -159,18 +159,18 @@ def _market_terms(plan: _Plan, leg: Leg, life: Life) -> dict[str, Any]:
         event = "a result is declared" if family.early == "result" else "the event occurs"
         terms["early_close_condition"] = f"This market will close and expire early if {event}."
     if family.early == "result":
-        terms["occurrence_datetime"] = wire_time(table.expected // HOUR * HOUR)
+        terms["occurrence_datetime"] = format_time(table.expected // HOUR * HOUR)
     return terms
 
 
-def _event_body(plan: _Plan, exclusive: bool, draw: Draw) -> dict[str, Any]:
+def _event_body(plan: _EventPlan, exclusive: bool, draw: RandomDraws) -> dict[str, Any]:
     series, family, words = plan.series, plan.series.family, plan.words
     body: dict[str, Any] = {
         "category": "" if draw.chance(0.01) else family.category,
         "collateral_return_type": "MECNET" if exclusive else "DIRECNET" if family.kind == "ladder" and draw.chance(0.3) else "",
         "event_ticker": plan.ticker,
         "exchange_index": 0,
-        "last_updated_ts": wire_time(plan.table.created),
+        "last_updated_ts": format_time(plan.table.created),
         "mutually_exclusive": exclusive,
         "series_ticker": series.ticker,
         "settlement_sources": [{"name": family.source[0], "url": family.source[1]}],
@@ -179,20 +179,20 @@ def _event_body(plan: _Plan, exclusive: bool, draw: Draw) -> dict[str, Any]:
     }
     if family.category == "Sports":
         body["product_metadata"] = {"competition": series.name, "competition_scope": family.tags[0]}
-    strike = {"strike_period": ""} if family.early else {"strike_date": wire_time(plan.table.closes)}
+    strike = {"strike_period": ""} if family.early else {"strike_date": format_time(plan.table.closes)}
     return {**body, **strike}
 
 
-def _markets(seed: int, plan: _Plan, legs: Legs, draw: Draw) -> tuple[Market, ...]:
+def _markets(seed: int, plan: _EventPlan, legs: Legs, draw: RandomDraws) -> tuple[Market, ...]:
     family, table = plan.series.family, plan.table
     residual = draw.choose((0.0, 0.02, 0.1, 0.25))
     ends = {path: draw.normal() for path in sorted({leg.path for leg in legs.legs})}
     determinations = _Determinations(plan.series, legs.answer(ends[0]), draw)
     markets = []
     for position, leg in enumerate(legs.legs):
-        closes = leg_close(table, draw) if family.kind == "members" and family.early else table.closes
+        closes = draw_leg_close(table, draw) if family.kind == "members" and family.early else table.closes
         path = Path((seed, Purpose.PATH, *plan.place, leg.path), ends[leg.path], family.pace, residual, table.opens, closes)
-        claim = Claim(path, leg.lower, leg.upper)
+        claim = PathClaim(path, leg.lower, leg.upper)
         life = table.life(closes, draw)
         terms = _market_terms(plan, leg, life)
         trading = draw_trading((seed, Purpose.TRADING, *plan.place, position), plan.grid, plan.whole, draw)
@@ -203,16 +203,16 @@ def _markets(seed: int, plan: _Plan, legs: Legs, draw: Draw) -> tuple[Market, ..
     return tuple(markets)
 
 
-def draw_event(seed: int, codes: Codes, home: int, index: int, series: Series) -> Event:
+def draw_event(seed: int, codes: TickerCodes, home: int, index: int, series: QuestionSeries) -> WorldEvent:
     """The event number `index` of day number `home`, of this series, with everything that will ever happen in it."""
-    draw = Draw(seed, Purpose.EVENT, home, index)
+    draw = RandomDraws(seed, Purpose.EVENT, home, index)
     family = series.family
-    table = timetable(home, family, draw)
-    legs = legs_of(series, draw)
-    code = codes.event(home, table.deadline.year) if family.early == "deadline" else dated(table.local_date)
-    plan = _Plan(
+    table = draw_timetable(home, family, draw)
+    legs = draw_legs(series, draw)
+    code = codes.event(home, table.deadline.year) if family.early == "deadline" else format_date_code(table.local_date)
+    plan = _EventPlan(
         place=(home, index),
-        key=(-day_number(table.created), codes.place(home, index)),
+        key=(-to_day_number(table.created), codes.place(home, index)),
         series=series,
         ticker=f"{series.ticker}-{code}",
         table=table,
@@ -225,4 +225,4 @@ def draw_event(seed: int, codes: Codes, home: int, index: int, series: Series) -
     body = _event_body(plan, legs.exclusive, draw)
     markets = _markets(seed, plan, legs, draw)
     created = min(market.life.created for market in markets)
-    return Event(home, index, plan.key, plan.ticker, series.ticker, created, body, markets)
+    return WorldEvent(home, index, plan.key, plan.ticker, series.ticker, created, body, markets)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bellwether.sandbox.timestamps import MINUTE
-from bellwether.sandbox.world.random_draws import stream
+from bellwether.sandbox.world.random_draws import create_generator
 
 #: Latent probabilities, quotes and trades change only at multiples of this since the opening (microseconds).
 SLOT = 10 * MINUTE
@@ -58,11 +58,11 @@ class Path:
 
 
 @lru_cache(maxsize=64)
-def walk(path: Path) -> tuple[Floats, Floats]:
+def compute_path(path: Path) -> tuple[Floats, Floats]:
     """S and W(s) at the beginning of each slot: a Brownian bridge from 0 to the path's end."""
     s = path.elapsed()
     gaps = np.diff(s, append=1.0)
-    free = np.cumsum(np.sqrt(gaps) * stream(*path.entropy).standard_normal(len(s)))
+    free = np.cumsum(np.sqrt(gaps) * create_generator(*path.entropy).standard_normal(len(s)))
     bridge = np.concatenate(([0.0], free[:-1])) + s * (path.end - free[-1])
     for array in (s, bridge):
         array.flags.writeable = False
@@ -70,7 +70,7 @@ def walk(path: Path) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PathClaim:
     """Pays one dollar if lower < W(1) <= upper."""
 
     path: Path
@@ -101,7 +101,7 @@ class Claim:
         """The probability of yes at the beginning of these slots, or of each."""
         from scipy.special import ndtr
 
-        s, w = walk(self.path)
+        s, w = compute_path(self.path)
         if slots is not None:
             s, w = s[slots], w[slots]
         deviation = np.sqrt(1.0 - s)
@@ -119,7 +119,7 @@ class Claim:
 class Combo:
     """Pays one dollar if every leg goes its way; legs are independent of each other. A leg is a claim and whether it must be yes."""
 
-    legs: tuple[tuple[Claim, bool], ...]
+    legs: tuple[tuple[PathClaim, bool], ...]
     opens: int
     closes: int
 
@@ -146,4 +146,4 @@ class Combo:
         return product
 
 
-Latent = Claim | Combo
+Latent = PathClaim | Combo

@@ -10,8 +10,8 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
-from bellwether.sandbox.world.catalogue import Number, Series, option_code
-from bellwether.sandbox.world.random_draws import NORMAL, Draw
+from bellwether.sandbox.world.catalogue import Quantity, QuestionSeries, build_option_code
+from bellwether.sandbox.world.random_draws import NORMAL, RandomDraws
 
 _NAMES = uuid.UUID("6f1c0f0e-3c55-4f0e-9d55-9a1f6d1c7b11")
 
@@ -46,18 +46,18 @@ def _no_answer(_: float) -> str:
     return ""
 
 
-def _prior(draw: Draw) -> float:
+def _prior(draw: RandomDraws) -> float:
     """A prior probability of yes: spread over (0, 1), more often low than high; its mean is about 0.4."""
     return 0.03 + 0.94 * draw.unit() ** 1.55
 
 
-def _single(series: Series, draw: Draw) -> Legs:
+def _single(series: QuestionSeries, draw: RandomDraws) -> Legs:
     prior = _prior(draw)
     suffix = "" if draw.chance(0.7) else "Y"
     return Legs((Leg(NORMAL.inv_cdf(1 - prior), math.inf, suffix, series.name),), False, _no_answer)
 
 
-def _members(series: Series, draw: Draw) -> Legs:
+def _members(series: QuestionSeries, draw: RandomDraws) -> Legs:
     options = draw.sample(series.family.options, draw.integer(2, 6))
     codes = _codes(options)
     legs = tuple(
@@ -79,12 +79,12 @@ def _codes(options: list[str]) -> dict[str, str]:
     """A short code per option, numbered where two would be equal."""
     codes: dict[str, str] = {}
     for option in options:
-        code = option_code(option)
+        code = build_option_code(option)
         codes[option] = code if code not in codes.values() else f"{code[:3]}{len(codes)}"
     return codes
 
 
-def _contest(series: Series, draw: Draw) -> Legs:
+def _contest(series: QuestionSeries, draw: RandomDraws) -> Legs:
     family = series.family
     ordered = len(family.options) <= 5
     count = 2 if family.pair else draw.integer(2, min(6, len(family.options)))
@@ -119,7 +119,7 @@ def _contest(series: Series, draw: Draw) -> Legs:
 class _Scale:
     """From W(1) to the quantity in question: mean + spread * W(1)."""
 
-    number: Number
+    number: Quantity
     mean: float
     spread: float
     step: Decimal
@@ -132,7 +132,7 @@ class _Scale:
         return f"{value:.0f}" if self.number.half else self.number.text(value)
 
 
-def _scale(series: Series, draw: Draw) -> tuple[_Scale, Number]:
+def _scale(series: QuestionSeries, draw: RandomDraws) -> tuple[_Scale, Quantity]:
     number = series.family.number
     if number is None:
         raise ValueError(f"family {series.family.prefix} of the catalogue has no number")
@@ -145,7 +145,7 @@ def _plain(value: Decimal) -> str:
     return f"{value.normalize():f}"
 
 
-def _ladder(series: Series, draw: Draw) -> Legs:
+def _ladder(series: QuestionSeries, draw: RandomDraws) -> Legs:
     scale, number = _scale(series, draw)
     count = draw.integer(2, 6)
     middle = scale.mean + scale.spread * (0.2 + 0.5 * draw.normal())
@@ -161,7 +161,7 @@ def _ladder(series: Series, draw: Draw) -> Legs:
     return Legs(tuple(legs), False, scale.answer)
 
 
-def _brackets(series: Series, draw: Draw) -> Legs:
+def _brackets(series: QuestionSeries, draw: RandomDraws) -> Legs:
     scale, number = _scale(series, draw)
     inner = draw.integer(1, 5)
     tails = not draw.chance(0.3)
@@ -195,7 +195,7 @@ def _tail_above(scale: _Scale, edge: Decimal, offset: Decimal) -> Leg:
     return Leg(scale.at(edge - offset), math.inf, f"T{_plain(edge - 2 * offset)}", text, {"range": text}, strike)
 
 
-_MAKERS: dict[str, Callable[[Series, Draw], Legs]] = {
+_MAKERS: dict[str, Callable[[QuestionSeries, RandomDraws], Legs]] = {
     "single": _single,
     "ladder": _ladder,
     "brackets": _brackets,
@@ -204,6 +204,6 @@ _MAKERS: dict[str, Callable[[Series, Draw], Legs]] = {
 }
 
 
-def legs_of(series: Series, draw: Draw) -> Legs:
+def draw_legs(series: QuestionSeries, draw: RandomDraws) -> Legs:
     """Draw the markets of an event of this series."""
     return _MAKERS[series.family.kind](series, draw)

@@ -9,13 +9,13 @@ from typing import Any
 from bellwether.sandbox.source import Key
 from bellwether.sandbox.timestamps import DAY, midnight
 from bellwether.sandbox.world.latent_paths import Latent
-from bellwether.sandbox.world.tape import Tape, Trading, record
+from bellwether.sandbox.world.tape import MarketTape, TradingProfile, record_tape
 
 #: The first UTC day on which events of the world close.
 FIRST_DAY = date(2025, 1, 1)
 
 
-def day_number(at: int) -> int:
+def to_day_number(at: int) -> int:
     """The number of the UTC day of an instant; 0 is the world's first, those before it are negative."""
     return (at - midnight(FIRST_DAY)) // DAY
 
@@ -72,19 +72,19 @@ class Market:
     event_ticker: str
     series_ticker: str
     latent: Latent
-    trading: Trading
+    trading: TradingProfile
     life: Life
     determination: Determination
     terms: dict[str, Any]
     is_combo: bool = False
 
-    def tape(self) -> Tape:
+    def tape(self) -> MarketTape:
         """Its quotes and trades."""
-        return record(self.latent, self.trading)
+        return record_tape(self.latent, self.trading)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Event:
+class WorldEvent:
     """An event; `body` is its wire object without markets, `home` the number of the day of its last close, `index` its number there.
 
     `key` is its place in listings: the latest day of creation first, which tells nothing of its end.
@@ -102,15 +102,15 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Day:
+class WorldDay:
     """All events whose last market closes on one UTC day."""
 
-    events: tuple[Event, ...]
-    by_event: dict[str, Event]
+    events: tuple[WorldEvent, ...]
+    by_event: dict[str, WorldEvent]
     by_market: dict[str, Market]
 
     @classmethod
-    def of(cls, events: tuple[Event, ...]) -> Day:
+    def of(cls, events: tuple[WorldEvent, ...]) -> WorldDay:
         """Index the events and their markets."""
         markets = {market.ticker: market for event in events for market in event.markets}
         return cls(events, {event.ticker: event for event in events}, markets)

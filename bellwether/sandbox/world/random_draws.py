@@ -30,18 +30,18 @@ class Purpose(IntEnum):
     MODEL = 21
 
 
-def stream(*entropy: int) -> np.random.Generator:
+def create_generator(*entropy: int) -> np.random.Generator:
     """An independent generator for these integers (at least 0), the same on every machine."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
 
 
-class Draw:
+class RandomDraws:
     """Scalar draws from one stream. All are made from its uniform numbers, in the order of the calls."""
 
     _BLOCK = 256
 
     def __init__(self, *entropy: int) -> None:
-        self._generator = stream(*entropy)
+        self._generator = create_generator(*entropy)
         self._uniforms: list[float] = []
 
     def unit(self) -> float:
@@ -76,7 +76,7 @@ class Draw:
         return [pool.pop(self.integer(0, len(pool) - 1)) for _ in range(min(count, len(pool)))]
 
 
-class Drawn(Generic[T]):
+class DrawCache(Generic[T]):
     """`draw`, whose last `most` results are kept for several threads. Without a lock two listings that are read at once would draw every day twice."""
 
     def __init__(self, draw: Callable[[int], T], most: int) -> None:

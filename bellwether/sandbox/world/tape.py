@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bellwether.sandbox.timestamps import DAY
 from bellwether.sandbox.world.latent_paths import SLOT, Floats, Latent
-from bellwether.sandbox.world.random_draws import Purpose, stream
+from bellwether.sandbox.world.random_draws import Purpose, create_generator
 
 #: Prices are integers of a tenth of a cent, sizes integers of a hundredth of a contract.
 DOLLAR = 1000
@@ -42,7 +42,7 @@ GRIDS: dict[str, tuple[tuple[int, int, int], ...]] = {
 }
 
 
-def price_ranges(grid: str) -> list[dict[str, str]]:
+def list_price_ranges(grid: str) -> list[dict[str, str]]:
     """The grid as the wire states it."""
     return [
         {"end": f"{end / DOLLAR:.4f}", "start": f"{start / DOLLAR:.4f}", "step": f"{step / DOLLAR:.4f}"} for start, end, step in GRIDS[grid]
@@ -64,7 +64,7 @@ def ceil_to_grid(grid: str, dollars: Floats) -> Ints:
 
 
 @dataclass(frozen=True, slots=True)
-class Trading:
+class TradingProfile:
     """The trading of a market.
 
     Attributes:
@@ -91,7 +91,7 @@ class Trading:
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
+class MarketTape:
     """State at the beginning of each slot since `opens`, and the trade at that instant (price 0: none).
 
     `twice_price` is twice the market's price in mills: the middle of the book, and where a side is missing that of the book before it,
@@ -124,15 +124,15 @@ class Tape:
         slot = self.at(instant)
         return int(self.volume[slot]) if slot >= 0 else 0
 
-    def part(self, cut: slice) -> Tape:
+    def part(self, cut: slice) -> MarketTape:
         """The slots of a slice with a start."""
-        columns: dict[str, Any] = {name: getattr(self, name)[cut] for name in Tape.__slots__ if name != "opens"}
-        return Tape(self.opens + SLOT * cut.start, **columns)
+        columns: dict[str, Any] = {name: getattr(self, name)[cut] for name in MarketTape.__slots__ if name != "opens"}
+        return MarketTape(self.opens + SLOT * cut.start, **columns)
 
 
-def traders_error(entropy: tuple[int, ...], slots: int) -> Floats:
+def draw_traders_error(entropy: tuple[int, ...], slots: int) -> Floats:
     """The error of a market's traders at the beginning of each slot, in standard deviations: a stationary autoregression."""
-    error = stream(*entropy, Purpose.ERROR).standard_normal(slots)
+    error = create_generator(*entropy, Purpose.ERROR).standard_normal(slots)
     error[1:] *= math.sqrt(1.0 - _KEPT**2)
     # Sums the kept shares of all shocks before it, twice as many with each step.
     lag, kept = 1, _KEPT
@@ -142,7 +142,7 @@ def traders_error(entropy: tuple[int, ...], slots: int) -> Floats:
     return error.clip(-_LARGEST_ERROR, _LARGEST_ERROR)
 
 
-def _renewals(known: Floats, trading: Trading, noise: Noise) -> Ints:
+def _renewals(known: Floats, trading: TradingProfile, noise: Noise) -> Ints:
     """Slots at which quotes are renewed: by chance, and when the latent probability has moved by about the half spread.
 
     It is compared on a scale on which a step at even odds counts once, and one near 0 or 1 more.
@@ -152,16 +152,16 @@ def _renewals(known: Floats, trading: Trading, noise: Noise) -> Ints:
     return np.flatnonzero(renewed)
 
 
-def _quotes(latent: Latent, trading: Trading, noise: Noise) -> dict[str, Ints]:
+def _quotes(latent: Latent, trading: TradingProfile, noise: Noise) -> dict[str, Ints]:
     """Standing quotes and their sizes: renewed at some slots, unchanged between them. The first quote has both sides."""
     known = latent.probabilities().clip(0.0, 1.0)
     at = _renewals(known, trading, noise[0])
     doubt = 4.0 * known[at] * (1.0 - known[at])
-    fair = known[at] + ERROR * doubt * traders_error(trading.entropy, len(known))[at]
+    fair = known[at] + ERROR * doubt * draw_traders_error(trading.entropy, len(known))[at]
     wide, luck, deep = noise[1, at].astype(np.float64), noise[2, at], noise[3, at]
     half = trading.half_spread * (0.6 + 0.8 * wide) * np.minimum(doubt / 0.36, 1.0)
     luck[0] = 1.0
-    bid, ask = _around(trading.grid, fair, half)
+    bid, ask = _quote_around(trading.grid, fair, half)
     bid[luck < trading.one_sided / 2] = NO_BID
     ask[(luck >= trading.one_sided / 2) & (luck < trading.one_sided)] = NO_ASK
     unit = 100 if trading.whole else 1
@@ -179,7 +179,7 @@ def _quotes(latent: Latent, trading: Trading, noise: Noise) -> dict[str, Ints]:
     return {name: values.astype(np.int32)[standing] for name, values in quotes.items()}
 
 
-def _around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
+def _quote_around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
     """Bids and asks on the grid around these probabilities; a side is missing only where its outcome is worth less than a fifth of a step."""
     step = GRIDS[grid][0][2]
     bid = np.minimum(floor_to_grid(grid, fair - half), DOLLAR - step)
@@ -191,7 +191,7 @@ def _around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
 
 
 def _twice_prices(bid: Ints, ask: Ints) -> Ints:
-    """Twice the price that each quote gives; see `Tape`."""
+    """Twice the price that each quote gives; see `MarketTape`."""
     whole = ((bid > NO_BID) & (ask < NO_ASK)) | (ask - bid <= _WIDEST)
     whole[0] = True
     last = np.maximum.accumulate(np.where(whole, np.arange(len(bid)), 0))
@@ -199,9 +199,9 @@ def _twice_prices(bid: Ints, ask: Ints) -> Ints:
 
 
 @lru_cache(maxsize=128)
-def record(latent: Latent, trading: Trading) -> Tape:
+def record_tape(latent: Latent, trading: TradingProfile) -> MarketTape:
     """Everything that happens in a market from its opening to its close."""
-    noise = stream(*trading.entropy).random((6, latent.slots), dtype=np.float32)
+    noise = create_generator(*trading.entropy).random((6, latent.slots), dtype=np.float32)
     quotes = _quotes(latent, trading, noise)
     buys = (noise[4] < trading.trades / 2) & (quotes["ask"] < NO_ASK)
     sells = (noise[4] >= trading.trades / 2) & (noise[4] < trading.trades) & (quotes["bid"] > NO_BID)
@@ -219,7 +219,7 @@ def record(latent: Latent, trading: Trading) -> Tape:
     interests = volumes * trading.kept // (10 * unit) * unit
     after = np.cumsum(traded, dtype=np.int64)
     last, volume, open_interest = (_standing(values, after) for values in (price[at], volumes, interests))
-    return Tape(latent.opens, price=price, last=last, size=size, volume=volume, open_interest=open_interest, **quotes)
+    return MarketTape(latent.opens, price=price, last=last, size=size, volume=volume, open_interest=open_interest, **quotes)
 
 
 def _standing(values: Ints, after: Ints) -> Ints:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, timedelta
 
-from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, SECOND, midnight, moment
-from bellwether.sandbox.world.catalogue import Family
+from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, SECOND, midnight, to_datetime
+from bellwether.sandbox.world.catalogue import QuestionFamily
 from bellwether.sandbox.world.latent_paths import SLOT
 from bellwether.sandbox.world.model import FIRST_DAY, Life
-from bellwether.sandbox.world.random_draws import Draw
+from bellwether.sandbox.world.random_draws import RandomDraws
 
 #: Bounds that a listing relies on: a market exists at most so long before its event's last close, closes at most so long before
 #: it, and settles at most so long after its own close (days).
@@ -42,9 +42,9 @@ class Timetable:
     @property
     def deadline(self) -> date:
         """The date by which something must happen."""
-        return moment(self.scheduled - 5 * HOUR * self.late).date()
+        return to_datetime(self.scheduled - 5 * HOUR * self.late).date()
 
-    def life(self, closes: int, draw: Draw) -> Life:
+    def life(self, closes: int, draw: RandomDraws) -> Life:
         """The life of one of its markets that closes at this instant."""
         created = self.created + draw.integer(0, 60 * SECOND)
         determined = closes + self.determination + draw.integer(0, 2 * SECOND)
@@ -57,7 +57,7 @@ class Timetable:
         )
 
 
-def _determination(draw: Draw) -> int:
+def _determination(draw: RandomDraws) -> int:
     """Time from close to determination: mostly minutes to hours, sometimes days, rarely weeks."""
     luck = draw.unit()
     if luck < 0.85:
@@ -69,7 +69,7 @@ def _determination(draw: Draw) -> int:
     return draw.integer(14 * DAY, 33 * DAY)
 
 
-def _scheduled(family: Family, closes: int, draw: Draw) -> int:
+def _scheduled(family: QuestionFamily, closes: int, draw: RandomDraws) -> int:
     """The close that is announced beforehand."""
     if family.early == "result":
         return (closes + draw.integer(2 * DAY, 14 * DAY)) // HOUR * HOUR
@@ -78,7 +78,7 @@ def _scheduled(family: Family, closes: int, draw: Draw) -> int:
     return closes
 
 
-def timetable(home: int, family: Family, draw: Draw) -> Timetable:
+def draw_timetable(home: int, family: QuestionFamily, draw: RandomDraws) -> Timetable:
     """Draw the instants of an event whose last market closes on day number `home`."""
     begin = midnight(FIRST_DAY) + home * DAY
     hour = draw.integer(family.hours[0], family.hours[1] - 1)
@@ -105,7 +105,7 @@ def timetable(home: int, family: Family, draw: Draw) -> Timetable:
     )
 
 
-def leg_close(table: Timetable, draw: Draw) -> int:
+def draw_leg_close(table: Timetable, draw: RandomDraws) -> int:
     """The close of a market that may end days before its event, whatever its outcome."""
     most = min(EARLIEST_LEG, table.home)
     if not most or not draw.chance(0.4):

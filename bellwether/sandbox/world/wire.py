@@ -6,16 +6,16 @@ from typing import Any
 
 import orjson
 
-from bellwether.sandbox.timestamps import DAY, midnight, wire_time
-from bellwether.sandbox.world.candles import PRICES, contracts, dollars
-from bellwether.sandbox.world.catalogue import Series
+from bellwether.sandbox.timestamps import DAY, format_time, midnight
+from bellwether.sandbox.world.candles import PRICES, format_contracts, format_dollars
+from bellwether.sandbox.world.catalogue import QuestionSeries
 from bellwether.sandbox.world.model import FIRST_DAY, Market
-from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, Tape
+from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID, MarketTape
 
 _WIPED = (NO_BID, NO_ASK, 0, 0)
 
 
-def _quote(tape: Tape, slot: int, closed: bool) -> tuple[int, int, int, int]:
+def _quote(tape: MarketTape, slot: int, closed: bool) -> tuple[int, int, int, int]:
     """Bid, ask and their sizes; none once the market has closed, and none before it has opened."""
     if closed or slot < 0:
         return _WIPED
@@ -32,44 +32,44 @@ def _trading_fields(market: Market, at: int) -> dict[str, Any]:
         "last_price_dollars": PRICES[tape.last[slot] if slot >= 0 else 0],
         "no_ask_dollars": PRICES[DOLLAR - bid],
         "no_bid_dollars": PRICES[DOLLAR - ask],
-        "open_interest_fp": contracts(int(tape.open_interest[slot]) if slot >= 0 else 0),
+        "open_interest_fp": format_contracts(int(tape.open_interest[slot]) if slot >= 0 else 0),
         "previous_price_dollars": PRICES[tape.last[before] if before >= 0 else 0],
         "previous_yes_ask_dollars": PRICES[old_ask],
         "previous_yes_bid_dollars": PRICES[old_bid],
-        "volume_24h_fp": contracts(volume - tape.volume_at(at - DAY)),
-        "volume_fp": contracts(volume),
+        "volume_24h_fp": format_contracts(volume - tape.volume_at(at - DAY)),
+        "volume_fp": format_contracts(volume),
         "yes_ask_dollars": PRICES[ask],
-        "yes_ask_size_fp": contracts(ask_size),
+        "yes_ask_size_fp": format_contracts(ask_size),
         "yes_bid_dollars": PRICES[bid],
-        "yes_bid_size_fp": contracts(bid_size),
+        "yes_bid_size_fp": format_contracts(bid_size),
     }
 
 
-def market_body(market: Market, at: int) -> bytes:
+def build_market(market: Market, at: int) -> bytes:
     """The market's object at this instant."""
     life, determination = market.life, market.determination
     body = {
         **market.terms,
         **_trading_fields(market, at),
-        "close_time": wire_time(life.announced_close(at)),
+        "close_time": format_time(life.announced_close(at)),
         "expiration_value": determination.expiration_value if at >= life.determined else "",
         "result": determination.result if at >= life.determined else "",
         "status": life.status(at),
-        "updated_time": wire_time(life.updated(at)),
+        "updated_time": format_time(life.updated(at)),
     }
     if at >= life.determined and determination.value is not None:
-        body["settlement_value_dollars"] = dollars(determination.value)
+        body["settlement_value_dollars"] = format_dollars(determination.value)
     if at >= life.settled:
-        body["settlement_ts"] = wire_time(life.settled)
+        body["settlement_ts"] = format_time(life.settled)
     return orjson.dumps(body, option=orjson.OPT_SORT_KEYS)
 
 
-def final_from(market: Market) -> int:
+def find_final(market: Market) -> int:
     """The instant from which the market's object never changes again."""
     return max(market.life.settled, market.life.closes + DAY)
 
 
-def series_body(series: Series) -> dict[str, Any]:
+def build_series(series: QuestionSeries) -> dict[str, Any]:
     """The series' object."""
     family = series.family
     document = f"{series.ticker.removeprefix('KX')}.pdf"
@@ -83,7 +83,7 @@ def series_body(series: Series) -> dict[str, Any]:
         "fee_multiplier": 0.5 if family.category == "Financials" else 1,
         "fee_type": "quadratic_with_maker_fees" if family.category in ("Sports", "Elections") else "quadratic",
         "frequency": family.frequency,
-        "last_updated_ts": wire_time(midnight(FIRST_DAY)),
+        "last_updated_ts": format_time(midnight(FIRST_DAY)),
         "settlement_sources": [{"name": family.source[0], "url": family.source[1]}],
         "tags": list(family.tags),
         "ticker": series.ticker,

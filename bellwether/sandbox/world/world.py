@@ -14,17 +14,17 @@ import numpy as np
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.source import Candle, EventRow, MarketRow, Wanted
-from bellwether.sandbox.timestamps import DAY, instant
-from bellwether.sandbox.world.candles import candles
-from bellwether.sandbox.world.catalogue import catalogue
-from bellwether.sandbox.world.codes import Codes
+from bellwether.sandbox.source import Candle, EventRow, ListingFilter, MarketRow
+from bellwether.sandbox.timestamps import DAY, to_instant
+from bellwether.sandbox.world.candles import build_candles
+from bellwether.sandbox.world.catalogue import load_catalogue
+from bellwether.sandbox.world.codes import TickerCodes
 from bellwether.sandbox.world.combos import draw_combos
 from bellwether.sandbox.world.events import draw_event
-from bellwether.sandbox.world.model import FIRST_DAY, Day, Event, Market, day_number
-from bellwether.sandbox.world.random_draws import Draw, Drawn, Purpose
+from bellwether.sandbox.world.model import FIRST_DAY, Market, WorldDay, WorldEvent, to_day_number
+from bellwether.sandbox.world.random_draws import DrawCache, Purpose, RandomDraws
 from bellwether.sandbox.world.timetable import EARLIEST_LEG, LATEST_SETTLEMENT, LONGEST_LIFE
-from bellwether.sandbox.world.wire import final_from, market_body, series_body
+from bellwether.sandbox.world.wire import build_market, build_series, find_final
 
 #: How long settled markets stay in the live endpoints (days).
 LIVE_DAYS = 90
@@ -49,36 +49,36 @@ class GeneratedWorld:
         if seed < 0:
             raise ConfigError(f"generate the sandbox's world: the seed is {seed}; take an integer of at least 0")
         self.seed = seed
-        self._codes = Codes.of(seed)
-        self._shares = list(accumulate(catalogue().shares))
-        self._days = Drawn(self._draw_day, 1024)
-        self._created = Drawn(self._collect_created, 256)
+        self._codes = TickerCodes.of(seed)
+        self._shares = list(accumulate(load_catalogue().shares))
+        self._days = DrawCache(self._draw_day, 1024)
+        self._created = DrawCache(self._collect_created, 256)
         # The archive of 2025 and early 2026 has 6,500 markets, read in turn: a smaller cache would draw all of them each time.
-        self._final_body = lru_cache(maxsize=16384)(lambda market: market_body(market, final_from(market)))
+        self._final_body = lru_cache(maxsize=16384)(lambda market: build_market(market, find_final(market)))
 
     # --- making it ---------------------------------------------------------------------------------------------
 
-    def _draw_day(self, home: int) -> Day:
-        draw = Draw(self.seed, Purpose.DAY, home)
+    def _draw_day(self, home: int) -> WorldDay:
+        draw = RandomDraws(self.seed, Purpose.DAY, home)
         chosen: list[int] = []
         for _ in range(draw.integer(5, 7)):
             index = min(bisect(self._shares, draw.unit()), len(self._shares) - 1)
             if index not in chosen:
                 chosen.append(index)
-        series = catalogue().series
+        series = load_catalogue().series
         events = tuple(draw_event(self.seed, self._codes, home, number, series[index]) for number, index in enumerate(chosen))
-        return Day.of((*events, *draw_combos(self.seed, self._codes, home, events, len(events))))
+        return WorldDay.of((*events, *draw_combos(self.seed, self._codes, home, events, len(events))))
 
-    def day(self, home: int) -> Day:
+    def day(self, home: int) -> WorldDay:
         """The events whose last market closes on day number `home`, counted from 2025-01-01 as 0."""
         return self._days(home)
 
-    def _day_of(self, event_ticker: str) -> Day | None:
+    def _day_of(self, event_ticker: str) -> WorldDay | None:
         """The day to which an event's ticker points."""
         home = self._codes.home(event_ticker)
         return self.day(home) if home is not None and 0 <= home < _DAYS else None
 
-    def event(self, ticker: str) -> Event | None:
+    def event(self, ticker: str) -> WorldEvent | None:
         """The event of this ticker, whether it is listed yet or not."""
         day = self._day_of(ticker)
         return day.by_event.get(ticker) if day else None
@@ -99,7 +99,7 @@ class GeneratedWorld:
         For a market that ends void or scalar it is the probability of the outcome that was then not used.
         """
         latent = self._known(ticker).latent
-        return float(latent.probabilities_at(np.asarray([instant(at)], dtype=np.int64))[0])
+        return float(latent.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
 
     def outcome(self, ticker: str) -> str:
         """The end of the market, known from the beginning: yes, no, scalar or void."""
@@ -114,7 +114,7 @@ class GeneratedWorld:
             for event in self.day(home).events
             if not event.is_combo
             for market in event.markets
-            if day_number(market.life.closes) == first
+            if to_day_number(market.life.closes) == first
         ]
 
     def _known(self, ticker: str) -> Market:
@@ -137,51 +137,51 @@ class GeneratedWorld:
 
     def series(self) -> Iterator[dict[str, Any]]:
         """All series; they exist from the first day on."""
-        return map(series_body, catalogue().series)
+        return map(build_series, load_catalogue().series)
 
-    def _homes(self, wanted: Wanted, now: int) -> range:
+    def _homes(self, wanted: ListingFilter, now: int) -> range:
         """Numbers of the days that may hold what is wanted."""
-        last, first = day_number(now) + LONGEST_LIFE + 1, 0
+        last, first = to_day_number(now) + LONGEST_LIFE + 1, 0
         earliest, latest = wanted.closes
         if wanted.settled_before is not None:
-            last = min(last, day_number(wanted.settled_before) + EARLIEST_LEG)
+            last = min(last, to_day_number(wanted.settled_before) + EARLIEST_LEG)
         if wanted.settled_after is not None:
-            first = max(first, day_number(wanted.settled_after) - LATEST_SETTLEMENT)
+            first = max(first, to_day_number(wanted.settled_after) - LATEST_SETTLEMENT)
         if earliest is not None:
             # Open markets announce a later close than they will have, so every day from today on may hold one.
-            first = max(first, min(day_number(earliest), day_number(now)))
+            first = max(first, min(to_day_number(earliest), to_day_number(now)))
         if latest is not None and latest < now:
-            last = min(last, day_number(latest) + EARLIEST_LEG)
+            last = min(last, to_day_number(latest) + EARLIEST_LEG)
         return range(first, last + 1)
 
-    def _collect_created(self, day: int) -> tuple[Event, ...]:
+    def _collect_created(self, day: int) -> tuple[WorldEvent, ...]:
         """The events that are created on a day (negative before 2025-01-01), in the order of listings."""
         homes = range(max(day, 0), day + LONGEST_LIFE + 2)
         return tuple(sorted((event for home in homes for event in self.day(home).events if event.key[0] == -day), key=_KEY))
 
-    def _candidates(self, wanted: Wanted, now: int) -> Iterator[Event]:
+    def _candidates(self, wanted: ListingFilter, now: int) -> Iterator[WorldEvent]:
         """Events that may be wanted, in the order of listings; some may not be created yet."""
         homes = self._homes(wanted, now)
         if len(homes) <= LONGEST_LIFE:
             yield from sorted((event for home in homes for event in self.day(home).events), key=_KEY)
             return
-        latest = min(day_number(now), homes.stop - 1)
+        latest = min(to_day_number(now), homes.stop - 1)
         if wanted.after is not None:
             latest = min(latest, -wanted.after[0])
         for day in range(latest, homes.start - LONGEST_LIFE - 2, -1):
             yield from (event for event in self._created(day) if event.home in homes)
 
-    def _events(self, wanted: Wanted, now: int) -> Iterator[Event]:
+    def _events(self, wanted: ListingFilter, now: int) -> Iterator[WorldEvent]:
         if wanted.event_ticker is not None:
             found = self.event(wanted.event_ticker)
-            candidates: Iterator[Event] = iter((found,) if found else ())
+            candidates: Iterator[WorldEvent] = iter((found,) if found else ())
         else:
             candidates = self._candidates(wanted, now)
         for event in candidates:
             if event.created <= now and (wanted.series_ticker is None or event.series_ticker == wanted.series_ticker):
                 yield event
 
-    def _event_row(self, event: Event, now: int) -> EventRow:
+    def _event_row(self, event: WorldEvent, now: int) -> EventRow:
         def body() -> dict[str, Any]:
             return dict(sorted(event.body.items()))
 
@@ -205,20 +205,20 @@ class GeneratedWorld:
         )
 
     def _body(self, market: Market, now: int) -> bytes:
-        return self._final_body(market) if now >= final_from(market) else market_body(market, now)
+        return self._final_body(market) if now >= find_final(market) else build_market(market, now)
 
-    def events(self, wanted: Wanted, now: int) -> Iterator[EventRow]:
+    def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
         """Events created by now, those of the latest day first."""
         if wanted.tickers is not None:
             found = {event.key: event for ticker in wanted.tickers if (event := self.event(ticker)) and event.created <= now}
-            events: Iterator[Event] = iter([found[key] for key in sorted(found)])
+            events: Iterator[WorldEvent] = iter([found[key] for key in sorted(found)])
         else:
             events = self._events(wanted, now)
         for event in events:
             if wanted.after is None or event.key > wanted.after:
                 yield self._event_row(event, now)
 
-    def markets(self, wanted: Wanted, now: int) -> Iterator[MarketRow]:
+    def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
         """Markets created by now, those of the event that was created on the latest day first."""
         if wanted.tickers is not None:
             found = {market.key: market for ticker in wanted.tickers if (market := self.market(ticker))}
@@ -234,4 +234,4 @@ class GeneratedWorld:
         market = self.market(ticker)
         if market is None or market.life.created > now:
             return None
-        return candles(market.tape(), period, start, min(end, now))
+        return build_candles(market.tape(), period, start, min(end, now))

@@ -16,7 +16,7 @@ from bellwether.forecasting import prompt
 from bellwether.forecasting.elicitation import Elicitation
 from bellwether.sandbox import Clock, GeneratedWorld
 from bellwether.sandbox.models import ModelEndpoint, Truth, skill
-from bellwether.sandbox.timestamps import instant
+from bellwether.sandbox.timestamps import to_instant
 from bellwether.sandbox.world.model import Market
 
 NOW = datetime(2025, 6, 1, tzinfo=UTC)
@@ -45,7 +45,7 @@ def stated(truth: Truth) -> Callable[[str, Market], float]:
     """The probability that a model of known skill states of a market."""
 
     def state(model: str, market: Market) -> float:
-        known = truth.by_id(market.ticker, instant(NOW))
+        known = truth.by_id(market.ticker, to_instant(NOW))
         assert known is not None
         return skill(model).states(known.probability)
 

@@ -11,8 +11,8 @@ import pytest
 from bellwether.forecasting.elicitation import Elicitation
 from bellwether.forecasting.parsing import Reading, read
 from bellwether.forecasting.prompt import messages, repair
-from bellwether.sandbox.models.answer_forms import MALFORMED, malformed_form
-from bellwether.sandbox.models.beliefs import number_of
+from bellwether.sandbox.models.answer_forms import MALFORMED, choose_malformed
+from bellwether.sandbox.models.beliefs import hash_text
 from bellwether.sandbox.world.model import Market
 
 AS_OF = datetime(2025, 5, 1, tzinfo=UTC)
@@ -84,7 +84,7 @@ def test_every_wrong_format_is_read_rightly_or_not_at_all(
 ) -> None:
     met = set()
     for market in markets[:150]:
-        wrong = malformed_form(number_of(market.ticker), 0)
+        wrong = choose_malformed(hash_text(market.ticker), 0)
         met.add(wrong)
         reading = read(ask("malformed", messages(question(market), AS_OF, elicitation), elicitation))
         _check(reading, wrong, elicitation, stated("malformed", market))

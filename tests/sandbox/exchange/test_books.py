@@ -11,7 +11,7 @@ import pytest
 
 from bellwether.sandbox import Clock, GeneratedWorld, create_app
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
-from bellwether.sandbox.timestamps import HOUR, SECOND, instant, moment, parse_time
+from bellwether.sandbox.timestamps import HOUR, SECOND, parse_time, to_datetime, to_instant
 
 NOW = datetime(2025, 6, 15, 17, 20, 3, tzinfo=UTC)
 Object = dict[str, Any]
@@ -73,7 +73,7 @@ def test_a_book_is_empty_before_the_opening_and_from_the_close_on(
     empty = {"yes_dollars": [], "no_dollars": []}
 
     def books(when: int) -> list[Object]:
-        found = at(moment(when)).get("/markets/orderbooks", tickers=market.ticker)["orderbooks"]
+        found = at(to_datetime(when)).get("/markets/orderbooks", tickers=market.ticker)["orderbooks"]
         return [book["orderbook_fp"] for book in found]
 
     for when in (market.life.opens - 1, market.life.closes, market.life.settled + 1):
@@ -124,7 +124,7 @@ def test_pages_of_all_markets_have_no_hole_and_nothing_twice(venue: Any) -> None
 
 
 def test_trades_before_the_cutoff_are_not_listed(world: GeneratedWorld, venue: Any) -> None:
-    cutoff = world.cutoff(instant(NOW))
+    cutoff = world.cutoff(to_instant(NOW))
     live = trades(venue, min_ts=(cutoff - HOUR) // SECOND, max_ts=(cutoff + HOUR) // SECOND, limit=1000)
     assert live
     assert all(parse_time(trade["created_time"]) >= cutoff for trade in live)

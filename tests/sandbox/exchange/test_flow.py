@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether.sandbox.exchange.flow import NO, YES, Change, OrderFlow, Print, Wipe
+from bellwether.sandbox.exchange.flow import NO, YES, BookWipe, LevelChange, OrderFlow, TradePrint
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
-from bellwether.sandbox.exchange.wire import trade_body
+from bellwether.sandbox.exchange.wire import build_trade
 from bellwether.sandbox.timestamps import DAY, SECOND, parse_time
-from bellwether.sandbox.world.candles import candles
+from bellwether.sandbox.world.candles import build_candles
 from bellwether.sandbox.world.latent_paths import SLOT
 from bellwether.sandbox.world.model import Market
 from bellwether.sandbox.world.tape import DOLLAR, GRIDS
@@ -27,7 +27,7 @@ def book_before(flow: OrderFlow, slot: int) -> Book:
     return dict(yes), dict(no)
 
 
-def apply(book: Book, change: Change) -> None:
+def apply(book: Book, change: LevelChange) -> None:
     level = book[change.side]
     level[change.price] = level.get(change.price, 0) + change.delta
     assert level[change.price] >= 0, "no level below zero"
@@ -43,15 +43,15 @@ def on_grid(grid: str, price: int) -> bool:
 def play(flow: OrderFlow, slot: int) -> Book:
     """Apply what the beginning of a slot and the slot itself bring, checking every step."""
     book = book_before(flow, slot)
-    last: Change | None = None
+    last: LevelChange | None = None
     for event in flow.beginning(slot):
         assert event.at == flow.begins(slot)
-        if isinstance(event, Change):
+        if isinstance(event, LevelChange):
             apply(book, event)
             assert on_grid(flow.trading.grid, event.price)
             assert event.delta % (100 if flow.trading.whole else 1) == 0
             last = event
-        elif isinstance(event, Print) and not event.block:
+        elif isinstance(event, TradePrint) and not event.block:
             assert last is not None
             assert (last.delta, last.side) == (-event.size, 1 - event.taker), "a print follows the change that removes its size"
             assert event.price == (last.price if last.side == YES else DOLLAR - last.price)
@@ -128,12 +128,12 @@ def test_times_and_clocks_never_go_back(flows: list[OrderFlow]) -> None:
     for flow in flows[::11]:
         events = list(flow.events(flow.closes - 5 * SLOT, flow.closes + 1))
         assert [event.at for event in events] == sorted(event.at for event in events)
-        clocks = [event.clock for event in events if not isinstance(event, Print)]
+        clocks = [event.clock for event in events if not isinstance(event, TradePrint)]
         assert clocks == sorted(clocks)
-        assert isinstance(events[-1], Wipe)
+        assert isinstance(events[-1], BookWipe)
         assert events[-1].at == flow.closes
         for event in events[:: max(len(events) // 9, 1)]:
-            if isinstance(event, Change):
+            if isinstance(event, LevelChange):
                 assert flow.clock(event.at) >= event.clock > flow.clock(event.at - 1)
 
 
@@ -154,11 +154,11 @@ def test_trades_add_up_to_the_candles(markets: list[Market], exchange: Generated
         prints = [trade for slot in flow.trade_slots(start, end) for trade in flow.prints(slot)]
         bars: dict[int, list[dict[str, str]]] = {}
         for trade in prints:
-            body = trade_body(trade, market)
+            body = build_trade(trade, market)
             close = -(-parse_time(body["created_time"]) // (period * 60 * SECOND)) * period * 60
             bars.setdefault(close, []).append(body)
         checked = 0
-        for candle in candles(flow.tape, period, start, end):
+        for candle in build_candles(flow.tape, period, start, end):
             if candle["end_period_ts"] * SECOND - period * 60 * SECOND < start:
                 continue
             within = bars.get(candle["end_period_ts"], [])

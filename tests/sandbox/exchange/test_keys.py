@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bellwether.sandbox.exchange.keys import TOLERANCE_MS, KeyRing
-from bellwether.sandbox.params import Refusal
+from bellwether.sandbox.params import VenueRefusal
 from bellwether.venues.kalshi.stream.signing import SIGNATURE_HEADER, TIMESTAMP_HEADER, Credentials, build_headers
 
 PATH = "/trade-api/ws/v2"
@@ -23,7 +23,7 @@ def credentials(keys: KeyRing) -> Credentials:
 
 
 def refusal(keys: KeyRing, signed: dict[str, str], *clocks: int, path: str = PATH) -> str:
-    with pytest.raises(Refusal) as caught:
+    with pytest.raises(VenueRefusal) as caught:
         keys.verify(signed, "GET", path, *(clocks or (NOW,)))
     assert caught.value.status == 401
     return caught.value.body["error"]["details"]

@@ -14,14 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.errors import BellwetherError
-from bellwether.sandbox.exchange.captures import read
-from bellwether.sandbox.exchange.exchange import MARKET_CHANNELS, Interest, WantedTrades
+from bellwether.sandbox.exchange.captures import read_capture
+from bellwether.sandbox.exchange.exchange import MARKET_CHANNELS, Interest, TradeFilter
 from bellwether.sandbox.exchange.recorded_exchange import RecordedExchange
-from bellwether.sandbox.timestamps import SECOND, instant, wire_time
+from bellwether.sandbox.timestamps import SECOND, format_time, to_instant
 
 Object = dict[str, Any]
 START = datetime(2026, 3, 18, 19, 36, tzinfo=UTC)
-BEGIN = instant(START)
+BEGIN = to_instant(START)
 A, B = "KXGAME-26MAR18AB-A", "KXGAME-26MAR18AB-B"
 EVER = 1 << 62
 
@@ -37,7 +37,7 @@ def snapshot(ticker: str, number: int, **sides: list[list[str]]) -> Object:
 
 def delta(ticker: str, number: int, second: float, price: str, size: str, side: str = "yes") -> Object:
     body = {"market_ticker": ticker, "market_id": f"id of {ticker}", "price_dollars": price, "delta_fp": size, "side": side}
-    return {"type": "orderbook_delta", "sid": 1, "seq": number, "msg": {**body, "ts": wire_time(BEGIN + int(second * SECOND))}}
+    return {"type": "orderbook_delta", "sid": 1, "seq": number, "msg": {**body, "ts": format_time(BEGIN + int(second * SECOND))}}
 
 
 def trade(ticker: str, number: int, second: int, size: str) -> Object:
@@ -147,7 +147,7 @@ def test_other_files_are_none(tmp_path: Path) -> None:
     assert list(exchange.messages(Interest(everywhere=MARKET_CHANNELS), 0, EVER)) == []
     assert exchange.book("KXA", 0) is None
     assert exchange.snapshot("KXA", 0) is None
-    assert list(exchange.trades(WantedTrades(None, 0, EVER))) == []
+    assert list(exchange.trades(TradeFilter(None, 0, EVER))) == []
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ def test_times_never_go_back_and_the_order_stays(tmp_path_factory: pytest.TempPa
     ]
     path = tmp_path_factory.mktemp("captures") / "a.ndjson"
     path.write_bytes(lines(frames))
-    captured = list(read(path))
+    captured = list(read_capture(path))
     assert [one.number for one in captured] == list(range(1, len(frames) + 1))
     assert [one.at for one in captured] == sorted(one.at for one in captured)
     known = [second for second in seconds if second is not None]
@@ -237,7 +237,7 @@ def test_books_are_those_of_the_moment(folder: Path) -> None:
 
 def test_books_of_the_old_format_are_read(tmp_path: Path) -> None:
     old = {"market_ticker": A, "market_id": "x", "yes": [[41, 2559]], "no": [[57, 10]]}
-    change = {"market_ticker": A, "price": 41, "delta": -59, "side": "yes", "ts": wire_time(BEGIN)}
+    change = {"market_ticker": A, "price": 41, "delta": -59, "side": "yes", "ts": format_time(BEGIN)}
     frames = [
         {"type": "orderbook_snapshot", "sid": 1, "seq": 1, "msg": old},
         {"type": "orderbook_delta", "sid": 1, "seq": 2, "msg": change},
@@ -267,7 +267,7 @@ def test_trades_are_listed_in_the_current_format_the_newest_first(tmp_path: Path
     ]
     (tmp_path / "a.ndjson").write_bytes(lines(frames))
     exchange = RecordedExchange(tmp_path)
-    rows = list(exchange.trades(WantedTrades(None, 0, EVER)))
+    rows = list(exchange.trades(TradeFilter(None, 0, EVER)))
     assert [row.body["count_fp"] for row in rows] == ["2.00", "1.00", "4.00", "7.00"]
     assert [row.key for row in rows] == sorted(row.key for row in rows)
     assert rows[-1].body == {
@@ -280,12 +280,12 @@ def test_trades_are_listed_in_the_current_format_the_newest_first(tmp_path: Path
         "taker_outcome_side": "no",
         "taker_book_side": "ask",
         "is_block_trade": False,
-        "created_time": wire_time(BEGIN + SECOND),
+        "created_time": format_time(BEGIN + SECOND),
     }
-    behind = list(exchange.trades(WantedTrades(None, 0, EVER, after=rows[1].key)))
+    behind = list(exchange.trades(TradeFilter(None, 0, EVER, after=rows[1].key)))
     assert [row.body["trade_id"] for row in behind] == [row.body["trade_id"] for row in rows[2:]]
-    assert [row.body["ticker"] for row in exchange.trades(WantedTrades(B, 0, EVER))] == [B]
-    assert [row.body["count_fp"] for row in exchange.trades(WantedTrades(A, BEGIN + 2 * SECOND, BEGIN + 9 * SECOND))] == ["2.00", "1.00"]
+    assert [row.body["ticker"] for row in exchange.trades(TradeFilter(B, 0, EVER))] == [B]
+    assert [row.body["count_fp"] for row in exchange.trades(TradeFilter(A, BEGIN + 2 * SECOND, BEGIN + 9 * SECOND))] == ["2.00", "1.00"]
 
 
 def test_two_who_listen_do_not_disturb_each_other(folder: Path) -> None:

@@ -19,8 +19,8 @@ from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.exchange.keys import KeyRing
 from bellwether.sandbox.exchange.stream import ERRORS
-from bellwether.sandbox.source import Wanted
-from bellwether.sandbox.timestamps import SECOND, instant, moment
+from bellwether.sandbox.source import ListingFilter
+from bellwether.sandbox.timestamps import SECOND, to_datetime, to_instant
 from bellwether.sandbox.world.model import Market
 from bellwether.venues.kalshi.stream.signing import Credentials, build_headers
 
@@ -109,9 +109,9 @@ def place(world: GeneratedWorld, exchange: GeneratedExchange, ring: tuple[KeyRin
 @pytest.fixture(scope="module")
 def lively(world: GeneratedWorld) -> list[Market]:
     """The liveliest markets of the moment, with two sides and some hours before them."""
-    rows = world.markets(Wanted(), instant(NOW))
+    rows = world.markets(ListingFilter(), to_instant(NOW))
     markets = [world.market(row.ticker) for row in rows if row.status == "active"]
-    open_long = [market for market in markets if market.life.closes > instant(NOW) + 6 * 3600 * SECOND]
+    open_long = [market for market in markets if market.life.closes > to_instant(NOW) + 6 * 3600 * SECOND]
     return sorted(open_long, key=lambda market: (-market.trading.requote, market.key))[:8]
 
 
@@ -159,7 +159,7 @@ async def test_a_subscription_begins_with_the_books_of_the_moment(place: Place, 
     assert numbers(frames, 1) == list(range(1, len(tickers) + 1))
     assert {frame["msg"]["market_ticker"] for frame in frames} == set(tickers)
     for frame in frames:
-        book = exchange.book(frame["msg"]["market_ticker"], instant(NOW))
+        book = exchange.book(frame["msg"]["market_ticker"], to_instant(NOW))
         assert frame["type"] == "orderbook_snapshot"
         assert frame["msg"].get("yes_dollars_fp", []) == [list(level) for level in book.yes]
         assert frame["msg"].get("no_dollars_fp", []) == [list(level) for level in book.no]
@@ -195,7 +195,7 @@ async def test_deltas_lead_from_one_snapshot_to_the_next(place: Place, exchange:
             assert (last["side"], last["price_dollars"]) == (passive, body[f"{passive}_price_dollars"])
             assert Decimal(last["delta_fp"]) == -Decimal(body["count_fp"])
             assert last["market_ticker"] == body["market_ticker"]
-    later = instant(NOW + timedelta(minutes=25))
+    later = to_instant(NOW + timedelta(minutes=25))
     for ticker in tickers:
         shown = exchange.book(ticker, later)
         levels = {("yes", price): Decimal(size) for price, size in shown.yes} | {("no", price): Decimal(size) for price, size in shown.no}
@@ -257,7 +257,7 @@ async def test_the_ticker_channel_tells_every_new_quote_without_numbers(place: P
         frames = await client.until(lambda frame: frame["type"] == "ticker")
         frames += await client.settle()
     assert not [frame for frame in frames if "seq" in frame]
-    at = instant(NOW + timedelta(minutes=25))
+    at = to_instant(NOW + timedelta(minutes=25))
     for market in lively:
         tape = market.tape()
         slot = tape.at(at)
@@ -271,12 +271,12 @@ async def test_lives_are_told_from_the_opening_to_the_settlement(place: Place, w
     day = range((NOW.date() - datetime(2025, 1, 1).date()).days - 1, (NOW.date() - datetime(2025, 1, 1).date()).days + 8)
     markets = [market for home in day for event in world.day(home).events if not event.is_combo for market in event.markets]
     market = next(
-        one for one in markets if one.life.opens < instant(NOW) < one.life.closes and one.life.settled < one.life.closes + 86400 * SECOND
+        one for one in markets if one.life.opens < to_instant(NOW) < one.life.closes and one.life.settled < one.life.closes + 86400 * SECOND
     )
     async with place.connect() as client:
         await client.ask("subscribe", channels=["market_lifecycle_v2", "orderbook_delta"], answers=2, market_tickers=[market.ticker])
         await client.settle()
-        place.clock.set(moment(market.life.settled))
+        place.clock.set(to_datetime(market.life.settled))
         frames = await client.until(
             lambda frame: frame["msg"].get("event_type") == "settled" and frame["msg"]["market_ticker"] == market.ticker
         )

@@ -11,9 +11,9 @@ import pytest
 
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.models import Truth
-from bellwether.sandbox.models.replies import Author, Reply
-from bellwether.sandbox.models.request import read
-from bellwether.sandbox.timestamps import instant, moment
+from bellwether.sandbox.models.replies import ModelReply, ReplyWriter
+from bellwether.sandbox.models.request import read_request
+from bellwether.sandbox.timestamps import to_datetime, to_instant
 from bellwether.sandbox.world.model import Market
 
 LATER = datetime(2025, 9, 1, tzinfo=UTC)
@@ -31,7 +31,7 @@ Answer in this form:
 
 def seed_prompt(market: Market) -> list[dict[str, str]]:
     """The benchmark's two messages about a market, and the day of its close."""
-    terms, day = market.terms, moment(market.life.closes).date()
+    terms, day = market.terms, to_datetime(market.life.closes).date()
     question = f"{terms['title']} — {terms['yes_sub_title']}"
     text = f"Question: {question}\nCloses: {day}\n\nDescription: {terms['rules_primary']}\n\nPredict yes or no."
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}]
@@ -44,12 +44,12 @@ def truth(world: GeneratedWorld) -> Truth:
 
 
 @pytest.fixture(scope="session")
-def says(truth: Truth) -> Callable[..., Reply]:
+def says(truth: Truth) -> Callable[..., ModelReply]:
     """What a model says to messages at an instant, without the wire."""
 
-    def say(model: str, messages: list[dict[str, Any]], now: datetime = LATER, sample: int = 0, **more: Any) -> Reply:
-        request = read(json.dumps({"model": model, "messages": messages, **more}).encode())
-        return Author(truth, request, instant(now)).reply(sample)
+    def say(model: str, messages: list[dict[str, Any]], now: datetime = LATER, sample: int = 0, **more: Any) -> ModelReply:
+        request = read_request(json.dumps({"model": model, "messages": messages, **more}).encode())
+        return ReplyWriter(truth, request, to_instant(now)).reply(sample)
 
     return say
 
@@ -65,4 +65,4 @@ def settled(world: GeneratedWorld) -> list[Market]:
     """One market per event, chosen without regard to its outcome, so that all are independent; those that ended yes or no."""
     events = [event for home in range(60, 190) for event in world.day(home).events if not event.is_combo]
     sample = [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
-    return [market for market in sample if market.determination.result in ("yes", "no") and market.life.settled < instant(LATER)]
+    return [market for market in sample if market.determination.result in ("yes", "no") and market.life.settled < to_instant(LATER)]

@@ -17,14 +17,14 @@ from bellwether.arena.prompt import Holding, Portfolio, build_messages
 from bellwether.arena.units import MICROS
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.models import Truth
-from bellwether.sandbox.models.replies import Author
-from bellwether.sandbox.models.request import read
+from bellwether.sandbox.models.replies import ReplyWriter
+from bellwether.sandbox.models.request import read_request
 from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.model import ListedMarket
-from bellwether.sandbox.timestamps import instant
+from bellwether.sandbox.timestamps import to_instant
 
 SUNDAY = date(2025, 5, 4)
-AT = instant(datetime(2025, 5, 4, tzinfo=UTC))
+AT = to_instant(datetime(2025, 5, 4, tzinfo=UTC))
 V1, V2 = load_methodology("v1"), load_methodology("v2")
 CASH = V1.cash
 
@@ -68,8 +68,8 @@ def answer(
     **more: Any,
 ) -> Any:
     asked = build_messages(rules, Portfolio(CASH, held), markets, today=SUNDAY, week=1)
-    request = read(json.dumps({"model": model, "messages": asked, **more}).encode())
-    return Author(known, request, now).reply(sample)
+    request = read_request(json.dumps({"model": model, "messages": asked, **more}).encode())
+    return ReplyWriter(known, request, now).reply(sample)
 
 
 def decided(known: Truth, model: str, markets: list[Market], rules: Any = V1, **more: Any) -> Any:
@@ -141,7 +141,7 @@ def test_a_strict_schema_gets_every_field(known: Truth, open_markets: list[Liste
 
 def test_it_believes_the_same_months_later(known: Truth, open_markets: list[ListedMarket]) -> None:
     markets = [listed(market, 0.5) for market in open_markets[:20]]
-    later = instant(datetime(2025, 5, 4, tzinfo=UTC) + timedelta(days=200))
+    later = to_instant(datetime(2025, 5, 4, tzinfo=UTC) + timedelta(days=200))
     for model in ("calibrated", "noisy", "malformed", "random"):
         assert answer(known, model, markets) == answer(known, model, markets, now=later)
 

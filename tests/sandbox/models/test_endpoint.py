@@ -16,7 +16,7 @@ from starlette.routing import Mount
 from bellwether.sandbox import Clock
 from bellwether.sandbox.models import PERSONALITIES, ModelEndpoint, Truth
 from bellwether.sandbox.world.model import Market
-from bellwether.sandbox.worlds import generated
+from bellwether.sandbox.worlds import build_generated
 
 LATER = datetime(2025, 9, 1, tzinfo=UTC)
 HELLO = [{"role": "user", "content": "Will it rain tomorrow in Utopia?"}]
@@ -163,7 +163,7 @@ def test_all_applications_of_a_seed_index_its_questions_once(runner: asyncio.Run
 
     monkeypatch.setattr(Truth, "_of_world", counted)
     for _ in range(2):
-        transport = httpx.ASGITransport(generated(4711, datetime(2025, 1, 10, tzinfo=UTC)))
+        transport = httpx.ASGITransport(build_generated(4711, datetime(2025, 1, 10, tzinfo=UTC)))
         http = httpx.AsyncClient(transport=transport, base_url="http://sandbox/v1", headers={"Authorization": "Bearer sandbox-key"})
         assert runner.run(http.post("/chat/completions", json={"model": "calibrated", "messages": HELLO})).status_code == 200
     assert read

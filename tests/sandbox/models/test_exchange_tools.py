@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from bellwether.sandbox.models import Truth
-from bellwether.sandbox.models.replies import Reply
-from bellwether.sandbox.timestamps import instant, moment
+from bellwether.sandbox.models.replies import ModelReply
+from bellwether.sandbox.timestamps import to_datetime, to_instant
 from bellwether.sandbox.world.model import Market
 
 LATER = datetime(2025, 9, 1, tzinfo=UTC)
@@ -54,7 +54,7 @@ SCHEMAS = {
 TOOLS = [{"type": "function", "function": {"name": name, "description": "", "parameters": schema}} for name, schema in SCHEMAS.items()]
 LOOKS = ["get_markets", "get_positions", "get_resting_orders"]
 
-Says = Callable[..., Reply]
+Says = Callable[..., ModelReply]
 Calls = list[tuple[str, Any]]
 
 
@@ -65,11 +65,11 @@ def likely(truth: Truth, settled: list[Market]) -> Market:
 
 
 def two_days_before(market: Market) -> datetime:
-    return moment(market.life.closes) - timedelta(days=2)
+    return to_datetime(market.life.closes) - timedelta(days=2)
 
 
 def believed(truth: Truth, market: Market) -> float:
-    return truth.latent(market.ticker, instant(two_days_before(market)), instant(LATER)).probability  # type: ignore[union-attr]
+    return truth.latent(market.ticker, to_instant(two_days_before(market)), to_instant(LATER)).probability  # type: ignore[union-attr]
 
 
 def told(at: datetime) -> str:
@@ -195,8 +195,8 @@ def test_a_bid_that_the_market_has_left_behind_is_amended(says: Says, truth: Tru
 
 
 def test_it_knows_what_was_known_at_the_stated_time_and_nothing_later(truth: Truth, likely: Market) -> None:
-    early, late = instant(two_days_before(likely)), likely.life.closes
-    known = [truth.latent(likely.ticker, at, instant(LATER)).probability for at in (early, late)]  # type: ignore[union-attr]
+    early, late = to_instant(two_days_before(likely)), likely.life.closes
+    known = [truth.latent(likely.ticker, at, to_instant(LATER)).probability for at in (early, late)]  # type: ignore[union-attr]
     direct = likely.latent.probabilities_at(np.array([early, late]))
     assert known == pytest.approx(list(direct))
     assert known[0] != known[1]

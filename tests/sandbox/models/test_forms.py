@@ -10,14 +10,14 @@ import jsonschema
 import pytest
 
 from bellwether.forecasting.elicitation import protocol
-from bellwether.sandbox.models.answer_forms import HUGE, MALFORMED, Form, wish_of
-from bellwether.sandbox.models.replies import Reply
+from bellwether.sandbox.models.answer_forms import HUGE, MALFORMED, AnswerForm, read_answer_format
+from bellwether.sandbox.models.replies import ModelReply
 from bellwether.sandbox.world.model import Market
 
-Says = Callable[..., Reply]
+Says = Callable[..., ModelReply]
 
 
-def content(reply: Reply) -> str:
+def content(reply: ModelReply) -> str:
     assert reply.content is not None
     return reply.content
 
@@ -41,30 +41,30 @@ def unlikely(says: Says, settled: list[Market]) -> Market:
 @pytest.mark.parametrize(
     ("prompt", "form", "of_yes", "percent", "fields"),
     [
-        ("<answer>[yes or no]</answer>\n<confidence>[0-100]</confidence>", Form.TAGS, False, True, ("answer", "confidence")),
+        ("<answer>[yes or no]</answer>\n<confidence>[0-100]</confidence>", AnswerForm.TAGS, False, True, ("answer", "confidence")),
         (
             '<answer>..</answer> <confidence>0-100, your confidence that the answer is "yes"</confidence>',
-            Form.TAGS,
+            AnswerForm.TAGS,
             True,
             True,
             ("answer", "confidence"),
         ),
         (
             "<answer>yes</answer><confidence>your confidence in the answer, 0-100; yes or no</confidence>",
-            Form.TAGS,
+            AnswerForm.TAGS,
             False,
             True,
             ("answer", "confidence"),
         ),
-        ("Give <probability>, from 0 to 1</probability>", Form.TAGS, False, False, ("probability",)),
-        ('Reply with JSON only: {"p_yes": number, "reasoning": text}', Form.OBJECT, True, False, ("p_yes", "reasoning")),
-        ("Return p_yes.", Form.OBJECT, True, False, ("p_yes",)),
-        ('{"answer": "yes" | "no", "confidence": 0-100}', Form.OBJECT, False, True, ("answer", "confidence")),
-        ("What do you think?", Form.PROSE, False, False, ()),
+        ("Give <probability>, from 0 to 1</probability>", AnswerForm.TAGS, False, False, ("probability",)),
+        ('Reply with JSON only: {"p_yes": number, "reasoning": text}', AnswerForm.OBJECT, True, False, ("p_yes", "reasoning")),
+        ("Return p_yes.", AnswerForm.OBJECT, True, False, ("p_yes",)),
+        ('{"answer": "yes" | "no", "confidence": 0-100}', AnswerForm.OBJECT, False, True, ("answer", "confidence")),
+        ("What do you think?", AnswerForm.PROSE, False, False, ()),
     ],
 )
-def test_the_wish_is_read_off_the_words(prompt: str, form: Form, of_yes: bool, percent: bool, fields: tuple[str, ...]) -> None:
-    wish = wish_of(prompt, as_object=False)
+def test_the_wish_is_read_off_the_words(prompt: str, form: AnswerForm, of_yes: bool, percent: bool, fields: tuple[str, ...]) -> None:
+    wish = read_answer_format(prompt, as_object=False)
     assert (wish.form, wish.of_yes, wish.percent, wish.fields) == (form, of_yes, percent, fields)
 
 

@@ -14,8 +14,8 @@ from scipy import special, stats
 
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.models import skill
-from bellwether.sandbox.models.replies import Reply
-from bellwether.sandbox.timestamps import moment
+from bellwether.sandbox.models.replies import ModelReply
+from bellwether.sandbox.timestamps import to_datetime
 from bellwether.sandbox.world.model import Market
 
 FORECASTERS = ("calibrated", "overconfident", "timid", "contrarian", "noisy", "slow")
@@ -34,7 +34,7 @@ def forecast(text: str | None) -> float:
 @pytest.fixture(scope="module")
 def known(world: GeneratedWorld, settled: list[Market]) -> np.ndarray:
     """The truth a day before each close, or at the opening of a shorter market."""
-    moments = [max(moment(market.life.opens), moment(market.life.closes) - timedelta(days=1)) for market in settled]
+    moments = [max(to_datetime(market.life.opens), to_datetime(market.life.closes) - timedelta(days=1)) for market in settled]
     return np.array([world.truth(market.ticker, at) for market, at in zip(settled, moments, strict=True)])
 
 
@@ -44,7 +44,7 @@ def outcomes(settled: list[Market]) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def stated(settled: list[Market], says: Callable[..., Reply], ask: Callable[[Market], Any]) -> dict[str, np.ndarray]:
+def stated(settled: list[Market], says: Callable[..., ModelReply], ask: Callable[[Market], Any]) -> dict[str, np.ndarray]:
     """What every forecaster says of every market."""
     return {model: np.array([forecast(says(model, ask(market)).content) for market in settled]) for model in FORECASTERS}
 
@@ -101,7 +101,7 @@ def test_what_is_said_is_the_documented_transformation(stated: dict[str, np.ndar
     assert stats.kstest(z, "norm").pvalue > 0.01
 
 
-def test_the_noise_differs_between_samples_and_questions(says: Callable[..., Reply], settled: list[Market], ask: Any) -> None:
+def test_the_noise_differs_between_samples_and_questions(says: Callable[..., ModelReply], settled: list[Market], ask: Any) -> None:
     one = [forecast(says("noisy", ask(settled[0]), sample=sample).content) for sample in range(8)]
     assert len(set(one)) == 8
     assert one == [forecast(says("noisy", ask(settled[0]), sample=sample).content) for sample in range(8)]

@@ -9,11 +9,11 @@ import pytest
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.models import Truth
 from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
-from bellwether.sandbox.timestamps import DAY, instant, moment
+from bellwether.sandbox.timestamps import DAY, to_datetime, to_instant
 from bellwether.sandbox.world.model import Market
 
 LATER = datetime(2025, 9, 1, tzinfo=UTC)
-NOW = instant(LATER)
+NOW = to_instant(LATER)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def market(settled: list[Market]) -> Market:
 
 
 def a_day_before(world: GeneratedWorld, market: Market) -> float:
-    return world.truth(market.ticker, moment(market.life.closes) - timedelta(days=1))
+    return world.truth(market.ticker, to_datetime(market.life.closes) - timedelta(days=1))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_the_market_is_found_by_its_ticker_or_its_question(truth: Truth, world: 
 def test_every_question_as_the_clean_tables_word_it_is_found(truth: Truth, world: GeneratedWorld) -> None:
     for home in range(100, 130):
         for market in (market for event in world.day(home).events if not event.is_combo for market in event.markets):
-            terms, day = market.terms, moment(market.life.closes).date()
+            terms, day = market.terms, to_datetime(market.life.closes).date()
             found = truth.find(f"{terms['title']} — {terms['yes_sub_title']}\n{terms['rules_primary']}\n{day}", NOW)
             assert found is not None
             assert found.id == market.ticker
@@ -71,7 +71,7 @@ def test_of_equal_questions_the_one_with_the_close_date_is_meant_and_else_their_
         item for item in alike.items() if len(item[1]) > 1 and len({one.event_ticker for one in item[1]}) == len(item[1])
     )
     for one in markets:
-        found = truth.find(f"{title}\n{rules}\nCloses on {moment(one.life.closes).date()}.", NOW)
+        found = truth.find(f"{title}\n{rules}\nCloses on {to_datetime(one.life.closes).date()}.", NOW)
         assert found is not None
         assert found.id == one.ticker
     unclear = truth.find(f"{title}\n{rules}", NOW)
@@ -90,7 +90,7 @@ def test_nothing_is_known_that_comes_later_and_at_most_what_was_known_a_day_befo
             known = min(at, max(life.opens, close - DAY))
             found = truth.by_id(market.ticker, at)
             assert found is not None
-            assert found.probability == world.truth(market.ticker, moment(known))
+            assert found.probability == world.truth(market.ticker, to_datetime(known))
 
 
 def test_a_text_about_nothing_has_a_probability_of_its_own(truth: Truth) -> None:
@@ -107,13 +107,13 @@ def test_markets_of_polymarket_are_found_by_id_and_by_question(both: Truth, worl
     polymarket = GeneratedPolymarket(world)
     for market in (market for home in range(140, 150) for event in polymarket.day(home) for market in event.markets):
         known = min(NOW, max(market.opens, market.answered - DAY))
-        first = polymarket.truth(market.id, moment(known))
+        first = polymarket.truth(market.id, to_datetime(known))
         expected = 1 - first if market.yes else first
         for name in (market.id, market.condition_id, market.tokens[1]):
             found = both.by_id(name, NOW)
             assert found is not None
             assert (found.id, found.probability) == (market.id, pytest.approx(expected))
-        asked = both.find(f"{market.question}\n{market.description}\n{moment(market.answered).date()}", NOW)
+        asked = both.find(f"{market.question}\n{market.description}\n{to_datetime(market.answered).date()}", NOW)
         assert asked is not None
         assert asked.probability == pytest.approx(expected, abs=1e-9)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bellwether.sandbox.polymarket.model import ListedMarket
-from bellwether.sandbox.timestamps import moment
+from bellwether.sandbox.timestamps import to_datetime
 
 UNKNOWN = "7" * 77
 
@@ -82,13 +82,13 @@ def test_prices_of_the_past_are_the_middles_that_the_books_had(at: Any, markets:
     checked = 0
     for market in markets[300:1500:60]:
         begin, end = market.opens, market.closes
-        last = at(moment(end + 86_400_000_000))
+        last = at(to_datetime(end + 86_400_000_000))
         token = market.tokens[0]
         history = last.get("/clob/prices-history", market=token, startTs=begin // 10**6, endTs=end // 10**6 + 999, fidelity=10)["history"]
         assert history[0]["t"] >= begin // 10**6
         assert history[-1]["t"] < end / 10**6
         for point in history[:: max(len(history) // 4, 1)]:
-            then = at(moment(point["t"] * 10**6))
+            then = at(to_datetime(point["t"] * 10**6))
             assert float(then.get("/clob/midpoint", token_id=token)["mid"]) == pytest.approx(point["p"], abs=1e-9)
             checked += 1
     assert checked > 60
@@ -133,5 +133,5 @@ def test_what_makes_no_sense_is_refused(site: Any) -> None:
 def test_history_of_very_old_markets_is_gone(at: Any, markets: list[ListedMarket]) -> None:
     market = markets[5]
     params = {"market": market.tokens[0], "startTs": 0, "fidelity": 60}
-    assert at(moment(market.closes) + timedelta(days=399)).get("/clob/prices-history", **params)["history"]
-    assert at(moment(market.closes) + timedelta(days=401)).get("/clob/prices-history", **params) == {"history": []}
+    assert at(to_datetime(market.closes) + timedelta(days=399)).get("/clob/prices-history", **params)["history"]
+    assert at(to_datetime(market.closes) + timedelta(days=401)).get("/clob/prices-history", **params) == {"history": []}

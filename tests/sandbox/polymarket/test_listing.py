@@ -12,16 +12,16 @@ from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import ListedEvent
-from bellwether.sandbox.polymarket.source import Wanted
-from bellwether.sandbox.timestamps import DAY, instant
+from bellwether.sandbox.polymarket.source import ListingFilter
+from bellwether.sandbox.timestamps import DAY, to_instant
 
-NOW = instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
+NOW = to_instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
 
 
 @pytest.mark.slow
 def test_names_are_unique_and_lead_back() -> None:
     polymarket = GeneratedPolymarket(GeneratedWorld(2))
-    rows = list(polymarket.markets(Wanted(), NOW + 150 * DAY))
+    rows = list(polymarket.markets(ListingFilter(), NOW + 150 * DAY))
     assert len(rows) > 3000
     for names in ("id", "condition_id"):
         assert len({getattr(row, names) for row in rows}) == len(rows)
@@ -30,9 +30,9 @@ def test_names_are_unique_and_lead_back() -> None:
     assert {len(token) for token in tokens} <= set(range(72, 79))
     for row in rows[::97]:
         for wanted in (
-            Wanted(ids=frozenset((row.id,))),
-            Wanted(condition_ids=frozenset((row.condition_id,))),
-            Wanted(tokens=frozenset((row.tokens[1],))),
+            ListingFilter(ids=frozenset((row.id,))),
+            ListingFilter(condition_ids=frozenset((row.condition_id,))),
+            ListingFilter(tokens=frozenset((row.tokens[1],))),
         ):
             assert [found.key for found in polymarket.markets(wanted, NOW + 150 * DAY)] == [row.key]
 
@@ -40,7 +40,7 @@ def test_names_are_unique_and_lead_back() -> None:
 def test_a_day_is_listed_without_making_the_rest_of_the_world() -> None:
     polymarket = GeneratedPolymarket(GeneratedWorld(4))
     now = NOW + 400 * DAY
-    assert list(polymarket.markets(Wanted(ends=(now - DAY, now), closed=True), now))
+    assert list(polymarket.markets(ListingFilter(ends=(now - DAY, now), closed=True), now))
     assert polymarket._listing.day.cache_info().misses <= LATEST_END + EARLIEST_END + 2
 
 

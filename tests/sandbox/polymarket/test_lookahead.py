@@ -12,10 +12,10 @@ from bellwether.sandbox.polymarket import clob_wire, wire
 from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymarket
 from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_END, LATEST_END, Listing
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
-from bellwether.sandbox.polymarket.resolution_steps import LATEST_CORRECTION, LATEST_RESOLUTION, Step
-from bellwether.sandbox.polymarket.source import Ticks, Wanted
-from bellwether.sandbox.timestamps import DAY, HOUR, SECOND, midnight, moment
-from bellwether.sandbox.world.model import FIRST_DAY, day_number
+from bellwether.sandbox.polymarket.resolution_steps import LATEST_CORRECTION, LATEST_RESOLUTION, ResolutionStep
+from bellwether.sandbox.polymarket.source import ListingFilter, PriceTimes
+from bellwether.sandbox.timestamps import DAY, HOUR, SECOND, midnight, to_datetime
+from bellwether.sandbox.world.model import FIRST_DAY, to_day_number
 
 SEED = 11
 
@@ -38,17 +38,17 @@ def otherwise(market: ListedMarket, now: int) -> ListedMarket:
     """The same market with another future: from now on it stays as it is until it closes months later."""
     known = tuple(step for step in market.steps if step.at <= now)
     value = market.truth if market.truth is not None else 1000 if market.claim.pays else 0
-    return replace(market, steps=(*known, Step(now + 90 * DAY, "resolved", (), value, True)))
+    return replace(market, steps=(*known, ResolutionStep(now + 90 * DAY, "resolved", (), value, True)))
 
 
 def shown(event: ListedEvent, market: ListedMarket, ids: Any, now: int) -> tuple[Any, ...]:
     """Everything on the wire about a market."""
-    book = clob_wire.book(market, event, 0, SEED, now)
+    book = clob_wire.build_book(market, event, 0, SEED, now)
     return (
-        wire.market_object(market, event, ids, wire.figures(market, SEED, now), now),
-        clob_wire.market_object(market, event, ids, now),
+        wire.build_market(market, event, ids, wire.compute_figures(market, SEED, now), now),
+        clob_wire.build_market(market, event, ids, now),
         book.body() if book else None,
-        clob_wire.prices(market, 1, Ticks(0, now + DAY, HOUR), now),
+        clob_wire.compute_prices(market, 1, PriceTimes(0, now + DAY, HOUR), now),
     )
 
 
@@ -69,17 +69,17 @@ def test_no_time_of_a_change_lies_ahead_of_the_clock(
 
     for _, market in pairs:
         for now in moments(market):
-            row = next(polymarket.markets(Wanted(ids=frozenset((market.id,))), now), None)
+            row = next(polymarket.markets(ListingFilter(ids=frozenset((market.id,))), now), None)
             assert (row is not None) == (now >= market.created)
             if row is None:
                 assert polymarket.clob_market(market.condition_id, now) is None
-                assert polymarket.prices(market.tokens[0], Ticks(0, now, HOUR), now) == []
+                assert polymarket.prices(market.tokens[0], PriceTimes(0, now, HOUR), now) == []
                 continue
             body = orjson.loads(row.body())
             times = [body["updatedAt"], body["createdAt"], *(body[name] for name in ("closedTime", "umaEndDate") if name in body)]
             inner = body["events"][0]
             times += [inner["updatedAt"], inner["createdAt"], *([inner["closedTime"]] if "closedTime" in inner else [])]
-            assert all(datetime.fromisoformat(text) <= moment(now) for text in times)
+            assert all(datetime.fromisoformat(text) <= to_datetime(now) for text in times)
             assert body["closed"] == row.closed == ("closedTime" in body)
 
 
@@ -104,12 +104,12 @@ def test_ids_and_places_do_not_tell_when_a_question_is_answered(listing: Listing
     later = sum(first < second for first, second in zip(numbers, numbers[20:], strict=False)) / (len(numbers) - 20)
     assert 0.3 < later < 0.7
     days = [-event.key[0] for event in events]
-    assert all((day_number(event.created), int(event.id)) == (day, event.key[1]) for event, day in zip(events, days, strict=True))
+    assert all((to_day_number(event.created), int(event.id)) == (day, event.key[1]) for event, day in zip(events, days, strict=True))
 
 
 def test_books_end_with_the_close(at: Any, markets: list[ListedMarket]) -> None:
     for market in markets[::150]:
-        before, after = at(moment(market.closes - SECOND)), at(moment(market.closes))
+        before, after = at(to_datetime(market.closes - SECOND)), at(to_datetime(market.closes))
         assert before.get("/clob/book", token_id=market.tokens[0])["asset_id"] == market.tokens[0]
         assert after.refused("/clob/book", token_id=market.tokens[0])[0] == 404
         assert before.get(f"/gamma/markets/{market.id}")["closed"] is False

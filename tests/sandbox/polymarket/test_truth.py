@@ -14,7 +14,7 @@ from bellwether.sandbox.polymarket.generated_polymarket import GeneratedPolymark
 from bellwether.sandbox.polymarket.listing import Listing
 from bellwether.sandbox.polymarket.model import ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import HALF
-from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, moment
+from bellwether.sandbox.timestamps import DAY, HOUR, MINUTE, to_datetime
 from bellwether.sandbox.world import GeneratedWorld
 
 
@@ -35,10 +35,10 @@ def test_most_events_of_the_world_are_listed_with_the_same_truth_and_other_quote
             found = [(market, claims[market.latent]) for market in event.markets if not event.is_combo and market.latent in claims]
             listed += bool(found)
             for kalshi, market in found:
-                at = moment(market.opens) + timedelta(days=1)
+                at = to_datetime(market.opens) + timedelta(days=1)
                 first = polymarket.truth(market.id, at)
                 assert world.truth(kalshi.ticker, at) == pytest.approx(1 - first if market.yes else first)
-                here, there = quotes.quote(market, market.opens + 6 * HOUR), kalshi.tape()
+                here, there = quotes.compute_quote(market, market.opens + 6 * HOUR), kalshi.tape()
                 assert here is not None
                 same += (here.bid, here.ask) == (int(there.bid[36]), int(there.ask[36])) if len(there.bid) > 36 else 0
     assert 0.85 < listed / total < 1
@@ -115,7 +115,7 @@ def test_the_wire_ends_with_the_outcome(at: Any, polymarket: GeneratedPolymarket
     chosen = [one for one in markets if len(one.steps) > 2 or one.legacy or one.truth == HALF] + markets[::120]
     kinds = set()
     for market in chosen:
-        last = at(moment(market.steps[-1].at))
+        last = at(to_datetime(market.steps[-1].at))
         one, clob = last.get(f"/gamma/markets/{market.id}"), last.get(f"/clob/markets/{market.condition_id}")
         outcome, prices = polymarket.outcome(market.id), wire_prices(one)
         winners = [token["outcome"] for token in clob["tokens"] if token["winner"]]
@@ -149,13 +149,13 @@ def test_prices_are_pinned_while_a_proposal_stands_and_flip_after_the_dispute(at
     assert flipped
     for market in flipped:
         proposed, last = market.steps[0], market.steps[-1]
-        then = at(moment(proposed.at + MINUTE)).get(f"/gamma/markets/{market.id}")
+        then = at(to_datetime(proposed.at + MINUTE)).get(f"/gamma/markets/{market.id}")
         assert then["umaResolutionStatus"] == "proposed"
         assert json.loads(then["umaResolutionStatuses"]) == ["proposed"]
         assert then["closed"] == proposed.closed
         first = wire_prices(then)
         assert max(first) > 0.99
-        after = at(moment(last.at)).get(f"/gamma/markets/{market.id}")
+        after = at(to_datetime(last.at)).get(f"/gamma/markets/{market.id}")
         assert "disputed" in json.loads(after["umaResolutionStatuses"])
         assert first.index(max(first)) != wire_prices(after).index(1.0)
 
@@ -164,7 +164,7 @@ def test_nobody_has_won_while_the_resolution_is_only_proposed(at: Any, markets: 
     early = [one for one in markets if one.steps[0].closed and not one.steps[0].final]
     assert early
     for market in early[::4]:
-        then = at(moment(market.steps[0].at))
+        then = at(to_datetime(market.steps[0].at))
         one, clob = then.get(f"/gamma/markets/{market.id}"), then.get(f"/clob/markets/{market.condition_id}")
         assert one["closed"] is True
         assert one["umaResolutionStatus"] == "proposed"

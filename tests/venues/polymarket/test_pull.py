@@ -197,8 +197,8 @@ async def test_a_venue_that_knows_no_keyset_is_listed_by_offset(session: Callabl
 async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_says(tmp_path: Path):
     from bellwether.sandbox.clock import Clock
     from bellwether.sandbox.polymarket import Clob, Gamma, GeneratedPolymarket
-    from bellwether.sandbox.polymarket.source import Wanted
-    from bellwether.sandbox.timestamps import instant
+    from bellwether.sandbox.polymarket.source import ListingFilter
+    from bellwether.sandbox.timestamps import to_instant
     from bellwether.sandbox.world import GeneratedWorld
 
     now, day = datetime(2026, 7, 1, tzinfo=UTC), date(2026, 3, 14)
@@ -212,8 +212,8 @@ async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_
         pull = await pull_day(first, second, PageStore(open_storage(str(tmp_path)), venue="polymarket"), day, plan=PricePlan(markets=5))
     found = everything(pull)
     start = datetime.combine(day, datetime.min.time(), UTC)
-    listed = source.markets(Wanted(ends=(instant(start), instant(start + timedelta(days=1)) - 1)), instant(now))
-    truth = {row.id: source.clob_market(row.condition_id, instant(now)) for row in listed}
+    listed = source.markets(ListingFilter(ends=(to_instant(start), to_instant(start + timedelta(days=1)) - 1)), to_instant(now))
+    truth = {row.id: source.clob_market(row.condition_id, to_instant(now)) for row in listed}
     assert sorted(found["markets"]["market_id"]) == sorted(truth)
     assert found["rejects"].is_empty()
     assert found["prices"]["market_id"].n_unique() == min(5, len(truth))
