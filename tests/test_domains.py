@@ -29,7 +29,7 @@ from bellwether.lake.dictionary import build_dictionary
 from bellwether.lake.warehouse import publish, query
 from bellwether.settings import settings
 from orchestration.definitions import defs
-from orchestration.server import orientation
+from orchestration.server import describe_groups
 
 dg.Definitions.validate_loadable(defs)
 with dg.DagsterInstance.ephemeral() as instance:
@@ -37,7 +37,7 @@ with dg.DagsterInstance.ephemeral() as instance:
 publish(Lake(settings().lake_uri), settings().warehouse_uri)
 print(json.dumps({
     "asset": dg.AssetKey(["weather", "highs"]) in defs.resolve_asset_graph().get_all_asset_keys(),
-    "page": "/asset-groups/weather" in orientation(3000),
+    "page": "/asset-groups/weather" in describe_groups(3000),
     "checks": {found.check_name: found.passed for found in run.get_asset_check_evaluations()},
     "dictionary": "### weather/highs" in build_dictionary(),
     "rows": query(settings().warehouse_uri, "FROM weather.highs ORDER BY city").select("city", "high").rows(),

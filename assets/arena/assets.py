@@ -1,4 +1,4 @@
-"""The arena: universes, decisions, trades and evidence by week, marks by day, and what one fold makes of them."""
+"""Assets of the arena: universes, decisions, trades and evidence by week, marks by day, and results computed from them."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import date
@@ -41,30 +41,30 @@ FACT_TABLES = ("arena/agents", "arena/decisions", "arena/refusals", "arena/trade
 
 
 class CohortConfig(dg.Config):
-    """The cohort that a week starts if it has none yet."""
+    """Cohort that a week starts unless it has one."""
 
     lineup: str | None = None
-    """Lineup of the cohort, if it is started now; BELLWETHER_LINEUP when left out."""
+    """Lineup of a new cohort; BELLWETHER_LINEUP when left out."""
     methodology: str | None = None
-    """Methodology of the cohort, if it is started now, and with it the venue; BELLWETHER_METHODOLOGY, or the lineup's, when left out."""
+    """Methodology of a new cohort, which determines the venue; BELLWETHER_METHODOLOGY, or the lineup's, when left out."""
 
 
 class WeekConfig(CohortConfig):
-    """Settings of the run of a week."""
+    """Configuration of the run of a week."""
 
     forced: bool = True
-    """Return whether the week's cohort is started although its first hour is over; the clock does not."""
+    """Start the week's cohort although its first hour is over; the schedule does not."""
     dollars: float | None = None
-    """Most dollars that calls of models may cost; BELLWETHER_BUDGET when left out."""
+    """Budget of model calls in dollars; BELLWETHER_BUDGET when left out."""
     asked: list[str] = Field(default_factory=list)
-    """Ids of markets with bets that are looked at now, due or not."""
+    """Ids of markets with bets that are polled now, due or not."""
 
 
 @dg.asset(**table_asset("arena/universe", "polymarket"), partitions_def=WEEK, backfill_policy=ONE_RUN)
 def universe(
     context: dg.AssetExecutionContext, config: CohortConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[StepOutput]:
-    """One market of a week's universe, frozen before the first agent decided; of each venue on which a cohort decides."""
+    """The universe of a week on each venue on which a cohort decides, frozen before the first decision."""
     from bellwether.arena.frames import universe_frame
     from bellwether.arena.weekly.context import freeze_universe, list_venues
 
@@ -86,8 +86,8 @@ def universe(
     name="week",
     outs={name.split("/")[1]: table_output(name, "python", is_required=False) for name in DECIDED_TABLES},
     deps=[key("arena/universe"), *(dg.AssetDep(key(name), partition_mapping=BEFORE) for name in DECIDED_TABLES)],
-    # Each table waits for its own week before: a backfill then makes them together, week after week.
-    # Evidence is looked for in what earlier weeks have traded.
+    # Each table depends on its own previous week: a backfill then runs them together, week after week.
+    # Evidence concerns the trades of earlier weeks.
     internal_asset_deps={
         name.split("/")[1]: {key("arena/universe"), key(name), *([key("arena/trades")] if name == "arena/evidence" else [])}
         for name in DECIDED_TABLES
@@ -100,9 +100,9 @@ def universe(
 def week(
     context: dg.AssetExecutionContext, config: WeekConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[StepOutput]:
-    """A week: its cohort, every decision with trades and refusals, and evidence. What is done already is used as it is stored.
+    """Run a week: its cohort, all decisions with trades and refusals, and evidence. Stored decisions are reused unchanged.
 
-    The first week that fails ends the step, since later ones build on it; those before it are stored.
+    The first failed week ends the step, since later weeks build on it; earlier weeks are stored.
     """
     wanted = context.op_execution_context.selected_output_names
     tables, names = [name for name in DECIDED_TABLES if name.split("/")[1] in wanted], partition_keys(context)
@@ -126,16 +126,16 @@ def week(
 def _make_weeks(
     world: "WeekContext", names: Sequence[str], wanted: Collection[str], *, forced: bool, asked: Collection[str]
 ) -> Iterator[tuple[str, dict[str, pl.DataFrame], dict[str, Any]]]:
-    """The rows of each week by table, the earliest week first, and their metadata."""
+    """Make the rows of each week by table, the earliest week first, and their metadata."""
     from bellwether.arena.weekly import rows
     from bellwether.arena.weekly.context import load_cohort
     from bellwether.arena.weekly.decisions import decide_week
     from bellwether.arena.weekly.evidence import FactRows, evidence_rows
 
-    # Agents alone are made of the journal: so are those that an older version has made, which nothing reads.
+    # Agents alone are rebuilt from the journal.
     decides = bool(set(wanted) - {"agents", "evidence"})
     if "decisions" in wanted and "decision_versions" not in wanted:
-        raise ConfigError("making arena/decisions: select arena/decision_versions too: it keeps the replaced states")
+        raise ConfigError("making arena/decisions: select arena/decision_versions too; it stores the replaced states")
     weeks = [date.fromisoformat(name) for name in names]
     known = FactRows.load(world, decided=weeks if decides else (), found_again=weeks) if "evidence" in wanted else None
     for name in names:
@@ -163,7 +163,7 @@ def _make_weeks(
 
 
 def _week_metadata(done: "WeekDecisions", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
-    """Counts by state, trades, what calls cost, and the agents' own words."""
+    """Counts by state, trades, cost of model calls, and reasoning of agents."""
     from bellwether.arena.weekly.rows import count_states
 
     decisions = made["decisions"]
@@ -187,7 +187,7 @@ def _week_metadata(done: "WeekDecisions", made: dict[str, pl.DataFrame]) -> dict
 
 
 def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
-    """Dollars that the week's calls have cost and that its budgets leave, of all models and of each."""
+    """Spent, reserved and remaining dollars of the week's budgets, of all models and of each."""
     from bellwether.arena.weekly.context import week_spending
 
     whole, models = week_spending(world.journal, week, world.budgets)
@@ -209,7 +209,7 @@ def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
     pool="arena",
 )
 def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str, pl.DataFrame]:
-    """The price of one outcome from a mark on, until the next row of the outcome: of past days what was seen live, and what reconstructed cohorts held."""
+    """Marks of past days: prices observed live, and prices of positions of reconstructed cohorts."""
     from bellwether.arena.weekly.held_prices import reconstruct_rows
 
     days = [date.fromisoformat(name) for name in partition_keys(context)]
@@ -226,18 +226,18 @@ def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str,
     ins={name.split("/")[1]: whole_table(table(name)) for name in FACT_TABLES},
     check_specs=[
         dg.AssetCheckSpec(
-            "invariants", asset=key("arena/ledger"), description="Money adds up, and every fact could be booked.", blocking=True
+            "invariants", asset=key("arena/ledger"), description="The ledger balances, and every fact was booked.", blocking=True
         ),
         dg.AssetCheckSpec(
             "decided_on_these_books",
             asset=key("arena/ledger"),
-            description="Each decision was made with the cash that the books have for its agent at that time: no past fact has changed since.",
+            description="Each decision used the cash that the ledger states for its agent at that time: no past fact has changed since.",
         ),
     ],
     can_subset=True,
 )
 def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slice) -> Iterator[dg.Output | dg.AssetCheckResult]:
-    """Settlements, ledger, positions, scores, portfolios and the leaderboard: one fold over the facts of all weeks."""
+    """Settlements, ledger, positions, scores, portfolios and leaderboard, computed from the facts of all weeks."""
     from bellwether.arena.results import Facts, compute_results, find_changed_cash
 
     try:
@@ -272,7 +272,7 @@ def _check_result(name: str, found: list[str], severity: dg.AssetCheckSeverity) 
 
 
 def _leaderboard_metadata(facts: "Facts", found: "Results") -> dict[str, Any]:
-    """Metadata of the standings: numbers over time, the table and the equity curves."""
+    """Metadata of the leaderboard: totals, table and equity curves."""
     from bellwether.figures.canvas import png
     from bellwether.figures.equity import family_equity
 

@@ -12,7 +12,7 @@ from resources.arena import ArenaResource
 
 
 def definitions(config: Settings) -> dg.Definitions:
-    """Assets, jobs, clocks and the arena's means in a world."""
+    """Assets, jobs, schedules, sensors and resources of the arena."""
     return dg.Definitions(
         assets=dg.load_assets_from_modules([assets, rankings, review]),
         jobs=(*JOBS, review.REVIEW),

@@ -20,7 +20,7 @@ from resources.io_manager import UNDER_WAY
 
 
 def weekly_partitions() -> dg.WeeklyPartitionsDefinition:
-    """UTC weeks from the first whole one after the first day of the settings; the sandbox's clock is fixed, so its weeks end with it."""
+    """UTC weeks from the first whole week after the first day of the settings. In the sandbox they end with its fixed clock."""
     config = settings()
     first = week_of(config.first_day + timedelta(days=6))
     if config.world is World.SANDBOX:
@@ -32,12 +32,12 @@ def weekly_partitions() -> dg.WeeklyPartitionsDefinition:
 
 WEEK = weekly_partitions()
 
-#: What a week needs of the week before.
+#: Dependency on the previous week.
 BEFORE = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_nonexistent_upstream_partitions=True)
 
 
 def whole_table(table: Table) -> dg.AssetIn:
-    """All of a table as an input: of the prices also those of the current day, which the ticks of a sensor write."""
+    """All partitions of a table as an input, including the current day, which a sensor writes."""
     if not table.partitioned_by:
         return dg.AssetIn(key(table.name))
     metadata = {UNDER_WAY: True} if table.partitioned_by == ("day",) else None

@@ -1,4 +1,4 @@
-"""The world of commands that read the arena or record interventions: no model is called in it."""
+"""Queries of commands that read the arena or record interventions. No model is called."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_arena(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[WeekContext]:
-    """The arena's world; no model is called in it. lineup, methodology: of new cohorts; those of the settings when left out. run: names what it writes."""
+    """Open the context of the arena. lineup, methodology: of new cohorts; those of the settings when left out. run: name of the writer."""
     from resources.arena import ArenaResource
 
     arena = ArenaResource.of(settings())
@@ -38,7 +38,7 @@ def open_arena(lineup: str | None = None, methodology: str | None = None, run: s
 
 
 def open_table_reader(known_at: datetime | None) -> TableReader:
-    """The tables as stored, or as known at an instant."""
+    """Reader of the tables as stored, or as known at an instant."""
     from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
     from bellwether.arena.weekly.queries import stored_tables
 
@@ -49,14 +49,14 @@ def open_table_reader(known_at: datetime | None) -> TableReader:
 
 
 def open_lake() -> Lake:
-    """The lake of the settings, in which this version reads what an older one stored."""
+    """Open the lake of the settings, and upgrade partitions of older versions."""
     lake = Lake(settings().lake_uri)
     upgrade_partitions(lake)
     return lake
 
 
 def load_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
-    """Rows of a table of the arena without credentials, as the lake has them or as known at an instant. first, last: UTC days."""
+    """Load rows of a table without credentials, as stored or as known at an instant. first, last: UTC days."""
     from bellwether.arena.weekly.queries import filter_days
 
     rows = redact_rows(declared.name, open_table_reader(known_at)(declared))
@@ -64,7 +64,7 @@ def load_rows(declared: Table, known_at: datetime | None, first: date | None, la
 
 
 def require_answers(weeks: list[date]) -> None:
-    """Raise `BellwetherError` where decisions of the weeks wait because no call of a model could succeed, or a budget is used up."""
+    """Raise `BellwetherError` if decisions of the weeks are blocked by failed model calls or an exhausted budget."""
     from bellwether.journal.budget import ADVICE  # SQLAlchemy: 0.2 s
 
     open_ones = (pl.col("state") == DecisionState.OPEN.value) & pl.col("reason").str.contains(ADVICE, literal=True)
@@ -74,5 +74,5 @@ def require_answers(weeks: list[date]) -> None:
     if waiting.height:
         raise BellwetherError(
             f"running the arena: {waiting.height} decisions are not taken: {waiting.sort('week', 'place')['reason'][0]}. "
-            "The same command goes on with them until they are due"
+            "The same command continues them until their deadline"
         )

@@ -1,4 +1,4 @@
-"""Comparison of families: submitted forecasts, rankings with intervals, pairs, equity and calibration, from the books and the facts that they were folded from."""
+"""Comparison of families: submitted forecasts, rankings with intervals, pairs, equity and calibration."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ _READ = tuple(table(f"arena/{name}") for name in INPUTS)
     ins={"universe": dg.AssetIn(key("arena/universe"), partition_mapping=dg.AllPartitionMapping())},
 )
 def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFrame:
-    """The submitted forecasts that fit a week: stated before its decisions, on a market of its universe."""
+    """Submitted forecasts on markets of a week, stated before its decisions."""
     try:
         return read_submissions(universe.read())
     except BellwetherError as error:
@@ -33,7 +33,7 @@ def submissions(context: dg.AssetExecutionContext, universe: Slice) -> pl.DataFr
 
 
 def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
-    """The submitted forecasts on markets of a week, as rows of `arena/submissions`. universe: rows of `arena/universe`."""
+    """Read the submitted forecasts as rows of `arena/submissions`. universe: rows of `arena/universe`."""
     from bellwether.submissions import Submissions
 
     config = settings()
@@ -47,7 +47,7 @@ def read_submissions(universe: pl.DataFrame) -> pl.DataFrame:
     can_subset=True,
 )
 def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Output]:
-    """Comparison of families, a group at a time: live, reconstructed and contaminated cohorts are never in one ranking."""
+    """Compare families within each group. Live, reconstructed and contaminated cohorts are never ranked together."""
     from bellwether.arena.rankings import RankingInputs
     from bellwether.arena.rankings import compute_rankings as compare
     from bellwether.arena.rankings.standings import load_cutoffs

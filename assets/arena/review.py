@@ -1,4 +1,4 @@
-"""The weekly review of lineups: which families have a later release. It proposes; only the registry decides who competes."""
+"""Weekly review of lineups: families with a later release. It proposes; the registry decides."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ from resources.arena import ArenaResource
 
 @dg.asset(**table_asset("arena/review", "python"))
 def review(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
-    """One family whose releases the price map may have, as the last review of the lineups found it."""
+    """Later releases of families in the price map, as of the last review."""
     from bellwether.arena.weekly.interventions import review_registry, review_rows
 
     try:

@@ -1,4 +1,4 @@
-"""Runs that commands launch where the arena is out of date: weeks in order, evidence, marks, books."""
+"""Runs of outdated parts of the arena: weeks in order, evidence, marks and results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bellwether.tables.arena import DECISION_VERSIONS
 from orchestration.partitions import group_days
 from orchestration.runner import Runner
 
-#: Weeks of the demo, the last so long ago that their markets are resolved.
+#: Weeks of the demo; all of their markets are resolved.
 DEMO_WEEKS = 8
 #: Options that choose the cohort of a week.
 COHORT = ("lineup", "methodology")
@@ -35,10 +35,10 @@ _RESOLVED = LATEST + timedelta(days=7)
 
 
 def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherError | None:
-    """Run weeks in order, look for evidence up to the present, mark what was held and, after the present week, what is held now, and fold the books.
+    """Run unfinished weeks in order, and update evidence, marks and results.
 
-    config: of the week's step: lineup, methodology, dollars. A past week in which nothing is left is not run again.
-    Returns why what is held now could not be marked, where that failed: all else was done.
+    config: of the week's step: lineup, methodology, dollars.
+    Returns the error if the current marks could not be stored; everything else is complete.
     """
     _set_aside_damaged(work)
     upgrade_agents(work)
@@ -54,7 +54,7 @@ def run_weeks(work: Runner, weeks: Sequence[date], **config: Any) -> BellwetherE
 
 
 def apply_intervention(work: Runner, done: Intervention) -> None:
-    """Make the rows that tell of an intervention of an operator, and what follows from it."""
+    """Apply an intervention of an operator, and update the results."""
     upgrade_agents(work)
     if done.kind is InterventionKind.CANCEL:
         week = week_of(done.at).isoformat()
@@ -66,7 +66,7 @@ def apply_intervention(work: Runner, done: Intervention) -> None:
 
 
 def poll_market(work: Runner, market_id: str) -> None:
-    """Look at a market now, due or not, and make what follows."""
+    """Poll a market now, and update the results."""
     upgrade_agents(work)
     week = week_of(settings().now()).isoformat()
     work.launch(jobs.EVIDENCE, f"arena evidence of {week}", partitions=[week], config={"ops": {"week": {"config": {"asked": [market_id]}}}})
@@ -74,7 +74,7 @@ def poll_market(work: Runner, market_id: str) -> None:
 
 
 def _set_aside_damaged(work: Runner) -> None:
-    """Count partitions as missing whose manifests are damaged, where their rows can be rebuilt."""
+    """Treat partitions with damaged manifests as missing if all cohorts are reconstructed, which rebuilds them."""
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
     if all(len(work.lake.readable_manifests(one)) == len(work.lake.partitions(one)) for one in tables):
         return
@@ -85,7 +85,7 @@ def _set_aside_damaged(work: Runner) -> None:
 
 
 def upgrade_agents(work: Runner) -> None:
-    """Make the agents again that an older version has made: the journal has them, and nothing else can be made before."""
+    """Rebuild agents stored by an older version from the journal."""
     declared = table("arena/agents")
     old = [partition[0] for partition, found in work.lake.manifests(declared).items() if found.version != declared.version]
     for span in _group_weeks(old):
@@ -93,13 +93,13 @@ def upgrade_agents(work: Runner) -> None:
 
 
 def update_results(work: Runner, *, present: bool = False) -> BellwetherError | None:
-    """Make what follows from decided weeks, where it is out of date. present: with a mark of what is held now, as of a tick of the sensor.
+    """Update evidence, marks and results where they are out of date. present: store current marks, too.
 
-    Returns why that mark failed, where it did: the books are folded without it, and the sensor's next tick makes it.
+    Returns the error if those marks failed; the next tick of the sensor stores them.
     """
     _collect_evidence(work)
     _reconstruct_marks(work)
-    # In a fleet the daemon always runs, and its sensor marks.
+    # In a fleet the daemon's sensor stores marks.
     failed = _store_marks() if present and settings().fleet is None else None
     if work.due((*BOOK_TABLES, "arena/submissions", *RANKING_TABLES)) or _has_new_submissions(work):
         work.launch(jobs.BOOKS, "arena books")
@@ -118,7 +118,7 @@ def _store_marks() -> BellwetherError | None:
 
 
 def _has_new_submissions(work: Runner) -> bool:
-    """Return whether forecasts were submitted that arena/submissions does not have."""
+    """Return whether there are submissions that arena/submissions lacks."""
     universe, stored = (work.lake.slice(table(name), missing="skip").read() for name in ("arena/universe", "arena/submissions"))
     return not read_submissions(universe).equals(stored)
 
@@ -131,9 +131,9 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def _is_unfinished(work: Runner, week: date) -> bool:
-    """Return whether a week was not run, is still in progress, has decisions that a further run may finish, or is unknown because agents are damaged."""
+    """Return whether a week is incomplete, in progress, or unknown because its agents are damaged."""
     name = week.isoformat()
-    # A week without earlier states is one of an older version.
+    # Weeks of older versions have no earlier states.
     needed = {"arena/universe", *DECIDED_TABLES} - {DECISION_VERSIONS.name}
     if any((name,) not in work.lake.intact_manifests(table(one)) for one in needed):
         return True
@@ -146,7 +146,7 @@ def _is_unfinished(work: Runner, week: date) -> bool:
 
 
 def _collect_evidence(work: Runner) -> None:
-    """Look for evidence in each week from the first cohort to the present that has none, or none since the trades of a week before it."""
+    """Collect evidence of each week since the first cohort where it is missing or older than earlier trades."""
     traded = work.lake.manifests(table("arena/trades"))
     if not traded:
         return
@@ -157,13 +157,13 @@ def _collect_evidence(work: Runner) -> None:
 
 
 def _group_weeks(weeks: Sequence[str]) -> list[list[str]]:
-    """Weeks in order, neighbours together: a run over neighbours is one run."""
+    """Group consecutive weeks into runs."""
     found = group_days(weeks, most=MOST_WEEKS, step=WEEK)
     return [[week for week in sorted(weeks) if first <= week <= last] for first, last in found]
 
 
 def _reconstruct_marks(work: Runner) -> None:
-    """Reconstruct the marks of the days on which reconstructed cohorts held something, where trades or evidence are newer."""
+    """Reconstruct outdated marks of the days on which reconstructed cohorts had positions."""
     agents = work.lake.slice(table("arena/agents"), missing="skip").read()
     weeks = agents.filter("reconstructed")["week"]
     if weeks.is_empty():

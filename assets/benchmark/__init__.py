@@ -1,1 +1,1 @@
-"""The benchmark as Dagster runs it."""
+"""Dagster assets of the benchmark."""

@@ -1,4 +1,4 @@
-"""The benchmark: questions of a release, every forecaster's forecasts on them, scores, reliability and the leaderboard."""
+"""Assets of the benchmark: questions, forecasts, scores, reliability, leaderboard and comparisons of a release."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -26,40 +26,39 @@ from resources.models import limits, payer
 if TYPE_CHECKING:
     from bellwether.models.client import Limits
 
-#: Failed forecasts are not repeated for the same questions: their model may cost money.
+#: Failed forecasts are not retried for the same questions: a model may cost money.
 ONCE = UpdatePolicy(attempts=1, candidates="assets.benchmark.partitions:automatic")
 HISTORY = dg.AssetIn(key("clean/markets"), partition_mapping=ALL_DAYS)
 
 
 class ScoreConfig(dg.Config):
-    """Settings of intervals and tests; defaults are those of `bellwether.calibration.Inference`."""
+    """Configuration of intervals and tests; the defaults are those of `bellwether.calibration.Inference`."""
 
     replicates: int = 10_000
     """Replicates of simulated distributions: tests of calibration, and shares ranked first."""
     seed: int = 1950
     """Seed of the simulated distributions."""
     clusters: Literal["cluster", "series", "event"] = "cluster"
-    """What intervals treat as independent: the release's own choice, or series or events."""
+    """Unit of resampling: the release's own, series or events."""
     imputation: Literal["none", "half", "base_rate"] = "none"
-    """What stands for a missing forecast in the metrics; brier_imputed always says what 0.5 would have given."""
+    """Replacement of missing forecasts in the metrics; brier_imputed always uses 0.5."""
 
 
 class ForecastConfig(dg.Config):
-    """Limits of a language model's evaluation; other forecasters need none."""
+    """Limits of the evaluation of a language model."""
 
     dollars: float | None = None
-    """Most dollars that may be spent on calls; BELLWETHER_BUDGET when left out."""
+    """Budget in dollars; BELLWETHER_BUDGET when left out."""
     dollars_per_model: float | None = None
-    """Most dollars that one model may spend of them, where several runs share a budget."""
+    """Budget of one model in dollars, where several runs share a budget."""
     paid_by: str | None = None
-    """Name under which spending is counted, so that several runs share one budget; when left out, the runs of a backfill share it, and so do
-    repetitions of a run."""
+    """Name of a budget that several runs share. When left out, the runs of a backfill and the retries of a run share one."""
     concurrency: int | None = None
-    """Most calls under way at a time; the model's own limit holds besides."""
+    """Maximum of concurrent calls, in addition to the model's own limit."""
     requests_per_minute: int | None = None
-    """Most requests per minute; the model's own limit holds besides."""
+    """Maximum of requests per minute, in addition to the model's own limit."""
     tokens_per_minute: int | None = None
-    """Most tokens per minute; the model's own limit holds besides."""
+    """Maximum of tokens per minute, in addition to the model's own limit."""
 
 
 def _split_pair(name: str) -> tuple[str, str]:
@@ -74,7 +73,7 @@ def _split_pair(name: str) -> tuple[str, str]:
     partitions_def=RELEASE,
 )
 def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
-    """One question of a benchmark release, with its resolved outcome, as known when the release was first built."""
+    """Build the questions of a release with their outcomes; a stored release is returned unchanged."""
     from bellwether.questions.versions import draw, frozen
 
     name = context.partition_key
@@ -82,7 +81,7 @@ def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Sl
     if frame is None:
         whole = ReleaseName.parse(name).whole_name
         if name != whole and frozen(lake.lake, whole) is None:
-            raise ConfigError(f"building release {name}: it is the beginning of {whole}, which was not built; build that first")
+            raise ConfigError(f"building release {name}: it consists of the first questions of {whole}, which is missing; build that first")
         frame = draw(lake.lake, name)
         checks.require("clean/markets", markets.scan())
         checks.require(
@@ -116,7 +115,7 @@ def forecasts(
     models: ModelsResource,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
-    """One forecast of one forecaster on one question, or the reason why it is missing."""
+    """Make the forecasts of a forecaster on the questions of a release."""
     stored = io_manager.lake.lake.manifests(FORECASTS)
 
     def make(pair: str) -> PartitionRows:
@@ -136,7 +135,7 @@ def _limits(config: ForecastConfig) -> "Limits":
 
 
 def _forecast_counts(frame: pl.DataFrame) -> dict[str, int | float | str]:
-    """Counts of forecasts and failures by kind, and what was paid, in dollars."""
+    """Counts of forecasts and failures by kind, and the cost in dollars."""
     failures = frame["failure"].drop_nulls().value_counts(sort=True)
     priced, cost = frame["cost"].count(), frame["cost"].sum()
     return {
@@ -167,7 +166,7 @@ def scores(
     questions: Slice,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
-    """One metric of one forecaster on one release, over all questions or a part of them, with its interval."""
+    """Compute all metrics of a forecaster on a release with their intervals."""
     from bellwether.calibration.scores import score
 
     def make(pair: str) -> PartitionRows:
@@ -188,7 +187,7 @@ def scores(
 def reliability(
     context: dg.AssetExecutionContext, forecasts: Slice, questions: Slice, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[StepOutput]:
-    """One bin of a forecaster's reliability diagram on one release."""
+    """Compute the reliability diagram of a forecaster on a release."""
     from bellwether.calibration.scores import reliability as bins
     from bellwether.report.figures import confidence_picture, reliability_picture
 
@@ -223,7 +222,7 @@ def reliability(
 def ranking(
     context: dg.AssetExecutionContext, config: ScoreConfig, scores: Slice, forecasts: Slice, questions: Slice
 ) -> Iterator[dg.Output[pl.DataFrame]]:
-    """Forecasters of a release, compared pair by pair and ranked by Brier score, with intervals, groups and coverage."""
+    """Compare the forecasters of a release in pairs, and rank them by Brier score."""
     from bellwether.calibration.scores import compare_forecasters, comparison_table
     from bellwether.calibration.scores import leaderboard as rank
     from bellwether.figures.canvas import png
@@ -236,7 +235,7 @@ def ranking(
     scored, asked = scores.read(), questions.read()
     if asked.is_empty():
         raise ConfigError(
-            f"ranking release {context.partition_key}: it has no question; pull days that have markets for it, and build it again"
+            f"ranking release {context.partition_key}: it has no question; pull days with matching markets, then build it again"
         )
     answers = forecasts.scan().join(scored.lazy().select("forecaster").unique(), on="forecaster", how="semi").collect()
     comparison = compare_forecasters(answers, asked, clusters=config.clusters, replicates=config.replicates, seed=config.seed)
@@ -281,7 +280,7 @@ def _count_different(pairs: pl.DataFrame) -> int:
     partitions_def=RELEASE,
 )
 def dataset_analysis(questions: Slice) -> dg.Output[pl.DataFrame]:
-    """One statistic of a release's question set."""
+    """Compute statistics of the questions of a release."""
     from bellwether.questions.analysis import analyse
 
     frame = analyse(questions.read()).frame()

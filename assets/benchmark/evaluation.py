@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationPlan:
-    """Plan of an evaluation: the release, the named forecasters, all scored forecasters, and those among them that send model calls."""
+    """Plan of an evaluation: release, named forecasters, all scored forecasters, and language models among them."""
 
     release: str
     named: list[str]
@@ -50,7 +50,7 @@ class EvaluationPlan:
 
 
 def find_unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
-    """The evaluation to continue. Its models and release are fixed: others would be another evaluation."""
+    """Find the evaluation to continue; its models and release are fixed."""
     found = _evaluations().unfinished(release_name(release, samples) if release or samples else None)
     if names and set(names) != set(found.models):
         raise ConfigError(f"resuming {found.run}: it evaluates {', '.join(found.models)}; name the same models, or none")
@@ -62,7 +62,7 @@ def _evaluations() -> Any:
 
 
 def release_name(release: str | None, samples: int | None) -> str:
-    """Name of a release, by default the first of this world, or of its first `samples` questions. Raises `ConfigError` for an unknown release."""
+    """Return the name of a release, by default the first of this world, or of its first `samples` questions. Raises `ConfigError` for an unknown one."""
     here = list(releases_here())
     if release is None and not here:
         raise ConfigError(f"bellwether evaluate: no release belongs to the world {settings().world}; name one with --release")
@@ -71,7 +71,7 @@ def release_name(release: str | None, samples: int | None) -> str:
 
 
 def plan_evaluation(names: Sequence[str], release: str) -> EvaluationPlan:
-    """The named forecasters, and the baselines: what a model does not beat is not skill."""
+    """Plan the evaluation of the named forecasters together with the baselines."""
     here = forecasting.available()
     for name in names:
         if forecasting.forecaster(name).name not in here:
@@ -105,13 +105,13 @@ def require_any_key(models: Sequence[LanguageModel]) -> None:
 
 
 def resolve_limits(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
-    """Limits of all models and of each: the given ones, otherwise those of the evaluation in progress, otherwise those of the settings, without a limit for each."""
+    """Return the budgets of all models and of each: given, or of the evaluation in progress, or of the settings."""
     whole, each_before = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
     return whole if stated is None else stated, each_before if each is None else each
 
 
 def require_questions(release: str, questions: pl.DataFrame) -> None:
-    """Raise `ConfigError` where the release has no question."""
+    """Raise `ConfigError` if the release has no question."""
     if questions.is_empty():
         raise ConfigError(
             f"bellwether evaluate: {release} has no question in this world; pull days first (`bellwether pull`, `bellwether demo`)"
@@ -119,7 +119,7 @@ def require_questions(release: str, questions: pl.DataFrame) -> None:
 
 
 def estimate_costs(chosen: EvaluationPlan, begun: Evaluation | None) -> list[dict[str, Any]]:
-    """Estimated calls, tokens and cost of each model on the release's questions, built in memory where it is not stored."""
+    """Estimate calls, tokens and cost of each model. Questions that are not stored are built in memory."""
     questions = draw(Lake(settings().lake_uri), chosen.release)
     require_questions(chosen.release, questions)
     if begun is not None:
@@ -131,7 +131,7 @@ def estimate_costs(chosen: EvaluationPlan, begun: Evaluation | None) -> list[dic
 def evaluate(
     work: Runner, chosen: EvaluationPlan, questions: pl.DataFrame, begun: Evaluation | None, limits: Limits
 ) -> dict[str, BellwetherError | None]:
-    """Send the calls of all models concurrently, then have the graph read their answers from the journal. By name: None, or the reason of an early end."""
+    """Send the calls of all models concurrently, then score their answers from the journal. Returns by name None, or the reason of an early end."""
     from assets.benchmark.runs import evaluate_release
     from assets.warehouse.runs import publish
 
@@ -152,7 +152,7 @@ def evaluate(
 
 
 def _run_config(limits: Limits, *, paid_by: str) -> dict[str, Any]:
-    """The same limits for the graph, which asks again what failed on the way."""
+    """Configuration of the graph with the same limits; it retries failed calls."""
     given = {name: value for name, value in asdict(limits).items() if value is not None}
     return {name: float(value) if isinstance(value, Decimal) else value for name, value in given.items()} | {"paid_by": paid_by}
 
@@ -174,7 +174,7 @@ def _send_calls(
 
 @contextmanager
 def _handle_signals(client: ModelClient) -> Iterator[asyncio.Event]:
-    """Ctrl-C and SIGTERM set the event and wait for running requests, which are paid for; a second one cancels them."""
+    """Set the event on Ctrl-C or SIGTERM and wait for running requests; a second signal cancels them."""
     loop, interrupted = asyncio.get_running_loop(), asyncio.Event()
     former = signal.getsignal(signal.SIGTERM)
 
@@ -199,7 +199,7 @@ def _handle_signals(client: ModelClient) -> Iterator[asyncio.Event]:
 
 @contextmanager
 def _track_models(progress: Shown) -> Iterator[Progress]:
-    """A stage for each model, from its first answer on."""
+    """Show a progress stage per model from its first answer on."""
     with ExitStack() as stages:
         told: dict[str, tuple[Advance, int]] = {}
 

@@ -11,14 +11,14 @@ from orchestration.asset_declarations import select
 
 #: The question set of a release.
 QUESTIONS = dg.define_asset_job("questions", select("benchmark/questions"), description="Build the question set of a release.")
-#: One forecaster's scores, from its stored forecasts; no request is sent.
+#: Scores of one forecaster from its stored forecasts; no request is sent.
 SCORE_TABLES = ("benchmark/scores", "benchmark/reliability")
-SCORE = dg.define_asset_job("score", select(*SCORE_TABLES), description="Score the forecasts of one forecaster on one release again.")
+SCORE = dg.define_asset_job("score", select(*SCORE_TABLES), description="Score stored forecasts of one forecaster on one release.")
 #: One forecaster on one release.
 EVALUATE = dg.define_asset_job(
     "evaluate",
     select("benchmark/forecasts", *SCORE_TABLES),
-    description="Let one forecaster answer one release, and score it.",
+    description="Make and score the forecasts of one forecaster on one release.",
 )
 #: The ranking of a release.
 RANKING_TABLES = ("benchmark/leaderboard", "benchmark/comparisons")
@@ -27,7 +27,7 @@ RANK = dg.define_asset_job(
     select(*RANKING_TABLES, "benchmark/dataset_analysis", "benchmark/report"),
     description="Compare and rank the forecasters of a release, analyse its questions and write its report.",
 )
-#: What a release's questions are like.
+#: Statistics of the questions of a release.
 ANALYSE = dg.define_asset_job("analyse", select("benchmark/dataset_analysis"), description="Analyse the question set of a release.")
 #: Report and dataset of a release.
 REPORT = dg.define_asset_job("report", select("benchmark/report"), description="Write the report of a release: Markdown, JSON and plots.")

@@ -53,14 +53,14 @@ def require_key(name: str, stored: Iterable[Partition]) -> None:
         )
 
 
-#: Models that cost money follow new inputs only: naming one in the settings buys nothing for what is older.
+#: Age of a release up to which models of the settings run automatically.
 NEW = timedelta(days=7)
 
 
 def automatic(questions: Mapping[Partition, Manifest]) -> list[Partition]:
-    """Releases and forecasters that are run without a request: those that cost nothing, and on new releases the models that the settings name.
+    """List releases and forecasters that run automatically: free forecasters, and on new releases the models of the settings.
 
-    The first N questions of a release are answered on request only.
+    Releases of the first N questions run on request only.
     """
     whole = {release: made for (release,), made in questions.items() if ReleaseName.parse(release).size is None}
     names = forecasting.competitors()

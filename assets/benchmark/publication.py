@@ -1,4 +1,4 @@
-"""Publication of a release: its report, and its questions as a dataset."""
+"""Assets for the publication of a release: its report, and its questions as a dataset."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ REPORTED = ("questions", "forecasts", "scores", "reliability", "leaderboard", "c
     partitions_def=RELEASE,
 )
 def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: LakeResource, **tables: Slice) -> dg.MaterializeResult:
-    """The report of a release: a page in Markdown with figures, and JSON with every metric and every prediction of every forecaster."""
+    """Write the report of a release."""
     from bellwether.report.figures import release_figures
     from bellwether.report.writer import write_report
 
@@ -57,14 +57,14 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
 
 
 class ExportConfig(dg.Config):
-    """Place of the dataset next to the folder of reports."""
+    """Configuration of the upload of a dataset."""
 
     upload: str | None = None
-    """Dataset of the Hugging Face Hub (OWNER/NAME) to which it is uploaded; HF_TOKEN holds the key. Nowhere when left out."""
+    """Dataset of the Hugging Face Hub (OWNER/NAME); HF_TOKEN contains the key. No upload when left out."""
     private: bool = False
-    """Return whether the uploaded dataset is private."""
+    """Make the uploaded dataset private."""
     license_id: str = "mit"
-    """Licence, as the Hub writes it."""
+    """Licence in the spelling of the Hub."""
 
 
 @dg.asset(
@@ -80,7 +80,7 @@ class ExportConfig(dg.Config):
     partitions_def=RELEASE,
 )
 def export(context: dg.AssetExecutionContext, config: ExportConfig, questions: Slice, reports: ReportsResource) -> dg.MaterializeResult:
-    """The questions of a release as a dataset folder for Hugging Face: Parquet and a card; uploaded on request."""
+    """Write the questions of a release as a dataset, and upload it on request."""
     from bellwether.publish import export as write
     from bellwether.publish import upload
 

@@ -1,4 +1,4 @@
-"""Leaderboards as commands show them."""
+"""Leaderboards printed by commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CONTAMINATED = 4
 
 
 def show_leaderboards(releases: Sequence[str], as_json: bool) -> dict[str, Any]:
-    """Print the published leaderboards of releases, unless `as_json`; returns them for `--json`."""
+    """Print the published leaderboards of releases unless `as_json`; returns them for `--json`."""
     rows = {
         name: query(
             settings().warehouse_uri,
@@ -39,14 +39,14 @@ def show_leaderboards(releases: Sequence[str], as_json: bool) -> dict[str, Any]:
 
 
 def demo(as_json: bool) -> dict[str, Any]:
-    """The leaderboard of the demo's release."""
+    """Print or return the leaderboard of the demo's release."""
     from assets.benchmark.runs import DEMO
 
     return show_leaderboards((DEMO,), as_json)
 
 
 def _exclusion_note(frame: pl.DataFrame) -> str:
-    """A sentence about what was excluded; nothing where nothing was."""
+    """Describe excluded forecasts; empty if there are none."""
     some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
     if some.is_empty():
         return ""
@@ -57,13 +57,13 @@ def _exclusion_note(frame: pl.DataFrame) -> str:
 
 
 def _interval_note(frame: pl.DataFrame) -> str:
-    """Why Brier scores have no interval, one line per reason; nothing where all have one."""
+    """Give the reasons of missing intervals, one per line."""
     reasons = Counter(frame.filter(frame["brier"].is_not_null())["brier_reason"].drop_nulls().sort())
     return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.items())
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
-    """Table of benchmark/leaderboard, 80 characters wide; the Brier score with its 95 % interval."""
+    """Format benchmark/leaderboard as a table of 80 characters, with 95 % intervals of the Brier score."""
     columns = ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov.")
     title = Text(f"{release}: {max(frame['n_questions'], default=0)} questions")
     table = plain_grid(title, columns, ("forecaster", "grp"))
@@ -93,7 +93,7 @@ def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
 
 
 def _format_short(value: float | None, digits: int) -> str:
-    """A number below 1 without its leading zero."""
+    """Format a number below 1 without its leading zero."""
     return number(value, digits, none="").removeprefix("0")
 
 

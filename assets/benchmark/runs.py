@@ -1,4 +1,4 @@
-"""Runs of the benchmark's commands: questions, forecasts, scores, ranking and report of a release, each if it is out of date."""
+"""Runs of outdated parts of the benchmark: questions, forecasts, scores, ranking and report of a release."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ DEMO = "sandbox-2026"
 
 
 def forecast_releases(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
-    """Build, answer and rank releases: how each forecaster's part ended. One that fails stops no other, and no other release.
+    """Build, forecast and rank releases. Returns by forecaster and release None, or the error; the others continue.
 
-    chosen: forecasters; those that take part unasked when none is named.
+    chosen: forecasters; the automatic ones when left out.
     """
     forecasters = list(chosen or forecasting.competitors())
     return {f"{name} on {one}": end for one in releases for name, end in evaluate_release(work, one, forecasters).items()}
 
 
 def forecast_and_publish(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> None:
-    """Build, answer and rank releases, and publish. Then raises the first failure of a forecaster."""
+    """Build, forecast, rank and publish releases. Raises the first failure of a forecaster at the end."""
     ends = forecast_releases(work, releases, chosen)
     publish(work)
     require_success(ends)
@@ -49,7 +49,7 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def build_questions(work: Runner, release: str) -> pl.DataFrame:
-    """Build the questions of a release that are not fixed yet. Returns rows of benchmark/questions."""
+    """Build the questions of a release unless they are stored. Returns rows of benchmark/questions."""
     for name in dict.fromkeys((ReleaseName.parse(release).whole_name, release)):
         work.instance.add_dynamic_partitions(str(RELEASE.name), [name])
         if frozen(work.lake, name) is None:
@@ -64,9 +64,8 @@ def evaluate_release(
 ) -> dict[str, BellwetherError | None]:
     """Build the questions of a release, run and score the forecasters, rank all scored ones, and report.
 
-    again: forecasters that are run though nothing they depend on has changed: models, of which calls may have failed the last time.
-    asking: configuration of `benchmark/forecasts`, such as the budget. Returns by forecaster how its evaluation ended: None, or why it
-    failed; one that fails stops no other.
+    again: forecasters that run although they are up to date: models whose calls may have failed.
+    asking: configuration of `benchmark/forecasts`, such as the budget. Returns by forecaster None, or the error; the others continue.
     """
     build_questions(work, release)
     pairs = {to_key(FORECASTS, (release, name)): name for name in forecasters}
@@ -86,20 +85,20 @@ def _is_due(work: Runner, release: str, name: str) -> bool:
 
 
 def _is_current(work: Runner, release: str, name: str) -> bool:
-    """Return whether the forecasts were made by the forecaster as the registry has it now, with the same knowledge cutoff."""
+    """Return whether the forecasts are of the registered version and knowledge cutoff."""
     entry = forecasting.forecaster(name)
     made = work.lake.slice(table("benchmark/forecasts"), [(release, name)], missing="skip").scan()
     return set(made.select("rules", "knowledge_cutoff").unique().collect().rows()) <= {(entry.version, entry.knowledge_cutoff)}
 
 
 def _update_rankings(work: Runner, release: str) -> None:
-    """Make what is derived from all forecasters of a release, where it is out of date."""
+    """Update scores, ranking and report of a release."""
     _rescore(work, release)
     work.run_if_due(jobs.RANK, RANKED, f"leaderboard and report of {release}", (release,))
 
 
 def _rescore(work: Runner, release: str) -> None:
-    """Rescore other forecasters whose scores are of earlier questions or forecasts: all are ranked on the same questions."""
+    """Rescore forecasters with outdated scores: all are ranked on the same questions."""
     answered = [pair for pair in work.lake.manifests(table("benchmark/forecasts")) if pair[0] == release]
     due = [to_key(table("benchmark/forecasts"), pair) for pair in work.due(SCORE_TABLES, answered)]
     for error in work.run_partitions(jobs.SCORE, FORECASTS.name, due, "score").values():

@@ -1,1 +1,1 @@
-"""Replay as Dagster runs it."""
+"""Dagster assets of replay."""

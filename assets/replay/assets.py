@@ -1,4 +1,4 @@
-"""Replay: episodes made from recordings, what agents earn in them, and how agents compare."""
+"""Assets of replay: episodes of recordings, backtests of agents, and their comparison."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
@@ -34,30 +34,30 @@ if TYPE_CHECKING:
 
 BACKTEST_TABLES = ("replay/backtests", "replay/orders", "replay/fills", "replay/equity", "replay/market_pnl")
 STANDING_TABLES = ("replay/summary", "replay/results")
-#: A failed backtest is not repeated for the same episode: its model may cost money.
+#: A failed backtest is not retried for the same episode: its model may cost money.
 ONCE = UpdatePolicy(attempts=1, candidates="assets.replay.partitions:automatic")
-#: What is read of recordings, and of what was pulled of their markets.
+#: Recordings, and pulled data of their markets.
 SOURCES = ("recordings", "kalshi_markets", "kalshi_archive", "kalshi_events", "kalshi_series")
 
 
 class EpisodeConfig(dg.Config):
-    """Facts of an episode that neither its recording nor the pulled listings contain."""
+    """Facts of an episode that are in neither its recording nor the pulled data."""
 
     results: dict[str, str] = Field(default_factory=dict)
-    """How markets were settled, by ticker: yes, no, void or what YES paid in dollars; it wins over what was recorded and pulled."""
+    """Results of markets by ticker: yes, no, void or the payout of YES in dollars. They take precedence over recorded and pulled ones."""
     infer_results: bool = False
-    """Take the last trade for the result of a market that nothing else settles, where it is at least 0.99 or at most 0.01."""
+    """Infer a missing result from the last trade, if its price is at least 0.99 or at most 0.01."""
     fee: str | None = None
-    """Fees of the markets, TYPE or TYPE:MULTIPLIER, such as quadratic_with_maker_fees; those that are pulled when left out."""
+    """Fees of the markets, TYPE or TYPE:MULTIPLIER, such as quadratic_with_maker_fees; the pulled ones when left out."""
     series: str | None = None
-    """Series whose fees the markets have; that of their tickers when left out."""
+    """Series that determines the fees; that of the tickers when left out."""
 
 
 class BacktestConfig(dg.Config):
-    """Settings of a backtest."""
+    """Configuration of a backtest."""
 
     rules: str | None = None
-    """Rule set; the episode's, else the venue's of its first day, when left out."""
+    """Rule set; when left out that of the episode, or else of the venue on its first day."""
     cadence_seconds: float | None = None
     """Time between two decisions; the agent's own when left out."""
     queue: Literal["rules", "trade_only", "reconciled", "proportional", "power", "log", "optimistic"] = "rules"
@@ -65,19 +65,19 @@ class BacktestConfig(dg.Config):
     queue_exponent: int = 3
     """Exponent of the queue model `power`."""
     band: Literal["auto", "fills", "rerun", "none"] = "auto"
-    """Bounds of the P&L: the same calls under the pessimistic and the optimistic queue, or the agent run again under each."""
+    """Bounds of the P&L under the pessimistic and the optimistic queue: with the same calls, or with the agent run again."""
     order_latency_ms: float = 0.0
     """Time from a decision to the arrival of its orders."""
     data_latency_ms: float = 0.0
     """Age of the market data that a decision sees."""
     response_latency_ms: float = 0.0
-    """Until the agent learns what became of an order; no less than data_latency_ms."""
+    """Time until the agent sees updates of its orders; at least data_latency_ms."""
     taker_only: bool = False
     """Orders never rest."""
     seed: int = 0
-    """Seed of whatever the agent draws."""
+    """Seed of the agent."""
     dollars: float | None = None
-    """Most dollars that a language model may spend on the backtest; BELLWETHER_BUDGET when left out."""
+    """Budget of a language model in dollars; BELLWETHER_BUDGET when left out."""
 
 
 @dg.asset(
@@ -94,7 +94,7 @@ def episodes(  # noqa: PLR0917 - Dagster passes resources by name
     store: EpisodesResource,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
-    """One market of an episode: what was recorded of it, how it was settled, and on which terms it traded."""
+    """Build episodes of recordings."""
 
     def make(name: str) -> PartitionRows:
         rows, shown = _build_episode(name, config, lake.lake, recordings, store)
@@ -126,7 +126,7 @@ def _build_episode(
     )
     draft = next((draft for draft in drafts if draft.metadata.episode_id == name), None)
     if draft is None:
-        raise BellwetherError(f"making the episode {name}: the recording {recording.name} holds no book of {event}")
+        raise BellwetherError(f"making the episode {name}: the recording {recording.name} contains no book of {event}")
     written = write(store.root / name, draft)
     rows = episode_rows(written, [finding.message for finding in validate(written.folder).warnings], sources)
     book = _book_picture(written, store)
@@ -134,7 +134,7 @@ def _build_episode(
 
 
 def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]:
-    """The depth of the books over time, as a picture; on the way the episode's tape is made."""
+    """Draw the depth of the books over time. This also builds the tape of the episode."""
     from bellwether.figures.canvas import png
     from bellwether.replay import prepare
     from bellwether.replay.results.books import book_heat_map
@@ -152,7 +152,7 @@ def _book_picture(episode: "Episode", store: EpisodesResource) -> dict[str, Any]
 def books(
     context: dg.AssetExecutionContext, episodes: Slice, store: EpisodesResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[StepOutput]:
-    """The top of every market's book over the time of an episode."""
+    """Sample the top of all books of an episode over time."""
     from bellwether.replay import prepare
     from bellwether.replay.results.books import books as rows_of
 
@@ -192,7 +192,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
     models: ModelsResource,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
-    """One agent in one episode: what it earned, its orders, fills and equity."""
+    """Backtest an agent on an episode."""
     from bellwether.replay import run
     from bellwether.replay.registry import agent_of
     from bellwether.replay.results.frames import frames
@@ -211,7 +211,7 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
 
 
 def _set_models(agent: "Agent | AgentSource", models: ModelsOfRun) -> None:
-    """Give an agent with a language model the limits of the run."""
+    """Set the models of an agent with a language model, within the limits of the run."""
     from bellwether.replay.agents.llm import LLMAgent
 
     if isinstance(agent, LLMAgent):
@@ -265,7 +265,7 @@ def _backtest_metadata(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[
 
 
 def _summarize_pnl(row: dict[str, Any]) -> str:
-    """P&L in dollars with the range that the queue alone can move it in, and what makes it provisional."""
+    """Summarize P&L, its band and its caveats."""
     from bellwether.replay.results.text_tables import band, signed
 
     parts = [f"P&L {signed(row['pnl'])} dollars; band {band(row)} ({row['band']})"]
@@ -281,7 +281,7 @@ def _summarize_pnl(row: dict[str, Any]) -> str:
     can_subset=True,
 )
 def standing(context: dg.AssetExecutionContext, backtests: Slice) -> Iterator[dg.Output]:
-    """Every agent over all its episodes, with intervals, and the results table of each."""
+    """Compare the agents over all their episodes."""
     from bellwether.replay.results.summary import results, summarise
 
     rows, selected = backtests.read(), context.op_execution_context.selected_output_names
@@ -293,7 +293,7 @@ def standing(context: dg.AssetExecutionContext, backtests: Slice) -> Iterator[dg
 
 
 def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[str, Any]:
-    """Totals over all agents, the P&L of each as a number, and the distribution over episodes as a picture."""
+    """Metadata of the comparison: totals, P&L per agent, and its distribution over episodes as a picture."""
     from bellwether.figures.canvas import png
     from bellwether.figures.intervals import pnl_distribution
 
@@ -323,7 +323,7 @@ def _summary_metadata(summary: pl.DataFrame, backtests: pl.DataFrame) -> dict[st
 def trading_report(
     context: dg.AssetExecutionContext, reports: ReportsResource, store: EpisodesResource, lake: LakeResource, **tables: Slice
 ) -> dg.MaterializeResult:
-    """The report of all backtests: a page in Markdown with figures, and JSON with every number."""
+    """Write the report of all backtests."""
     from bellwether.report.trading import write_trading_report
     from bellwether.report.trading_inputs import TradingInputs, tapes_of, titles
 

@@ -14,13 +14,13 @@ from orchestration.asset_declarations import select
 EPISODES = dg.define_asset_job(
     "episodes",
     select("replay/episodes", "replay/books"),
-    description="Make an episode of a recording, ready to be replayed, and its books over time.",
+    description="Build an episode of a recording, and sample its books over time.",
 )
-#: The books over time of an episode that is there.
-BOOKS = dg.define_asset_job("episode_books", select("replay/books"), description="Sample the books of an episode over its time.")
+#: Books of an existing episode over time.
+BOOKS = dg.define_asset_job("episode_books", select("replay/books"), description="Sample the books of an episode over time.")
 #: One agent in one episode.
-BACKTEST = dg.define_asset_job("replay", select(*BACKTEST_TABLES), description="Let one agent trade one episode.")
-#: How agents compare.
+BACKTEST = dg.define_asset_job("replay", select(*BACKTEST_TABLES), description="Backtest one agent on one episode.")
+#: Comparison of agents.
 STANDING = dg.define_asset_job(
     "compare_agents",
     select(*STANDING_TABLES, "replay/report"),

@@ -17,7 +17,7 @@ EPISODE_AGENT = dg.MultiPartitionsDefinition({"episode": EPISODE, "agent": AGENT
 
 
 def automatic(episodes: Mapping[Partition, Manifest]) -> list[Partition]:
-    """Episodes and agents that are run without a request: those that cost nothing, and on new episodes those whose model the settings name."""
+    """List episodes and agents that run automatically: free agents, and on new episodes agents whose model is in the settings."""
     from bellwether.replay.registry import competitors
 
     paid = {name for name, entry in competitors().items() if entry.asks in settings().models}

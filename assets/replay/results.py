@@ -11,7 +11,7 @@ from bellwether.settings import settings
 
 
 def demo(as_json: bool) -> dict[str, Any]:
-    """Print what agents earned in all backtests, unless `as_json`."""
+    """Print the results of all backtests unless `as_json`."""
     if not as_json:
         show(comparison_table(query(settings().warehouse_uri, "FROM replay.summary"), titles()))
     return {}

@@ -1,4 +1,4 @@
-"""Runs of replay's commands: recordings, episodes, backtests and their comparison, each if it is out of date."""
+"""Runs of outdated parts of replay: recordings, episodes, backtests and their comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from resources.recordings import RecordingsResource
 
 
 def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
-    """Generate recordings of the sandbox's latest settled events, and backtest every free agent on them."""
+    """Generate recordings of the latest settled events of the sandbox, and backtest the automatic agents on them."""
     from bellwether.replay.registry import competitors
 
     config = settings()
@@ -31,7 +31,7 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 def run_backtests(work: Runner, agents: Sequence[str]) -> dict[str, BellwetherError | None]:
     """Store finished recordings in the lake, build their episodes, backtest the agents on each, and compare them.
 
-    Returns by agent and episode how a backtest ended: None, or why it failed; one that fails stops no other.
+    Returns by backtest None, or the error; the others continue.
     """
     recordings: RecordingsResource = work.resource("recordings")
     held = recordings.episodes()

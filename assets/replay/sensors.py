@@ -1,4 +1,4 @@
-"""The sensor that makes episodes of the recordings in the lake."""
+"""Sensor that builds episodes of the recordings in the lake."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from resources.recordings import RecordingsResource
 def recorded_episodes(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """A partition per episode that a finished recording holds, and a run per one that was not made from what the lake has now."""
+    """Add a partition per episode of finished recordings, and request a run per outdated one."""
     from bellwether.replay.episode_builder.sources import outdated_episodes
 
     held = {name: found.name for name, (found, _) in recordings.episodes().items()}

@@ -1,4 +1,4 @@
-"""Clean tables: one shape for all venues, built by SQL over the lake, one partition per UTC close day."""
+"""Clean tables: the same columns for all venues, one partition per UTC close day."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,23 +21,23 @@ CLEAN_TABLES = ("clean/resolutions", "clean/markets", "clean/prices")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Neighbouring days."""
+    """Consecutive days."""
 
     keys: list[str]
 
     @property
     def parameters(self) -> dict[str, date]:
-        """The days as parameters of SQL."""
+        """Parameters of SQL."""
         return {"first_day": date.fromisoformat(self.keys[0]), "last_day": date.fromisoformat(self.keys[-1])}
 
     def select(self, **inputs: Slice) -> dict[str, Slice]:
-        """The inputs of these days."""
+        """Select the inputs of these days."""
         days = [(key,) for key in self.keys]
         return {name: rows.restrict(days) if rows.table.partitioned_by else rows for name, rows in inputs.items()}
 
 
 def _build_chunks(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl.DataFrame]) -> Any:
-    """The rows of the days of a run, `CHUNK` of them in memory at a time."""
+    """Build the rows of the days of a run, at most `CHUNK` days in memory at a time."""
     keys = partition_keys(context)
     if len(keys) <= CHUNK:
         return build(Chunk(keys))
@@ -59,7 +59,7 @@ def _build_chunks(context: dg.AssetExecutionContext, build: Callable[[Chunk], pl
     backfill_policy=DAYS_PER_RUN,
 )
 def resolutions(context: dg.AssetExecutionContext, polymarket_markets: Slice, polymarket_winners: Slice) -> Any:
-    """Resolution of a Polymarket market from its evidence: its state, its outcome, or the reason why it has no outcome."""
+    """Resolve Polymarket markets from their evidence."""
 
     def build(chunk: Chunk) -> pl.DataFrame:
         found = chunk.select(markets=polymarket_markets, winners=polymarket_winners)
@@ -92,7 +92,7 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
     polymarket_events: Slice,
     resolutions: Slice,
 ) -> Any:
-    """One market of any venue that was to close on this UTC day, with its outcome or why it has none."""
+    """Clean the markets of both venues."""
     archive = lake.lake.slice(table("raw/kalshi_archive"), missing="skip")
     inputs = {
         "kalshi_markets": kalshi_markets,
@@ -117,6 +117,6 @@ def markets(  # noqa: PLR0917 - Dagster passes inputs by name
     backfill_policy=DAYS_PER_RUN,
 )
 def prices(context: dg.AssetExecutionContext, kalshi_candles: Slice, polymarket_prices: Slice, markets: Slice) -> Any:
-    """One point-in-time price of a market of this UTC day, at or before its close."""
+    """Clean the point-in-time prices of both venues."""
     inputs = {"kalshi_candles": kalshi_candles, "polymarket_prices": polymarket_prices, "markets": markets}
     return _build_chunks(context, lambda chunk: run_sql(table("clean/prices"), chunk.select(**inputs), chunk.parameters))

@@ -15,21 +15,19 @@ from orchestration.checks import LAKE_CHECKS
 
 #: The list of series, which belongs to no day.
 SERIES = dg.define_asset_job("series", select(*SERIES_TABLES), description="Pull the list of series.")
-#: What the venue has moved to its historical endpoints: needed for days before the venue's cutoff.
+#: Markets at the historical endpoints of the venue, for days before its cutoff.
 ARCHIVE = dg.define_asset_job("archive", select(*ARCHIVE_TABLES), description="Scan the venue's archive of settled markets.")
-#: A day from the venue to its clean rows, with their checks.
+#: A day from pull to checked clean rows.
 DAYS = dg.define_asset_job(
-    "days", select(*DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS, description="Pull UTC days of all venues, clean and check them."
+    "days", select(*DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS, description="Pull, clean and check UTC days of all venues."
 )
-#: The same with the list of series that a day needs; a stored list is used as it is.
+#: The same with the list of series, if none is stored.
 DAILY = dg.define_asset_job(
     "daily",
     select(*SERIES_TABLES, *DAY_TABLES, *CLEAN_TABLES) - LAKE_CHECKS,
-    description="Pull a UTC day of all venues with the list of series, unless that is stored; clean and check it.",
+    description="Pull, clean and check a UTC day of all venues, with the list of series if none is stored.",
 )
 #: A recording of a stream.
-RECORDINGS = dg.define_asset_job(
-    "recordings", select(*RECORDING_TABLES), description="Take a recording into the lake, with its gap report."
-)
+RECORDINGS = dg.define_asset_job("recordings", select(*RECORDING_TABLES), description="Store a recording and its gap report in the lake.")
 
 JOBS = (SERIES, ARCHIVE, DAYS, DAILY, RECORDINGS)

@@ -25,9 +25,9 @@ T = TypeVar("T")
 
 KALSHI_DOCS = "https://docs.kalshi.com/api-reference"
 POLYMARKET_DOCS = "https://docs.polymarket.com/api-reference"
-#: One process at a time reads a venue, unless all share its rate through the journal.
+#: One process at a time queries a venue, unless all share its rate limit through the journal.
 KALSHI_POOL, POLYMARKET_POOL = (None, None) if settings().shares_limits else ("kalshi_api", "polymarket_api")
-#: Days of one run that are pulled side by side: listings are sequential, the venue is not.
+#: Days that a run pulls concurrently.
 DAYS_AT_ONCE = 4
 RETRY = dg.RetryPolicy(max_retries=2, delay=30, backoff=dg.Backoff.EXPONENTIAL, jitter=dg.Jitter.FULL)
 #: Tables of a day by venue; each is a method of the venue's pull.
@@ -35,13 +35,13 @@ KALSHI_TABLES = {f"raw/kalshi_{part}": part for part in ("events", "markets", "c
 POLYMARKET_TABLES = {f"raw/polymarket_{part}": part for part in ("events", "markets", "winners", "prices", "rejects", "pulls")}
 SERIES_TABLES = ("raw/kalshi_series", "raw/kalshi_series_rejects")
 ARCHIVE_TABLES = ("raw/kalshi_archive", "raw/kalshi_archive_rejects")
-#: What a day's own pull brings once: following open markets changes nothing of it.
+#: Parts of a pull that do not change while open markets are followed.
 NOT_FOLLOWED = frozenset({"events", "candles", "prices"})
 DAY_TABLES = (*KALSHI_TABLES, *POLYMARKET_TABLES)
 
 
 def _to_metadata(summary: dict[str, object]) -> dict[str, Any]:
-    """Statistics of a pull as metadata: numbers as numbers, so that the UI plots them, all other values as text."""
+    """Convert statistics of a pull to metadata: integers, which the UI plots, and text."""
     return {name: value if isinstance(value, int) else str(value) for name, value in summary.items()}
 
 
@@ -49,14 +49,14 @@ class PullConfig(dg.Config):
     """Use of stored pages by a pull."""
 
     refresh: bool = False
-    """Ask the venue again although everything of this partition is stored and final."""
+    """Query the venue again although this partition is final."""
 
 
 class DayConfig(PullConfig):
-    """Treatment of what is already stored of a day."""
+    """Use of stored pages of a day."""
 
     patient: bool = False
-    """Leave a day alone that only curable rejects keep open until its next look is due."""
+    """Skip a day with only curable rejects until its next request is due."""
 
 
 @dg.multi_asset(
@@ -66,7 +66,7 @@ class DayConfig(PullConfig):
     retry_policy=RETRY,
 )
 def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
-    """Kalshi's series (the templates of recurring events), as of the last pull, and what did not fit."""
+    """Pull Kalshi's series (templates of recurring events) and their rejects."""
     if not kalshi.asked:
         yield from _empty_outputs(SERIES_TABLES)
         return
@@ -86,7 +86,7 @@ def kalshi_series(context: dg.AssetExecutionContext, config: PullConfig, kalshi:
     retry_policy=RETRY,
 )
 def kalshi_archive(context: dg.AssetExecutionContext, config: PullConfig, kalshi: KalshiVenue, lake: LakeResource) -> Iterator[dg.Output]:
-    """The markets that Kalshi has moved to its historical endpoints, as of the last scan of the archive, and what did not fit."""
+    """Scan the markets at Kalshi's historical endpoints, and their rejects."""
     if not kalshi.asked:
         yield from _empty_outputs(ARCHIVE_TABLES)
         return
@@ -114,7 +114,7 @@ def kalshi_day(
     kalshi: KalshiVenue,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
-    """Kalshi's data of the markets that closed on a UTC day: markets, events, candles, and rejects."""
+    """Pull Kalshi's markets that closed on a UTC day, their events and candles, and rejects."""
     if not kalshi.asked:
         yield from _empty_outputs(KALSHI_TABLES, partition_keys(context))
         return
@@ -140,7 +140,7 @@ def polymarket_day(
     polymarket: PolymarketVenue,
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
-    """Polymarket's data of the markets with a scheduled end on a UTC day, and rejects."""
+    """Pull Polymarket's markets with a scheduled end on a UTC day, their events and prices, and rejects."""
     if not polymarket.asked:
         yield from _empty_outputs(POLYMARKET_TABLES, partition_keys(context))
         return
@@ -176,7 +176,7 @@ def _pull_days(
 
 
 async def _pull_each(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
-    """The pulls of days, by day, and the failures of the others: one that fails does not end the others. A single day's failure is raised."""
+    """Pull days concurrently. Returns pulls and failures by day; the failure of a single day is raised."""
     found, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
     if failures and len(days) == 1:
         raise next(iter(failures.values()))
@@ -185,7 +185,7 @@ async def _pull_each(pull: Callable[[date], Awaitable[T]], days: Sequence[date])
 
 
 def _require_newer(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Mapping[str, Any]:
-    """`pulls`. Raises `dg.Failure`, which is not retried, when the lake already has later answers about one of the days."""
+    """Return `pulls`. Raises `dg.Failure` without retries if the lake has a later pull of a day."""
     try:
         for day, pull in pulls.items():
             require_newer(lake, declared, (day,), pull.pulls()["known_at"].item())
@@ -195,14 +195,14 @@ def _require_newer(lake: Lake, declared: Table, pulls: Mapping[str, Any]) -> Map
 
 
 def _empty_outputs(tables: Iterable[str], days: Sequence[str] | None = None) -> Iterator[dg.Output]:
-    """Outputs without rows, for a venue that is not pulled. days: partitions of the run; None for tables without partitions."""
+    """Yield empty outputs of a venue that is not pulled. days: partitions of the run; None for tables without partitions."""
     for name in tables:
         empty = table(name).empty()
         yield dg.Output(empty if days is None else dict.fromkeys(days, empty), name.split("/")[1], metadata={"pulled": False})
 
 
 def _list_outputs(tables: tuple[str, str], rows: Any, pull: Any) -> Iterator[dg.Output]:
-    """A list of the venue that is read as a whole, and what of it did not fit."""
+    """Yield the rows of a complete listing and its rejects."""
     rejects = pull.rejects()
     metadata = {"venue": dg.MetadataValue.url(KALSHI_DOCS), **_to_metadata(pull.summary()), "rejects": rejects.height}
     for name, made in zip(tables, (rows, rejects), strict=True):
@@ -210,7 +210,7 @@ def _list_outputs(tables: tuple[str, str], rows: Any, pull: Any) -> Iterator[dg.
 
 
 def select_rows(lake: Lake, name: str, part: str, pull: Any) -> Any:
-    """The rows that a day's pull has for a table; `Unchanged` where it only followed open markets, which bring nothing of this kind."""
+    """Return the rows of a table from a pull; `Unchanged` if the pull only followed open markets and the table does not."""
     if part in NOT_FOLLOWED and pull.pull.base is not None and (pull.day.isoformat(),) in lake.intact_manifests(table(name)):
         return Unchanged()
     return getattr(pull, part)()
@@ -223,7 +223,7 @@ def _day_outputs(
     pulls: Mapping[str, Any],
     failures: Mapping[str, Exception],
 ) -> Iterator[StepOutput]:
-    """One output per table of a venue: the rows that each day's pull has for it. Rejects come last: they are met on the way.
+    """Yield one output per table of a venue, rejects last.
 
     Where days failed, the others are stored, and the step fails.
     """

@@ -26,7 +26,7 @@ RECORDING_TABLES = ("raw/recordings", "raw/recording_gaps")
 def recording(
     context: dg.AssetExecutionContext, recordings: RecordingsResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[StepOutput]:
-    """Every frame of a recording in order of arrival, and its gap report. One that is being written is refused."""
+    """Store the frames of a finished recording in order of arrival, and its gap report."""
 
     def make(name: str) -> PartitionRows:
         found = recordings.ended(name)

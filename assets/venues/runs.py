@@ -1,4 +1,4 @@
-"""Runs of the venues' commands: the list of series, the archive, and days, each if it is out of date."""
+"""Runs of outdated parts of the venues: the list of series, the archive, and days."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from orchestration.runner import Launch, RunFailed, Runner
 
 
 class DaysFailed(RunFailed):
-    """Some days of several failed; the others are stored."""
+    """Failure of some days; the others are stored."""
 
 
 def pull_series(work: Runner, *, refresh: bool = False) -> None:
@@ -41,7 +41,7 @@ def scan_archive(work: Runner, *, refresh: bool = False) -> None:
 def pull_days(work: Runner, first: date, last: date, *, refresh: bool = False) -> None:
     """Pull, clean and check the UTC close days from `first` to `last`; with `refresh` also those that are up to date.
 
-    Raises `DaysFailed` at the end, naming the days that failed; the others are stored. Of a single day its own `RunFailed`.
+    Raises `DaysFailed` at the end if some days failed, or the `RunFailed` of a single day.
     """
     wanted = _day_names(first, last)
     due = wanted if refresh else _outdated_days(work, wanted)
@@ -54,9 +54,9 @@ def pull_days(work: Runner, first: date, last: date, *, refresh: bool = False) -
 
 
 def _run_days(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str, str]:
-    """Run days, and where some of a run fail the others once more: their pages are stored by then. Returns the reasons of those that failed.
+    """Run days. Days that failed together with others of their run are retried once. Returns the reasons of failed days.
 
-    Raises the failure unchanged if there is only one day, or if the storage failed.
+    Raises the failure of a single day, or of the storage.
     """
     failed = dict[str, str]()
     launches = work.launches(jobs.DAYS, DAY_TABLES[0], due, "day", config)
@@ -79,11 +79,11 @@ def _run_days(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str,
 
 
 def _ignore(_: int) -> None:
-    """Repetitions are no progress."""
+    """Ignore the progress of retries."""
 
 
 def count_rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
-    """Counts of the objects of these days that do not fit, by venue, table, field and reason, the most frequent first; `requested_again`: by the daily pull."""
+    """Count the rejects of days by venue, table, field and reason, the most frequent first. `requested_again`: by the daily pull."""
     days = [(day,) for day in _day_names(first, last)]
     found = pl.concat([lake.slice(declared, days, missing="skip").read() for declared in REJECTS.values()])
     places = found.select("day", "venue", "table", "field", "reason")
@@ -95,19 +95,19 @@ def count_rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
 
 
 def require_rows(lake: Lake, found: pl.DataFrame) -> None:
-    """Raise `QualityError` where every market of a venue's day is among its rejects, `found` by `count_rejects`."""
+    """Raise `QualityError` if all markets of a venue's day were rejected. found: from `count_rejects`."""
     for day, venue in found.select("day", "venue").unique().sort("day", "venue").rows():
         markets = table(f"raw/{venue}_markets")
         ours = found.filter(pl.col("day") == day, pl.col("venue") == venue, pl.col("table") == markets.name)
         if ours.height and not lake.slice(markets, [(day.isoformat(),)], missing="skip").rows:
             raise QualityError(
                 f"{day}: all {ours['objects'].sum()} market objects of {venue} were rejected, most of them because of {_format_reason(ours.row(0, named=True))}; "
-                f"raw.{venue}_rejects holds them"
+                f"see raw.{venue}_rejects"
             )
 
 
 def format_rejects(found: pl.DataFrame) -> list[str]:
-    """The rejects of some days in lines: how many, of what, why, and what becomes of them."""
+    """Format rejects as lines with count, table, reason and next step."""
     whole = found.group_by("venue", "table", "field", "reason", maintain_order=True).agg(
         pl.col("objects").sum(), pl.col("requested_again").any()
     )
@@ -123,7 +123,7 @@ def _format_reason(row: Mapping[str, Any]) -> str:
 
 
 def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: bool = False) -> None:
-    """Pull, clean and check days, after the list of series and, if asked, the archive."""
+    """Pull, clean and check days, after the list of series and optionally the archive."""
     pull_series(work, refresh=refresh)
     if with_archive:
         scan_archive(work, refresh=refresh)
@@ -131,7 +131,7 @@ def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: 
 
 
 def last_days(count: int) -> tuple[date, date]:
-    """The first and the last of so many days up to yesterday, as far as this world has them."""
+    """Return the first and the last of so many days up to yesterday, within this world."""
     today = settings().now().date()
     first = max(today - timedelta(days=count), settings().first_day.date())
     return first, today - timedelta(days=1)
@@ -148,12 +148,12 @@ def _day_names(first: date, last: date) -> list[str]:
 
 
 def _outdated_days(work: Runner, wanted: list[str]) -> list[str]:
-    """Days that lack a table, or have one that is older than what it is made of, or whose last pull was not final."""
+    """Return days that lack a table, are out of date, or whose last pull was not final."""
     partitions = [(day,) for day in wanted]
     state = work.state()
     missing = [day for name in DAY_TABLES for day in state.find_outdated(TableInputs(table(name)), partitions, sound=True)]
     due = {day for (day,) in (*missing, *work.due(CLEAN_TABLES, partitions, state))}
-    # The clocks of sandbox and playback are fixed: no resolution arrives there.
+    # The clocks of sandbox and playback are fixed: no resolution arrives.
     verdicts = settings().world is World.LIVE
     for venue in settings().venues:
         pages = PageStore(work.lake.storage, venue.value)

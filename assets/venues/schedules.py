@@ -1,4 +1,4 @@
-"""The clocks of the venues: the daily pull, and the weekly list of series.
+"""Schedules of the venues: the daily pull, and the weekly list of series.
 
 Concept: https://docs.dagster.io/guides/automate/schedules
 """
@@ -21,21 +21,21 @@ from orchestration.partitions import DAY
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource
 
-#: Age at which a day that is not final is left to the operator.
+#: Age of a day from which it is no longer pulled automatically.
 LONGEST = timedelta(days=730)
 _WEEK = 7
-#: When what the clocks renew counts as late.
+#: Freshness policies of scheduled tables.
 DEADLINES = {"raw/kalshi_pulls": DAILY, "raw/polymarket_pulls": DAILY, "clean/markets": DAILY, "raw/kalshi_series": WEEKLY}
-#: A list of series that is older is refreshed by the daily pull: the clock of the week was asleep.
+#: Age of the list of series from which the daily pull refreshes it, after a missed weekly run.
 SERIES_LATE = timedelta(days=8)
-#: Tag of the runs that the clock requests.
+#: Tag of runs of this schedule.
 CLOCK = {"bellwether/clock": "daily_pull"}
 
 
 def days_to_pull(today: date, final: Collection[date], followed: Collection[date]) -> list[date]:
-    """Yesterday, and every earlier day within `PATIENCE` that is not `final`, oldest first: whatever failed before is made up for.
+    """Return yesterday and earlier days within `PATIENCE` that are not `final`, oldest first.
 
-    followed: days that were pulled or asked for; what lies before the first of them was never wanted.
+    followed: days that were pulled or requested; no day before the first of them is pulled.
     """
     yesterday = today - timedelta(days=1)
     first = max(min(followed, default=yesterday), today - PATIENCE)
@@ -44,7 +44,7 @@ def days_to_pull(today: date, final: Collection[date], followed: Collection[date
 
 
 def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
-    """Days within `PATIENCE` that are not looked at today: the last pull of every venue was final, or rests because only curable rejects are left."""
+    """Return days within `PATIENCE` that are not pulled today: final, or with only curable rejects that wait."""
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.http.pull_choice import list_next_requests
 
@@ -58,7 +58,7 @@ def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> se
 
 
 def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list[date]:
-    """Days beyond `PATIENCE` that are looked at today, each once a week, because a market of them is still open, oldest first."""
+    """Return days beyond `PATIENCE` with open markets that are due today (once a week), oldest first."""
     ages = range(PATIENCE.days + 1, LONGEST.days + 1)
     names = [((today - timedelta(days=age)).isoformat(),) for age in ages if age % _WEEK == 0]
     pulls = [lake.lake.slice(_PULLS[venue], names, missing="skip").scan() for venue in venues]
@@ -66,7 +66,7 @@ def old_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> list
 
 
 def followed_days(lake: LakeResource, instance: dg.DagsterInstance, today: date) -> set[date]:
-    """Days within `PATIENCE` that the lake has, or that this clock has asked for."""
+    """Return days within `PATIENCE` that are stored, or that this schedule requested."""
     pulled = {partition[0] for declared in _PULLS.values() for partition in lake.lake.manifests(declared)}
     asked = instance.get_run_records(dg.RunsFilter(tags=CLOCK), limit=1000)
     pulled |= {record.dagster_run.tags.get("dagster/partition", "") for record in asked}
@@ -77,7 +77,7 @@ def _recent_partitions(today: date) -> list[tuple[str]]:
     return [((today - timedelta(days=back)).isoformat(),) for back in range(1, PATIENCE.days + 1)]
 
 
-#: Configuration of daily runs: a venue with only curable rejects left waits for its next look.
+#: Configuration of daily runs: days with only curable rejects wait for their next request.
 _PATIENT = {f"{venue.value}_day": {"config": {"patient": True}} for venue in Venue}
 _REFRESH = {"config": {"refresh": True}}
 _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
@@ -88,10 +88,10 @@ _PULLS = {Venue.KALSHI: KALSHI_PULLS, Venue.POLYMARKET: POLYMARKET_PULLS}
     cron_schedule="20 1 * * *",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Every day at 01:20 UTC: yesterday's markets, and what is open of the last 45 days, from the first that was pulled on; of older days once a week.",
+    description="Every day at 01:20 UTC: pulls yesterday's markets, and days of the last 45 that are not final; older days with open markets weekly.",
 )
 def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Iterator[dg.RunRequest | dg.SkipReason]:
-    """One run per day that needs pulling; a day outside the partitions (the sandbox's clock is fixed) is left out."""
+    """Request a run per due day; days outside the partitions are skipped."""
     tick = context.scheduled_execution_time
     known, today = set(DAY.get_partition_keys()), tick.date()
     final, followed = final_days(lake, today, settings().venues), followed_days(lake, context.instance, today)
@@ -100,7 +100,7 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     wanted = [day.isoformat() for day in (*old, *days_to_pull(today, final, followed))]
     days = [day for day in wanted if day in known]
     if not days:
-        yield dg.SkipReason(f"none of {', '.join(wanted)} is a day of this world")
+        yield dg.SkipReason(f"days outside this world: {', '.join(wanted)}")
     series = lake.lake.manifest(KALSHI_SERIES, ())
     is_late = series is not None and tick - series.written_at > SERIES_LATE
     for number, day in enumerate(days):
@@ -113,10 +113,10 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     cron_schedule="40 0 * * 1",
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Every Monday at 00:40 UTC: the list of series, which has their categories and fees.",
+    description="Every Monday at 00:40 UTC: pulls the list of series with categories and fees.",
 )
 def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-    """One run that asks the venue again."""
+    """Request a run that queries the venue again."""
     return dg.RunRequest(
         run_key=f"{context.scheduled_execution_time:%Y-%m-%d}",
         run_config={"ops": {"raw__kalshi_series": _REFRESH}},

@@ -1,4 +1,4 @@
-"""The sensor that takes finished recordings into the lake."""
+"""Sensor that imports finished recordings into the lake."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from resources.recordings import RecordingsResource
 def finished_recordings(
     context: dg.SensorEvaluationContext, recordings: RecordingsResource, lake: LakeResource
 ) -> dg.SensorResult | dg.SkipReason:
-    """A partition per recording without a writer, and a run per finished one of which the lake lacks frames."""
+    """Add a partition per ended recording, and request a run per finished one that the lake lacks."""
     ended = {}
     stored = {partition[0]: manifest.rows for partition, manifest in lake.lake.manifests(table("raw/recordings")).items()}
     for found in recordings.all():

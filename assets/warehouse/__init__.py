@@ -1,1 +1,1 @@
-"""The published warehouse as Dagster runs it."""
+"""Dagster assets of the published warehouse."""

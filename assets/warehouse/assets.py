@@ -1,4 +1,4 @@
-"""The published DuckDB file, and the static site over it."""
+"""Assets of publication: the DuckDB file, the static site and Data Docs."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -15,12 +15,12 @@ from resources.io_manager import format_size
 
 
 class PublishConfig(dg.Config):
-    """Extent of a publication, and removal of files that no manifest names."""
+    """Configuration of a publication."""
 
     complete: bool = True
-    """Return whether every partition is looked at, not only the tables that were written since the last publication. Automation does so once a day."""
+    """Check every partition, not only tables written since the last publication. Automation does so once a day."""
     keep_superseded_days: int = 7
-    """Days for which they stay, for readers who still have an older warehouse open."""
+    """Days for which superseded files are kept, for readers of an older warehouse."""
 
 
 @dg.asset(
@@ -37,7 +37,7 @@ class PublishConfig(dg.Config):
 def warehouse(
     context: dg.AssetExecutionContext, config: PublishConfig, lake: LakeResource, warehouse: WarehouseResource
 ) -> dg.MaterializeResult:
-    """The published DuckDB file: views over the lake's files, marts as tables; replaced as a whole, never written in place."""
+    """Publish the warehouse, and remove superseded files."""
     published = warehouse.publish(lake.lake, complete=config.complete)
     for name, reason in published.damaged.items():
         context.log.error(f"left out {name}: {reason}")
@@ -52,7 +52,7 @@ def warehouse(
             "site": dg.MetadataValue.url(index_url(settings().site_path)),
             "tables": published.tables,
             "partitions": published.partitions,
-            "looked at": "every partition" if published.complete else "the tables that were written since",
+            "checked": "every partition" if published.complete else "tables written since the last publication",
             "rows": published.rows,
             "size": format_size(published.bytes),
             "outdated partitions left out": len(published.outdated),
@@ -75,7 +75,7 @@ def warehouse(
     pool="site",
 )
 def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
-    """The static site: every leaderboard, forecast, backtest, decision and market of the published warehouse as pages; replaced as a whole."""
+    """Build the static site."""
     from bellwether.site import build
 
     built = build(warehouse.database, settings().site_path)
@@ -105,7 +105,7 @@ def site(warehouse: WarehouseResource) -> dg.MaterializeResult:
     pool="site",
 )
 def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.MaterializeResult:
-    """Data Docs: Great Expectations' validation of every published table against its rules; replaced as a whole."""
+    """Validate the published tables and build Data Docs."""
     with warehouse.get_connection() as connection:
         validated = build_data_docs(connection, lake.lake, settings().data_docs_path)
     return dg.MaterializeResult(
@@ -126,5 +126,5 @@ def data_docs(lake: LakeResource, warehouse: WarehouseResource) -> dg.Materializ
 
 
 def index_url(folder: Path) -> str:
-    """Address of the first page of the site in a folder."""
+    """Return the address of the first page of the site in a folder."""
     return (folder / "index.html").as_uri()

@@ -11,7 +11,7 @@ from bellwether.settings import Settings
 
 
 def definitions(config: Settings) -> dg.Definitions:
-    """The published file and its site, the jobs that make them and the sensors that launch these."""
+    """Assets, jobs, schedule and sensors of the warehouse."""
     return dg.Definitions(
         assets=dg.load_assets_from_modules([assets]),
         jobs=[PUBLISH, SITE, DATA_DOCS],

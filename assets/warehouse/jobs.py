@@ -1,4 +1,4 @@
-"""The jobs that publish the warehouse and build its site."""
+"""Jobs of the warehouse: publication, site and Data Docs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from orchestration.asset_declarations import select
 #: The published DuckDB file.
 PUBLISH = dg.define_asset_job("publish", select("summary/warehouse"), description="Publish the warehouse.")
 
-#: The static site of it.
+#: The static site.
 SITE = dg.define_asset_job("site", select("summary/site"), description="Build the static site of the warehouse.")
 
 #: Great Expectations over the published tables.

@@ -1,4 +1,4 @@
-"""Runs of the warehouse's commands: its publication and the site, each if it is out of date."""
+"""Runs of outdated parts of the warehouse: publication, site and Data Docs."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def demo(work: Runner, days: int) -> dict[str, BellwetherError | None]:
 
 
 def _is_current(path: str, lake: Lake) -> bool:
-    """Return whether the published file shows the lake as it is: it may be lost or damaged, or copied with its home."""
+    """Return whether the published file is up to date; it may be missing, damaged or a copy."""
     written = tables_written_since(lake, path)
     return not written or current_files(lake, written) == published_files(path, written)
 
 
 def _are_data_docs_outdated(database: str) -> bool:
-    """True if Data Docs are missing or older than the published warehouse."""
+    """Return whether Data Docs are missing or older than the published warehouse."""
     index = settings().data_docs_path / "index.html"
     return not index.exists() or index.stat().st_mtime_ns < publication_time(database)
 
 
 def _is_site_outdated() -> bool:
-    """Return whether a site has been built that does not show the warehouse as it is published."""
+    """Return whether a built site is out of date."""
     built = read_site_state(settings().site_path)
     return built is not None and built != read_warehouse_state(settings().warehouse_uri)

@@ -17,18 +17,18 @@ from orchestration.orphaned_runs import UNFINISHED, is_orphan, running_commands
 from orchestration.run_priority import AUTOMATIC
 from resources import LakeResource, WarehouseResource
 
-#: Minimum time between two publications of frequently written tables alone, or of the writes of a running command.
+#: Minimum time between publications of frequently written tables, or while a command is running.
 _OFTEN = timedelta(hours=1)
 #: Names this process in the publisher's cursor.
 _PROCESS = secrets.token_hex(4)
-#: Marks of the lake's tables that were written to and yet hold the files that are published, by the published file.
+#: Marks of tables that were written to without a change, by published file.
 _equal: dict[tuple[str, int], dict[str, str | None]] = {}
 
 
 def publication_key(current: frozenset[str], published: frozenset[str]) -> str | None:
-    """A key of the state to publish, the same for the same files; None when it is published already.
+    """Return a key of the files to publish; None if they are published.
 
-    Every write of a partition makes a file of a new name, so that equal sets mean equal contents.
+    Every write of a partition has a new file name, so equal names mean equal contents.
     """
     return None if current == published else sha256("\n".join(sorted(current)).encode()).hexdigest()[:16]
 
@@ -37,13 +37,13 @@ def publication_key(current: frozenset[str], published: frozenset[str]) -> str |
     job=PUBLISH,
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Publishes the warehouse when it does not show the lake as it is; many changes at once are one publication.",
+    description="Publishes the warehouse when the lake has changed.",
 )
 def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
-    """One run for a state that is not published. Updates that race with a publication are seen at the next tick, whatever their order.
+    """Request a run for an unpublished state of the lake.
 
-    A tick looks at the tables that were written since the publication; the first of a day, and of a process, at all of them.
-    A state whose publication failed is tried again the next day, or when anything changes.
+    A tick checks the tables written since the publication; the first tick of a day and of a process checks all.
+    A failed publication is retried the next day, or after a change.
     """
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     complete = context.cursor != f"{today} {_PROCESS}"
@@ -51,16 +51,16 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     marks = lake.lake.marks()
     written = tables_written_since(lake.lake, warehouse.database)
     if not complete and (not written or (None not in marks.values() and marks == _equal.get(published))):
-        return dg.SkipReason("the published warehouse shows the lake as it is")
+        return dg.SkipReason("the warehouse is up to date")
     if not complete and all(one.often for one in written) and _time_since(published[1]) < _OFTEN:
-        return dg.SkipReason("only tables that are written often have changed; they are published once an hour")
+        return dg.SkipReason("only frequently written tables have changed; they are published once an hour")
     looked = list(TABLES.values()) if complete else written
     key = publication_key(current_files(lake.lake, looked), published_files(warehouse.database, looked))
     if key is None:
         _equal.clear()
         _equal[published] = marks
         context.update_cursor(f"{today} {_PROCESS}")
-        return dg.SkipReason("the published warehouse shows the lake as it is")
+        return dg.SkipReason("the warehouse is up to date")
     if why := _wait_reason(context.instance, PUBLISH.name, published[1]):
         return dg.SkipReason(why)
     config = {"ops": {"summary__warehouse": {"config": {"complete": complete}}}}
@@ -71,18 +71,18 @@ def publisher(context: dg.SensorEvaluationContext, lake: LakeResource, warehouse
     job=SITE,
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Builds the static site anew when it does not show the published warehouse; many publications at once are one site.",
+    description="Rebuilds the static site after a publication.",
 )
 def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
-    """One run for a published warehouse that the site does not show, or that another version of the site shows.
+    """Request a run if the site is out of date.
 
-    The first site is built on request only. A build that failed is tried again the next day, or when the warehouse is published again.
+    The first site is built on request only. A failed build is retried the next day, or after the next publication.
     """
     from bellwether.site import read_site_state, read_warehouse_state
 
     mark = f"{warehouse.database} {publication_time(warehouse.database)} {_PROCESS}"
     if context.cursor == mark:
-        return dg.SkipReason("the site shows the published warehouse")
+        return dg.SkipReason("the site is up to date")
     built = read_site_state(settings().site_path)
     if built is None:
         return dg.SkipReason("no site has been built; materialize summary/site or run bellwether site")
@@ -92,7 +92,7 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
         return dg.SkipReason(str(error))
     if state == built:
         context.update_cursor(mark)
-        return dg.SkipReason("the site shows the published warehouse")
+        return dg.SkipReason("the site is up to date")
     if why := _wait_reason(context.instance, SITE.name, publication_time(warehouse.database)):
         return dg.SkipReason(why)
     return dg.RunRequest(run_key=f"{state}@{datetime.now(UTC):%Y-%m-%d}", tags=AUTOMATIC)
@@ -106,22 +106,22 @@ def site_builder(context: dg.SensorEvaluationContext, warehouse: WarehouseResour
     description="Every day at 03:40 UTC: validates the published tables with Great Expectations.",
 )
 def daily_data_docs(context: dg.ScheduleEvaluationContext, warehouse: WarehouseResource) -> dg.RunRequest | dg.SkipReason:
-    """One run a day, once a warehouse is published."""
+    """Request a run if a warehouse is published."""
     return dg.RunRequest(tags=AUTOMATIC) if publication_time(warehouse.database) else dg.SkipReason("nothing is published")
 
 
 def _time_since(published: int) -> timedelta:
-    """Time since a publication, which is given in nanoseconds."""
+    """Return the time since a publication. published: nanoseconds."""
     return timedelta(seconds=datetime.now(UTC).timestamp() - published / 1e9)
 
 
 def _wait_reason(instance: dg.DagsterInstance, job: str, published: int) -> str | None:
-    """Why no run of a job is requested now: one waits or runs (not one whose process was killed), or a command makes what it would make.
+    """Return why no run of a job is requested now: one is queued or running, or a command is running.
 
-    published: when the warehouse was published, in nanoseconds.
+    published: time of the publication in nanoseconds.
     """
     if any(not is_orphan(instance, run) for run in instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED))):
-        return f"a run of {job} is under way; what it does not show is shown by the next"
+        return f"a run of {job} is in progress; later changes follow with the next one"
     if running_commands(instance) and _time_since(published) < _OFTEN:
-        return "a command is at work; it publishes what it makes, and what it leaves is published when it ends, or once an hour"
+        return "a command is running and publishes its results; remaining changes follow when it ends, or once an hour"
     return None

@@ -309,7 +309,7 @@ def test_the_clock_asks_for_the_week_under_way_alone(here: World) -> None:
     assert "on request only" in str(missed.skip_message)
     late = _tick(here, datetime(2026, 6, 30, 0, 5, tzinfo=UTC))
     assert isinstance(late, dg.SkipReason)
-    assert "due no more" in str(late.skip_message)
+    assert "the deadline of" in str(late.skip_message)
 
 
 def test_sensors_are_quiet_where_no_live_cohort_holds_anything(here: World) -> None:
@@ -318,7 +318,7 @@ def test_sensors_are_quiet_where_no_live_cohort_holds_anything(here: World) -> N
         tick = marks(context)
     assert isinstance(found, dg.SkipReason)
     assert isinstance(tick, dg.SkipReason)
-    assert "no price that is held changed" in str(tick.skip_message)
+    assert "no price of a position changed" in str(tick.skip_message)
 
 
 def test_past_weeks_get_their_marks_by_themselves(here: World) -> None:

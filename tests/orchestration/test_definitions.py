@@ -17,6 +17,7 @@ from assets.venues.partitions import RECORDING
 from assets.venues.schedules import DEADLINES
 from bellwether.settings import World, settings
 from bellwether.tables import TABLES
+from orchestration.asset_declarations import table_asset
 from orchestration.definitions import build_defs
 from orchestration.partitions import DAY
 from orchestration.runner import TAGS
@@ -136,3 +137,11 @@ def test_runs_of_commands_are_shown_under_their_jobs() -> None:
     workspace = yaml.safe_load((Path(__file__).resolve().parents[2] / "workspace.yaml").read_text())
     location = workspace["load_from"][0]["python_module"]["location_name"]
     assert TAGS[".dagster/repository"] == f"__repository__@{location}"
+
+
+def test_former_names_of_declarations_warn() -> None:
+    with pytest.warns(
+        DeprecationWarning, match=r"orchestration\.declare\.of is deprecated until 0\.4; use orchestration\.asset_declarations\.table_asset"
+    ):
+        from orchestration.declare import of
+    assert of is table_asset

@@ -98,7 +98,7 @@ def test_what_a_command_writes_is_published_when_it_ends_or_after_an_hour(
         command = ProcessLock(instance)
         store(lake.lake, "one")
         found = publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse)
-        assert isinstance(found, dg.SkipReason) and "a command is at work" in str(found.skip_message)
+        assert isinstance(found, dg.SkipReason) and "a command is running" in str(found.skip_message)
         os.utime(warehouse.database, (time.time(), time.time() - 3700))
         assert isinstance(publisher(dg.build_sensor_context(instance=instance), lake=lake, warehouse=warehouse), dg.RunRequest)
         os.utime(warehouse.database)
