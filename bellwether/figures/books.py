@@ -30,7 +30,7 @@ from bellwether.figures.canvas import (
 )  # fmt: skip
 
 _PRICE = "price of YES (c)"
-#: Marks of a panel. When there are more fills, those of one kind in one of so many stretches of time are one mark.
+#: Maximum of marks in a panel; more fills are merged by kind within this number of time stretches.
 _MOST_MARKS, _STRETCHES, _FEW_STRETCHES = 120, 60, 20
 #: Shades of a side, from few contracts to many on a logarithmic scale.
 _SHADES = 12
@@ -41,10 +41,10 @@ _WAYS = alt.Scale(domain=["bought", "sold"], range=["triangle-up", "triangle-dow
 
 
 def quotes(names: Palette) -> alt.LayerChart:
-    """Heat map of the best prices, darker for more contracts, with the spread between them, and fills as triangles, up where YES was bought.
+    """Heat map of the best prices, darker for more contracts, with the spread, and fills as triangles, up where YES was bought.
 
-    rows: name, x, until, bid, ask, bid_size, ask_size, fill, way, what. A row has either what the book showed from x until `until`, or a fill:
-    its price, `bought` or `sold`, and a text.
+    rows: name, x, until, bid, ask, bid_size, ask_size, fill, way, what. A row is either a state of the book from x until `until`, or a fill: its
+    price, `bought` or `sold`, and a text.
     """
     sizes = [alt.Tooltip(f"{one}:Q", title=one.replace("_", " ")) for one in ("bid", "bid_size", "ask", "ask_size")]
     tips: list[Any] = [alt.Tooltip("name:N"), _AT]
@@ -92,7 +92,7 @@ def _only(chart: alt.Chart, *known: str) -> alt.Chart:
 
 
 def _stretch(names: Palette, *known: str) -> alt.Chart:
-    """Something that lasts from x until `until`, where its fields are known."""
+    """Mark that spans x to `until`, where its fields are not null."""
     return _only(alt.Chart().encode(x=time("x", "UTC"), x2="until:T", color=colour(names)), *known)
 
 
@@ -145,7 +145,7 @@ def _price_panel() -> alt.LayerChart:
 
 
 def _marks(fills: pl.DataFrame, stretches: int) -> Mapping[str, Rows]:
-    """Marks by market: role, way, time, price in cents of YES, and of how many fills each is."""
+    """Return marks by market: role, way, time, price in cents of YES, and number of fills."""
     if fills.is_empty():
         return {}
     yes, bought, price = pl.col("side") == "yes", pl.col("action") == "buy", 100 * pl.col("price").cast(pl.Float64)
@@ -203,7 +203,7 @@ def _heat_panel() -> alt.LayerChart:
 
 
 def _cells(contracts: np.ndarray, times: np.ndarray, most: float) -> Rows:
-    """Rectangles of one shade: side, price, and from when until when. At a price the larger side is drawn."""
+    """Return rectangles of one shade: side, price, start and end. At a price the larger side is drawn."""
     bids, asks = (np.ceil(np.log1p(side) / math.log1p(most) * _SHADES).astype(int) for side in contracts)
     shades = np.where(bids >= asks, bids, -asks)
     instants = pl.Series(times // 1_000_000, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")).dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_list()

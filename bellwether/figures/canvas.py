@@ -1,4 +1,4 @@
-"""Style of all figures, untrusted text without control characters, and rendering to PNG."""
+"""Style of all figures, labels from untrusted text, and rendering to PNG."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Rows = list[dict[str, Any]]
 #: Names with their colours, in order.
 Palette = tuple[tuple[str, str], ...]
 
-#: Larger pictures do not belong into an event of the pipeline; those of files may be larger. Bytes.
+#: Maximum bytes of a picture in an event of the pipeline, and in a file.
 MOST_BYTES, FILE_BYTES = 100_000, 400_000
 #: Maximum number of panels or lines; the figure states how many are left out.
 MOST_PANELS = 12
 MOST_LINES = 40
-#: Points of a curve that are drawn; of more, the extremes of each stretch are.
+#: Maximum of points of a curve; a longer curve is reduced to its extremes.
 MOST_POINTS = 400
 
 INK, GREY, RULE = "#22303c", "#6b7782", "#d5dbe0"
 BLUE, ORANGE, PALE = "#1f5a91", "#d9703f", "#a9bccd"
 
-#: Sixteen colours with a contrast of 3 on white and on the dark page, as far apart as that allows.
+#: Sixteen distant colours with a contrast of at least 3 on the light and the dark page.
 PALETTE = (
     "#3a7fc1", "#d9703f", "#4a9d74", "#9573c4", "#d8006c", "#909c00", "#846060", "#009018",
     "#b430a8", "#a89054", "#247884", "#d86c84", "#0c78f0", "#c08400", "#cc2430", "#547824",
@@ -45,7 +45,7 @@ def _shifted(colour: str, by: int) -> str:
 
 #: Dashes of lines by the round of their colour: solid, dashed, dotted.
 _DASHES = ([1, 0], [6, 3], [2, 2])
-#: The palette in three rounds. Colours of later rounds look the same, differ by a unit of blue, and stand for a dashed or dotted line and another point.
+#: The palette in three rounds. Later rounds differ by one unit of blue, which selects a dashed or dotted line and another point.
 STYLES = tuple(_shifted(one, by) for by in range(len(_DASHES)) for one in PALETTE)
 _POINTS = ("circle", "square", "triangle-up")
 
@@ -89,46 +89,46 @@ _STYLE: dict[str, Any] = {
 }
 #: Labels of an axis of time: the hour, at midnight the day, at the first of a month the month.
 _TIMES = "utcFormat(datum.value, {'seconds': '%H:%M:%S', 'minutes': '%H:%M', 'hours': '%H:%M', 'date': '%d %b', 'week': '%d %b', 'day': '%d %b', 'month': '%b %Y', 'quarter': '%b %Y', 'year': '%Y'})"
-#: Pixels of the picture per pixel of the chart; the first that keeps it below the limit is taken.
+#: Scales of the picture; the first that keeps it below the limit is used.
 _SCALES = (1.5, 1.25, 1.0, 0.75)
 
 
 def palette(names: Iterable[str]) -> Palette:
-    """One colour per name, in their order; from the seventeenth name on, colours repeat."""
+    """Return one colour per name, in their order; from the seventeenth name on, colours repeat."""
     return tuple((name, PALETTE[place % len(PALETTE)]) for place, name in enumerate(dict.fromkeys(names)))
 
 
 def label(text: str, most: int = 48) -> str:
-    """`text` as a label: one line of at most `most` characters."""
+    """Return `text` on one line of at most `most` characters."""
     return one_line(text, most)
 
 
 def distinct_labels(names: Sequence[str], most: int = 44) -> dict[str, str]:
-    """Each name on one line of at most `most` characters, distinct from the others."""
+    """Return a distinct label of at most `most` characters for each name."""
     single = {name: label(name, 1_000) for name in names}
     short = shortened(list(single.values()), most)
     return {name: short[one] for name, one in single.items()}
 
 
 def tail(name: str, most: int = 32) -> str:
-    """End of a long name of an episode or a market: names of one event begin alike."""
+    """Return the end of a long name of an episode or a market: names of one event begin alike."""
     return name if len(name) <= most else "…" + name[1 - most :]
 
 
 def layer_charts(*charts: Any) -> alt.LayerChart:
-    """Charts on one another, the first at the bottom."""
+    """Layer charts, the first at the bottom."""
     return cast(alt.LayerChart, alt.layer(*charts))
 
 
 def fill_chart(chart: Any, rows: Rows) -> Any:
-    """A copy of a chart with its rows. They are plain values, and not validated one by one: that takes seconds for thousands."""
+    """Return a copy of a chart with its rows as plain values; validation of each takes seconds for thousands."""
     copy = chart.copy(deep=False)
     copy.data = {"values": rows}
     return copy
 
 
 def add_title(chart: Any, title: str, *notes: str) -> Any:
-    """A chart with a title, remarks in grey below it, and the style of all figures."""
+    """Add a title, remarks in grey below it, and the style of all figures."""
     shown = [line for note in notes for line in textwrap.wrap(label(note, 1_000), 105)]
     copy = chart.copy(deep=False)
     copy.title = alt.TitleParams(label(title, 100), subtitle=shown) if shown else alt.TitleParams(label(title, 100))
@@ -137,13 +137,13 @@ def add_title(chart: Any, title: str, *notes: str) -> Any:
 
 
 def empty_figure(title: str, why: str) -> Any:
-    """A figure without data that states the reason."""
+    """Return a figure without data that states the reason."""
     chart = alt.Chart().mark_text(color=GREY, fontSize=13).encode(text=alt.value(why)).properties(width=380, height=120)
     return add_title(fill_chart(chart, [{}]), title)
 
 
 def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out: int = 0) -> Any:
-    """Small charts of one kind side by side, each below its name; a single one has the title of the figure alone."""
+    """Arrange small charts side by side, each under its name; a single one has only the title of the figure."""
     more = f"and {left_out} more" if left_out > 0 else ""
     if len(charts) == 1:
         return add_title(charts[0][1], title, *notes, more)
@@ -153,7 +153,7 @@ def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out:
 
 
 def png(chart: Any, most: int = MOST_BYTES) -> bytes:
-    """The chart as a PNG, at the largest of a few resolutions that stays below `most` bytes, or the smallest; the same chart gives the same bytes."""
+    """Render the chart as PNG at the largest resolution below `most` bytes, or the smallest; equal charts give equal bytes."""
     spec = chart.to_dict(validate=False)
     picture = b""
     for scale in _SCALES:
@@ -168,7 +168,7 @@ _LEVELS = ((np.arange(256) + 8) // 17).astype(np.uint16)
 
 
 def _indexed(picture: bytes) -> bytes:
-    """The picture with a palette of 16 levels per colour, a quarter of the size; unchanged where it has more than 256 of these colours."""
+    """Reduce the picture to 16 levels per colour, a quarter of the size; unchanged if more than 256 colours remain."""
     chunks, at = [], 8
     while at < len(picture):
         size = int.from_bytes(picture[at : at + 4])
@@ -198,7 +198,7 @@ def _indexed(picture: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def spec(build: Callable[..., Any], *arguments: Any, **options: Any) -> Mapping[str, Any]:
-    """The Vega-Lite of a chart without data, built once for equal arguments: a site has thousands of charts of few forms."""
+    """Return the Vega-Lite of a chart without data, cached: a site has thousands of charts of few forms."""
     chart = build(*arguments, **options).copy(deep=False)
     chart.data = {"name": "rows"}  # without any, Altair gives every layer an empty set of its own
     form = chart.to_dict(validate=False)
@@ -206,7 +206,7 @@ def spec(build: Callable[..., Any], *arguments: Any, **options: Any) -> Mapping[
 
 
 def chart_rows(frame: pl.DataFrame) -> Rows:
-    """Rows of a frame for a chart: decimals as floats, what is not finite as null, instants as ISO text in UTC."""
+    """Return rows of a frame for a chart: decimals as floats, values that are not finite as null, instants as ISO text in UTC."""
     columns = []
     for name, dtype in frame.schema.items():
         if dtype.is_float():
@@ -219,18 +219,18 @@ def chart_rows(frame: pl.DataFrame) -> Rows:
 
 
 def time(field: str, title: str | None = None, **options: Any) -> alt.X:
-    """A horizontal axis of UTC."""
+    """Return a horizontal axis of UTC."""
     return alt.X(f"{field}:T", title=title, scale=alt.Scale(type="utc"), axis=alt.Axis(labelExpr=_TIMES), **options)
 
 
 def number(field: str, channel: type[Any] = alt.Y, *, title: str | None = None, zero: bool = False, **options: Any) -> Any:
-    """A quantitative channel whose axis begins near its values; returns and shares are in percent."""
+    """Return a quantitative channel whose axis begins near its values; returns and shares are in percent."""
     encoding = channel(f"{field}:Q", title=title, scale=alt.Scale(zero=zero, **options))
     return encoding.axis(format=PERCENT) if title in SHARES else encoding
 
 
 def colour(names: Palette, *, legend: bool = False) -> alt.Color:
-    """The colour of `name` by a palette, or by Vega's own colours with a legend without one."""
+    """Return the colour of `name` by a palette; without one, Vega's colours with a legend."""
     shown: Any = alt.Legend(title=None, symbolOpacity=1, symbolStrokeWidth=2)
     if not names:
         return alt.Color("name:N", legend=shown)
@@ -239,14 +239,14 @@ def colour(names: Palette, *, legend: bool = False) -> alt.Color:
 
 
 def dashes(names: Palette) -> dict[str, alt.StrokeDash]:
-    """The dash of `name` by a palette, as an encoding of a line; nothing for a single line, or where all are solid."""
+    """Return the dash of `name` by a palette as an encoding; empty if all lines are solid."""
     return (
         {"strokeDash": _by_round(alt.StrokeDash, names, _DASHES)} if len(names) > 1 and any(round_of(colour) for _, colour in names) else {}
     )
 
 
 def points(names: Palette) -> dict[str, alt.Shape]:
-    """The shape of the point of `name` by a palette; nothing where all are circles."""
+    """Return the shape of the point of `name` by a palette; empty if all are circles."""
     return {"shape": _by_round(alt.Shape, names, _POINTS)} if len(names) > 1 and any(round_of(colour) for _, colour in names) else {}
 
 
@@ -256,11 +256,11 @@ def _by_round(channel: type[Any], names: Palette, kinds: Sequence[Any]) -> Any:
 
 
 def round_of(colour: str) -> int:
-    """The round of the palette that a style is of: 0 for solid lines."""
+    """Return the round of the palette of a style: 0 for solid lines."""
     return STYLES.index(colour) // len(PALETTE) if colour in STYLES else 0
 
 
 def rule_at(value: float, channel: str = "y") -> Any:
-    """A dotted line at a value of an axis."""
+    """Return a dotted line at a value of an axis."""
     chart = alt.Chart().mark_rule(strokeDash=[2, 3], color=GREY, size=1)
     return fill_chart(chart.encode(**{channel: alt.datum(value)}), [{}])

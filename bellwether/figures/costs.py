@@ -1,4 +1,4 @@
-"""Figures of what forecasts cost, and how many there are: scores against another number, and shares of questions by their outcome."""
+"""Figures of costs and counts: scores against another number, and questions by outcome."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from bellwether.figures.canvas import (
 from bellwether.figures.canvas import points as shapes
 from bellwether.formatting import floor_percent
 
-#: Colours of the commonest kinds of failure; the rest are one.
+#: Colours of the most frequent kinds of failure; other kinds share one.
 _FAILURES = ("#c2562e", "#a8862b", "#7a5aa6", "#3d8361", "#9c4a6d", "#5f6b76")
 _ANSWERED, _OTHER, _KNOWN, _NOT_ASKED = "answered", "other failures", "could have known", "not asked"
-#: Outcomes that are no failure: questions that do not count, or that were not put.
+#: Outcomes that are not failures: excluded questions and questions that were not asked.
 _APART = {_KNOWN: "#c5d3df", _NOT_ASKED: "#e6eaed"}
 
 
 def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = False) -> alt.LayerChart:
-    """Points with their names, and a line through those of the frontier. rows: name, x, y, frontier (y where no smaller x has a y as low), label."""
+    """Points with their names, and a line through the frontier. rows: name, x, y, frontier (y if no smaller x has a lower y), label."""
     along = time("x", x) if timed else alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False))
     tips = [alt.Tooltip("name:N"), alt.Tooltip("x:T" if timed else "x:Q", title=x), alt.Tooltip("y:Q", title=y, format=".4f")]
     own = alt.Chart().encode(x=along, y=number("y", title=y), tooltip=tips)
@@ -47,11 +47,11 @@ def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = 
 
 
 def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
-    """Questions of each forecaster by their outcome: answered, or why not.
+    """Questions of each forecaster by outcome: answered, or the kind of failure.
 
-    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions of one release. A question is answered when any of its
-    samples is; else it counts by the failure of its first sample. Questions that the forecaster could have known are apart, and not in the share
-    at the right. Questions without a row were not asked.
+    forecasts, questions: rows of benchmark/forecasts and benchmark/questions of one release. A question is answered if any sample is; otherwise
+    the failure of its first sample counts. Questions that the forecaster could have known are separate, and not in the share at the right.
+    Questions without a row were not asked.
     """
     counts = _outcomes(forecasts, questions.height)
     names = counts["forecaster"].unique(maintain_order=True).to_list()
@@ -99,7 +99,7 @@ def _said(outcome: str) -> str:
 
 
 def _outcomes(forecasts: pl.DataFrame, asked: int) -> pl.DataFrame:
-    """forecaster, outcome, n: questions by their outcome; forecasters with the most answers first."""
+    """Return forecaster, outcome and n, forecasters with the most answers first."""
     first = forecasts.sort("forecaster", "question_id", "sample").group_by("forecaster", "question_id", maintain_order=True)
     failure = pl.coalesce(pl.col("failure").drop_nulls().first(), pl.lit("failed"))
     given = pl.when(pl.col("p_yes").is_not_null().any()).then(pl.lit(_ANSWERED)).otherwise(failure)
@@ -112,7 +112,7 @@ def _outcomes(forecasts: pl.DataFrame, asked: int) -> pl.DataFrame:
 
 
 def _colours(counts: pl.DataFrame) -> dict[str, str]:
-    """Colour of each outcome, in the order drawn: answered, the commonest failures, the others, and outcomes that are no failure."""
+    """Return the colour of each outcome in drawing order: answered, most frequent failures, other failures, no failure."""
     totals = counts.group_by("outcome").agg(pl.col("n").sum()).sort("n", "outcome", descending=[True, False])
     outcomes = totals["outcome"].to_list()
     failures = [kind for kind in outcomes if kind not in {_ANSWERED, _KNOWN, _NOT_ASKED}]

@@ -36,12 +36,12 @@ from bellwether.figures.canvas import (
     time,
 )  # fmt: skip
 
-#: Points of a curve where many are drawn.
+#: Points of a curve in a chart of many.
 _FEW_POINTS = 300
 
 
 def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
-    """Indices to draw, ascending, about `most` of them at the most: all of a short curve; of a long one the extremes of every column in each stretch, and both ends."""
+    """Return about `most` ascending indices to draw: all of a short curve, otherwise both ends and the extremes of every column in each stretch."""
     count = len(columns[0])
     if count <= most:
         return np.arange(count)
@@ -55,10 +55,10 @@ def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
 
 
 def add_band(equity: pl.DataFrame, most: int = MOST_POINTS) -> pl.DataFrame:
-    """Rows of replay/equity of one agent in one episode, prepared for a chart: by time, amounts as floats, a long curve with about `most` points.
+    """Prepare equity for a chart: sorted by time, amounts as floats, a long curve reduced to about `most` points.
 
-    Adds lower and upper, the least and the greatest of the three queue models in dollars, and drawdown, the change from the running peak as a
-    share. A long curve keeps the extremes of these columns and of equity.
+    equity: rows of replay/equity of one agent in one episode. Adds lower and upper, the range of the three queue models in dollars, and drawdown,
+    the change from the running peak as a share. A long curve keeps the extremes of these columns and of equity.
     """
     models = ("equity", "equity_pessimistic", "equity_optimistic")
     rows = equity.sort("at").with_columns(pl.col(pl.Decimal).cast(pl.Float64))
@@ -81,7 +81,7 @@ def lines(
     points: bool = False,
     height: int = 300,
 ) -> alt.LayerChart:
-    """Curves over time (ISO text) or a number. rows: name, x, y, with `band_cell` also lower and upper, with `points` also point, a large dot."""
+    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper, with `points` also point, a large dot."""
     along: Any = time("x", x) if timed else alt.X("x:Q", title=x)
     tips = [
         alt.Tooltip("name:N"),
@@ -103,7 +103,7 @@ def lines(
 
 
 def rules(data: str) -> list[alt.Chart]:
-    """Labelled rules across curves over time, from the data set of that name. rows: x, text."""
+    """Return labelled rules across curves over time, from the data set of that name. rows: x, text."""
     own = alt.Chart(alt.NamedData(name=data)).encode(x=time("x"), color=alt.value(GREY), tooltip=[alt.Tooltip("text:N"), _at("UTC")])
     written = own.mark_text(angle=270, align="right", baseline="top", dx=-4, dy=3, fontSize=10, limit=180)
     return [own.mark_rule(strokeDash=[4, 3]), written.encode(y=alt.value(0), text="text:N")]
@@ -114,10 +114,10 @@ def _at(title: str, seconds: bool = False) -> alt.Tooltip:
 
 
 def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Chart:
-    """Equity of one backtest with what the queue model alone can change, and its drawdown below.
+    """Equity of one backtest with the range of the queue models, and its drawdown below.
 
-    `equity` contains rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at
-    the middle of the book.
+    equity: rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at the middle
+    of the book.
     """
     if equity.is_empty():
         return empty_figure(title, "no sample")
@@ -143,7 +143,7 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
 
 
 def equity_with_band(equity: pl.DataFrame, name: str) -> alt.LayerChart:
-    """Equity of one backtest in dollars with what the queue model alone can change. equity: rows of replay/equity of one agent in one episode."""
+    """Equity of one backtest in dollars with the range of the queue models. equity: rows of replay/equity of one agent in one episode."""
     shown = add_band(equity).select("lower", "upper", x="at", y="equity", name=pl.lit(name))
     chart = lines("UTC", "equity ($)", (), step=True, band=True, dots=False)
     return fill_chart(chart.properties(width=620), chart_rows(shown))
@@ -152,8 +152,7 @@ def equity_with_band(equity: pl.DataFrame, name: str) -> alt.LayerChart:
 def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str] = ()) -> Any:
     """P&L over time of all agents, one panel per episode.
 
-    `equity` contains rows of replay/equity. Agents are coloured in the order of `agents`, by name when left out; those beyond the last colour
-    are left out.
+    equity: rows of replay/equity. agents: in the order of their colours, by name when left out; agents beyond the last colour are left out.
     """
     every = list(agents or equity["agent"].unique().sort())
     names = palette(every[: len(PALETTE)])
@@ -187,7 +186,7 @@ def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) ->
 
 
 def _curves(rows: pl.DataFrame, by: str, value: str, *more: str, changes: bool = False, most: int = _FEW_POINTS) -> Rows:
-    """Rows name, x, y of a curve per value of a column, each thinned to its extremes; changes: from its first point."""
+    """Return rows name, x, y of a curve per value of a column, thinned to its extremes. changes: relative to the first point."""
     found: Rows = []
     for (name,), part in rows.sort(by, "at").group_by(by, maintain_order=True):
         curve = part.select(*more, x="at", y=pl.col(value).cast(pl.Float64), name=pl.lit(name))

@@ -37,10 +37,10 @@ from bellwether.figures.statistics import brier_scores, order_by_distance, selec
 from bellwether.formatting import floor_percent
 from bellwether.tables.replay import HORIZONS_S
 
-#: Scores of always saying 0.5, and of guessing.
+#: Scores of always forecasting 0.5, and of random forecasts.
 _REFERENCE = {"brier": (0.25, "always 0.5"), "accuracy": (0.5, "a coin")}
 _DISTANCE = "distance:"
-#: Dots of one agent; of more episodes, every so many in the order of their P&L.
+#: Maximum of dots of an agent; more episodes are thinned evenly in the order of P&L.
 _MOST_DOTS = 300
 _UNRANKED = "not ranked"
 
@@ -73,12 +73,12 @@ def intervals(axis: str, names: Palette, *, by: str = "name", reference: float |
 
 
 def _end_or_value(end: str) -> str:
-    """An end of an interval, or the value without one: an axis of missing ends alone has wrong labels."""
+    """Return an expression for an end of an interval, or the value if it is missing: an axis of missing ends alone has wrong labels."""
     return f"isValid(datum.{end}) ? datum.{end} : datum.value"
 
 
 def _axis_padding(axis: str) -> alt.Chart:
-    """An invisible layer that gives a single value an axis with a length: a tenth of the value at each side."""
+    """Return an invisible layer that pads the axis of a single value by a tenth at each side."""
     room = "datum.least == datum.most ? abs(datum.most) / 10 || 0.1 : 0"
     return (
         alt.Chart()
@@ -90,7 +90,7 @@ def _axis_padding(axis: str) -> alt.Chart:
 
 
 def _text_columns(columns: Sequence[str]) -> list[alt.Chart]:
-    """Texts at the right of the axis of a list, one column after the other; widths in pixels."""
+    """Return texts at the right of the axis, one column after the other; widths in pixels."""
     layers, right = [], 12
     for column in columns:
         mark = alt.Chart().mark_text(align="left", fontSize=10.5, color=INK, limit=190)
@@ -101,7 +101,7 @@ def _text_columns(columns: Sequence[str]) -> list[alt.Chart]:
 
 
 def interval_list(rows: Rows, axis: str, names: Palette = (("", BLUE),), **options: Any) -> alt.LayerChart:
-    """A static list of intervals; `kind` of a row is its colour."""
+    """Static list of intervals. kind: colour of a row."""
     short = distinct_labels([row["name"] for row in rows])
     shown = [{"kind": "", **row, "name": short[row["name"]]} for row in rows]
     return fill_chart(intervals(axis, names, by="kind", **options).properties(width=380, height=alt.Step(24)), shown)
@@ -295,8 +295,8 @@ def _markouts(fills: pl.DataFrame) -> Rows:
 
 
 def matrix(value: str, count: int, *, middle: float | None = None) -> alt.LayerChart:
-    """Cells by name and other, as `cells` orders them; `mark` 1 is a dot. value: what is shown; count: of names; middle: where two colours meet."""
-    # Names are in no list of an order: Vega-Lite would write them into an expression.
+    """Cells by name and other, as `cells` orders them; `mark` 1 is a dot. value: title. count: number of names. middle: value between the two colours."""
+    # No sort lists of names: Vega-Lite would put them into an expression.
     scale = alt.Scale(scheme="blues") if middle is None else alt.Scale(scheme="blueorange", domainMid=middle)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("other:N"), alt.Tooltip("value:Q", title=value, format=".4f"), alt.Tooltip("note:N")]
     own = alt.Chart().encode(
@@ -316,7 +316,7 @@ def cells(rows: Rows, names: Sequence[str], others: Sequence[str]) -> Rows:
 
 
 def differences(pairs: pl.DataFrame, axis: str, *, texts: Mapping[int, str] | None = None) -> alt.LayerChart:
-    """Difference of every pair that was compared, with its interval; below 0 the first is better.
+    """Difference of every compared pair with its interval; below 0 the first is better.
 
     Args:
         pairs: forecaster, other, difference, lower, upper.

@@ -34,9 +34,9 @@ _UNIT = alt.Scale(domain=[0, 1])
 
 
 def diagram_rows(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
-    """Rows of a diagram from rows of benchmark/reliability, whose column `name` names the lines; empty bins are left out.
+    """Return rows of a diagram from rows of benchmark/reliability; empty bins are left out. name: column that names the lines.
 
-    Columns low and high, where there are any, are the band of a calibrated forecaster.
+    Columns low and high are the band of a calibrated forecaster.
     """
     columns: dict[str, Any] = {
         "name": pl.col(name),
@@ -52,7 +52,7 @@ def diagram_rows(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
 
 
 def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
-    """Observed frequency against forecast, a line per name, with intervals and the band of calibrated forecasts. Rows as `diagram_rows` returns them."""
+    """Observed frequency against forecast, a line per name, with intervals and the band of calibrated forecasts. rows: as `diagram_rows` returns them."""
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "observed", "lower", "upper"))]
     tips.append(alt.Tooltip("n:Q", title="forecasts"))
     x = alt.X("forecast:Q", title=FORECAST, scale=_UNIT)
@@ -150,7 +150,7 @@ def _panel(bins: pl.DataFrame, curve: Rows, size: int, *, banded: bool) -> alt.V
 
 
 def short_count(count: int) -> str:
-    """A count in at most four characters up to a billion: 999, 12k, 3.4M."""
+    """Format a count in at most four characters up to a billion: 999, 12k, 3.4M."""
     for size, unit in ((1_000_000, "M"), (1_000, "k")):
         if count >= size:
             return f"{count / size:.1f}".removesuffix(".0") + unit if count < 10 * size else f"{count // size}{unit}"
@@ -193,7 +193,7 @@ def _histogram(rows: pl.DataFrame, *, alone: bool) -> alt.LayerChart:
 
 
 def distribution(colour: str) -> alt.Chart:
-    """Bars of the forecasts in each bin. rows: low, high, n."""
+    """Bars of the number of forecasts per bin. rows: low, high, n."""
     tips = [alt.Tooltip("low:Q", title="from"), alt.Tooltip("high:Q", title="to"), alt.Tooltip("n:Q", title="forecasts")]
     x = alt.X("low:Q", title="forecast probability of yes", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("n:Q", title="forecasts", scale=alt.Scale(zero=True))

@@ -1,4 +1,4 @@
-"""Statistics that the figures of the benchmark show: one row per forecaster and question, Brier scores and means with intervals over clusters."""
+"""Statistics of figures of the benchmark: one row per forecaster and question, and means with intervals over clusters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.calibration.mean_inference import ClusterSums, mean_tests
 
 
 def select_answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """One row per forecaster and question with a forecast, the samples combined, without what the forecaster could have known.
+    """Select one row per forecaster and question with a forecast: samples combined, knowable outcomes excluded.
 
     Columns forecaster, id, p, y, right (the majority's answer, else p >= 0.5, is the outcome), cluster and resolved (when the market was paid
     out, else closed).
@@ -41,7 +41,7 @@ def select_answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.Data
 
 
 def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Overlays of a reliability diagram: consistency bands (forecaster, bin, lower, upper) and calibration curves.
+    """Compute overlays of a reliability diagram: consistency bands (forecaster, bin, lower, upper) and calibration curves.
 
     The curves have forecaster, forecast and recalibrated, the frequency of yes that isotonic regression gives the forecast (CORP).
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions.
@@ -59,7 +59,7 @@ def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tu
 
 
 def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Brier score per forecaster and `by` of rows of `select_answered`, with the 95 % interval of the leaderboard's scores (null without one).
+    """Compute Brier scores per forecaster and `by` of rows of `select_answered`, with the 95 % intervals of the leaderboard (null without one).
 
     Returns forecaster, `by`, value, lower, upper, n, sorted.
     """
@@ -74,7 +74,7 @@ def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
 
 
 def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
-    """Mean of `value` by `weight` over rows that have it, and its 95 % interval over clusters (null without one)."""
+    """Compute the mean of `value` by `weight` over rows that have it, and its 95 % interval over clusters (null without one)."""
     known = rows.drop_nulls(value).group_by(cluster, maintain_order=True)
     number = pl.col(weight).cast(pl.Float64)
     sums = known.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
@@ -87,6 +87,6 @@ def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) ->
 
 
 def order_by_distance(scope: str) -> tuple[float, bool, str]:
-    """Order of ranges of days such as <90d, 90d-180d and >=365d, alone or after the name of their scope."""
+    """Return a sort key of ranges of days such as <90d, 90d-180d and >=365d, with or without the name of their scope."""
     number = re.search(r"\d+", scope)
     return (float(number.group()) if number else float("inf"), "<" not in scope, scope)

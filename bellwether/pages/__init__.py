@@ -1,1 +1,1 @@
-"""Pages as data and as HTML: the one model of the site, of scores and of tear sheets. Text is escaped, and nothing is loaded from elsewhere."""
+"""Pages as data and as HTML, shared by the site, score pages and tear sheets. Text is escaped, and pages load nothing from other hosts."""

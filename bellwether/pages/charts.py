@@ -1,4 +1,4 @@
-"""Charts of pages: the figures of `bellwether.figures` with their rows, titles and descriptions. Names are in their data only, never in an expression."""
+"""Charts of pages: figures of `bellwether.figures` with rows, titles and descriptions. Names are data, never part of an expression."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from bellwether.pages.model import Chart
 
 #: Colours of a single line, and of names without a colour of their own.
 LINE, GREY = PALETTE[0], "#8a949c"
-#: Points up to which each has its name next to it; of more, those of the frontier.
+#: Maximum of points that are all labelled; of more, only the frontier is.
 _NAMED = 5
 __all__ = ["GREY", "LINE", "PALETTE", "Colours", "curves", "depths", "intervals", "lines", "matrix", "quotes", "reliability", "scatter"]
 
 
 class Colours:
-    """One colour and dash per name, by its number in the warehouse; names without a number come after all others."""
+    """One colour and dash per name, by its number in the warehouse; other names come last."""
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._numbers = dict(numbers)
 
     def add(self, names: Sequence[str]) -> None:
-        """Number the names that have no number, in their order."""
+        """Number the names without a number, in their order."""
         for name in names:
             self._numbers.setdefault(name, max(self._numbers.values(), default=-1) + 1)
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
-        """The styles of names."""
+        """Return the styles of names."""
         return {name: STYLES[self._numbers[name] % len(STYLES)] if name in self._numbers else GREY for name in names}
 
 
 def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, reference: float | None = None) -> Chart:
-    """Points with intervals, one line per name, in the order of the rows. rows: name, value, lower, upper. reference: of a dotted line."""
+    """Return points with intervals, a line per name in the order of the rows. rows: name, value, lower, upper. reference: value of a dotted line."""
     form = spec(interval_charts.intervals, axis, tuple(colours.items()), reference=reference)
     described = f"{title}: a point and its 95 % interval per name; the table has the numbers"
     return Chart(title, described, {**form, "height": max(44, 22 * len(rows))}, rows, colours=colours)
 
 
 def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Observed frequency against forecast probability. rows: name, forecast, observed, lower, upper, n; and low, high where there is a band."""
+    """Return observed frequency against forecast probability. rows: name, forecast, observed, lower, upper, n; low and high of a band."""
     banded = any(row.get("low") is not None for row in rows)
     form = spec(reliability_charts.diagram, tuple(colours.items()), banded=banded)
     shade = "; shaded: where 95 % of the points would lie if the forecasts were calibrated" if banded else ""
@@ -52,19 +52,19 @@ def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Seque
 
 
 def distribution(title: str, rows: Rows, colour: str) -> Chart:
-    """Forecasts per bin of their probability. rows: low, high, n."""
+    """Return the number of forecasts per bin of their probability. rows: low, high, n."""
     return Chart(title, f"{title}: bars per tenth of the probability", spec(reliability_charts.distribution, colour), rows)
 
 
 def curves(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Calibration without bins. rows: name, forecast, recalibrated, lower, upper."""
+    """Return calibration curves without bins. rows: name, forecast, recalibrated, lower, upper."""
     form = spec(reliability_charts.curves, tuple(colours.items()))
     described = f"{title}: the closer to the dashed diagonal, the better calibrated; shaded: where calibrated forecasts would lie"
     return Chart(title, described, {**form, "height": 320}, rows, "name", first, colours)
 
 
 def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], **options: Any) -> Chart:
-    """Points with their names, and a dashed line through those with the lowest y up to their x. rows: name, x, y.
+    """Return points with their names, and a dashed frontier of the lowest y up to each x. rows: name, x, y.
 
     The options are those of `bellwether.figures.costs.scatter`.
     """
@@ -79,7 +79,7 @@ def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], 
 
 
 def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:
-    """Cells by name and other. rows: name, other, value, and note, which is shown on pointing and as a dot where `mark` is 1."""
+    """Return cells by name and other. rows: name, other, value, and note, a tooltip; `mark` 1 draws a dot."""
     form = spec(interval_charts.matrix, value, len(names), middle=middle)
     return Chart(title, f"{title}: {value} per pair; the table has the numbers", form, interval_charts.cells(rows, names, others))
 
@@ -96,7 +96,7 @@ def lines(
     time: bool = True,
     **options: Any,
 ) -> Chart:
-    """Curves over time (ISO text) or a number. rows: name, x, y, with `band_cell` also lower and upper. marks: x and text of labelled rules.
+    """Return curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper. marks: x and text of labelled rules.
 
     The other options are those of `bellwether.figures.equity.lines`.
     """
@@ -114,11 +114,11 @@ def _rules() -> list[dict[str, Any]]:
 
 
 def quotes(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Heat map of the best bid and ask, and fills. rows: those of `bellwether.figures.books.quotes`."""
+    """Return a heat map of the best bid and ask with fills. rows: as `bellwether.figures.books.quotes` expects them."""
     description = f"{title}: bid and ask in dollars over time, darker for more contracts; fills are triangles, up where YES was bought"
     return Chart(title, description, spec(books.quotes, tuple(colours.items())), rows, "name", first, colours)
 
 
 def depths(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
+    """Return contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
     return Chart(title, f"{title}; contracts over time", spec(books.depths, tuple(colours.items())), rows, "name", first, colours)

@@ -1,4 +1,4 @@
-"""Rows of tables of the lake as named values: names and definitions of the data dictionary, numbers in the unit of their column."""
+"""Titles, definitions and cells of columns, from the data dictionary."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from bellwether.pages.values import any_value, interval, money, number, percent
 from bellwether.tables import table
 from bellwether.tables.schema import Column
 
-#: Words of column names that are written in another way.
+#: Spelling of words of column names.
 _WORDS = {
     **{one: one.upper() for one in ("auc", "ece", "id", "mcs", "roc", "sha256", "uma", "url", "utc", "yes", "no")},
     "pnl": "P&L", "brier": "Brier", "sharpe": "Sharpe", "kalshi": "Kalshi", "polymarket": "Polymarket", "df": "degrees of freedom",
 }  # fmt: skip
-#: Titles that are not the words of the name.
+#: Titles that differ from the name.
 _TITLES = {
     "agent_id": "Agent", "brier_adjusted": "Brier, adjusted", "brier_size": "Brier, size", "brier_stated": "Brier, stated", "closes_at": "Ends",
     "ece": "Calibration error", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "known_at": "Known", "market_id": "Market",
@@ -28,7 +28,7 @@ _TITLES = {
 }  # fmt: skip
 _COST = Column("cost", pl.Float64(), "cost", "dollars")
 _SHARES = frozenset({"share", "fraction", "ratio"})
-#: Ranges of means that an interval by Student's t may exceed, by the beginning of their names.
+#: Ranges of metrics that an interval by Student's t may exceed, by prefix.
 _RANGES = {"fill_ratio": (0.0, 1.0), "max_drawdown": (0.0, 1.0), "maker_share": (0.0, 1.0), "win_rate": (0.0, 1.0), "accuracy": (0.0, 1.0)}
 
 
@@ -43,7 +43,7 @@ def title(name: str) -> str:
 
 @cache
 def head(name: str, column: str, text: str = "", *, numeric: bool | None = None) -> Head:
-    """Return the head of a column, with its definition as a tooltip. numeric: as the type of the column when left out."""
+    """Return the head of a column, with its definition as a tooltip. numeric: by the type of the column when left out."""
     declared = _columns(name)[column]
     return Head(text or title(column), meaning(declared), declared.dtype.is_numeric() if numeric is None else numeric)
 
@@ -59,17 +59,17 @@ def definition(name: str, column: str) -> str:
 
 
 def meaning(column: Column) -> str:
-    """The definition of a column with its unit."""
+    """Return the definition of a column with its unit."""
     return f"{column.description} [{column.unit}]" if column.unit else column.description
 
 
 def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) -> Facts:
-    """A row of a table as named values; an estimate with its interval is one of them.
+    """Return a row of a table as named values; an estimate and its interval are one value.
 
     Args:
         name: The table, as `group/name`.
         row: Its columns.
-        leave_out: Columns that are not shown.
+        leave_out: Columns to leave out.
     """
     shown, meanings = list[tuple[str, Cell]](), dict[str, str]()
     for column, value in row.items():
@@ -85,7 +85,7 @@ def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) ->
 
 
 def cell(column: Column | None, value: Any) -> Cell:
-    """A value in the unit of its column, with three significant digits."""
+    """Return a value in the unit of its column, with three significant digits."""
     if not _is_real(value):
         return any_value(value)
     unit = column.unit if column else None
@@ -102,7 +102,7 @@ def value_cell(name: str, column: str, value: Any) -> Cell:
 
 
 def cost(dollars: Any) -> Cell:
-    """A cost, a small one with three significant digits."""
+    """Return a cost in dollars; three significant digits if it is small."""
     return cell(_COST, None if dollars is None else float(dollars))
 
 
@@ -111,7 +111,7 @@ def _is_real(value: Any) -> bool:
 
 
 def _count_decimals(value: Any, most: int = 5) -> int:
-    """Decimals with which a number has three significant digits."""
+    """Return the decimals for three significant digits."""
     size = abs(float(value))
     return min(most, max(0, 2 - math.floor(math.log10(size)))) if size else 2
 
@@ -125,7 +125,7 @@ def _estimate(name: str, row: Mapping[str, Any], column: Column | None) -> Cell:
 
 
 def clip_interval(name: str, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
-    """The ends of an interval, within the range that the metric can take."""
+    """Clip an interval to the range of its metric."""
     for metric, (least, most) in _RANGES.items():
         if name.startswith(metric) and lower is not None and upper is not None:
             return max(lower, least), min(upper, most)

@@ -1,4 +1,4 @@
-"""Pages in Markdown: Jinja2 templates whose expressions are escaped, so that no text of a venue or a model is taken for markup."""
+"""Markdown pages from Jinja2 templates whose expressions are escaped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether import formatting
 from bellwether.formatting import LEFT, NOTHING, RIGHT, markdown_table
 from bellwether.untrusted_text import one_line
 
-#: Characters of a text that a cell shows.
+#: Maximum length of the text of a cell.
 MOST = 160
 
 _MARKUP = re.compile(r"[\\`*_{}\[\]<>|&~$@]|:(?=//)|(?<=www)\.", re.IGNORECASE)
@@ -30,9 +30,9 @@ class Markdown(str):
 
 
 def text(value: object, most: int = MOST) -> Markdown:
-    """A text of anyone's as one line of Markdown that shows its characters: no markup, HTML, link or table cell begins in it.
+    """Escape a text as one line of Markdown: it starts no markup, HTML, link or table cell.
 
-    Line breaks and what cannot be printed become spaces; what exceeds `most` characters is cut.
+    Line breaks and unprintable characters become spaces; the text is cut to `most` characters.
     """
     if value is None:
         return Markdown(NOTHING)
@@ -41,7 +41,7 @@ def text(value: object, most: int = MOST) -> Markdown:
 
 
 def timestamp(value: datetime | str | None) -> Markdown:
-    """An instant (a text in ISO format will do) to the minute, in UTC."""
+    """Format an instant or ISO text in UTC, to the minute."""
     if value is None:
         return Markdown(NOTHING)
     instant = datetime.fromisoformat(value) if isinstance(value, str) else value
@@ -49,7 +49,7 @@ def timestamp(value: datetime | str | None) -> Markdown:
 
 
 def head(rows: Collection[Any], texts: int, *names: str) -> Markdown:
-    """Head of a table whose first `texts` columns are text and whose others are numbers; "Nothing." without a row. names: Markdown."""
+    """Return the head of a table whose first `texts` columns are text and the others numbers; "Nothing." without a row. names: Markdown."""
     if not rows:
         return Markdown("Nothing.")
     rule = [LEFT] * texts + [RIGHT] * (len(names) - texts)
@@ -57,7 +57,7 @@ def head(rows: Collection[Any], texts: int, *names: str) -> Markdown:
 
 
 def render(template: str, context: Mapping[str, Any]) -> str:
-    """A page from a template of this package."""
+    """Render a template of this package."""
     return _environment().get_template(template).render(context).rstrip() + "\n"
 
 
@@ -71,7 +71,7 @@ def _decimal(value: float | None, digits: int) -> Markdown:
 
 @cache
 def _environment() -> Environment:
-    # Expressions become Markdown, not HTML: `finalize` escapes what no filter has written.
+    # `finalize` escapes expressions as Markdown unless a filter returned Markdown.
     loader = PackageLoader("bellwether.pages")
     environment = Environment(loader=loader, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined, finalize=_escaped)  # noqa: S701
     environment.globals |= {"head": head, "nothing": NOTHING, "interval": lambda *ends: Markdown(formatting.interval(*ends))}

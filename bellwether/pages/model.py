@@ -1,4 +1,4 @@
-"""Parts of a page before it becomes HTML: cells, tables, charts, long texts, sections."""
+"""Model of a page: cells, tables, charts, texts, sections."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-#: What a cell is sorted by.
+#: Sort key of a cell.
 SortKey = float | int | str | None
 
 
 class Cell(NamedTuple):
-    """A value as it is shown: its text, what it is sorted by, where it leads (from the root of the site), and more of it on pointing."""
+    """Value of a page: text, sort key, link from the root of the site, and tooltip."""
 
     text: str
     key: SortKey = None
@@ -20,7 +20,7 @@ class Cell(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The head of a column, its meaning, and whether it holds numbers."""
+    """Head of a column: title, definition, and whether its cells are numbers."""
 
     text: str
     meaning: str = ""
@@ -29,7 +29,7 @@ class Head(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """Rows under heads, whole in the page; a click on a head sorts. folded: shown when its caption is clicked."""
+    """Sortable table with all its rows in the page. folded: only the caption is visible until it is clicked."""
 
     caption: str
     heads: Sequence[Head]
@@ -40,10 +40,9 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table of any length: the page has its first rows, files next to the page have all of them.
+    """Table of any length: the page contains its first rows, files next to the page contain all.
 
-    filters: columns with a list to choose a value from. search: columns that a search looks at. chosen: filters at the start, by column.
-    size: rows of a page.
+    filters: columns with a list of values. search: searched columns. chosen: initial filters by column. size: rows of a page.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A Vega-Lite chart and its rows. `by` names the field whose values can be chosen, `first` are those chosen at the start, `colours` their colours."""
+    """Vega-Lite chart and its rows. by: field whose values can be chosen. first: those chosen at the start. colours: by value."""
 
     title: str
     description: str
@@ -73,7 +72,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A verbatim text, with its line breaks."""
+    """Verbatim text with its line breaks."""
 
     title: str
     body: str
@@ -83,7 +82,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class TextEntry:
-    """Texts that belong together under a title, with the anchor that leads to them: label, text, and the path of a file with the end of the text."""
+    """Texts under a title with an anchor. texts: label, text, and path of a file with the end of the text."""
 
     anchor: str
     title: str
@@ -92,7 +91,7 @@ class TextEntry:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Texts that are loaded on demand, verbatim, from one file next to the page; equal texts are stored once."""
+    """Verbatim texts that are loaded on demand from one file; equal texts are stored once."""
 
     name: str
     entries: Sequence[TextEntry]
@@ -101,7 +100,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A sentence of ours."""
+    """Sentence of the page."""
 
     body: str
     kind: str = "note"
@@ -117,7 +116,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Values by name. meanings: of names, shown on pointing."""
+    """Values by name. meanings: tooltips of names."""
 
     rows: Sequence[tuple[str, Cell]]
     meanings: Mapping[str, str] = field(default_factory=dict)
@@ -126,7 +125,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Headline numbers, each in a tile: name, value, and a short remark."""
+    """Headline numbers in tiles: name, value, and a remark."""
 
     rows: Sequence[tuple[str, Cell, str]]
     kind: str = "stats"
@@ -145,9 +144,9 @@ Part = Stats | Links | PageTable | Grid | Chart | Text | Texts | Note | Code | F
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page under a heading, on a grid of twelve columns. spans: columns of each part on a wide screen, all twelve when left out. width: its own on the page.
+    """Part of a page under a heading, on a grid of twelve columns. spans: columns of each part on a wide screen, twelve when left out.
 
-    Sections narrower than the page are side by side.
+    width: columns of the section; narrower sections are placed side by side.
     """
 
     title: str
@@ -157,13 +156,13 @@ class Section:
 
     @classmethod
     def even(cls, title: str, parts: Sequence[Part]) -> Section:
-        """A section whose one to four parts are side by side, equally wide."""
+        """Return a section whose one to four parts are side by side, equally wide."""
         return cls(title, parts, [12 // len(parts)] * len(parts) if parts else ())
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page: its path from the root of the site, title, a sentence below it, the pages above it, and sections."""
+    """Page: path from the root of the site, title, lead, sections, and title and path of the pages above it."""
 
     path: str
     title: str

@@ -1,4 +1,4 @@
-"""Pages as HTML: of a site, with the files that a page loads on demand, or alone in one file."""
+"""Pages as HTML: pages of a site with files loaded on demand, or self-contained files."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from bellwether.files import atomic_file
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Page, PageTable, Part, Text, TextEntry, Texts
 from bellwether.pages.values import show_controls
 
-#: Only the site's own scripts, styles and pictures; no request to other addresses and no form is sent.
+#: Content-Security-Policy: own scripts, styles and pictures only; no other requests, no forms.
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
 #: Rows of one file of a grid.
 CHUNK = 250
-#: Values of a column beyond which it gets no list to choose from.
+#: Maximum of values in the list of a filter.
 MOST_CHOICES = 100
-#: Larger data of charts are in one file next to the page.
+#: Maximum bytes of chart data within the page; larger data is in a file.
 _INLINE = 12_000
-#: Cells of longer texts are wide, and those of longer ones than a time may break.
+#: Lengths of texts from which a cell is wide, or may wrap.
 _LONG, _WHOLE = 40, 20
-#: Longer texts are shown by their beginning.
+#: Characters of a long text that are shown initially.
 _TEXT = 3_000
 
-#: Stands in no text of a cell: it is shown as a symbol.
+#: Separator that no text of a cell contains, because control characters are replaced.
 _BETWEEN = "\x1f"
 
-#: The parts of the site: title, path.
+#: Title and path of the areas of the site.
 PARTS = (
     ("Home", "index.html"),
     ("Benchmark", "benchmark/index.html"),
@@ -58,7 +58,7 @@ _banner: ContextVar[str] = ContextVar("banner", default="")
 
 @contextmanager
 def banner(text: str) -> Iterator[None]:
-    """Begin every page of a site that is rendered in the block with a sentence."""
+    """Show a sentence at the top of every page that is rendered in the block."""
     token = _banner.set(text)
     try:
         yield
@@ -67,7 +67,7 @@ def banner(text: str) -> Iterator[None]:
 
 
 class _RenderedPart(NamedTuple):
-    """A part of a page with what the template needs in addition. data: JSON that may be within a script element (`json_bytes`)."""
+    """Part of a page prepared for the template. data: JSON that is safe within a script element (`json_bytes`)."""
 
     kind: str
     part: Any
@@ -80,7 +80,7 @@ class _RenderedPart(NamedTuple):
 
 
 def render(page: Page) -> Iterator[File]:
-    """The page and the files next to it, by path from the root of the site; the same page gives the same bytes."""
+    """Yield the page and its files by path from the root of the site; equal pages give equal bytes."""
     stem = page.path.removesuffix(".html")
     sections, extra, charts = _sections(page, stem, _INLINE)
     here, root = page.path.partition("/")[0], "../" * page.path.count("/")
@@ -93,7 +93,7 @@ def render(page: Page) -> Iterator[File]:
 
 
 def render_file(page: Page) -> str:
-    """The page as one HTML file that needs no other: style, scripts and all rows are in it. Its grids are tables; long texts are whole."""
+    """Return the page as one self-contained HTML file. Grids become tables; long texts are complete."""
     parts = [replace(section, parts=[_expand_grid(part) for part in section.parts]) for section in page.sections]
     sections, _, _ = _sections(replace(page, sections=parts), "", None)
     style, script_ = (data.decode() for _, data in static_files())
@@ -108,7 +108,7 @@ def render_file(page: Page) -> str:
 
 
 def write_page(page: Page, path: Path) -> None:
-    """Write the page whole, as one HTML file that needs no other."""
+    """Write the page as one self-contained HTML file."""
     text = render_file(page)
     with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")
@@ -124,7 +124,7 @@ def _hash(text: str) -> str:
 
 @cache
 def chart_library() -> bytes:
-    """Vega, Vega-Lite and Vega-Embed as one script, from the package that contains them; its engine takes 140 MB, and ends with its process."""
+    """Bundle Vega, Vega-Lite and Vega-Embed as one script, in a process of its own because the engine takes 140 MB."""
     command = [sys.executable, "-c", "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"]
     done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
     if done.returncode:
@@ -135,7 +135,7 @@ def chart_library() -> bytes:
 
 
 def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str, list[_RenderedPart], int]], list[File], list[bytes]]:
-    """Sections for the template, the files of their parts, and the data of charts with more than `inline` bytes."""
+    """Return sections for the template, the files of their parts, and the data of charts with more than `inline` bytes."""
     count, extra, sections = 0, list[File](), []
     charts: list[bytes] = []
     for section in page.sections:
@@ -171,7 +171,7 @@ def _html(page: Page, sections: Any, root: str, policy: str, **more: Any) -> str
 
 
 def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, keyed: bool = True) -> str:
-    """Rows of a table as HTML, every text escaped: the many cells of a big table are slow in a template. keyed: with what they are sorted by."""
+    """Return rows of a table as escaped HTML; a template is too slow for many cells. keyed: with sort keys."""
     if not rows:
         return f'<tr><td colspan="{len(heads)}">none</td></tr>'
     width = len(heads)
@@ -182,7 +182,7 @@ def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, 
 
 @lru_cache(maxsize=256)
 def _heads(heads: tuple[Head, ...]) -> str:
-    """The heads of a table as HTML: most tables of a site share theirs."""
+    """Return the heads of a table as HTML; most tables of a site share theirs."""
     made = []
     for head in heads:
         kind = ' class="n"' if head.number else ""
@@ -192,14 +192,14 @@ def _heads(heads: tuple[Head, ...]) -> str:
 
 
 def _entries(entries: Sequence[TextEntry]) -> str:
-    """Closed texts as HTML."""
+    """Return closed texts as HTML."""
     anchors, titles = _escape_texts([one.anchor for one in entries]), _escape_texts([one.title for one in entries])
     made = [f'<details class="text" id="{name}"><summary>{title}</summary></details>' for name, title in zip(anchors, titles, strict=True)]
     return "\n".join(made)
 
 
 def _facts(root: str, facts: Facts) -> str:
-    """Values by name as rows of HTML."""
+    """Return values by name as rows of HTML."""
     cells = _cells(root, [one for _, one in facts.rows], [False] * len(facts.rows))
     titles = (f' title="{escape(facts.meanings[name])}"' if facts.meanings.get(name) else "" for name, _ in facts.rows)
     names = _escape_texts([name for name, _ in facts.rows])
@@ -223,7 +223,7 @@ def _cells(root: str, cells: Sequence[Cell], numbers: Sequence[bool], *, keyed: 
 
 
 def _escape_texts(texts: Sequence[str]) -> list[str]:
-    """The texts with what HTML would read as markup written so that it does not; all at once, as one call per text takes most of a build."""
+    """Escape texts in one call, because one call per text dominates a build."""
     found = escape(_BETWEEN.join(texts)).split(_BETWEEN)
     return found if len(found) == len(texts) else [escape(one) for one in texts]
 
@@ -239,7 +239,7 @@ def _render_part(part: Any, name: str, stem: str) -> tuple[_RenderedPart, list[F
 
 
 def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
-    """A grid whose rows all stand in the page is a table. A cell in its files is a text; or text, link and title."""
+    """Prepare a grid; with all rows in the page it is a table. A cell of a file is a text, or text, link and tooltip."""
     if len(grid.rows) <= grid.size and not grid.chosen:
         return _RenderedPart("table", grid, name, rows=grid.rows), []
     matching = [row for row in grid.rows if all(str(row[column].key) == value for column, value in grid.chosen.items())]
@@ -274,7 +274,7 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
 
 
 def _chart(chart: Chart) -> bytes:
-    """A chart as JSON. The rows are written under one list of their fields: the names of fields are most of the bytes otherwise."""
+    """Return a chart as JSON, with one list of field names for all rows to save bytes."""
     rows = chart.rows
     fields = list(rows[0]) if rows else []
     if len({*map(len, rows)}) > 1:
@@ -296,7 +296,7 @@ def _text(part: Text, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
 
 
 def _texts(part: Texts, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
-    # Of a text that many entries share, as that of a prompt, the characters are looked at once.
+    # Each distinct text is processed once; many entries share their prompt.
     bodies = {body: show_controls(body) for body in dict.fromkeys(body for entry in part.entries for _, body, _ in entry.texts)}
     places = {body: place for place, body in enumerate(dict.fromkeys(bodies.values()))}
     entries = [[[label, places[bodies[body]], rest] for label, body, rest in entry.texts] for entry in part.entries]
@@ -305,7 +305,7 @@ def _texts(part: Texts, name: str, path: str) -> tuple[_RenderedPart, list[File]
 
 
 def static_files() -> Iterator[File]:
-    """The stylesheet, Pico's before the site's own, and the script of all pages."""
+    """Yield the stylesheet, Pico followed by the site's own, and the script."""
     folder = files("bellwether.pages").joinpath("static")
     yield "static/site.css", folder.joinpath("pico.css").read_bytes() + b"\n" + folder.joinpath("site.css").read_bytes()
     yield "static/site.js", folder.joinpath("site.js").read_bytes()
@@ -319,13 +319,13 @@ def _template() -> Template:
     )
 
 
-#: Would end the script element or the line, or start a comment; the same characters in JSON's own way of writing them.
+#: Characters that could end the script element or the line, or start a comment, and their JSON escapes.
 _ESCAPES = ((b"<", b"\\u003c"), (b">", b"\\u003e"), (b"&", b"\\u0026"))
 _BREAKS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 
 
 def json_bytes(value: Any) -> bytes:
-    """`value` as JSON that may be within a script element; NaN and infinity are null."""
+    """Return `value` as JSON that is safe within a script element; NaN and infinity are null."""
     data = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     for found, written in _ESCAPES if data.isascii() else (*_ESCAPES, *_BREAKS):
         data = data.replace(found, written)
@@ -333,5 +333,5 @@ def json_bytes(value: Any) -> bytes:
 
 
 def data_script(name: str, value: Any) -> bytes:
-    """A script that hands `value` to the page under `name`: a page that was opened from a folder may load a script, but may not fetch a file."""
+    """Return a script that passes `value` to the page under `name`; pages opened from a folder cannot fetch files."""
     return b"bellwether.put(" + json_bytes(name) + b"," + json_bytes(value) + b");\n"

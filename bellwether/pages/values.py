@@ -1,4 +1,4 @@
-"""Values of the warehouse as cells, and names as paths."""
+"""Cells from values of the warehouse, and file names from names."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ import polars as pl
 from bellwether import formatting
 from bellwether.pages.model import Cell
 
-#: Stands for a value that is missing or undefined.
+#: Text of a missing or undefined value.
 NONE = "–"
-#: Longest text of a cell; the page of a thing has the whole.
+#: Maximum length of the text of a cell.
 MOST = 240
 
 _PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,59}")
 _OTHER = re.compile(r"[^a-z0-9]+")
-#: Names of pages, and of devices on some file systems.
+#: Names of pages, and reserved names of some file systems.
 _RESERVED = frozenset({"index", "con", "prn", "aux", "nul", "page"})
 
 
 @lru_cache(maxsize=8192)
 def slug(name: str) -> str:
-    """A file name for `name`: itself where it is plain, else its letters and digits with a hash, so that two names never share one."""
+    """Return a unique file name: a plain name unchanged, otherwise its letters and digits with a hash."""
     stem = name.partition(".")[0]
     if _PLAIN.fullmatch(name) and stem not in _RESERVED and not re.fullmatch(r"(com|lpt)\d", stem) and not name.endswith("."):
         return name
@@ -38,7 +38,7 @@ def slug(name: str) -> str:
 
 
 def show_controls(value: str) -> str:
-    """`value` with its control characters, but for line breaks and tabs, as the symbols that stand for them."""
+    """Replace control characters, except line breaks and tabs, by visible symbols."""
     return value.translate(_CONTROLS)
 
 
@@ -53,14 +53,14 @@ def _line(value: str, href: str, most: int) -> Cell:
 
 
 def text(value: object, href: str = "", *, most: int = MOST) -> Cell:
-    """A text on one line, cut to `most` characters."""
+    """Return a text on one line, cut to `most` characters."""
     return _MISSING if value is None else _line(str(value), href, most)
 
 
 def number(value: object, digits: int | None = None, *, signed: bool = False, unit: str = "") -> Cell:
-    """A number with `digits` decimals, or with the digits it has; sorted by its exact value, which is shown on pointing where it was rounded.
+    """Return a number with `digits` decimals, or with all its digits; the sort key and the tooltip of a rounded number are exact.
 
-    `unit` precedes it for $, otherwise follows.
+    unit: $ precedes the number, other units follow.
     """
     if value is None:
         return _MISSING
@@ -90,23 +90,23 @@ _MISSING, _NAN = Cell(NONE), Cell(NONE, None, "", "not a number")
 
 
 def money(value: object, *, signed: bool = False) -> Cell:
-    """Dollars and cents."""
+    """Return dollars and cents."""
     return number(value, 2, signed=signed, unit="$")
 
 
 def percent(value: object, digits: int = 0) -> Cell:
-    """A share as a percentage."""
+    """Return a share as a percentage."""
     return number(value, digits, unit="%")
 
 
 def p_value(value: float | None, digits: int = 4) -> Cell:
-    """A p-value, sorted by its exact value."""
+    """Return a p-value; the sort key is exact."""
     found = finite(value)
     return _MISSING if found is None else Cell(formatting.p_value(found, digits), found, "", str(value))
 
 
 def interval(value: object, lower: object, upper: object, digits: int = 3, reason: str | None = None, *, unit: str = "") -> Cell:
-    """A value with its interval, in the unit of `number`."""
+    """Return a value with its interval, in the unit of `number`."""
     if not unit and isinstance(value, float) and abs(value) >= 100:
         digits = 0
     main = number(value, digits, unit=unit)
@@ -117,7 +117,7 @@ def interval(value: object, lower: object, upper: object, digits: int = 3, reaso
 
 
 def timestamp(value: datetime | date | None, *, seconds: bool = False) -> Cell:
-    """An instant in UTC, or a day."""
+    """Return an instant in UTC, or a day."""
     if value is None:
         return _MISSING
     exact = value.isoformat()
@@ -128,27 +128,27 @@ def timestamp(value: datetime | date | None, *, seconds: bool = False) -> Cell:
 
 
 def instant(at: datetime) -> str:
-    """An instant in UTC as the x of a chart, with milliseconds."""
+    """Return an instant in UTC as the x of a chart, with milliseconds."""
     return f"{at.isoformat(timespec='milliseconds')[:23]}Z"
 
 
 def minute(at: datetime) -> str:
-    """An instant in UTC as the x of a chart."""
+    """Return an instant in UTC as the x of a chart, to the minute."""
     return f"{at.isoformat()[:16]}Z"
 
 
 def seconds(column: str) -> pl.Expr:
-    """A column of instants in UTC as the x of a chart, with seconds."""
+    """Return a column of instants in UTC as the x of a chart, with seconds."""
     return pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def yes_no(value: bool | None) -> Cell:
-    """A flag."""
+    """Return a flag."""
     return Cell(NONE) if value is None else Cell("yes" if value else "no", "yes" if value else "no")
 
 
 def any_value(value: Any) -> Cell:
-    """A value of any column."""
+    """Return a value of any type."""
     if isinstance(value, bool):
         return yes_no(value)
     if isinstance(value, _NUMBERS):
@@ -161,7 +161,7 @@ def any_value(value: Any) -> Cell:
 
 
 def finite(value: object) -> float | None:
-    """A number for a chart; None where it is missing or not finite."""
+    """Return a number for a chart; None if missing or not finite."""
     if value is None:
         return None
     found = float(value)  # type: ignore[arg-type]
@@ -169,14 +169,14 @@ def finite(value: object) -> float | None:
 
 
 def thin_indices(count: int, most: int) -> Sequence[int]:
-    """At most `most` indices of `count`, evenly spread, with the first and the last."""
+    """Return at most `most` indices of `count`, evenly spread, with the first and the last."""
     if count <= most:
         return range(count)
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
 def group_rows(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
-    """Rows by the value of a column, in their order. Pages are made from these: a frame per page takes most of a build."""
+    """Return rows by the value of a column, in their order; one frame per page would dominate a build."""
     found: dict[Any, list[dict[str, Any]]] = {}
     for row in frame.iter_rows(named=True):
         found.setdefault(row[by], []).append(row)
@@ -184,5 +184,5 @@ def group_rows(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
 
 
 def cast_decimals(frame: pl.DataFrame) -> pl.DataFrame:
-    """Decimals as floats: a number is shown with the digits that the decimal has, and making a Decimal of each takes seconds."""
+    """Cast decimals to floats; Python Decimals take seconds to create and carry trailing zeros."""
     return frame.with_columns(pl.col(pl.Decimal).cast(pl.Float64))

@@ -1,4 +1,4 @@
-"""Pages of the arena: leaderboard, families, cohorts, agents, decisions, markets."""
+"""Pages of the arena: standings, families, and the list of cohorts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "
 
 
 def names(source: SiteSource) -> list[str]:
-    """Families in the order in which they first appeared."""
+    """Return the families in the order in which they first appeared."""
     found = source.frame("arena/agents", "family", "week")
     return found.group_by("family").agg(pl.col("week").min()).sort("week", "family")["family"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """The overview with a page per family, each cohort with its agents and decisions, and the markets."""
+    """Yield the overview with a page per family, each cohort with its agents and decisions, and the markets."""
     board, agents = source.frame("arena/leaderboard"), source.frame("arena/agents")
     agents = agents.unique("agent_id", keep="first", maintain_order=True)
     portfolios, universe = source.frame("arena/portfolios"), source.frame("arena/universe", *_UNIVERSE)
@@ -98,7 +98,7 @@ def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
 
 
 def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[Section]:
-    """Live and reconstructed cohorts apart, and in rankings models that could know the outcomes too."""
+    """Yield sections of standings and money per methodology, live and reconstructed cohorts apart."""
     ranked = list(rankings.groups)
     for (methodology, reconstructed), part in board.group_by("methodology", "reconstructed", maintain_order=True):
         title = arena_rankings.group_title(str(methodology), bool(reconstructed))
@@ -108,7 +108,7 @@ def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curv
             yield Section(f"Standings: {one.title}", shown, arena_rankings.spans(shown))
         if not own:
             yield Section(f"Standings: {title}", [Note("The warehouse has no rows of arena.rankings for these cohorts.")])
-        note = Note("All agents of a family together, those whose model could know the outcomes too; rankings hold these apart.")
+        note = Note("All agents of a family together, those whose model could know the outcomes too; rankings separate them.")
         books = PageTable(f"Books of {title}", _books_heads(), _books_rows(part))
         drawn = arena_curves.curve_charts(curves, str(methodology), bool(reconstructed), colours)
         yield Section(f"Money: {title}", [*drawn, note, books], [6] * len(drawn))
@@ -131,7 +131,7 @@ def _overview(
         Section("Cohorts", [_cohorts(agents, curves)]),
         Section("Markets", [Links([Cell("All markets that agents could bet on", href=arena_markets.LIST)])]),
     ]
-    lead = "Each week a cohort of agents starts with the same paper money and bets on open markets. Reconstructed cohorts were decided afterwards, as of their time."
+    lead = "Each week a cohort of agents starts with the same paper money and bets on open markets. Reconstructed cohorts were run later with the information of their time."
     yield from render(Page("arena/index.html", "Arena", lead, sections))
     for (name,), part in agents.group_by("family", maintain_order=True):
         own = pl.col("family") == name
@@ -224,7 +224,7 @@ def _family(
 
 
 def _headline(line: Mapping[str, Any]) -> Stats:
-    """Headline numbers of a family. line: its row of arena/leaderboard."""
+    """Return the headline numbers of a family. line: its row of arena/leaderboard."""
     ended = f"{line['scored']:,} of {line['bets']:,} bets have a winner"
     return Stats(
         [
@@ -239,10 +239,10 @@ def _headline(line: Mapping[str, Any]) -> Stats:
 
 
 def _releases(name: str, curves: arena_curves.Curves) -> PageTable | Note:
-    """Legend of the rules on the curve of a family."""
+    """Return the table of models that acted for a family."""
     own = curves.releases.filter(pl.col("family") == name)
     if not own.height:
-        return Note("No release of it is known: it is a rule, or the warehouse has no rows of arena.releases for it.")
+        return Note("No release is known: the family is a rule, or the warehouse has no rows of arena.releases for it.")
     heads = columns.heads(
         "arena/releases",
         ("model", "Release"),
@@ -271,4 +271,4 @@ def _releases(name: str, curves: arena_curves.Curves) -> PageTable | Note:
         ]
         for row in own.iter_rows(named=True)
     ]
-    return PageTable(f"Releases of {name}: what stood for it, and from which cohort on", heads, rows)
+    return PageTable(f"Releases of {name} and their cohorts", heads, rows)

@@ -1,4 +1,4 @@
-"""What goes on in the arena: recent decisions with their refused legs, what is due next, and what the decisions cost."""
+"""Activity of the arena: recent decisions with their refused legs, open markets by their close, and costs."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from bellwether.pages.values import money, number, text, timestamp
 from bellwether.site.arena_agents import Books
 from bellwether.site.arena_paths import decision_path, family_path, market_cell, refused_cell
 
-#: Decisions and open markets that are listed.
+#: Maximum of listed decisions and open markets.
 _RECENT, _DUE = 15, 10
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """recent: the last decisions, newest first, with `refusals`. costs: by family and week, null where one is unknown. due: open markets by their close, with their holders."""
+    """Recent decisions, costs and open markets.
+
+    recent: the newest decisions first, with `refusals`. costs: by family and week, null where one is unknown. due: open markets by their close.
+    questions: by market.
+    """
 
     recent: pl.DataFrame
     costs: pl.DataFrame
@@ -29,7 +33,7 @@ class Activity:
 
     @classmethod
     def of(cls, books: Books) -> Activity:
-        """From the rows of all agents."""
+        """Build from the rows of all agents."""
         reasons = books.refusals.sort("leg").group_by("decision_id").agg(refusals=pl.col("reason"))
         family = books.agents.select("agent_id", "family")
         decisions = books.decisions.join(family, on="agent_id", maintain_order="left")
@@ -46,11 +50,11 @@ class Activity:
 
     @property
     def frames(self) -> list[object]:
-        """All there is, to be digested."""
+        """All values, for the digest of a page."""
         return [self.recent, self.costs, self.due, dict(self.questions)]
 
     def sections(self, colours: dict[str, str]) -> list[Section]:
-        """Recent decisions and what is due next, and costs."""
+        """Return the sections of recent decisions, open markets and costs."""
         return [Section("Activity", [self._feed(), self._next()], (8, 4)), Section.even("Cost", self._spent(colours))]
 
     def _feed(self) -> PageTable | Note:
@@ -121,7 +125,7 @@ class Activity:
 
 
 def _sum_or_null(costs: pl.Expr) -> pl.Expr:
-    """A sum that is unknown where one of its parts is."""
+    """Return the sum, null where one of its parts is."""
     return pl.when(costs.is_null().any()).then(None).otherwise(costs.sum())
 
 

@@ -1,4 +1,4 @@
-"""Pages of a cohort: its agents with their books, and their decisions."""
+"""Pages of a cohort and of its agents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _POINTS = 150
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """Rows of the arena, of all agents or of some; `questions` are the questions of markets by id."""
+    """Rows of the arena, of all agents or of one cohort. questions: by market id."""
 
     agents: pl.DataFrame
     portfolios: pl.DataFrame
@@ -50,7 +50,7 @@ class Books:
 
     @classmethod
     def read(cls, source: SiteSource, agents: pl.DataFrame, portfolios: pl.DataFrame, universe: pl.DataFrame) -> Books:
-        """All that the warehouse has."""
+        """Read all rows of the warehouse."""
         frames = {name: source.frame(f"arena/{name}") for name in ("decisions", "refusals", "trades", "positions", "ledger", "scores")}
         frames["refusals"] = frames["refusals"].filter(pl.col("superseded_at").is_null())
         questions = dict(universe.select("market_id", "question").unique("market_id", keep="last", maintain_order=True).iter_rows())
@@ -58,11 +58,11 @@ class Books:
 
     @property
     def frames(self) -> list[Any]:
-        """All there is, to be digested."""
+        """All values, for the digest of a page."""
         return [getattr(self, one.name) for one in fields(self)]
 
     def of(self, agents: pl.DataFrame) -> Books:
-        """Of the agents of one cohort; the universe is that of its week."""
+        """Return the rows of the agents of one cohort, with the universe of its week."""
         ids = agents["agent_id"].to_list()
         parts = {name: getattr(self, name).filter(pl.col("agent_id").is_in(ids)) for name in _OF_AGENTS}
         refusals = self.refusals.filter(pl.col("decision_id").is_in(parts["decisions"]["decision_id"].to_list()))
@@ -76,7 +76,7 @@ _OF_AGENTS = ("portfolios", "decisions", "trades", "positions", "ledger", "score
 
 
 def pages(source: SiteSource, week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
-    """The page of the cohort, of each agent, and of each decision."""
+    """Yield the page of the cohort, of each agent, and of each decision."""
     yield from _cohort(week, book, colours)
     yield archive_path(week), archive({name: getattr(book, name) for name in ("agents", "refusals", "universe", *_OF_AGENTS)})
     decided = {one: _words(source, week, one, book.decisions) for one in book.decisions["week"].unique().sort()}
@@ -148,7 +148,7 @@ def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
 
 
 def _cohort_headline(book: Books, last: Mapping[str, Mapping[str, Any]]) -> Stats:
-    """Headline numbers of a cohort. last: the newest portfolio by agent."""
+    """Return the headline numbers of a cohort. last: the newest portfolio by agent."""
     gains = {
         agent: float(last[agent]["total"] / cash - 1)
         for agent, cash in book.agents.sort("agent_id").select("agent_id", "initial_cash").iter_rows()
@@ -226,7 +226,7 @@ def _agent(
 
 
 def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapping[str, Any], refused: int) -> Stats:
-    """Headline numbers of an agent. now: its newest portfolio. refused: legs that were not executed."""
+    """Return the headline numbers of an agent. now: its newest portfolio. refused: legs that were not executed."""
     total, cash, profit = now.get("total"), float(agent["initial_cash"]), now.get("profit")
     held = sum(row["status"] == "open" for row in own["positions"])
     return Stats(
@@ -243,7 +243,7 @@ def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapp
 
 def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> PageTable | Note:
     if not decisions:
-        return Note("It has decided nothing yet.")
+        return Note("No decision yet.")
     heads = [
         *columns.heads("arena/decisions", "week", "action", "state", "legs"),
         Head("Refused legs", "legs that were not executed, and why"),
@@ -267,7 +267,7 @@ def _decisions(decisions: Rows, refused: Mapping[str, Rows]) -> PageTable | Note
 
 def _positions(positions: Rows, questions: dict[str, str]) -> Grid | Note:
     if not positions:
-        return Note("It holds and has held nothing.")
+        return Note("No positions yet.")
     heads = columns.heads("arena/positions", ("market_id", "Market"), "side", "status", "result", "shares", "cost")
     heads += columns.heads("arena/positions", "sold", "paid", ("realized", "Gain"), ("opened_at", "Opened"), ("ended_at", "Ended"))
     rows = [
@@ -291,7 +291,7 @@ def _positions(positions: Rows, questions: dict[str, str]) -> Grid | Note:
 
 def _trades(trades: Rows, questions: dict[str, str], scored: dict[str, dict[str, Any]]) -> Grid | Note:
     if not trades:
-        return Note("It has not traded.")
+        return Note("No trades yet.")
     heads = columns.heads("arena/trades", "week", ("market_id", "Market"), "action", "side", "shares", "price", "amount")
     heads += columns.heads("arena/trades", "fee", "bid", "ask", ("probability", "Stated"))
     heads += [Head("Won"), Head("Brier, stated", number=True)]
@@ -320,7 +320,7 @@ def _trades(trades: Rows, questions: dict[str, str], scored: dict[str, dict[str,
 
 def _ledger(ledger: Rows, questions: dict[str, str]) -> Grid | Note:
     if not ledger:
-        return Note("No cash has moved.")
+        return Note("No cash movements yet.")
     heads = columns.heads("arena/ledger", ("number", "#"), ("known_at", "When"), "kind", "amount", "cash", ("market_id", "Market"), "side")
     heads += columns.heads("arena/ledger", ("shares", "Shares after"), ("cost", "Cost after"), "corrects")
     rows = [

@@ -1,4 +1,4 @@
-"""Returns of families over the calendar and over the age of their cohorts, and where their releases changed."""
+"""Returns of families over the calendar and over the age of their cohorts, with changes of their releases."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _GROUP = ("methodology", "reconstructed", "family")
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """calendar: return of all started agents of a family by day. age: mean return of its agents by weeks since their start. last: of each agent.
+    """Curves of returns.
 
-    releases: rows of arena/releases, by their first cohort.
+    calendar: return of all started agents of a family by day. age: mean return of its agents by weeks since their start. last: newest total of
+    each agent. releases: rows of arena/releases by first cohort.
     """
 
     calendar: pl.DataFrame
@@ -32,9 +33,9 @@ class Curves:
 
 
 def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
-    """The curves. Calendar and age leave out archived cohorts; an agent without a portfolio row keeps its initial cash.
+    """Compute the curves. Calendar and age leave out archived cohorts; an agent without a portfolio row has its initial cash.
 
-    The calendar is sampled on at most some 80 days; a portfolio is valid from a row until the next.
+    The calendar is sampled on at most about 80 days; a portfolio is valid until the next row.
     """
     releases = releases.sort("reconstructed", "family", "first_cohort", "model")
     told = agents.select("agent_id", "family", "methodology", "reconstructed", "week", initial=pl.col("initial_cash").cast(pl.Float64))
@@ -78,7 +79,7 @@ def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.Dat
 
 
 def _values_at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
-    """Value of every started agent at each instant."""
+    """Return the value of every started agent at each instant."""
     every = told.join(instants, how="cross").filter(pl.col("at") > day_start(pl.col("week")))
     standing = every.sort("at", "agent_id").join_asof(
         rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False
@@ -87,7 +88,7 @@ def _values_at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -
 
 
 def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours: dict[str, str]) -> Sequence[Chart]:
-    """The curves of cohorts that are ranked together."""
+    """Return the charts of cohorts that are ranked together."""
     chosen = (pl.col("methodology") == methodology) & (pl.col("reconstructed") == reconstructed)
     calendar, age = curves.calendar.filter(chosen), curves.age.filter(chosen)
     if not calendar.height:
@@ -101,7 +102,7 @@ def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours:
 
 
 def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Sequence[Chart]:
-    """The return of a family over the calendar, live and reconstructed cohorts apart, a line per methodology and a rule where a release took over."""
+    """Return charts of a family's return over the calendar, with a rule where a release took over."""
     found = []
     for reconstructed, kind in ((False, "live"), (True, "reconstructed")):
         chosen = (pl.col("family") == family) & (pl.col("reconstructed") == reconstructed)
@@ -121,13 +122,13 @@ def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Seq
 
 
 def _palette(names: Iterable[str], first: str) -> dict[str, str]:
-    """Colours of lines that differ on one page only, `first` before all others."""
+    """Return colours of lines on one page, `first` before all others."""
     palette = [first, *(one for one in charts.PALETTE if one != first)]
     return {name: palette[place % len(palette)] for place, name in enumerate(names)}
 
 
 def cohort_charts(curves: Curves, family: str, agents: pl.DataFrame, colours: dict[str, str]) -> Sequence[Chart]:
-    """Returns of the cohorts of a family; a line per model, so that a new release of it is seen."""
+    """Return a chart of the returns of a family by cohort, a line per model."""
     last = dict(curves.last.select("agent_id", "return").iter_rows())
     rows = [
         {"name": row["model"], "x": f"{row['week']:%Y-%m-%d}", "y": finite(last[row["agent_id"]])}

@@ -1,4 +1,4 @@
-"""The page of a decision: what the agent saw, what it answered, what was executed or refused, and the result."""
+"""Page of a decision: prompt, answer, executed and refused legs, and the result."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from bellwether.site.arena_paths import ABOVE, agent_path, cohort_path, decision
 
 #: Rows of a table of the arena.
 Rows = Sequence[Mapping[str, Any]]
-#: Columns of a decision that its page shows apart.
+#: Columns with sections of their own.
 _TEXTS = ("decision", "reasoning", "message")
 
 
 def legs_of(
     trades: Rows, scored: dict[str, dict[str, Any]], held: dict[str, dict[str, Any]], questions: dict[str, str]
 ) -> list[list[Cell]]:
-    """Executed legs, each with the quotes that it saw and what became of it."""
+    """Return rows of executed legs, each with its quotes and the result of its position."""
     rows = []
     for row in trades:
         position = held.get(row["position_id"], {})
@@ -66,19 +66,17 @@ _LEG_HEADS = (
 def page(
     week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, said: list[TextEntry]
 ) -> Iterator[File]:
-    """The page. week: of its cohort. legs: as `legs_of` gives them. refused: its rows of arena/refusals. said: its prompt and answers."""
+    """Yield the page. week: of its cohort. legs: as `legs_of` returns them. refused: rows of arena/refusals. said: its prompt and answers."""
     not_executed = [[number(row["leg"]), text(row["reason"].replace("_", " ")), text(row["message"], most=600)] for row in refused]
     prompts, answers = ([one for one in said if (one.anchor == "prompt") == is_prompt] for is_prompt in (True, False))
     reasons = Text("Its reasoning", decision["reasoning"]) if decision["reasoning"] else Note("The model gave no reasoning.")
     wrong = [Text("Problem with the answer", decision["message"])] if decision["message"] else []
-    parsed: Part = Note("Nothing could be read as a decision.")
+    parsed: Part = Note("The answer contains no decision.")
     if decision["decision"]:
-        parsed = Text("Decision as it was read, in JSON", _pretty(decision["decision"]), open=False)
+        parsed = Text("Parsed decision, in JSON", _pretty(decision["decision"]), open=False)
     refusals: Part = Note("No leg was refused.")
     if refused:
-        refusals = PageTable(
-            "Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("What was found")], not_executed
-        )
+        refusals = PageTable("Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("Details")], not_executed)
     sections = [
         Section("", [_headline(decision, legs, len(refused))]),
         Section("What the agent saw", [Texts("said", prompts) if prompts else Note("The warehouse has no prompt of this decision.")]),
@@ -95,7 +93,7 @@ def page(
 
 def _headline(decision: Mapping[str, Any], legs: list[list[Cell]], refused: int) -> Stats:
     staked = [float(leg[7].key) for leg in legs if leg[7].key is not None]
-    # A position counts once, however many legs trade it: it is the market and the side.
+    # A position (market and side) counts once even if several legs trade it.
     gains = {(leg[0].href, leg[1].text.rpartition(" ")[2]): float(leg[11].key) for leg in legs if leg[11].key is not None}
     return Stats(
         [
@@ -110,7 +108,7 @@ def _headline(decision: Mapping[str, Any], legs: list[list[Cell]], refused: int)
 
 
 def _pretty(decision: str) -> str:
-    """JSON with line breaks; a text that is no JSON as it is."""
+    """Return JSON with line breaks; other text unchanged."""
     try:
         return orjson.dumps(orjson.loads(decision), option=orjson.OPT_INDENT_2).decode()
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Pages of the arena's markets: the list of all, and a page for each that was traded."""
+"""Pages of the arena's markets: the list, and a page for each traded market."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class _MarketRows:
 
 
 def sort_markets(listed: pl.DataFrame) -> pl.DataFrame:
-    """Markets by trades, then by volume, the most first; by id where both are the same, so that pages hold the same markets every time."""
+    """Sort markets by trades, then by volume, largest first, then by id."""
     return listed.sort("market_id").sort("trades", "volume", descending=True, nulls_last=True, maintain_order=True)
 
 
 def units(source: SiteSource, books: Books) -> Iterator[Unit]:
-    """The list, and the pages of markets by the week in which they were first traded."""
+    """Yield the list, and the pages of markets by the week of their first trade."""
     newest = books.universe.sort("week", "place").unique("market_id", keep="last", maintain_order=True)
     counts = books.trades.group_by("market_id").agg(trades=pl.len(), agents=pl.col("agent_id").n_unique()).sort("market_id")
     weeks = books.universe.group_by("market_id").agg(first=pl.col("week").min(), weeks=pl.col("week").n_unique()).sort("market_id")
@@ -121,7 +121,7 @@ def _page(name: str, own: dict[str, Rows]) -> Iterator[File]:
 
 def _positions(positions: Rows) -> Grid | Note:
     if not positions:
-        return Note("Nobody holds or has held it.")
+        return Note("No agent has held a position.")
     heads = columns.heads("arena/positions", ("agent_id", "Agent"), "side", "status", "shares", "cost", ("realized", "Gain"))
     heads += columns.heads("arena/positions", "won", ("opened_at", "Opened"), ("ended_at", "Ended"))
     rows = [
@@ -192,7 +192,7 @@ def _settlements(settlements: Rows) -> PageTable:
 def _evidence(evidence: Rows) -> Grid:
     heads = columns.heads(
         "arena/evidence",
-        ("known_at", "Looked at"),
+        ("known_at", "Observed"),
         "closed",
         ("uma_resolution_status", "UMA"),
         "winners",
@@ -212,4 +212,4 @@ def _evidence(evidence: Rows) -> Grid:
         ]
         for row in evidence
     ]
-    return Grid("evidence", "Looks at the market, as the venue answered", heads, rows)
+    return Grid("evidence", "Snapshots of the market by the venue", heads, rows)

@@ -1,4 +1,4 @@
-"""Paths of the pages of the arena, and links to them."""
+"""Paths of the pages of the arena, and cells that link to them."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ ABOVE = [("Arena", "arena/index.html")]
 
 
 def family_path(family: str) -> str:
-    """The page of a family."""
+    """Return the path of the page of a family."""
     return f"arena/family/{slug(family)}.html"
 
 
 def cohort_path(week: object) -> str:
-    """The page of a cohort."""
+    """Return the path of the page of a cohort."""
     return f"arena/cohort/{week}/index.html"
 
 
 def archive_path(week: object) -> str:
-    """The archive with the rows of a cohort."""
+    """Return the path of the archive of a cohort's rows."""
     return f"arena/cohort/{week}/cohort.zip"
 
 
 def agent_path(agent_id: str) -> str:
-    """The page of an agent; its id is cohort/family."""
+    """Return the path of the page of an agent with the id cohort/family."""
     week, _, family = agent_id.partition("/")
     return f"arena/cohort/{slug(week)}/{slug(family)}.html" if family else f"arena/cohort/agent/{slug(agent_id)}.html"
 
 
 def decision_path(decision_id: str) -> str:
-    """The page of a decision; its id is cohort/family/week."""
+    """Return the path of the page of a decision with the id cohort/family/week."""
     week, _, rest = decision_id.partition("/")
     return f"arena/cohort/{slug(week)}/decision/{slug(rest)}.html"
 
 
 def market_path(market_id: str) -> str:
-    """The page of a market."""
+    """Return the path of the page of a market."""
     return f"arena/market/{slug(market_id)}.html"
 
 
 def market_cell(questions: Mapping[str, str], market_id: str) -> Cell:
-    """The question of a market, which leads to its page."""
+    """Return the question of a market with a link to its page."""
     return text(questions.get(market_id, market_id), market_path(market_id), most=110)
 
 
 def refused_cell(reasons: Sequence[str]) -> Cell:
-    """The count of refused legs with their reasons."""
+    """Return the count of refused legs with their reasons."""
     found = [reason.replace("_", " ") for reason in reasons]
     return text(f"{len(found)}: {', '.join(dict.fromkeys(found))}" if found else "none", most=80)

@@ -1,4 +1,4 @@
-"""Comparison of the families of the arena: rankings with intervals, pairs and reliability, a group of cohorts at a time."""
+"""Comparison of the families of the arena: rankings with intervals, pairs and reliability, per group of cohorts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bellwether.site.arena_paths import family_path
 from bellwether.site.source import SiteSource
 from bellwether.tables.arena_rankings import GROUP
 
-#: Metrics that the table of a ranking shows with their intervals: name -> head, meaning, decimals, unit.
+#: Metrics of a ranking: head, definition, decimals, unit.
 _SHOWN = {
     "brier_stated": ("Brier, stated [95 %]", "mean over the stated probabilities; lower is better", 3, ""),
     "brier_adjusted": ("Adjusted [95 %]", "stated Brier score had it answered every question of its group", 3, ""),
@@ -41,17 +41,17 @@ _TITLES = {
     "brier_size": "Brier score of the sizes",
     "return": "return",
 }
-#: Ranks where the methodology of a group is unknown here.
+#: Primary metric of unknown methodologies.
 _FIRST = "brier_vs_price"
-#: Lines that a diagram shows at the start.
+#: Initially visible lines of a diagram.
 _LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Comparison of the families of one group: cohorts of one methodology, live or reconstructed, of models that could or could not know.
+    """Comparison of the families of one group: cohorts of one methodology, live or reconstructed, of clean or contaminated models.
 
-    rankings: without imputation. imputed: with it. metrics: those that rank by the methodology, the first one first.
+    rankings: without imputation. imputed: with it. metrics: primary metrics of the methodology, the first one first.
     """
 
     methodology: str
@@ -65,12 +65,12 @@ class Ranking:
 
     @property
     def title(self) -> str:
-        """The group in words."""
+        """Title of the group."""
         return group_title(self.methodology, self.reconstructed, contaminated=self.contaminated)
 
     @property
     def families(self) -> list[str]:
-        """Its families by rank, those without one last."""
+        """Families by rank, those without a rank last."""
         ranked = self.rankings.filter(pl.col("metric") == self.metrics[0]).sort("rank", "value", "family", nulls_last=True)
         return list(dict.fromkeys([*ranked["family"], *self.rankings["family"].unique().sort()]))
 
@@ -85,17 +85,17 @@ class Rankings:
 
     @classmethod
     def read(cls, source: SiteSource) -> Rankings:
-        """All that the warehouse has."""
+        """Read all rows of the warehouse."""
         return cls(source.frame("arena/rankings"), source.frame("arena/pairs"), source.frame("arena/calibration"))
 
     @property
     def frames(self) -> list[pl.DataFrame]:
-        """All there is, to be digested."""
+        """All frames, for the digest of a page."""
         return [self.rankings, self.pairs, self.calibration]
 
     @property
     def groups(self) -> Iterator[Ranking]:
-        """By methodology, live before reconstructed, models that could not know before those that could."""
+        """Groups by methodology, live before reconstructed, clean before contaminated."""
         known = methodologies()
         for methodology, reconstructed, contaminated in sorted(self.rankings.select(GROUP).unique().iter_rows()):
             key = dict(zip(GROUP, (methodology, reconstructed, contaminated), strict=True))
@@ -107,13 +107,13 @@ class Rankings:
 
 
 def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = False) -> str:
-    """Cohorts that are ranked together, in words."""
+    """Return the title of cohorts that are ranked together."""
     known = " of models that could know the outcomes" if contaminated else ""
     return f"{methodology}, {'reconstructed' if reconstructed else 'live'} cohorts{known}"
 
 
 def heads(metrics: Sequence[str]) -> list[Head]:
-    """Heads of a ranking by `metrics`."""
+    """Return the heads of a ranking by `metrics`."""
     return [
         Head("Rank", f"by the {_TITLES.get(metrics[0], metrics[0])}", number=True),
         Head("Family"),
@@ -127,7 +127,7 @@ def heads(metrics: Sequence[str]) -> list[Head]:
 
 
 def rows(ranking: Ranking) -> list[list[Cell]]:
-    """Rows under `heads`, ranked families first."""
+    """Return rows under `heads`, ranked families first."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in ranking.rankings.iter_rows(named=True):
         found.setdefault(row["family"], {})[row["metric"]] = row
@@ -151,7 +151,7 @@ def rows(ranking: Ranking) -> list[list[Cell]]:
 
 
 def _order(metrics: Sequence[str]) -> list[str]:
-    """The metrics of a table, those that rank first."""
+    """Return the metrics of a table, primary metrics first."""
     return list(dict.fromkeys([*(name for name in metrics if name in _SHOWN), *_SHOWN]))
 
 
@@ -165,7 +165,7 @@ def _set_cell(row: Mapping[str, Any]) -> Cell:
 
 
 def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
-    """The charts and tables of a group."""
+    """Return the charts and tables of a group."""
     shown: list[Part] = [
         *interval_charts(ranking, colours),
         PageTable(f"Ranking of {ranking.title}", heads(ranking.metrics), rows(ranking)),
@@ -179,7 +179,7 @@ def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
 
 
 def spans(shown: Sequence[Part]) -> list[int]:
-    """Columns of the parts of a group: charts in pairs, everything else over the whole width."""
+    """Return the widths of the parts of a group: charts in pairs, other parts over the whole width."""
     found: list[int] = []
     for is_chart, run in groupby(shown, key=lambda part: isinstance(part, Chart)):
         count = len(list(run))
@@ -189,12 +189,12 @@ def spans(shown: Sequence[Part]) -> list[int]:
 
 
 def metric_title(name: str) -> str:
-    """A metric in words."""
+    """Return the name of a metric in a sentence."""
     return _TITLES.get(name, name.replace("_", " "))
 
 
 def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | None = None) -> list[Chart]:
-    """The metrics that rank, with their intervals, of all families or of the first."""
+    """Return charts of the primary metrics with intervals. most: families of a chart, all when left out."""
     found = []
     for metric in ranking.metrics:
         own = {row["family"]: row for row in ranking.rankings.filter(pl.col("metric") == metric).iter_rows(named=True)}
@@ -217,7 +217,7 @@ def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | No
 
 def _pairs(ranking: Ranking) -> list[Part]:
     if not ranking.pairs.height:
-        return [Note("The warehouse compares no pairs of these families.")]
+        return [Note("The warehouse has no comparisons of these families.")]
     shown: list[Part] = []
     for metric in ranking.metrics:
         tested = ranking.pairs.filter(pl.col("metric") == metric)
@@ -230,7 +230,7 @@ def _pairs(ranking: Ranking) -> list[Part]:
 
 
 def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
-    """Every metric of families, one row each."""
+    """Return the table of every metric of families."""
     head = columns.heads(
         "arena/rankings",
         "family",

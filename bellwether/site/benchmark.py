@@ -1,4 +1,4 @@
-"""Pages of the benchmark: releases with their leaderboards, forecasters, questions."""
+"""Pages of the benchmark: the list of releases, and the pages of each release."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _TABLES = tuple(f"benchmark/{name}" for name in ("questions", "forecasts", "scor
 
 
 def names(source: SiteSource) -> list[str]:
-    """Forecasters in the order in which they first appeared."""
+    """Return the forecasters in the order in which they first appeared."""
     found = source.frame("benchmark/leaderboard", "forecaster", "known_at")
     return found.group_by("forecaster").agg(pl.col("known_at").min()).sort("known_at", "forecaster")["forecaster"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """The list of releases, and each release with all that is below it."""
+    """Yield the list of releases, and each release with all pages below it."""
     boards = source.frame("benchmark/leaderboard")
     yield Unit("benchmark", key(boards), partial(_index, boards, source))
     for name in source.names("benchmark/questions", "release"):
@@ -63,7 +63,7 @@ def _index(boards: pl.DataFrame, source: SiteSource) -> Iterator[File]:
         Head("Its Brier score", "with its 95 % interval", number=True),
     ]
     parts = [PageTable("Releases of questions", heads, rows)] if rows else [Note("The warehouse has no release of questions yet.")]
-    lead = "Settled markets as questions: forecasters state probabilities, and are scored by what happened. Lower Brier scores are better."
+    lead = "Settled markets as questions: forecasters state probabilities and are scored by the outcomes. Lower Brier scores are better."
     yield from render(Page("benchmark/index.html", "Benchmark", lead, [Section("Releases", parts)]))
 
 

@@ -1,7 +1,7 @@
-"""Build of the site next to its place, from the parts whose inputs changed; it is put in place whole.
+"""Incremental build of the site in a draft folder that replaces the previous site atomically.
 
-A part of the site is a function that yields files, and a digest of all that goes into them. What has the digest that the last build noted is
-taken over; a file whose bytes are the same is linked, not written.
+A unit of the site is a function that yields files, with a digest of its inputs. Units with an unchanged digest and files with unchanged bytes are
+linked from the previous site.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from bellwether.site.contents import units
 from bellwether.site.source import SiteSource, open_source
 from bellwether.site.unit import Unit, code
 
-#: Says what the folder is, what it shows, and which part made which files.
+#: File that identifies the folder as a site, with its published state and the files of each unit.
 MANIFEST = "site.json"
 _MARK = "bellwether-site"
-#: First line of every page, by the world that it shows.
+#: First line of every page by world.
 _BANNERS = {"sandbox": "Generated markets and mock models. Not real results."}
-#: Objects made between two looks for cycles, at least.
+#: Minimum of new objects between two garbage collections.
 _ALLOCATIONS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
 class SiteBuild:
-    """One build: the folder, its files and bytes, and how many files were written because they are new or changed."""
+    """Result of one build: folder, number of files, bytes, new or changed files, and the published state."""
 
     folder: Path
     files: int
@@ -47,15 +47,15 @@ class SiteBuild:
 
 
 def build(warehouse: Path | str, folder: Path | str) -> SiteBuild:
-    """Put the site of a published warehouse in the place of `folder`, whole; the same warehouse gives the same bytes.
+    """Build the site of a published warehouse in `folder`; equal warehouses give equal bytes.
 
-    Raises `LakeError` when the warehouse cannot be read or is another version's, `ConfigError` for a folder that holds something else,
-    `BellwetherError` when the site cannot be written. What was there before then stays.
+    Raises `LakeError` if the warehouse cannot be read or has another version, `ConfigError` if the folder contains something else, and
+    `BellwetherError` if the site cannot be written. A failed build leaves the previous site unchanged.
     """
     target = _resolve_folder(folder)
     old = _read_manifest(target)
     if old is None and target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ConfigError(f"building the site at {target}: something else is there; name another folder, or empty it")
+        raise ConfigError(f"building the site at {target}: the folder contains other files; choose another folder or empty it")
     if is_stored(target):
         return _build_and_upload(warehouse, target)
     with (
@@ -80,12 +80,12 @@ def _resolve_folder(folder: Path | str) -> Path:
 
 
 def local_folder(target: Path) -> Path:
-    """The local folder from which the site at `target` is uploaded; `target` itself where it is local."""
+    """Return the cache folder from which the site at `target` is uploaded; `target` itself if it is local."""
     return settings().cache_path / f"site-{hashlib.sha256(str(target).encode()).hexdigest()[:16]}" if is_stored(target) else target
 
 
 def _build_and_upload(warehouse: Path | str, target: Path) -> SiteBuild:
-    """Build the site in this machine's cache, and upload what has changed."""
+    """Build the site in the local cache, and upload changed files."""
     built = build(warehouse, local_folder(target))
     with writing(target):
         upload(built.folder, target, MANIFEST)
@@ -93,25 +93,25 @@ def _build_and_upload(warehouse: Path | str, target: Path) -> SiteBuild:
 
 
 def read_site_state(folder: Path | str) -> str | None:
-    """The state of the warehouse that the site in a folder shows, and the version that made it, as `publication_state` names both; None without a site."""
+    """Return the state that the site in a folder shows, as `publication_state` returns it; None without a site."""
     found = _read_manifest(_resolve_folder(folder))
     return str(found["published"]) if found else None
 
 
 def read_warehouse_state(warehouse: Path | str) -> str:
-    """The state that a site of this warehouse would show, as `read_site_state` names it. Raises `LakeError` as `build` does."""
+    """Return the state that a site of this warehouse would show. Raises `LakeError` as `build` does."""
     with open_source(warehouse) as source:
         return publication_state(source)
 
 
 def publication_state(source: SiteSource) -> str:
-    """A name for what a warehouse shows: when it was published, and the version of the site that shows it."""
+    """Return the time of publication and the digest of the code of the site."""
     return f"{source.published_at.isoformat()} {code()[:16]}"
 
 
 @contextmanager
 def _delay_garbage_collection() -> Iterator[None]:
-    """Millions of cells live for one page each, and none is in a cycle: to look for cycles among them all the time takes a tenth of a build."""
+    """Raise the threshold of garbage collection: cells are in no cycles, and the search for cycles takes a tenth of a build."""
     usual = gc.get_threshold()
     gc.set_threshold(max(usual[0], _ALLOCATIONS), *usual[1:])
     try:
@@ -121,7 +121,7 @@ def _delay_garbage_collection() -> Iterator[None]:
 
 
 class _Writer:
-    """Fills the draft: takes over from the old site what is the same, and writes the rest."""
+    """Writer of the draft: links unchanged files of the previous site and writes the others."""
 
     def __init__(self, old: Path, draft: Path, known: dict[str, Any]) -> None:
         self._old, self._draft = old, draft
@@ -132,7 +132,7 @@ class _Writer:
         self._folders: set[Path] = set()
 
     def add(self, unit: Unit) -> None:
-        """The files of a part."""
+        """Add the files of a unit."""
         before = self._units.get(unit.name)
         if before and before["key"] == unit.key and all(self._is_there(path) for path in before["files"]):
             names = before["files"]
@@ -176,7 +176,7 @@ class _Writer:
 
 
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
-    """The manifest of the site in a folder; None without one that can be read."""
+    """Return the manifest of the site in a folder; None if missing or invalid."""
     try:
         found = orjson.loads((folder / MANIFEST).read_bytes())
     except (OSError, orjson.JSONDecodeError):

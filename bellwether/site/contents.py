@@ -1,4 +1,4 @@
-"""All parts of the site, in the order in which they are made."""
+"""All units of the site in the order of their build."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.site.unit import Unit, code, key
 
 
 def units(source: SiteSource) -> Iterator[Unit]:
-    """The parts, lazily: what one needs from the warehouse is read when it is its turn."""
+    """Yield the units lazily: each reads its rows when it is built."""
     yield Unit("static", code(), lambda: [*static_files(), ("static/vega.js", chart_library())])
     colours = Colours(source.numbers)
     for names in (benchmark.names(source), trading.agent_names(source), arena.names(source)):

@@ -1,4 +1,4 @@
-"""Pages of the data: dictionary, downloads, how to query them, methodologies."""
+"""Pages of the data: dictionary, downloads, queries, methodologies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ board = duckdb.sql("FROM 'downloads/benchmark.leaderboard.parquet'").pl()
 
 
 def units(source: SiteSource) -> Iterator[Unit]:
-    """The overview, a page per table, and the downloads."""
+    """Yield the overview, a page per table, and the downloads."""
     files = [name for name in source.tables if name in TABLES and source.rows(name) and (TABLES[name].mart or name in _MORE)]
     yield Unit("data", key(source.described, source.columns.height, files, _methods()), partial(_overview, source, files))
     partitions = source.partitions.partition_by("table_name", as_dict=True)
@@ -105,7 +105,7 @@ def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
         parts = [PageTable("Files", [Head("Table"), Head("Rows", number=True), Head("Parquet"), Head("CSV")], downloads)]
         parts.append(
             Note(
-                "In CSV files a text that a spreadsheet would take for a formula has an apostrophe before it, and a control character is a sign such as ␛; Parquet files have every text as it is."
+                "In CSV files an apostrophe precedes texts that a spreadsheet would read as formulas, and control characters are replaced by symbols such as ␛; Parquet files contain texts unchanged."
             )
         )
     sections = [
@@ -114,7 +114,7 @@ def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
         Section("How to query", [Code(_QUERY), Code(_PYTHON)]),
         Section("Methodologies of the arena", _methodologies()),
     ]
-    lead = "What the numbers of this site are made of. A cohort keeps its methodology for life; a table whose rules change gets another version."
+    lead = "Tables behind the numbers of this site. A cohort keeps its methodology; a table gets a new version when its rules change."
     yield from render(Page("data/index.html", "Data", lead, sections))
 
 
@@ -176,17 +176,17 @@ def _downloads(source: SiteSource, name: str) -> Iterator[File]:
 
 
 def csv(frame: pl.DataFrame) -> bytes:
-    """A frame as CSV that a spreadsheet shows as texts and numbers: a text that would be a formula has an apostrophe before it."""
+    """Return a frame as CSV for spreadsheets: an apostrophe precedes texts that would be formulas."""
     lists = [pl.col(one).cast(pl.List(pl.String)).list.join("; ") for one, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     return neutralise_formulas(frame.with_columns(lists)).write_csv().encode()
 
 
-#: Every file of an archive bears this time, so that the same rows give the same bytes.
+#: Constant time of the files of an archive: equal rows give equal bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def archive(tables: Mapping[str, pl.DataFrame]) -> bytes:
-    """A zip of `data/NAME.parquet` and `csv/NAME.csv` for each table; the same rows give the same bytes."""
+    """Return a zip of `data/NAME.parquet` and `csv/NAME.csv` per table; equal rows give equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as made:
         for name, rows in tables.items():

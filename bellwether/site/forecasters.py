@@ -1,4 +1,4 @@
-"""The page of a forecaster in a release: headline, calibration, strengths and weaknesses, best and worst questions, every forecast and metric."""
+"""Page of a forecaster in a release: headline, calibration, strengths and weaknesses, best and worst questions, all forecasts and metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ path = forecaster_path
 
 
 def pages(material: ReleaseData) -> Iterator[File]:
-    """One page per forecaster of the leaderboard."""
+    """Yield a page per forecaster of the leaderboard."""
     asked = {
         row["id"]: row for row in material.questions.select("id", "question", "category", "ground_truth", "price_24h").iter_rows(named=True)
     }
@@ -54,7 +54,7 @@ def pages(material: ReleaseData) -> Iterator[File]:
 
 
 def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: int) -> Stats:
-    """Rank, score, skill, calibration, cost and coverage."""
+    """Return rank, score, skill, calibration, cost and coverage."""
     costs = [row["cost"] for row in answers]
     known = [float(cost) for cost in costs if cost is not None]
     skill = interval(line["brier_skill"], line["brier_skill_lower"], line["brier_skill_upper"], 2).text.partition(" ")[2]
@@ -78,7 +78,7 @@ def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: in
 def _strengths(
     material: ReleaseData, line: Mapping[str, Any], answers: list[dict[str, Any]], scores: list[dict[str, Any]], asked: Mapping[str, Any]
 ) -> list[Part]:
-    """Scores by category, the ten best and the ten worst questions."""
+    """Return scores by category, and the ten best and worst questions."""
     name = line["forecaster"]
     rows = [
         {"name": row["scope"].partition(":")[2], "value": row["value"], "lower": finite(row["lower"]), "upper": finite(row["upper"])}
@@ -89,7 +89,7 @@ def _strengths(
     parts: list[Part] = []
     if rows:
         rows.insert(0, {"name": "all questions", "value": line["brier"], "lower": line["brier_lower"], "upper": line["brier_upper"]})
-        # In one order on every page, as the form of the chart is built once per colour.
+        # Sorted, so that all pages share one cached chart specification per colour.
         every = dict.fromkeys(sorted(str(row["name"]) for row in rows), material.colours[name])
         parts.append(charts.intervals("Brier score by category, best first", "Brier score", rows, every))
     scored = sorted((row for row in answers if row["brier"] is not None and not row["could_know"]), key=lambda row: row["brier"])

@@ -1,4 +1,4 @@
-"""The first page: the leader of each area in a card, what changed since the last publication, and how fresh the data is."""
+"""Home page: the leader of each area, changes since the last publication, and freshness."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _DOMAINS = ("clean", "benchmark", "replay", "arena")
 
 
 def pages(source: SiteSource, colours: Colours) -> Iterator[File]:
-    """The page."""
+    """Yield the page."""
     cards = (_benchmark(source, colours), _arena(source, colours), _trading(source, colours))
     sections = [Section(name, parts, width=4) for name, parts in zip(("Benchmark", "Arena", "Trading"), cards, strict=True)]
     sections += [Section("What changed since the last publication", [_changes(source)]), Section("Freshness", [_freshness(source)])]
-    lead = "How well models forecast and trade on prediction markets: probabilities scored by what happened, agents replayed on recorded order books, "
+    lead = "How well models forecast and trade on prediction markets: probabilities scored by outcomes, agents replayed on recorded order books, "
     lead += "and weekly cohorts that bet paper money on open markets."
     yield from render(Page("index.html", "Bellwether", lead, sections))
 
 
 def main_release(board: pl.DataFrame) -> str:
-    """The release with the most questions, the newest of equal ones; never a subset, whose name has an @."""
+    """Return the release with the most questions, the newest of equal ones; subsets, whose names contain @, are left out."""
     sizes = board.group_by("release").agg(pl.col("n_questions").max(), pl.col("known_at").max())
     whole = sizes.filter(~pl.col("release").str.contains("@", literal=True))
     return str((whole if whole.height else sizes).sort("n_questions", "known_at", "release")["release"][-1])
@@ -66,7 +66,7 @@ def _benchmark(source: SiteSource, colours: Colours) -> list[Part]:
             ("Newest fact", timestamp(best["known_at"].date()), ""),
         ]
     )
-    said = "The Brier score is the mean squared distance between probability and outcome: 0 is perfect, 0.25 is always saying one half."
+    said = "The Brier score is the mean squared distance between probability and outcome: 0 is perfect, 0.25 is the score of always forecasting 0.5."
     return [stats, Note(said), chart, links]
 
 
@@ -95,7 +95,7 @@ def _arena(source: SiteSource, colours: Colours) -> list[Part]:
 def _trading(source: SiteSource, colours: Colours) -> list[Part]:
     summary = source.frame("replay/summary").sort(["pnl_mean", "agent"], descending=[True, False], nulls_last=True)
     if not summary.height:
-        return [Note("No backtest has been summed up: the warehouse has no rows of replay.summary.")]
+        return [Note("No backtest has been summarised: the warehouse has no rows of replay.summary.")]
     best = summary.row(0, named=True)
     stats = Stats(
         [
@@ -122,7 +122,7 @@ def _row_colours(colours: Colours, rows: list[dict[str, object]]) -> dict[str, s
 
 
 def _interval_text(row: Mapping[str, Any], name: str = "", *, unit: str = "") -> str:
-    """The interval of an estimate, for the remark below it. name: beginning of its columns."""
+    """Return the interval of an estimate in words. name: prefix of its columns."""
     lower, upper = row.get(f"{name}lower"), row.get(f"{name}upper")
     if finite(lower) is None or finite(upper) is None:
         return "no interval"
@@ -131,7 +131,7 @@ def _interval_text(row: Mapping[str, Any], name: str = "", *, unit: str = "") ->
 
 
 def _changes(source: SiteSource) -> PageTable | Note:
-    """Leaderboards whose places differ between this publication and the last one with others."""
+    """Return the leaderboards that differ from the previous publication."""
     current, before = (source.standings.filter(pl.col("current") == shown) for shown in (True, False))
     if not before.height:
         return Note("The warehouse stores no earlier publication with other places or values.")

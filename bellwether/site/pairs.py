@@ -1,4 +1,4 @@
-"""Pairs that were compared by a metric: a matrix of the differences, and rows with their tests."""
+"""Pairwise comparisons by a metric: matrix of differences, and rows with their tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.pages.values import finite, interval, number, p_value, text
 
 
 def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -> list[Chart]:
-    """The differences, row less column, in the order of `ranked`; none without a difference. name: the column of the first of a pair."""
+    """Return the matrix of differences, row minus column, in the order of `ranked`; empty without a difference. name: column of the first of a pair."""
     cells = []
     for row in tested.iter_rows(named=True):
         value = finite(row["difference"])
@@ -29,7 +29,7 @@ def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -
 
 
 def heads(name: str, other: str, count: str) -> list[Head]:
-    """Heads of a table of pairs."""
+    """Return the heads of a table of pairs."""
     return [
         Head(name),
         Head(other),
@@ -41,7 +41,7 @@ def heads(name: str, other: str, count: str) -> list[Head]:
 
 
 def line(row: Mapping[str, Any], name: str, path: Callable[[str], str]) -> list[Cell]:
-    """A pair under `heads`."""
+    """Return the cells of a pair under `heads`."""
     return [
         text(row[name], path(row[name])),
         text(row["other"], path(row["other"])),

@@ -1,4 +1,4 @@
-"""The page of a question: its text, the price over time, every forecaster's probability and answer, and who was right."""
+"""Page of a question: text, price over time, forecasts, outcome, prompts and answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POINTS = 120
 
 
 def pages(material: ReleaseData, prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
-    """One page per question of the release."""
+    """Yield a page per question of the release."""
     answers = group_rows(material.answers.sort("brier", "forecaster", nulls_last=True), "question_id")
     asked = group_rows(material.forecasts.filter(_ASKED).select(texts.COLUMNS), "question_id")
     curves = group_rows(prices, "id")
@@ -130,7 +130,7 @@ def _answers(material: ReleaseData, question: str, answers: list[dict[str, Any]]
 
 
 def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
-    """A probability, which links to the prompt and answer of a language model."""
+    """Return a probability with a link to the prompt and answer of a language model."""
     shown = number(answer["p_yes"], 3)
     if not answer["asked"]:
         return shown
@@ -138,7 +138,7 @@ def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
 
 
 def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[dict[str, Any]]) -> list[Part]:
-    """The price of YES, and each forecast at the time as of which it was made."""
+    """Return the price of YES with each forecast at its as-of time."""
     rows = [{"name": "price", "x": minute(row["at"]), "y": finite(row["price"]), "point": None} for row in prices]
     made = [
         {"name": one["forecaster"], "x": minute(one["as_of"]), "y": None, "point": one["p_yes"]}
@@ -147,7 +147,7 @@ def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[di
     ]
     if not rows and not made:
         return [Note("The warehouse has no prices of this market.")]
-    # The same names on every page of a release: the form of the chart is built once for them.
+    # The same names on every page share one cached chart specification.
     colours = {"price": charts.GREY, **material.colours}
     return [
         charts.lines(
@@ -165,15 +165,15 @@ def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[di
 
 
 def _words(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
-    """Prompts and answers of models, verbatim, and their readings."""
+    """Return prompts and answers of models, verbatim."""
     if not asked:
         return [Note("No language model forecast this question.")]
-    note = "A prompt is made again from the question, and shown where its hash is the one that was recorded with the forecast."
+    note = "Prompts are rebuilt from the question and shown if their hash equals the recorded one."
     return [Note(note), Texts("said", texts.forecast_entries(row, asked))]
 
 
 def prices(source: SiteSource, release: str) -> pl.DataFrame:
-    """Prices of the markets of a release up to their close: id, at, price."""
+    """Return prices of the markets of a release up to their close: id, at, price."""
     if not source.rows("clean/prices"):
         return pl.DataFrame(schema={"id": pl.String, "at": pl.Datetime("us", "UTC"), "price": pl.Float64})
     found = source.run(sql_text("site/prices"), {"release": release})
@@ -182,7 +182,7 @@ def prices(source: SiteSource, release: str) -> pl.DataFrame:
 
 
 def evidence(source: SiteSource, release: str) -> pl.DataFrame:
-    """Why markets of a release ended as they did: id, then what is known of them as texts."""
+    """Return the evidence of resolution by market of a release: id and texts."""
     found = pl.DataFrame(schema={"id": pl.String})
     for table in ("markets", "resolutions"):
         if source.rows(f"clean/{table}"):

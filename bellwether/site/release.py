@@ -1,4 +1,4 @@
-"""The page of a release: leaderboard, parts, reliability, cost, pairs, questions."""
+"""Page of a release: leaderboard, reliability, cost, pairs, questions."""
 
 from __future__ import annotations
 
@@ -19,19 +19,22 @@ from bellwether.pages.values import finite, interval, number, p_value, percent, 
 from bellwether.site import pairs
 from bellwether.site.source import SiteSource
 
-#: Resamples of a band: as few as a report takes for many forecasts; more take a quarter of a build.
+#: Resamples of a band; more would take a quarter of a build.
 _RESAMPLES = 200
-#: Metrics of a leaderboard that parts of a release have too.
+#: Metrics of the parts of a release.
 METRICS = ("brier", "brier_skill", "skill_vs_market", "log_loss", "roc_auc", "accuracy", "ece")
-#: Name of the whole release among its parts; and upper ends of bands of costs, in dollars per question.
+#: Title of the whole release, and upper bounds of cost bands in dollars per question.
 WHOLE, _BANDS = "all questions", (0.001, 0.01, 0.1, 1.0)
-#: Words for the kinds of parts.
+#: Titles of the kinds of parts.
 _PARTS = {"category": "category: ", "horizon": "horizon: ", "distance": "after the knowledge cutoff: "}
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseData:
-    """Rows of one release, and the colours of its forecasters. answers: question_id, forecaster, p_yes, brier, cost, could_know, samples, asked, as_of."""
+    """Rows of one release, and the colours of its forecasters.
+
+    answers: question_id, forecaster, p_yes, brier, cost, could_know, samples, asked, as_of.
+    """
 
     name: str
     colours: dict[str, str]
@@ -45,27 +48,27 @@ class ReleaseData:
 
 
 def folder(name: str) -> str:
-    """The folder of a release."""
+    """Return the folder of a release."""
     return f"benchmark/{slug(name)}"
 
 
 def path(name: str) -> str:
-    """The page of a release."""
+    """Return the path of the page of a release."""
     return f"{folder(name)}/index.html"
 
 
 def question_path(name: str, question: str) -> str:
-    """The page of a question."""
+    """Return the path of the page of a question."""
     return f"{folder(name)}/question/{slug(question)}.html"
 
 
 def forecaster_path(name: str, forecaster: str) -> str:
-    """The page of a forecaster in a release."""
+    """Return the path of the page of a forecaster in a release."""
     return f"{folder(name)}/forecaster/{slug(forecaster)}.html"
 
 
 def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> ReleaseData:
-    """The rows of one release."""
+    """Read the rows of one release."""
     frames = {one: source.frame(f"benchmark/{one}", release=name) for one in ("leaderboard", "questions", "reliability", "comparisons")}
     scores = source.frame("benchmark/scores", "forecaster", "scope", "metric", "value", "lower", "upper", "n", "reason", release=name)
     forecasts = source.frame("benchmark/forecasts", release=name)
@@ -93,9 +96,10 @@ def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> Rele
 
 
 def consistency_bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Consistency bands of the bins of forecasters: forecaster, bin, low and high, where 95 % of its frequencies of yes would lie if it were calibrated.
+    """Compute consistency bands of reliability bins: forecaster, bin, low and high.
 
-    answers: question_id, forecaster, p_yes, could_know, a row per question. questions: id, cluster. A bin without forecasts has no row.
+    95 % of the frequencies of yes of a calibrated forecaster lie between low and high. answers: question_id, forecaster, p_yes, could_know, a row
+    per question. questions: id, cluster. A bin without forecasts has no row.
     """
     scored = answers.filter(pl.col("p_yes").is_not_null() & ~pl.col("could_know"))
     scored = scored.join(questions.select("id", "cluster"), left_on="question_id", right_on="id").sort("forecaster", "question_id")
@@ -107,7 +111,7 @@ def consistency_bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.Data
 
 
 def pages(material: ReleaseData) -> Iterator[File]:
-    """The page of the release."""
+    """Yield the page of the release."""
     asked, board = material.questions, material.board
     facts = [
         ("Questions", number(asked.height)),
@@ -146,7 +150,7 @@ def _headline(material: ReleaseData) -> Stats:
 
 
 def board_heads() -> list[Head]:
-    """Heads of a leaderboard."""
+    """Return the heads of a leaderboard."""
     of = partial(columns.head, "benchmark/leaderboard")
     return [
         of("rank", numeric=True),
@@ -172,7 +176,7 @@ def board_heads() -> list[Head]:
 
 
 def board_rows(material: ReleaseData) -> list[list[Cell]]:
-    """Rows of a leaderboard under `board_heads`: of the whole release by rank, then of its parts."""
+    """Return rows under `board_heads`: the whole release by rank, then its parts."""
     costs = dict(material.answers.group_by("forecaster").agg(pl.col("cost").mean()).iter_rows())
     models = dict(material.forecasts.group_by("forecaster").agg(pl.col("model").drop_nulls().first()).iter_rows())
     rows, about = [], {}
@@ -204,7 +208,7 @@ def part_title(scope: str) -> str:
 
 
 def _metric_cells(material: ReleaseData, row: Mapping[str, Any], whole: Mapping[str, Any], cost: float | None) -> list[Cell]:
-    """Cells from the forecaster to its cost. row: metrics with their intervals. whole: what only the whole release has."""
+    """Return the cells from the forecaster to its cost. row: metrics with intervals. whole: values of the whole release only."""
     estimates = [
         interval(row.get(one), row.get(f"{one}_lower"), row.get(f"{one}_upper"), digits, row.get(f"{one}_reason"))
         for one, digits in (("brier", 3), ("brier_skill", 2), ("skill_vs_market", 2))
@@ -233,7 +237,7 @@ def _band(cost: Any) -> Cell:
 
 
 def interval_rows(board: pl.DataFrame) -> list[dict[str, object]]:
-    """Brier scores with their intervals, to be drawn; undefined ones are left out."""
+    """Return rows of a chart of Brier scores with intervals; undefined scores are left out."""
     rows = board.filter(pl.col("brier").is_finite()).iter_rows(named=True)
     return [
         {"name": row["forecaster"], "value": row["brier"], "lower": finite(row["brier_lower"]), "upper": finite(row["brier_upper"])}
@@ -243,7 +247,7 @@ def interval_rows(board: pl.DataFrame) -> list[dict[str, object]]:
 
 def _leaderboard(material: ReleaseData) -> list[Part]:
     if not material.board.height:
-        return [Note("Nobody has been scored on this release yet: the warehouse has no rows of benchmark.leaderboard for it.")]
+        return [Note("No forecaster has been scored on this release yet: the warehouse has no rows of benchmark.leaderboard for it.")]
     shown = interval_rows(material.board)
     title = "Brier scores with 95 % intervals"
     parts: list[Part] = [charts.intervals(title, "Brier score", shown, material.colours)] if shown else []
@@ -281,7 +285,7 @@ def _calibration(material: ReleaseData) -> list[Part]:
 
 
 def _costs(material: ReleaseData) -> list[Part]:
-    """The score against the cost, and against the time until which a model may know outcomes."""
+    """Return charts of the score against the cost, and against the knowledge cutoff."""
     costs = material.answers.group_by("forecaster").agg(
         cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").mean())
     )
@@ -307,7 +311,7 @@ def _costs(material: ReleaseData) -> list[Part]:
 
 def _pairs(material: ReleaseData) -> list[Part]:
     if not material.comparisons.height:
-        return [Note("The warehouse compares no pairs of this release.")]
+        return [Note("The warehouse has no comparisons of this release.")]
     title = "Differences of Brier scores (row less column; a dot: significant after Holm's correction)"
     interval_rows = pairs.matrix(title, material.comparisons, "forecaster", material.board["forecaster"].to_list())
     path_of = partial(forecaster_path, material.name)

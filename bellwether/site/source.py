@@ -1,4 +1,4 @@
-"""The published warehouse as the site reads it: its tables with the columns that this version declares, and nothing else."""
+"""Read access to the published warehouse, restricted to the declared tables and columns."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from bellwether.tables.exports import redact_rows
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """Facts about a table of the warehouse."""
+    """Row count and newest fact of a table."""
 
     rows: int
     known_at: datetime | None
 
 
 class SiteSource:
-    """A published warehouse that is open for reading. Raises `LakeError` where it cannot be read, or another version published it."""
+    """Open published warehouse. Raises `LakeError` if it cannot be read or has another version."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | str) -> None:
         self.path = path
@@ -39,7 +39,7 @@ class SiteSource:
 
     @cached_property
     def tables(self) -> Mapping[str, TableFacts]:
-        """Its tables by name (`group/name`), `meta` left out."""
+        """Its tables by name (`group/name`), without `meta`."""
         rows = self.described.select("table_name", "rows", "known_at").sort("table_name").iter_rows()
         return {name.replace(".", "/", 1): TableFacts(count, known_at) for name, count, known_at in rows if not name.startswith("meta.")}
 
@@ -51,12 +51,12 @@ class SiteSource:
 
     @cached_property
     def columns(self) -> pl.DataFrame:
-        """The columns of its tables, as it describes them."""
+        """Descriptions of the columns of its tables."""
         return self._all("meta.columns").sort("table_name", "ordinal")
 
     @cached_property
     def described(self) -> pl.DataFrame:
-        """Its tables, as it describes them."""
+        """Descriptions of its tables."""
         return self._all("meta.tables").sort("table_name")
 
     @cached_property
@@ -67,7 +67,7 @@ class SiteSource:
 
     @cached_property
     def world(self) -> str:
-        """The world that was published."""
+        """The published world."""
         return str(self._all("meta.publication")["world"][0])
 
     @cached_property
@@ -77,17 +77,17 @@ class SiteSource:
 
     @cached_property
     def standings(self) -> pl.DataFrame:
-        """Places on leaderboards, in this publication and in the last one that differs."""
+        """Places on leaderboards in this publication and in the last one that differs."""
         return self._all("meta.standings").sort(meta.STANDINGS.order)
 
     def rows(self, name: str) -> int:
-        """Rows of a table; 0 where the warehouse has no such table."""
+        """Return the row count of a table; 0 if it is missing."""
         return self.tables[name].rows if name in self.tables else 0
 
     def frame(self, name: str, *columns: str, **equal: Any) -> pl.DataFrame:
-        """Rows of a table whose columns equal what is given, in order of its key; of all columns or of those named. Empty without the table.
+        """Return rows of a table whose columns equal the given values, by its key; empty if the table is missing.
 
-        Without credentials: rows that an earlier version stored may quote one.
+        columns: all when left out. Credentials in rows of earlier versions are removed.
         """
         declared = table(name)
         chosen = list(columns) or declared.names
@@ -104,7 +104,7 @@ class SiteSource:
         return redact_rows(name, found.sort(declared.order, nulls_last=True).select(chosen))
 
     def names(self, name: str, column: str) -> list[Any]:
-        """The distinct values of a column, sorted."""
+        """Return the distinct values of a column, sorted."""
         if not self.rows(name):
             return []
         try:
@@ -115,20 +115,20 @@ class SiteSource:
         return sorted(value for (value,) in found if value is not None)
 
     def run(self, sql: str, params: Mapping[str, Any]) -> pl.DataFrame:
-        """The rows of a query, with bound parameters."""
+        """Return the rows of a query with bound parameters."""
         try:
             return self._connection.sql(sql, params=dict(params)).pl()
         except duckdb.Error as error:
             raise LakeError(f"reading {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
 
     def digest(self, *tables: str, starts: str = "") -> str:
-        """Of the stored rows of tables, of the partitions that start with `starts`; equal rows have an equal one."""
+        """Return a digest of the stored rows of tables. starts: prefix of their partitions."""
         names = [name.replace("/", ".", 1) for name in tables]
         found = self.partitions.filter(pl.col("table_name").is_in(names) & pl.col("partition").str.starts_with(starts))
         return hashlib.sha256(orjson.dumps(found.select("table_name", "partition", "sha256").rows())).hexdigest()
 
     def _rows_of(self, declared: Table, equal: Mapping[str, Any]) -> duckdb.DuckDBPyRelation:
-        """A table, or of a view only the files of the partitions that can hold rows with these values: opening all takes long."""
+        """Return a table; of a view only the files of matching partitions, because opening all files is slow."""
         first = declared.partitioned_by[0] if declared.partitioned_by else None
         if first is None or first not in equal or declared.sql_name not in self._views:
             return self._relation(declared.sql_name)
@@ -144,7 +144,7 @@ class SiteSource:
         return self._all("meta.partitions").filter("published").sort("table_name", "partition")
 
     def _relation(self, name: str) -> duckdb.DuckDBPyRelation:
-        """A table or view by its `schema.table`."""
+        """Return a table or view by its `schema.table`."""
         return self._connection.sql(
             "FROM " + ".".join(duckdb_connection.identifier(part) for part in (warehouse.DATABASE, *name.split(".", 1)))
         )
@@ -154,11 +154,11 @@ class SiteSource:
             return self._relation(name).pl()
         except duckdb.Error as error:
             raise LakeError(
-                f"reading {name} of {self.path}: {error}; it is no warehouse of this version; {warehouse.PUBLISH_AGAIN}"
+                f"reading {name} of {self.path}: {error}; it is not a warehouse of this version; {warehouse.PUBLISH_AGAIN}"
             ) from error
 
     def _check(self) -> None:
-        """Every table that is here and declared has the columns that are declared."""
+        """Check that every declared table has the declared columns."""
         required = {
             "meta.tables": {"table_name", "rows", "known_at", "stored_as"},
             "meta.columns": {"table_name", "column_name", "ordinal", "type", "unit", "nullable", "description"},
@@ -174,7 +174,7 @@ class SiteSource:
                     f"reading {self.path}: {name} lacks {', '.join(sorted(missing))}; another version published it; {warehouse.PUBLISH_AGAIN}"
                 )
         if not self._all("meta.publication").height:
-            raise LakeError(f"reading {self.path}: it does not say when it was published; {warehouse.PUBLISH_AGAIN}")
+            raise LakeError(f"reading {self.path}: it has no time of publication; {warehouse.PUBLISH_AGAIN}")
         held = dict(self.columns.group_by("table_name").agg("column_name").iter_rows())
         for name in self.tables:
             if name not in TABLES:
@@ -187,9 +187,9 @@ class SiteSource:
 
 @contextmanager
 def open_source(path: Path | str) -> Iterator[SiteSource]:
-    """The publication that is the latest when it is opened."""
+    """Open the latest publication."""
     with warehouse.connect(path) as connection:
-        # One thread, a small memory and no copies of files, each of which is read once, keep the whole build small.
+        # Files are read once: one thread, little memory and no file cache suffice.
         connection.execute("SET memory_limit = '128MB'")
         connection.execute("SET enable_external_file_cache = false")
         connection.execute("SET threads = 1")

@@ -1,4 +1,4 @@
-"""Prompts and answers of forecasts and decisions, verbatim, as texts of a page."""
+"""Prompts and answers of forecasts and decisions, verbatim."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.pages.model import TextEntry
 from bellwether.pages.render import File, data_script
 from bellwether.pages.values import show_controls, slug
 
-#: Ends of prompts that are shorter are not kept apart.
+#: Minimum length of a shared end of prompts.
 _SHARED = 1_000
 
 #: Facts about a forecast of a language model.
@@ -40,12 +40,12 @@ Prompts = dict[tuple[datetime, str], tuple[str, list[Message]]]
 
 
 def anchor(forecaster: str) -> str:
-    """Anchor of the texts of a forecaster on the page of a question."""
+    """Return the anchor of a forecaster's texts on the page of a question."""
     return f"said-{slug(forecaster)}"
 
 
 def forecast_entries(question: Mapping[str, Any], asked: Sequence[Mapping[str, Any]]) -> list[TextEntry]:
-    """Prompt and answer of each forecaster on a question. asked: rows of benchmark/forecasts of language models."""
+    """Return the prompt and answer of each forecaster on a question. asked: rows of benchmark/forecasts of language models."""
     prompts: Prompts = {}
     several = any(row["sample"] for row in asked)
     texts: dict[str, list[tuple[str, str, str]]] = {}
@@ -61,23 +61,23 @@ def _list_texts(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Pr
     for message in _rebuild_prompt(question, row, prompts):
         yield f"prompt, {message['role']}", message["content"]
     if row["repaired"]:
-        yield "asked again", "The first answer had another form; the model was asked once more, for the form only."
+        yield "retry of the form", "The form of the first answer was invalid; one more request asked for the form only."
     if row["reasoning"]:
         yield "reasoning", row["reasoning"]
     if row["raw_response"]:
-        yield "response, as it came", row["raw_response"]
-    yield "read as", _describe_result(row)
+        yield "response, verbatim", row["raw_response"]
+    yield "parsed as", _describe_result(row)
 
 
 def _describe_result(row: Mapping[str, Any]) -> str:
-    """Reading of the answer, and facts about the call."""
+    """Describe the parsed answer and the model call."""
     read = f"probability of yes {row['p_yes']}" if row["p_yes"] is not None else f"no forecast: {row['error'] or 'no reason is known'}"
     known = [f"{name.replace('_', ' ')}: {row[name]}" for name in DETAILS if row[name] is not None]
     return "\n".join([read, *known])
 
 
 def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Sequence[Message]:
-    """The prompt, rebuilt from the question; shown where its hash is the recorded one, and a note where it is not."""
+    """Rebuild the prompt from the question; a note replaces it if its hash differs from the recorded one."""
     if row["prompt_hash"] is None or row["as_of"] is None or row["elicitation"] is None:
         return []
     key = (row["as_of"], row["elicitation"])
@@ -91,13 +91,13 @@ def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts
     found, made = prompts[key]
     if found == row["prompt_hash"]:
         return made
-    note = f"It was made by another version of the protocol ({row['elicitation']}, hash {row['prompt_hash']}); the journal has it under {row['call_key']}."
+    note = f"The prompt is of another version of the protocol ({row['elicitation']}, hash {row['prompt_hash']}); the journal stores it under {row['call_key']}."
     return [{"role": "not shown", "content": note}]
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionTexts:
-    """Messages of decisions of a cohort in one week. end: what all their prompts end with, the markets; path: of the file that has it."""
+    """Messages of the decisions of a cohort in one week. end: common end of their prompts, the markets. path: of the file with that end."""
 
     said: Mapping[str, Sequence[tuple[str, str]]]
     end: str
@@ -105,24 +105,24 @@ class DecisionTexts:
 
     @classmethod
     def of(cls, messages: pl.DataFrame, path: str) -> DecisionTexts:
-        """messages: rows of arena/messages."""
+        """Build from rows of arena/messages."""
         said: dict[str, list[tuple[str, str]]] = {}
         for name, role, content in messages.sort("decision_id", "number").select("decision_id", "role", "content").iter_rows():
             said.setdefault(name, []).append((role, show_controls(content)))
         return cls(said, _common_end([content for own in said.values() for role, content in own if role == "user"]), path)
 
     def files(self) -> Iterator[File]:
-        """The end of the prompts, where they share one."""
+        """Yield the file with the common end of the prompts."""
         if self.end:
             yield f"{self.path}.js", data_script(self.path, self.end)
 
     def entries(self, decision_id: str) -> list[TextEntry]:
-        """Prompt and answers of a decision; empty without its messages."""
+        """Return prompt and answers of a decision; empty without messages."""
         prompt, answers = list[tuple[str, str, str]](), list[TextEntry]()
         for role, content in self.said.get(decision_id, ()):
             if role == "assistant":
                 title = f"Answer {len(answers) + 1}"
-                answers.append(TextEntry(f"answer-{len(answers) + 1}", title, [("as it came", content, "")]))
+                answers.append(TextEntry(f"answer-{len(answers) + 1}", title, [("verbatim", content, "")]))
             elif role == "user" and self.end:
                 prompt.append((role, content.removesuffix(self.end), self.path))
             else:
@@ -131,11 +131,11 @@ class DecisionTexts:
 
 
 def _common_end(texts: Sequence[str]) -> str:
-    """The end that all texts share, from the start of a line; empty where it is short."""
+    """Return the common end of the texts from the start of a line; empty if it is short."""
     if len(texts) < 2:
         return ""
     least = min(map(len, texts))
-    # Halving compares whole strings: a comparison by character takes seconds for the prompts of a year.
+    # Binary search compares slices; a comparison by character takes seconds for the prompts of a year.
     low, high = 0, least
     while low < high:
         middle = (low + high + 1) // 2

@@ -24,51 +24,51 @@ from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS, HORIZONS_S
 
-#: What is read of replay/books.
+#: Columns of replay/books that are read.
 BOOK_COLUMNS = ("ticker", "at", "bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth")
-#: Markets that are drawn; the table has all.
+#: Maximum of drawn markets.
 _BOOK_CHARTS = 8
 
 _TABLES = tuple(f"replay/{name}" for name in ("episodes", "orders", "fills", "equity", "backtests", "market_pnl", "books"))
 _ABOVE = [("Trading", "trading/index.html")]
 _EQUITY = ("agent", "at", "equity", "equity_pessimistic", "equity_optimistic")
-#: Amounts of a market, and all that is read of replay/market_pnl.
+#: Amounts of a market, and columns of replay/market_pnl that are read.
 _AMOUNTS = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
 _MARKET_COLUMNS = ("agent", "episode", "ticker", "fills", *_AMOUNTS)
-#: Markets at either end of a list.
+#: Maximum of best markets, and of worst ones.
 _MARKETS = 10
-#: Order statistics that are added up over episodes, and those whose mean is taken.
+#: Order statistics summed and averaged over episodes.
 _SUMS = ("orders", "rejected", "fills", "contracts", "fees", "slippage")
 _MEANS = ("fill_ratio", "maker_share", "turnover", "time_in_market", "queue_wait_median")
 #: Definition of the ratio per episode.
 _RATIO = "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes"
-#: Points of an agent's curve where several are drawn.
+#: Points of a curve in a chart of several.
 _POINTS = 100
 
 
 def episode_path(episode: str) -> str:
-    """The page of an episode."""
+    """Return the path of the page of an episode."""
     return f"trading/episode/{slug(episode)}/index.html"
 
 
 def run_path(episode: str, agent: str) -> str:
-    """The page of an agent in an episode."""
+    """Return the path of the page of an agent in an episode."""
     return f"trading/episode/{slug(episode)}/agent/{slug(agent)}.html"
 
 
 def agent_path(agent: str) -> str:
-    """The page of an agent over all episodes."""
+    """Return the path of the page of an agent."""
     return f"trading/agent/{slug(agent)}.html"
 
 
 def agent_names(source: SiteSource) -> list[str]:
-    """Agents in the order in which they first appeared."""
+    """Return the agents in the order in which they first appeared."""
     found = source.frame("replay/backtests", "agent", "known_at")
     return found.group_by("agent").agg(pl.col("known_at").min()).sort("known_at", "agent")["agent"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """The overview with a page per agent, and each episode with a page per agent in it."""
+    """Yield the overview with a page per agent, and each episode with a page per agent in it."""
     episodes, runs, summary = source.frame("replay/episodes"), source.frame("replay/backtests"), source.frame("replay/summary")
     markets = source.frame("replay/market_pnl", *_MARKET_COLUMNS)
     of_names = colours.of(runs["agent"].unique().sort().to_list())
@@ -81,7 +81,7 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
 
 
 def summary_heads() -> list[Head]:
-    """Heads of the table of agents."""
+    """Return the heads of the table of agents."""
     return [
         *columns.heads("replay/summary", "agent", "rules", "episodes", "pnl"),
         Head("Queue band", "P&L under the pessimistic and the optimistic queue", number=True),
@@ -94,7 +94,7 @@ def summary_heads() -> list[Head]:
 
 
 def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float]) -> list[list[Cell]]:
-    """Rows of the table of agents, by P&L. ratios: those of `ratios_of`."""
+    """Return rows of the table of agents, by P&L. ratios: as `ratios_of` returns them."""
     return [
         [
             text(row["agent"], agent_path(row["agent"])),
@@ -116,14 +116,14 @@ def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float])
 
 
 def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
-    """Mean P&L of an episode over its standard deviation, by agent and rules, from at least three settled episodes."""
+    """Compute mean P&L of an episode over its standard deviation, by agent and rules, from at least three settled episodes."""
     settled = runs.filter(~pl.col("unsettled")).group_by("agent", "rules").agg(pl.len(), pl.col("pnl").cast(pl.Float64).alias("pnl"))
     found = settled.filter(pl.col("len") >= 3).select("agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std())
     return {(agent, rules): ratio for agent, rules, ratio in found.iter_rows() if finite(ratio) is not None}
 
 
 def band_cell(row: Mapping[str, Any]) -> Cell:
-    """The range in which the queue alone can move a P&L."""
+    """Return the range of a P&L over unknown queue histories."""
     low, high = ends_of_band(row)
     title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
     return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
@@ -132,7 +132,7 @@ def band_cell(row: Mapping[str, Any]) -> Cell:
 def _overview(
     episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]
 ) -> Iterator[File]:
-    lead = "Recorded markets, replayed order by order. The queue band says how far P&L can move with the place in the queue alone."
+    lead = "Recorded markets, replayed order by order. The queue band is the range of P&L over possible places in the queue."
     sections = [Section("Agents", _agents(summary, ratios_of(runs), colours)), Section("Episodes", [_episodes(episodes, runs)])]
     yield from render(Page("trading/index.html", "Trading", lead, sections))
     for (name,), part in runs.group_by("agent", maintain_order=True):
@@ -141,7 +141,7 @@ def _overview(
 
 
 def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
-    """Mean P&L of agents with its interval, to be drawn."""
+    """Return chart rows of the mean P&L of agents with intervals."""
     return [
         {"name": row["agent"], "value": row["pnl_mean"], "lower": finite(row["pnl_mean_lower"]), "upper": finite(row["pnl_mean_upper"])}
         for row in summary.iter_rows(named=True)
@@ -249,7 +249,7 @@ def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) 
 
 
 def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
-    """Table of the markets with the largest gains and losses."""
+    """Return the markets with the largest gains and losses."""
     if not markets.height:
         return Note("No market was traded.")
     ranked = cast_decimals(markets.sort(["pnl", "episode", "ticker"], descending=[True, False, False]))
@@ -268,7 +268,7 @@ def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
 
 
 def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
-    """Chart of mean markouts of maker fills over episodes, weighted by contracts."""
+    """Return a chart of mean markouts of maker fills over episodes, weighted by contracts."""
     weighted = runs.with_columns(size=pl.col("contracts").cast(pl.Float64) * pl.col("maker_share"))
     rows = []
     for horizon in HORIZONS_S:
@@ -282,7 +282,7 @@ def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
 
 
 def _order_statistics(runs: pl.DataFrame) -> Facts:
-    """Sums of orders and fills over episodes, and means of ratios."""
+    """Return sums of orders and fills over episodes, and means of ratios."""
     values = cast_decimals(runs.select(pl.col(_SUMS).sum(), pl.col(_MEANS).mean())).row(0, named=True)
     titles = {name: columns.title(name) for name in _SUMS} | {name: f"{columns.title(name)}, mean of episodes" for name in _MEANS}
     return Facts(
@@ -292,7 +292,7 @@ def _order_statistics(runs: pl.DataFrame) -> Facts:
 
 
 def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
-    """Charts of P&L summed over episodes in the order of their settlement, with the queue band, and of its fall from the peak."""
+    """Return charts of cumulative P&L by time of settlement with the queue band, and of its drawdown."""
     rows, falls = [], []
     several = runs["rules"].n_unique() > 1
     for (rules,), part in runs.sort("settled_at", "episode", nulls_last=True).group_by("rules", maintain_order=True):
@@ -349,10 +349,10 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
 
 
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
-    """The tear sheet of an agent in an episode."""
+    """Yield the tear sheet of an agent in an episode."""
     above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], agent_path(run["agent"]))]
     pnl, low, high = (money(value, signed=True).text for value in (run["pnl"], *ends_of_band(run)))
-    lead = f"P&L {pnl} in {run['episode']}; between {low} and {high} with the place in the queue."
+    lead = f"P&L {pnl} in {run['episode']}; between {low} and {high} over possible places in the queue."
     parts = tear_sheet.sections(run, colours=colours, **rows)
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, parts, above))
 
@@ -427,20 +427,18 @@ def _markets(markets: pl.DataFrame) -> PageTable:
 
 
 def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]:
-    """Charts of the markets whose prices changed most. books: rows of replay/books of an episode. fills: of all agents, with numbers as floats."""
+    """Return charts of the markets with the most price changes. books: rows of replay/books. fills: of all agents, with numbers as floats."""
     if not books.height:
         return [Note("The warehouse has no books of this episode yet.")]
-    # A sum of both prices is there only where both sides are.
+    # The sum of both prices is null if a side is empty.
     moves = (pl.col("bid") + pl.col("ask")).sort_by("at").drop_nulls().diff().ne(0).sum()
     found = books.group_by("ticker").agg(pl.len(), moves=moves).sort(["moves", "len", "ticker"], descending=[True, True, False])
     shown = found["ticker"].head(_BOOK_CHARTS).to_list()
     rows = book_rows(books.filter(pl.col("ticker").is_in(shown)), BOOK_INSTANTS)
-    said = f"What the recorded books showed at up to {BOOK_INSTANTS} instants, evenly spread over the episode, in prices of YES. There is nothing "
+    said = f"Recorded books at up to {BOOK_INSTANTS} instants, evenly spread over the episode, in prices of YES. Nothing is drawn "
     said += "where a side was empty, the recording has a gap, or the market was closed. Triangles are fills, up where YES was bought."
     if found.height > len(shown):
-        said += (
-            f" Drawn are the {len(shown)} of {found.height} markets whose prices changed most; the table replay.books, under Data, has all."
-        )
+        said += f" The charts show the {len(shown)} of {found.height} markets with the most price changes; the table replay.books, under Data, has all."
     depths = [{name: row[name] for name in ("name", "x", "until", "bid_depth", "ask_depth")} for name in shown for row in rows[name]]
     title = f"Contracts at the best {BOOK_LEVELS} prices of each side: bids above, asks below"
     colours = dict(palette(shown))

@@ -1,4 +1,4 @@
-"""A part of the site that is made at once, and digests of what goes into it."""
+"""Units of the site with digests of their inputs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bellwether.tables import TABLES
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A part of the site that is made at once: its name, a digest of what goes into it, and the function that yields its files."""
+    """Unit of the site: name, digest of its inputs, and a function that yields its files."""
 
     name: str
     key: str
@@ -27,7 +27,7 @@ class Unit:
 
 @cache
 def code() -> str:
-    """A digest of the code that makes pages and of the libraries that decide about their bytes."""
+    """Return a digest of the code that builds pages and of its libraries."""
     digest = hashlib.sha256()
     for made_from in ("figures", "pages", "site"):
         for name, data in sorted(_sources(files(f"bellwether.{made_from}"), f"{made_from}/")):
@@ -40,7 +40,7 @@ def code() -> str:
 
 
 def key(*inputs: Any) -> str:
-    """A digest of the code and of inputs: frames by their rows, everything else by its JSON."""
+    """Return a digest of the code and of inputs: frames by their rows, other values by their JSON."""
     digest = hashlib.sha256(code().encode())
     for one in inputs:
         if isinstance(one, pl.DataFrame):

@@ -150,13 +150,13 @@ def test_every_cell_of_the_arenas_ranking_is_the_warehouses_with_its_interval(si
     heads |= {"Brier, size [95 %]": ("brier_size", ".3f"), "Skill [95 %]": ("skill_price", ".2f")}
     assert [cells[1][0] for cells in found[1:]] == rows["family"].unique(maintain_order=True).to_list()
     for cells in found[1:]:
-        read_site_state = dict(zip((head[0] for head in found[0]), cells, strict=True))
+        shown = dict(zip((head[0] for head in found[0]), cells, strict=True))
         own = {row["metric"]: row for row in rows.filter(family=cells[1][0]).iter_rows(named=True)}
         for head, (name, form) in heads.items():
             value, lower, upper = (own[name][one] for one in ("value", "lower", "upper"))
-            assert float(str(read_site_state[head][1])) == value
-            assert read_site_state[head][0].replace("\u00a0", "") == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
-        assert (read_site_state["Rank"][1], read_site_state["Group"][0]) == (
+            assert float(str(shown[head][1])) == value
+            assert shown[head][0].replace("\u00a0", "") == f"{value:{form}} [{lower:{form}}, {upper:{form}}]"
+        assert (shown["Rank"][1], shown["Group"][0]) == (
             str(float(own["brier_stated"]["rank"])),
             own["brier_stated"]["letters"],
         )
@@ -174,8 +174,8 @@ def test_every_cell_of_the_table_of_agents_is_the_warehouses(site: Path, warehou
     found = Reader(site / "trading/index.html").tables["Agents over all their episodes, by P&L"][1:]
     for cells, row in zip(found, summary.iter_rows(named=True), strict=True):
         assert cells[0][0] == row["agent"] and float(str(cells[3][1])) == float(row["pnl"])
-        read_site_state = f"{row['pnl_mean']:.2f} [{row['pnl_mean_lower']:.2f}, {row['pnl_mean_upper']:.2f}]".replace("-", "−")
-        assert cells[5][0].replace("$", "") == read_site_state
+        shown = f"{row['pnl_mean']:.2f} [{row['pnl_mean_lower']:.2f}, {row['pnl_mean_upper']:.2f}]".replace("-", "−")
+        assert cells[5][0].replace("$", "") == shown
 
 
 def test_a_ratio_per_episode_is_the_mean_over_the_deviation_of_settled_episodes() -> None:
@@ -274,8 +274,8 @@ def test_a_score_leads_to_the_prompt_and_the_answer_in_three_clicks(site: Path, 
     number = re.findall(r'<details class="text" id="(said-[^"]+)"', question.read_text()).index(place)
     words_of = {label: found["texts"][at] for label, at, _ in found["entries"][number]}
     row = query(warehouse, "FROM benchmark.questions WHERE id = $id", {"id": question.stem}).row(0, named=True)
-    assert row["question"] in words_of["prompt, user"] and words_of["response, as it came"].startswith("response-")
-    assert "prompt, system" in words_of and words_of["read as"].startswith("probability of yes")
+    assert row["question"] in words_of["prompt, user"] and words_of["response, verbatim"].startswith("response-")
+    assert "prompt, system" in words_of and words_of["parsed as"].startswith("probability of yes")
     assert len(found["texts"]) < sum(len(one) for one in found["entries"])
 
 
@@ -286,7 +286,7 @@ def test_a_prompt_of_another_protocol_is_not_made_up() -> None:
     ).with_columns(pl.lit(None, pl.String).alias(name) for name in ("reasoning", "raw_response", "error", "answer", "parsed_by", "contradiction"))  # fmt: skip
     asked = asked.with_columns(p_yes=0.5, confidence=None, attempts=1, output_tokens=1, cost=None)
     (entry,) = texts.forecast_entries(question, asked.rows(named=True))
-    assert [label for label, _, _ in entry.texts] == ["prompt, not shown", "read as"] * 3
+    assert [label for label, _, _ in entry.texts] == ["prompt, not shown", "parsed as"] * 3
     assert all("another version of the protocol" in body for label, body, _ in entry.texts if "not shown" in label)
 
 
@@ -311,11 +311,11 @@ def test_the_arena_lists_recent_decisions_with_refused_legs_and_costs_of_the_war
         "SELECT a.family, d.decision_id, d.legs, list(r.reason ORDER BY r.leg) FILTER (r.reason IS NOT NULL) AS reasons FROM arena.decisions d JOIN arena.agents a USING (agent_id) "
         "LEFT JOIN arena.refusals r ON r.decision_id = d.decision_id AND r.superseded_at IS NULL GROUP BY ALL ORDER BY any_value(d.known_at) DESC, d.decision_id DESC LIMIT 15",
     )
-    read_site_state = tables["Recent decisions"][1:]
-    assert [(cells[1][0], cells[3][1]) for cells in read_site_state] == [
+    decisions = tables["Recent decisions"][1:]
+    assert [(cells[1][0], cells[3][1]) for cells in decisions] == [
         (row["family"], str(float(row["legs"]))) for row in read_warehouse_state.rows(named=True)
     ]
-    assert [cells[4][0].partition(":")[0] for cells in read_site_state] == [
+    assert [cells[4][0].partition(":")[0] for cells in decisions] == [
         str(len(row["reasons"])) if row["reasons"] else "none" for row in read_warehouse_state.rows(named=True)
     ]
     spent = query(
@@ -402,9 +402,9 @@ def test_a_family_has_its_releases_marked_on_its_curve_and_in_a_table(site: Path
     (drawn,) = (chart["spec"]["datasets"]["marks"] for chart in charts if "datasets" in chart["spec"])
     expected = [{"x": str(row["first_cohort"]), "text": row["model"]} for row in known.iter_rows(named=True)]
     assert len(expected) == 2 and drawn == expected
-    heads, *cells = Reader(page).tables["Releases of family-1: what stood for it, and from which cohort on"]
-    read_site_state = [dict(zip((head for head, _ in heads), (cell for cell, _ in row), strict=True)) for row in cells]
-    assert [(one["Release"], one["From"], one["To"], one["Cohorts"], one["Before it"]) for one in read_site_state] == [
+    heads, *cells = Reader(page).tables["Releases of family-1 and their cohorts"]
+    listed = [dict(zip((head for head, _ in heads), (cell for cell, _ in row), strict=True)) for row in cells]
+    assert [(one["Release"], one["From"], one["To"], one["Cohorts"], one["Before it"]) for one in listed] == [
         (row["model"], str(row["first_cohort"]), str(row["last_cohort"]), str(row["cohorts"]), row["previous"] or "–")
         for row in known.iter_rows(named=True)
     ]
@@ -430,7 +430,7 @@ def test_what_all_prompts_of_a_week_end_with_is_kept_once() -> None:
     found = texts.DecisionTexts.of(pl.DataFrame(rows_, schema=["decision_id", "number", "role", "content"], orient="row"), "arena/x")
     assert found.end == f"\n{listed}" and [path for path, _ in found.files()] == ["arena/x.js"]
     prompt, answer = found.entries("a")
-    assert prompt.texts == [("user", "cash of a", "arena/x")] and answer.texts == [("as it came", "{}", "")]
+    assert prompt.texts == [("user", "cash of a", "arena/x")] and answer.texts == [("verbatim", "{}", "")]
     assert texts.DecisionTexts.of(pl.DataFrame(rows_[:2], schema=["decision_id", "number", "role", "content"], orient="row"), "x").end == ""
 
 
@@ -520,7 +520,7 @@ def test_a_warehouse_of_one_table_and_a_release_of_one_question_are_shown(tiny: 
     assert "Leaderboard of release-0" in Reader(tiny / "site/benchmark/release-0/index.html").tables
     publish(Lake(str(tiny / "lake")), tmp_path / "w.duckdb", tables=[table("benchmark/questions")])
     build(tmp_path / "w.duckdb", tmp_path / "site")
-    assert "Nobody has been scored" in (tmp_path / "site/benchmark/release-0/index.html").read_text()
+    assert "No forecaster has been scored" in (tmp_path / "site/benchmark/release-0/index.html").read_text()
 
 
 def test_nan_and_null_in_every_column_are_shown_as_missing(tmp_path: Path) -> None:
@@ -595,6 +595,6 @@ def test_a_site_that_cannot_be_built_leaves_the_old_one(damage: str, tiny: Path,
 
 def test_a_folder_of_something_else_is_not_replaced(warehouse: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="something else is there"):
+    with pytest.raises(ConfigError, match="contains other files"):
         build(warehouse, tmp_path)
     assert (tmp_path / "notes.txt").read_text() == "mine"
