@@ -1,1 +1,1 @@
-"""The command line: a module per subject, thin over the library and the graph. Importable without Dagster."""
+"""Command line: one module per subject. Importable without Dagster."""

@@ -1,4 +1,4 @@
-"""Commands about a whole home: demo, ui, worker, doctor, sandbox, backup, restore, home."""
+"""Commands of a whole home: demo, ui, worker, doctor, sandbox, backup, restore, home."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _DEMO_SECONDS = {"venues": 40.0, "benchmark": 25.0, "replay": 30.0, "arena": 20.
 
 
 @click.command()
-@click.option("--days", default=90, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present.")
+@click.option("--days", default=90, show_default=True, type=click.IntRange(1, 2000), help="Days to pull, up to the sandbox's present day.")
 @AS_JSON
 def demo(days: int, as_json: bool) -> None:
-    """Run everything in the sandbox: pull, clean, check, ask, score, rank, replay recorded markets, publish.
+    """Run all stages in the sandbox and print the leaderboards.
 
-    Needs no key and no network, and skips partitions that are up to date. Ends with the leaderboards and the results of agents.
+    Needs no key and no network. Partitions that are up to date are skipped.
     """
     if settings().world is not World.SANDBOX:
         raise ConfigError(
@@ -51,12 +51,12 @@ def demo(days: int, as_json: bool) -> None:
 @click.command()
 @click.option("--port", default=3000, show_default=True, type=click.IntRange(1, 65535), help="Port of the UI.")
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="Address of the UI in a fleet. It has no login: keep the network private."
+    "--host", default="127.0.0.1", show_default=True, help="Address of the UI in a fleet. The UI has no login: keep the network private."
 )
 def ui(port: int, host: str) -> None:
-    """Serve Dagster's UI and run its daemon (schedules, sensors, backfills) on 127.0.0.1 until interrupted.
+    """Serve Dagster's UI and run its daemon on 127.0.0.1 until interrupted.
 
-    In a fleet exactly one daemon runs: a second `bellwether ui` with the same Postgres is refused. Stopping it leaves the workers' runs alone.
+    A fleet has one daemon: a second `bellwether ui` on the same Postgres is refused. Runs of workers continue when it stops.
     """
     from orchestration.server import serve
 
@@ -68,16 +68,16 @@ def ui(port: int, host: str) -> None:
 
 
 @click.command()
-@click.option("--name", help="Name of the worker, unique in the fleet; host and process number when left out.")
+@click.option("--name", help="Unique name of the worker.  [default: host and process number]")
 def worker(name: str | None) -> None:
-    """Execute runs of a Celery fleet, two at a time, until interrupted (docs/operating.md).
+    """Execute runs of a Celery fleet, two at a time, until interrupted.
 
-    SIGTERM and Ctrl-C finish the current runs and take no more. After SIGKILL the daemon retries them on other workers.
+    SIGTERM and Ctrl-C finish the current runs. After SIGKILL, other workers retry them.
     """
     from orchestration.fleet import require_settings
 
     if settings().fleet is not Fleet.CELERY:
-        raise ConfigError("bellwether worker: set BELLWETHER_FLEET=celery; on Kubernetes each run is a job of its own")
+        raise ConfigError("bellwether worker: set BELLWETHER_FLEET=celery; on Kubernetes each run is a separate job")
     require_settings(settings())
     from orchestration.worker import work
 
@@ -85,16 +85,16 @@ def worker(name: str | None) -> None:
 
 
 @click.command()
-@click.option("--live", is_flag=True, help="Try every venue and every configured key once instead; no key is shown.")
+@click.option("--live", is_flag=True, help="Test every venue and every configured key instead; keys are not shown.")
 @AS_JSON
 def doctor(live: bool, as_json: bool) -> None:
-    """Check versions, folders, registry, venue and warehouse, and say how to fix what is wrong. Exits 1 if something is.
+    """Check versions, folders, registry, venues and warehouse; exit with 1 if there is a problem.
 
-    With --live it makes one harmless call to Kalshi, its WebSocket, Polymarket's two interfaces, and each provider of models whose key is set
-    (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...; OPENAI_API_BASE and its like are honoured).
+    --live sends one harmless request to Kalshi, its WebSocket, Polymarket's two APIs, and each model provider whose key is set
+    (OPENAI_API_KEY, ANTHROPIC_API_KEY, ...; variables such as OPENAI_API_BASE apply).
     """
     if live:
-        _try_connections(as_json)
+        _test_connections(as_json)
         return
 
     findings = examine(settings())
@@ -111,32 +111,32 @@ def doctor(live: bool, as_json: bool) -> None:
         sys.exit(1)
 
 
-def _try_connections(as_json: bool) -> None:
-    tried = try_connections(settings())
+def _test_connections(as_json: bool) -> None:
+    connections = try_connections(settings())
     if as_json:
-        emit([asdict(one) for one in tried])
+        emit([asdict(connection) for connection in connections])
     else:
         colours = {"ok": "green", "not set": "yellow", "refused": "red", "unreachable": "red"}
-        for one in tried:
-            latency = "" if one.milliseconds is None else f"{one.milliseconds} ms"
-            console().print(f"[{colours[one.status]}]{one.status:<11}[/] {latency:>8}", end=" ")
-            console().print(f"{one.name}: {one.found}", markup=False, soft_wrap=True)
-            if one.is_bad:
-                console().print(f"{'':<20} {one.advice}", markup=False, soft_wrap=True)
-    if any(one.is_bad for one in tried):
+        for connection in connections:
+            latency = "" if connection.milliseconds is None else f"{connection.milliseconds} ms"
+            console().print(f"[{colours[connection.status]}]{connection.status:<11}[/] {latency:>8}", end=" ")
+            console().print(f"{connection.name}: {connection.found}", markup=False, soft_wrap=True)
+            if connection.is_bad:
+                console().print(f"{'':<20} {connection.advice}", markup=False, soft_wrap=True)
+    if any(connection.is_bad for connection in connections):
         sys.exit(1)
 
 
 @click.command()
-@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0 takes a free one.")
-@click.option("--seed", type=int, help="Seed of the generated world; BELLWETHER_SANDBOX_SEED when left out.")
+@click.option("--port", default=8321, show_default=True, type=click.IntRange(0, 65535), help="Port on 127.0.0.1; 0: a free one.")
+@click.option("--seed", type=int, help="Seed of the generated world.  [default: BELLWETHER_SANDBOX_SEED]")
 @click.option(
-    "--playback", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Serve recorded bodies from this folder instead."
+    "--playback", type=click.Path(exists=True, file_okay=False, path_type=Path), help="Serve recorded responses of this folder instead."
 )
-@click.option("--faults", help="Faults on demand, such as status=0.1,cut=0.05; BELLWETHER_SANDBOX_FAULTS when left out.")
-@click.option("--run/--stand", default=False, show_default=True, help="Let its clock run at BELLWETHER_SANDBOX_SPEED.")
+@click.option("--faults", help="Injected faults, such as status=0.1,cut=0.05.  [default: BELLWETHER_SANDBOX_FAULTS]")
+@click.option("--run/--stand", default=False, show_default=True, help="Advance its clock at BELLWETHER_SANDBOX_SPEED, or stop it.")
 def sandbox(port: int, seed: int | None, playback: Path | None, faults: str | None, run: bool) -> None:
-    """Serve the sandbox on 127.0.0.1 until interrupted, to look at it with a browser or a client of your own."""
+    """Serve the sandbox on 127.0.0.1 until interrupted, for a browser or your own client."""
     from bellwether.sandbox.server import serve
     from bellwether.sandbox.worlds import build_application
 
@@ -159,28 +159,30 @@ def sandbox(port: int, seed: int | None, playback: Path | None, faults: str | No
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--newest", default=7, show_default=True, type=click.IntRange(min=1), help="Keep so many of the newest backups.")
-@click.option("--weeks", default=5, show_default=True, type=click.IntRange(min=0), help="Keep the last of each of so many weeks.")
-@click.option("--months", default=12, show_default=True, type=click.IntRange(min=0), help="Keep the last of each of so many months.")
+@click.option("--newest", default=7, show_default=True, type=click.IntRange(min=1), help="Newest backups to keep.")
+@click.option("--weeks", default=5, show_default=True, type=click.IntRange(min=0), help="Weeks of which the last backup is kept.")
+@click.option("--months", default=12, show_default=True, type=click.IntRange(min=0), help="Months of which the last backup is kept.")
 @AS_JSON
 def backup(folder: Path, newest: int, weeks: int, months: int, *, as_json: bool) -> None:
-    """Back up this world into a folder of its own below FOLDER, and remove older backups by tiers.
+    """Back up this world into a new folder below FOLDER, and remove older backups by tiers.
 
-    Copied are lake, journal, registry, submissions, recordings, episodes, trajectories and evaluations; nothing needs to stop meanwhile.
-    Reports, datasets, site, warehouse and tapes are left out: they are rebuilt from these.
+    Includes lake, journal, registry, submissions, recordings, episodes, trajectories and evaluations; other commands may run meanwhile.
+    Reports, datasets, site, warehouse and tapes are left out: they can be rebuilt.
     """
     from bellwether.backup.backup import backup as back_up
     from bellwether.backup.backup import prune
     from bellwether.backup.manifest import Manifest
 
     config = settings()
-    made = back_up(config, folder, at=datetime.now(UTC))
-    gone = prune(config, folder, newest=newest, weeks=weeks, months=months)
-    count = len(Manifest.read(made).files)
+    created = back_up(config, folder, at=datetime.now(UTC))
+    removed = prune(config, folder, newest=newest, weeks=weeks, months=months)
+    count = len(Manifest.read(created).files)
     if as_json:
-        emit({"backup": str(made), "files": count, "removed": [str(path) for path in gone]})
+        emit({"backup": str(created), "files": count, "removed": [str(path) for path in removed]})
         return
-    console().print(f"{made}: {count:,} files{f', {len(gone)} older backups removed' if gone else ''}", markup=False, soft_wrap=True)
+    console().print(
+        f"{created}: {count:,} files{f', {len(removed)} older backups removed' if removed else ''}", markup=False, soft_wrap=True
+    )
 
 
 @click.command()
@@ -189,7 +191,7 @@ def backup(folder: Path, newest: int, weeks: int, months: int, *, as_json: bool)
 def restore(folder: Path, *, as_json: bool) -> None:
     """Restore the backup FOLDER into the home of this world, which must be empty.
 
-    Checksums are compared before anything is written. An interrupted restoration is continued by the same command.
+    Checksums are verified before anything is written. The same command continues an interrupted restoration.
     """
     from bellwether.backup.manifest import Manifest
     from bellwether.backup.restore import REGISTRY, registry_path
@@ -202,7 +204,7 @@ def restore(folder: Path, *, as_json: bool) -> None:
         return
     console().print(f"{len(manifest.files):,} files of {manifest.made_at} restored into {config.world_home}", markup=False, soft_wrap=True)
     if (folder / REGISTRY).is_dir() and config.registry is None:
-        console().print(f"Set BELLWETHER_REGISTRY={registry_path(config)}: the backup has a registry.", markup=False, soft_wrap=True)
+        console().print(f"The backup has a registry: set BELLWETHER_REGISTRY={registry_path(config)}.", markup=False, soft_wrap=True)
     console().print("`bellwether warehouse` publishes the warehouse.")
 
 
@@ -213,15 +215,14 @@ def home() -> None:
 
 @home.command()
 def convert() -> None:
-    """Give a Dagster home of version 0.2 Dagster's own storage.
+    """Convert a Dagster home of version 0.2 to Dagster's own storage.
 
-    Lake, journal and results are not touched, and nothing is materialized again. Schedules and sensors stay switched on or off.
-    The list of earlier runs is not converted; its files are kept next to the new home.
+    Lake, journal, results and the state of schedules and sensors are unchanged. The history of runs is not converted; its files are kept.
     """
     from orchestration.home import convert as convert_home
 
-    kept = convert_home(settings())
-    if kept is None:
-        click.echo("Nothing to convert: the Dagster home has Dagster's own storage.")
+    former = convert_home(settings())
+    if former is None:
+        click.echo("Nothing to convert: the Dagster home already has Dagster's own storage.")
     else:
-        click.echo(f"Converted. The former home, with the history of its runs, is in {kept}; delete it when you no longer need it.")
+        click.echo(f"Converted. The former home, with its history of runs, is in {former}; delete it when you no longer need it.")

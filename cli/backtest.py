@@ -1,4 +1,4 @@
-"""Commands about agents that trade recorded episodes: agents, backtest, trading."""
+"""Commands for agents that trade recorded episodes: agents, backtest, trading."""
 
 from __future__ import annotations
 
@@ -38,32 +38,34 @@ if TYPE_CHECKING:
 
 _MOST_SHOWN = 20
 
-#: What a file's name does not take over from an agent's or an episode's.
+#: Characters replaced in names of files.
 _FOREIGN = re.compile(r"[^\w.=,-]+")
 
 
 @cloup.command()
 @cloup.option_group(
     "Agents and episodes",
-    cloup.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py[:CLASS]", help="Who trades; may be repeated."),
-    cloup.option("--replay", "replays", multiple=True, metavar="FOLDER", help="Repeat a model's finished trajectory without the model."),
-    cloup.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="What is replayed; may be repeated."),
-    cloup.option("--portfolio", is_flag=True, help="Trade all episodes as one portfolio, of one bankroll and one clock."),
-    cloup.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the agents; may be repeated."),
-    cloup.option("--grid", multiple=True, metavar="NAME=VALUES", help="Try all values: a,b,c or 1..10 or 1..3:0.5; may be repeated."),
-    cloup.option("--seed", default=0, show_default=True, help="Seed of whatever the agents draw."),
+    cloup.option("--agent", "agents", multiple=True, metavar="NAME|FILE.py[:CLASS]", help="Agent; repeatable."),
+    cloup.option(
+        "--replay", "replays", multiple=True, metavar="FOLDER", help="Finished trajectory of a model, repeated without the model."
+    ),
+    cloup.option("--episode", "episodes", multiple=True, required=True, metavar="ID|FOLDER", help="Episode; repeatable."),
+    cloup.option("--portfolio", is_flag=True, help="Trade all episodes as one portfolio, with one bankroll and one clock."),
+    cloup.option("--param", "params", multiple=True, metavar="NAME=VALUE", help="Parameter of the agents; repeatable."),
+    cloup.option("--grid", multiple=True, metavar="NAME=VALUES", help="Parameter grid: a,b,c or 1..10 or 1..3:0.5; repeatable."),
+    cloup.option("--seed", default=0, show_default=True, help="Seed of the agents' random numbers."),
 )
 @cloup.option_group(
     "Rules of the market",
-    cloup.option("--rules", help="Rule set; that of the episode, else of its venue and day, when left out."),
+    cloup.option("--rules", help="Rule set.  [default: that of the episode, or of its venue and day]"),
     cloup.option("--fees", metavar="RULES|none", help="Fees of another rule set of the venue, or none."),
     cloup.option(
-        "--execution", type=click.Choice(["maker_taker", "taker_only"]), help="Whether orders may rest; as the episode says when left out."
+        "--execution", type=click.Choice(["maker_taker", "taker_only"]), help="Permitted orders.  [default: those of the episode]"
     ),
     cloup.option(
         "--queue",
         type=click.Choice(["trade_only", "reconciled", "proportional", "power", "log", "optimistic"]),
-        help="Queue model; the rules' when left out.",
+        help="Queue model.  [default: that of the rules]",
     ),
     cloup.option("--queue-exponent", default=3, show_default=True, type=click.IntRange(1, 100), help="Exponent of the queue model power."),
     cloup.option(
@@ -71,92 +73,96 @@ _FOREIGN = re.compile(r"[^\w.=,-]+")
         default="auto",
         show_default=True,
         type=click.Choice(["auto", "fills", "rerun", "none"]),
-        help="Band of the P&L: bounds of the fills of the same orders, or complete runs under the slowest and the fastest queue (three times as long); "
-        "auto: rerun for an agent that reacts to its fills, except a language model.",
+        help="Band of the P&L. fills: bounds of the fills of the same orders. rerun: complete runs under the slowest and fastest queue (three times as long). "
+        "auto: rerun for agents that react to their fills, except language models.",
     ),
     cloup.option(
         "--bankroll",
         type=str,
         metavar="DOLLARS",
-        help="Money at the start, in each episode or of the portfolio; the episode's when left out.",
+        help="Initial cash, per episode or of the portfolio.  [default: that of the episode]",
     ),
 )
 @cloup.option_group(
     "Time",
+    cloup.option("--cadence", type=click.FloatRange(0, min_open=True), help="Seconds between decisions.  [default: the agent's, or 300]"),
     cloup.option(
-        "--cadence", type=click.FloatRange(0, min_open=True), help="Seconds between decisions; the agent's own, else 300, when left out."
+        "--latency",
+        default=0.0,
+        show_default=True,
+        type=click.FloatRange(0),
+        help="Milliseconds from a decision to the arrival of its orders.",
     ),
-    cloup.option("--latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until an order arrives."),
     cloup.option(
-        "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds until the agent sees an event."
+        "--data-latency", default=0.0, show_default=True, type=click.FloatRange(0), help="Milliseconds from an event to the agent."
     ),
     cloup.option(
         "--response-latency",
         default=0.0,
         show_default=True,
         type=click.FloatRange(0),
-        help="Milliseconds until the agent learns what became of an order; no less than --data-latency.",
+        help="Milliseconds from an order's event to the agent; at least --data-latency.",
     ),
     cloup.option(
         "--latencies",
         type=click.Path(dir_okay=False, path_type=Path),
-        help="Recorded latencies of orders and answers: CSV or Parquet with time_ns, entry_ns, response_ns. Instead of --latency and --response-latency.",
+        help="Recorded latencies instead: CSV or Parquet with time_ns, entry_ns, response_ns.",
     ),
 )
 @cloup.option_group(
     "Limits of agents",
-    cloup.option("--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Tool calls of a decision."),
+    cloup.option(
+        "--calls", "calls_per_step", default=100, show_default=True, type=click.IntRange(1), help="Maximum tool calls of a decision."
+    ),
     cloup.option(
         "--decision-seconds",
         default=60.0,
         show_default=True,
         type=click.FloatRange(0, min_open=True),
-        help="Real seconds of a decision, and of loading an isolated agent.",
+        help="Maximum real seconds of a decision, and of loading an isolated agent.",
     ),
-    cloup.option("--isolated", is_flag=True, help="Run each agent in a process of its own, without the tape, network and files."),
+    cloup.option("--isolated", is_flag=True, help="Run each agent in a separate process without tape, network and files."),
     cloup.option(
         "--isolation",
         type=click.Choice(["full", "partial"]),
-        help="full: as --isolated. partial: also on a system without namespaces, which shows agents the names of files.",
+        help="full: as --isolated. partial: also without namespaces; agents can then list names of files.",
     ),
-    cloup.option("--memory", default=2048, show_default=True, type=click.IntRange(256), help="MB of memory of an isolated agent."),
+    cloup.option("--memory", default=2048, show_default=True, type=click.IntRange(256), help="Maximum memory of an isolated agent, MB."),
     cloup.option(
         "--run-seconds",
         default=3600.0,
         show_default=True,
         type=click.FloatRange(0, min_open=True),
-        help="Real seconds that all decisions of an isolated agent may take in an episode.",
+        help="Maximum real seconds of all decisions of an isolated agent in an episode.",
     ),
 )
 @cloup.option_group(
     "Results",
-    cloup.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark."),
-    cloup.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Workers."),
+    cloup.option("--unsettled", is_flag=True, help="Include episodes with unsettled positions in totals, at their marks."),
+    cloup.option("--jobs", default=1, show_default=True, type=click.IntRange(1), help="Number of worker processes."),
     cloup.option("--on", metavar="tcp://HOST:PORT", help="Run on the Dask cluster with this scheduler."),
     cloup.option(
         "--out",
         type=click.Path(file_okay=False, path_type=Path),
         help="Write all tables and the reality check into this folder.",
     ),
-    cloup.option("--lake", is_flag=True, help="Keep the rows of a portfolio in the lake, beside the backtests that the graph makes."),
+    cloup.option("--lake", is_flag=True, help="Store the rows of a portfolio in the lake."),
     cloup.option("--html", type=click.Path(file_okay=False, path_type=Path), help="Write a tear sheet of each backtest into this folder."),
 )
 @AS_JSON
 def backtest(agents: tuple[str, ...], episodes: tuple[str, ...], jobs: int, on: str | None, as_json: bool, **options: Any) -> None:
     """Run agents in recorded episodes, and show their results.
 
-    Each P&L has a band, which states how far the place in the queue can move it; --band chooses its source. The command exits with status 1, after
-    all results are shown and written, when an agent failed. With --grid, every combination of parameters runs in every episode, and a reality check
-    states how often luck alone makes the best look as good:
+    The band of a P&L shows the effect of the unknown queue position. The command exits with 1 if an agent failed, after all results are written.
+    --grid runs every combination of parameters in every episode, with a reality check of the best one:
     `bellwether backtest --agent market-maker --grid spread_cents=1..10 --grid size=1,5,10 --episode ID --jobs 2`.
 
-    With --portfolio an agent sees the markets of all episodes at once, of one venue or of several, and pays for them from one bankroll; the result is
-    called after the episodes: `bellwether backtest --agent market-maker --portfolio --episode FIRST --episode SECOND`.
+    --portfolio trades the markets of all episodes with one bankroll: `bellwether backtest --agent market-maker --portfolio --episode FIRST --episode SECOND`.
 
-    With --isolated an agent that cheats, hangs or breaks off fails alone; use it for code that you did not write.
+    Use --isolated for code that you did not write: an agent that cheats, hangs or crashes fails alone.
     """
     if not agents and not options["replays"]:
-        raise click.UsageError("Say who trades: --agent NAME, or --replay FOLDER for the trajectory of a model.")
+        raise click.UsageError("No agent: add --agent NAME, or --replay FOLDER for the trajectory of a model.")
     from bellwether.replay.compile_notice import compile_notice
     from bellwether.replay.request import Request
 
@@ -210,7 +216,7 @@ def _make(folder: Path, option: str) -> None:
 
 
 def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, *, lake: bool = False) -> pl.DataFrame:
-    """Every agent in every episode, one after the other, with all that they did; a row of each."""
+    """Run every agent in every episode in turn; returns a row per run."""
     from bellwether.replay.request import keep, write_runs
     from bellwether.replay.results.frames import backtests
 
@@ -253,7 +259,7 @@ def _check_lake(*, portfolio: bool, sweeping: bool) -> None:
 
 
 def _sweep(request: Request, jobs: int, on: str | None, out: Path | None, as_json: bool) -> pl.DataFrame:
-    """Every combination in every episode; one row each."""
+    """Run every combination in every episode; returns a row per run."""
     from bellwether.replay.sweep import run_sweep
 
     total = len(request.sources) * len(request.candidates)
@@ -299,7 +305,7 @@ def _show_results(frame: pl.DataFrame, request: Request) -> None:
 
 
 def _show_summary(frame: pl.DataFrame, request: Request) -> None:
-    """The agents side by side, the best first."""
+    """Show the comparison of the agents, the best first."""
     show(comparison_table(summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
@@ -314,10 +320,10 @@ def _show_summary(frame: pl.DataFrame, request: Request) -> None:
 @AS_JSON
 @click.pass_context
 def agents(ctx: click.Context, as_json: bool) -> None:
-    """List the agents that can trade: the built-in ones, and those of agents.toml in your registry folder."""
+    """List the built-in agents and those of agents.toml in your registry folder."""
     if ctx.invoked_subcommand is not None:
         if as_json:
-            raise click.UsageError(f"--json is of the list; leave it out before {ctx.invoked_subcommand}.")
+            raise click.UsageError(f"--json applies to the list; leave it out before {ctx.invoked_subcommand}.")
         return
 
     found = registered().values()
@@ -334,11 +340,11 @@ def agents(ctx: click.Context, as_json: bool) -> None:
 
 @agents.command()
 @click.argument("name")
-@click.option("--to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="The agent's file; NAME.py when left out.")
+@click.option("--to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="File of the agent.  [default: NAME.py]")
 def new(name: str, to: Path | None) -> None:
-    """Write an agent that runs at once, and a test of it in a file next to it, to change both: `bellwether agents new my-maker`.
+    """Write a working agent and its test, as a start: `bellwether agents new my-maker`.
 
-    Nothing that is there is overwritten.
+    Existing files are not overwritten.
     """
     written = write_agent(name, to)
     shown = written.agent.name if to is None else to
@@ -350,8 +356,8 @@ def new(name: str, to: Path | None) -> None:
 
 @click.command()
 @click.argument("folder", required=False, type=click.Path(path_type=Path))
-@click.option("--agent", "agents", multiple=True, help="Show only this agent; may be repeated.")
-@click.option("--unsettled", is_flag=True, help="Count episodes that left a position unsettled in totals, at its mark.")
+@click.option("--agent", "agents", multiple=True, help="Show only this agent; repeatable.")
+@click.option("--unsettled", is_flag=True, help="Include episodes with unsettled positions in totals, at their marks.")
 @click.option("--rules", help="Show only backtests under this rule set.")
 @click.option(
     "--report", "to", metavar="FOLDER", help="Also write the trading report with its figures below this folder or object-store URL."
@@ -361,10 +367,9 @@ def new(name: str, to: Path | None) -> None:
 def trading(
     folder: Path | None, *, agents: tuple[str, ...], rules: str | None, unsettled: bool, to: str | None, name: str, as_json: bool
 ) -> None:
-    """Show the results of agents: a table per agent with its episodes, then a comparison of all agents.
+    """Show a table per agent with its episodes, and a comparison of all agents.
 
-    Backtests come from the published warehouse, or from FOLDER, which `bellwether backtest --out FOLDER` wrote. docs/trading-metrics.md defines
-    each number.
+    Backtests are read from the published warehouse, or from FOLDER of `bellwether backtest --out FOLDER`. docs/trading-metrics.md defines the numbers.
     """
     from bellwether.report.trading_inputs import backtests_of, chosen, titles
 

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("first", type=DAY, metavar="FIRST")
 @click.argument("last", type=DAY, required=False, metavar="[LAST]")
-@click.option("--refresh", is_flag=True, help="Ask the venue again although everything is stored and final.")
+@click.option("--refresh", is_flag=True, help="Query the venue again, even for stored and final days.")
 @ARCHIVE
 @AS_JSON
 def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, as_json: bool) -> None:
     """Pull, clean and check the markets that closed on the UTC days FIRST to LAST (YYYY-MM-DD).
 
-    An interrupted pull continues where it stopped; complete days cost nothing.
+    An interrupted pull is continued; complete days are skipped.
     """
     until = (last or first).date()
     if until < first.date():
@@ -78,16 +78,16 @@ def pull(first: datetime, last: datetime | None, refresh: bool, archive: bool, a
 
 
 def _require_days(first: date, last: date) -> None:
-    """Raise `click.BadParameter` for days that this world does not have."""
+    """Raise `click.BadParameter` for a day outside of this world."""
     begin, end = settings().first_day.date(), settings().now().date() - timedelta(days=1)
     for day in (first, last):
         if not begin <= day <= end:
-            earlier = "; BELLWETHER_FIRST_DAY moves its first" if day < begin else ""
-            raise click.BadParameter(f"{day} is no complete day of the world {settings().world}, which has {begin} to {end}{earlier}")
+            earlier = "; BELLWETHER_FIRST_DAY sets the first" if day < begin else ""
+            raise click.BadParameter(f"{day} is not a complete day of the world {settings().world}, which has {begin} to {end}{earlier}")
 
 
 def _rate_limit(config: Settings) -> RateLimit:
-    """Kalshi's rate; shared with the pulls of a fleet."""
+    """Return Kalshi's rate limit, shared with the pulls of a fleet."""
     from bellwether.venues.http.client import RateLimit
 
     shared = None
@@ -100,21 +100,19 @@ def _rate_limit(config: Settings) -> RateLimit:
 
 @click.command()
 @click.argument("events", nargs=-1, required=True, metavar="EVENT...")
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="End after so many minutes, at the latest.")
-@click.option("--name", help="Name of the recording; made of the events when left out. One that was broken off is continued.")
-@click.option("--rest", is_flag=True, help="Poll over REST instead of listening: needs no key, sees less.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), help="Maximum duration in minutes.")
+@click.option("--name", help="Name of the recording; an interrupted one is continued.  [default: the events]")
+@click.option("--rest", is_flag=True, help="Poll REST instead of the WebSocket: needs no key, records less.")
+@click.option("--interval", default=5.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Seconds between polls.")
 @click.option(
-    "--interval", default=5.0, show_default=True, type=click.FloatRange(0, min_open=True), help="Seconds between rounds of polling."
-)
-@click.option(
-    "--channel", "channels", multiple=True, type=click.Choice(CHANNELS), help=f"Channels to listen to; {', '.join(USUAL)} when left out."
+    "--channel", "channels", multiple=True, type=click.Choice(CHANNELS), help=f"Channels of the WebSocket.  [default: {', '.join(USUAL)}]"
 )
 def record(
     events: tuple[str, ...], *, minutes: float | None, name: str | None, rest: bool, interval: float, channels: tuple[str, ...]
 ) -> None:
-    """Record every message about the markets of EVENTs until they close, the minutes are over, or Ctrl-C.
+    """Record every message about the markets of EVENTs until they close, --minutes are over, or Ctrl-C.
 
-    Messages are appended to files on arrival: whatever ends the recorder, the received ones are kept.
+    Messages are written to files on arrival and survive any end of the recorder.
     """
     from bellwether.recordings.recording_run import Plan, name_of
 
@@ -128,18 +126,18 @@ def record(
         try:
             _require_new(config.recordings_path, name or name_of(plan.events))
         except failures() as error:
-            _say(f"{config.recordings_path} does not answer ({error}); what is recorded stays on this machine")
+            _say(f"{config.recordings_path} does not answer ({error}); the recording stays on this machine")
         done = _record(venue, plan, config.recorder_path, name)
-    _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_counted(done)}")
+    _say(f"{done.name}: {done.done['reason'] if done.done else done.status}, {_format_frames(done)}")
     _store(config)
 
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[WORD]...")
-@click.option("--rows", default=30, show_default=True, type=click.IntRange(1), help="Most rows to show.")
+@click.option("--rows", default=30, show_default=True, type=click.IntRange(1), help="Maximum number of rows.")
 @AS_JSON
 def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
-    """List Kalshi's open events, which `record` takes, the most traded first; with WORDs those that have all of them in ticker, title or category."""
+    """List Kalshi's open events, the most traded first; WORDs filter by ticker, title and category."""
     from bellwether.recordings.open_events import open_events
 
     config = settings()
@@ -161,7 +159,7 @@ def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
 
 
 def _require_answer(venue: Addresses, world: World) -> None:
-    """Raise `ConfigError` where the live venue does not answer: a person without a network would wait for all retries of a call."""
+    """Raise `ConfigError` if the live venue does not answer; without a network, a request would fail only after all retries."""
     from bellwether.doctor import try_kalshi
 
     if world is World.LIVE and (found := asyncio.run(try_kalshi(venue.kalshi))).is_bad:
@@ -169,9 +167,9 @@ def _require_answer(venue: Addresses, world: World) -> None:
 
 
 def _require_new(root: Path, name: str) -> None:
-    """Raise `ConfigError` where an object store has a recording of this name: that is finished."""
+    """Raise `ConfigError` if the object store has a finished recording of this name."""
     if is_stored(root) and any(one.name == name for one in list_recordings(root)):
-        raise ConfigError(f"recording {name}: {root} has it, finished; choose another name")
+        raise ConfigError(f"recording {name}: {root} has a finished recording of this name; choose another one")
 
 
 def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:
@@ -203,7 +201,7 @@ def _say(text: str) -> None:
     console().print(text, markup=False, soft_wrap=True)
 
 
-def _counted(recording: Recording) -> str:
+def _format_frames(recording: Recording) -> str:
     found = keep_gap_summary(recording)
     missing = "holes expected" if found["partial"] else f"{found['lost']} lost"
     return f"{found['frames']:,} frames, {missing}"
@@ -213,7 +211,7 @@ def _counted(recording: Recording) -> str:
 @AS_JSON
 @click.pass_context
 def recordings(context: click.Context, as_json: bool) -> None:
-    """List the recordings, with what is missing in each, or import one."""
+    """List the recordings and their gaps, or import one."""
     if context.invoked_subcommand is not None:
         return
 
@@ -224,7 +222,7 @@ def recordings(context: click.Context, as_json: bool) -> None:
     elif rows:
         console().print(_grid(rows))
     else:
-        _say(f"There is no recording below {root}; `bellwether record EVENT` makes one.")
+        _say(f"No recordings in {root}; `bellwether record EVENT` creates one.")
 
 
 def _row(recording: Recording) -> dict[str, Any]:
@@ -252,16 +250,16 @@ def _grid(rows: list[dict[str, Any]]) -> Any:
 
 @recordings.command("import")
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--name", help="Name of the recording; the capture's own when left out.")
+@click.option("--name", help="Name of the recording.  [default: that of the capture]")
 def import_(path: Path, name: str | None) -> None:
-    """Make recordings of the captures in PATH, a file or a folder: lines of messages, wrapped events, a list of frames or of order events."""
+    """Import the captures in PATH, a file or a folder, as recordings."""
     for recording in import_captures(settings().recordings_path, path, name=name):
-        _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
+        _say(f"{recording.name}: {_format_frames(recording)}, {len(recording.about.tickers)} markets")
 
 
 @recordings.command()
 def store() -> None:
-    """Move finished recordings of this machine into the object store of BELLWETHER_RECORDINGS, which `record` could not reach."""
+    """Upload finished recordings of this machine to the object store of BELLWETHER_RECORDINGS."""
     config = settings()
     if not is_stored(config.recordings_path):
         raise ConfigError(
@@ -271,7 +269,7 @@ def store() -> None:
 
 
 def _store(config: Settings) -> None:
-    """Move finished recordings into the object store. Raises `BellwetherError` where that fails: they are still on this machine."""
+    """Upload finished recordings. Raises `BellwetherError` if that fails; they stay on this machine."""
     try:
         for recording in store_finished(config.recorder_path, config.recordings_path):
             _say(f"{recording.name}: in {recording.folder}")
@@ -285,7 +283,7 @@ def _store(config: Settings) -> None:
 @click.argument("events", nargs=-1, metavar="[EVENT]...")
 @click.option("--hours", default=24.0, show_default=True, type=click.FloatRange(max=8784), help="Hours before the last close.")
 def generate(events: tuple[str, ...], *, hours: float) -> None:
-    """Make recordings of EVENTs of the sandbox that are over, without waiting for them; of a few recent ones when none is named."""
+    """Generate recordings of finished EVENTs of the sandbox; of a few recent ones by default."""
     from bellwether.recordings.sandbox_recordings import generate_recordings
     from bellwether.sandbox import GeneratedWorld
 
@@ -296,12 +294,12 @@ def generate(events: tuple[str, ...], *, hours: float) -> None:
         )
     world = GeneratedWorld(config.sandbox_seed)
     for recording in generate_recordings(config.recordings_path, world, events, hours=hours, now=config.now()):
-        _say(f"{recording.name}: {_counted(recording)}, {len(recording.about.tickers)} markets")
+        _say(f"{recording.name}: {_format_frames(recording)}, {len(recording.about.tickers)} markets")
 
 
 @click.command()
 @click.argument("sql")
-@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; may be repeated.")
+@click.option("--set", "values", multiple=True, metavar="NAME=VALUE", help="Value of $NAME in the SQL; repeatable.")
 @click.option("--rows", default=40, show_default=True, type=click.IntRange(1), help="Rows to show, half of them from the end.")
 @AS_JSON
 def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
@@ -316,9 +314,9 @@ def query(sql: str, values: tuple[str, ...], rows: int, as_json: bool) -> None:
     if sql.startswith("@"):
         path = Path(sql[1:])
         if not path.is_file():
-            raise ConfigError(f"reading SQL: there is no file {path}")
+            raise ConfigError(f"reading SQL: {path} is not a file")
         text = path.read_text(encoding="utf-8")
-    frame = run(settings().warehouse_uri, text, _named(values))
+    frame = run(settings().warehouse_uri, text, _parse_values(values))
     if as_json:
         emit(frame.to_dicts())
     elif frame.width:
@@ -342,13 +340,13 @@ def _draw_box(frame: pl.DataFrame, rows: int) -> str:
     "--to",
     "target",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a self-contained DuckDB file here instead, with the rows of every table: to move, share or keep.",
+    help="Write a self-contained DuckDB file with all rows here instead.",
 )
 @AS_JSON
 def warehouse(target: Path | None, as_json: bool) -> None:
-    """Publish the warehouse of this world from what the lake has now.
+    """Publish the warehouse from the current state of the lake.
 
-    The published file shows big tables in the lake's files, by their places: publish it again after the home was moved or copied.
+    Large tables are views over files of the lake: publish again after moving or copying the home.
     """
     from bellwether.lake.warehouse import publish
 
@@ -361,7 +359,7 @@ def warehouse(target: Path | None, as_json: bool) -> None:
     else:
         console().print(f"{done.path}: {done.tables} tables, {done.rows:,} rows, {done.bytes / 1e6:.1f} MB", markup=False, soft_wrap=True)
         if done.outdated:
-            console().print(f"Left out, made by an older version: {', '.join(done.outdated)}", markup=False, soft_wrap=True)
+            console().print(f"Left out, written by an older version: {', '.join(done.outdated)}", markup=False, soft_wrap=True)
     for name, reason in done.damaged.items():
         click.echo(f"Left out {name}: {visible(reason)}", err=True)
     if done.damaged:
@@ -371,7 +369,7 @@ def warehouse(target: Path | None, as_json: bool) -> None:
 @click.command()
 @AS_JSON
 def verify(as_json: bool) -> None:
-    """Compare every file of the lake with the checksum that was stored when it was written. Exits 1 if one differs."""
+    """Compare the files of the lake with their checksums; exit with 1 if one differs."""
     with shown() as progress:
         found = verify_lake(Lake(settings().lake_uri), progress=progress)
     if as_json:
@@ -384,8 +382,8 @@ def verify(as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _named(values: tuple[str, ...]) -> dict[str, str]:
-    """`NAME=VALUE` as a mapping."""
+def _parse_values(values: tuple[str, ...]) -> dict[str, str]:
+    """Parse `NAME=VALUE` options."""
     for value in values:
         if not value.partition("=")[0] or "=" not in value:
             raise click.BadParameter(f"{value!r} is not NAME=VALUE", param_hint="--set")

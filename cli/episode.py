@@ -1,4 +1,4 @@
-"""`bellwether episode`: make, import, list and check episodes."""
+"""`bellwether episode`: build, import, list and check episodes."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _PRICES = ("auto", "taker", "yes")
 
 
 def _fee_options(command: Any) -> Any:
-    """The options that say which fees markets have."""
+    """Add the options for fees of markets."""
     for option in (
         click.option(
             "--ticker",
             "tickers",
             multiple=True,
             metavar="HERE=VENUES",
-            help="The venue's own ticker of a market, by which its listing and its fees are found.",
+            help="The venue's ticker of a market, for its listing and fees.",
         ),
-        click.option("--series", metavar="SERIES", help="Series whose fees the markets have; that of their tickers when left out."),
+        click.option("--series", metavar="SERIES", help="Series whose fees apply.  [default: that of the tickers]"),
         click.option(
             "--fee",
             metavar="TYPE[:MULTIPLIER]",
-            help="Fees of the markets, such as quadratic_with_maker_fees or quadratic:0.5; wins over everything.",
+            help="Fees of all markets, such as quadratic_with_maker_fees or quadratic:0.5.",
         ),
     ):
         command = option(command)
@@ -48,7 +48,7 @@ def _fee_options(command: Any) -> Any:
 
 @click.group()
 def episode() -> None:
-    """Make, import, list and check episodes: recorded books, trades and outcomes of one event, ready to be replayed."""
+    """Build, import, list and check episodes: books, trades and outcomes of one event."""
 
 
 @episode.command()
@@ -58,9 +58,9 @@ def episode() -> None:
     "results",
     multiple=True,
     metavar="TICKER=RESULT",
-    help="How a market was settled: yes, no, void, or what YES paid in dollars; wins over everything else.",
+    help="Settlement of a market: yes, no, void, or the dollars that YES paid; overrides other sources.",
 )
-@click.option("--infer-results", is_flag=True, help="Take a last trade at 0.99 or above, 0.01 or below, for the result nobody states.")
+@click.option("--infer-results", is_flag=True, help="Infer missing results from a last trade at 0.99 or above, or 0.01 or below.")
 @_fee_options
 @AS_JSON
 def build(
@@ -73,7 +73,7 @@ def build(
     tickers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Make an episode of each event of RECORDING, with what the lake knows of its markets."""
+    """Build an episode of each event of RECORDING, with the markets' rows of the lake."""
     from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, overrides_of, stated_results
     from bellwether.replay.episode_builder.build import check_books
     from bellwether.replay.episode_builder.overrides import check_fee
@@ -110,13 +110,13 @@ def _write(draft: Any) -> Episode:
 
 @episode.command("import")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
-@click.option("--name", help="Id of the episode; its own when left out.")
+@click.option("--name", help="Id of the episode.  [default: its own]")
 @click.option(
     "--trade-price",
     type=click.Choice(_PRICES),
     default="auto",
     show_default=True,
-    help="What the trades' prices are of: the side that the taker bought, YES, or whichever fits the books.",
+    help="Side of the trades' prices: the taker's, YES, or the one that fits the books.",
 )
 @_fee_options
 @AS_JSON
@@ -130,7 +130,7 @@ def import_(
     tickers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Bring in the episode in FOLDER, of this format or of PredictionMarketBench's (full books, whole cents)."""
+    """Import the episode in FOLDER, in this format or PredictionMarketBench's (full books, whole cents)."""
     from bellwether.replay.episode import draft_of, load_original
     from bellwether.replay.episode_builder import overrides_of, with_fees
     from bellwether.replay.episode_builder.overrides import check_fee
@@ -148,7 +148,7 @@ def import_(
 @episode.command("list")
 @AS_JSON
 def list_(*, as_json: bool) -> None:
-    """List the episodes with their metadata and settlements; `validate` checks all files of one."""
+    """List the episodes with their metadata and settlements."""
     root = settings().episodes_path
     rows = listing(root)
     if as_json:
@@ -156,7 +156,7 @@ def list_(*, as_json: bool) -> None:
     elif rows:
         _print(rows)
     else:
-        click.echo(f"There is no episode below {root}; `bellwether episode build RECORDING` makes one.")
+        click.echo(f"No episodes in {root}; `bellwether episode build RECORDING` creates one.")
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
@@ -200,13 +200,13 @@ def _show(made: list[Episode], *, as_json: bool) -> None:
 @AS_JSON
 @click.pass_context
 def validate(context: click.Context, which: str, *, trade_price: str, as_json: bool) -> None:
-    """Check an episode, by its folder or its id, and say all that is found. Fails when it would be refused."""
+    """Check an episode, by folder or id, and list all findings; exit with 1 if it is invalid."""
     from bellwether.replay.episode import validate as check
 
     folder = place(which) if place(which).is_dir() else settings().episodes_path / which
     if not folder.is_dir():
         raise ConfigError(
-            f"checking the episode {which!r}: there is no such folder, nor {folder}; `bellwether episode list` shows what there is"
+            f"checking the episode {which!r}: neither it nor {folder} is a folder; `bellwether episode list` lists the episodes"
         )
     report = check(folder, trade_price=trade_price)
     if as_json:

@@ -27,7 +27,7 @@ def _journal() -> Journal:
 @AS_JSON
 @click.pass_context
 def journal(context: click.Context, as_json: bool) -> None:
-    """Show the model calls of this world, their costs and expired leases, and the records of the arena. docs/models.md explains."""
+    """Show model calls, their costs and expired leases, and the arena's records."""
     if context.invoked_subcommand is None:
         with _journal() as opened:
             _overview(opened, as_json)
@@ -38,9 +38,7 @@ def _overview(opened: Journal, as_json: bool) -> None:
         opened.require_no_answers()
         emit(
             {"journal": opened.where, "calls": [], "usage": [], "expired": [], "records": {}, "unfinished": []}
-        ) if as_json else console().print(
-            f"No model has been asked yet; the journal will be at {opened.where}", markup=False, soft_wrap=True
-        )
+        ) if as_json else console().print(f"No model calls yet; the journal will be at {opened.where}", markup=False, soft_wrap=True)
         return
 
     counts, usage, expired = opened.counts(), opened.usage("purpose", "model"), opened.expired()
@@ -51,7 +49,7 @@ def _overview(opened: Journal, as_json: bool) -> None:
         return
     console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
     console().print(grid(counts, title="Calls"))
-    console().print(grid(_costs(usage), title="Attempts and what they cost"))
+    console().print(grid(_costs(usage), title="Attempts and costs"))
     for status in expired:
         console().print(_line(status), markup=False, soft_wrap=True)
     if stored:
@@ -61,7 +59,7 @@ def _overview(opened: Journal, as_json: bool) -> None:
 
 
 def _costs(usage: pl.DataFrame) -> pl.DataFrame:
-    """The columns that fit a terminal; the JSON has all."""
+    """Select the columns that fit a terminal."""
     shown = [pl.col(name).map_elements(format_dollars, return_dtype=pl.String) for name in ("spent", "reserved")]
     return usage.select("purpose", "model", "attempts", *shown, "unknown")
 
@@ -72,7 +70,7 @@ def _line(status: CallStatus) -> str:
 
 @journal.command()
 def create() -> None:
-    """Create an empty journal, also next to a lake whose answers it will not know: those may be paid for again."""
+    """Create an empty journal; answers in an existing lake may be paid for again."""
     with _journal() as opened:
         opened.create()
         console().print(f"Journal  {opened.where}", markup=False, soft_wrap=True)
@@ -81,7 +79,7 @@ def create() -> None:
 @journal.command()
 @AS_JSON
 def failures(as_json: bool) -> None:
-    """List the failed calls with their keys and reasons: those that were given up, and open ones, which the next run retries."""
+    """List failed calls with keys and reasons; the next run retries open ones."""
     with _journal() as opened:
         found = [*opened.failures(), *opened.unanswered()] if opened.exists() else []
     if as_json:
@@ -98,10 +96,10 @@ def failures(as_json: bool) -> None:
 
 @journal.command()
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-@click.option("--note", default="", help="Why; kept beside what had failed.")
-@click.option("--by", default=None, help="Who; the name you are logged in with when left out.")
+@click.option("--note", default="", help="Reason, stored with the failure.")
+@click.option("--by", default=None, help="Name of the operator.  [default: your login name]")
 def reopen(keys: tuple[str, ...], note: str, by: str | None) -> None:
-    """Reopen failed calls: the next run of their asset repeats them. The first 8 digits of a KEY suffice if they are unique."""
+    """Reopen failed calls, so that the next run repeats them; the first 8 digits of a KEY suffice."""
     with _journal() as opened:
         for key in [opened.find(beginning) for beginning in keys]:
             opened.reopen(key, by=by or getpass.getuser(), note=note)

@@ -1,4 +1,4 @@
-"""Commands that are imported when they are called, so that `bellwether --help` is quick."""
+"""Commands that are imported on their first call, which keeps `bellwether --help` fast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GROUP = "bellwether.commands"
 
 
 class Lazy(click.Command):
-    """A command that is imported when it is called. declared: its name, its place and its line in the help."""
+    """Command that is imported on its first call. declared: its name, place and line in the help."""
 
     def __init__(self, declared: LazyCommand) -> None:
         super().__init__(declared.name, short_help=declared.short_help)
@@ -23,17 +23,16 @@ class Lazy(click.Command):
         self.of_platform = isinstance(declared, PlatformCommand)
 
     def load(self) -> click.Command:
-        """The command itself. Raises `click.ClickException` with what to install where it needs the extra `platform`, which is missing."""
+        """Import the command. Raises `click.ClickException` if it needs the extra `platform`, which is not installed."""
         if self.of_platform and (module := missing_module()):
             raise click.ClickException(advice(f"bellwether {self.name}", module))
         command: click.Command = resolve_reference(self.declared.home)
         return command
 
     def make_context(self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any) -> click.Context:
-        """The context of the command itself, which click then invokes.
+        """Create the context of the imported command.
 
-        The platform gets one thread of linear algebra unless the environment sets another number: its sums are small, more threads wait for each other
-        in a loop, and the last digit would depend on their number.
+        Linear algebra gets one thread unless the environment states a number: its operands are small, and the last digit depends on the number.
         """
         if self.of_platform:
             os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -41,26 +40,26 @@ class Lazy(click.Command):
 
 
 class Plugin(Lazy):
-    """A command of another package. Only the help imports it uncalled, for its line."""
+    """Command of another package, which the help imports for its line."""
 
     def __init__(self, point: EntryPoint) -> None:
         super().__init__(LazyCommand(point.name, point.value, ""))
         self.point = point
-        self.called = f"the entry point {point.name!r} ({point.group}) of {point.dist.name if point.dist else point.value}"
+        self.label = f"the entry point {point.name!r} ({point.group}) of {point.dist.name if point.dist else point.value}"
 
     def load(self) -> click.Command:
-        """The command itself. Raises `click.ClickException` that names the entry point where it cannot be loaded."""
+        """Load the command. Raises `click.ClickException`, naming the entry point, if that fails."""
         try:
             command = self.point.load()
         except (Exception, SystemExit) as error:
-            first = (str(error).splitlines() or [""])[0]
-            raise click.ClickException(f"{self.called} cannot be loaded: {type(error).__name__}: {first}") from error
+            line = (str(error).splitlines() or [""])[0]
+            raise click.ClickException(f"{self.label} cannot be loaded: {type(error).__name__}: {line}") from error
         if not isinstance(command, click.Command):
-            raise click.ClickException(f"{self.called} cannot be loaded: {self.point.value} is no click command")
+            raise click.ClickException(f"{self.label} cannot be loaded: {self.point.value} is not a click command")
         return command
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Its line in the help; a warning goes to standard error where the command cannot be loaded."""
+        """Line of the help, with a warning on standard error if the command cannot be loaded."""
         try:
             return self.load().get_short_help_str(limit)
         except click.ClickException as error:
@@ -69,5 +68,5 @@ class Plugin(Lazy):
 
 
 def plugins() -> dict[str, Plugin]:
-    """The single commands that other packages add with an entry point of the group `bellwether.commands`, by name."""
+    """Commands of entry points of the group `bellwether.commands`, by name."""
     return {point.name: Plugin(point) for point in entry_points(group=GROUP)}

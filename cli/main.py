@@ -1,7 +1,6 @@
-"""The `bellwether` command: its help lists commands under headings without importing them, and each known error is one line.
+"""The `bellwether` command. Its help lists commands without importing them, and each known error is one line.
 
-Another package adds commands with its domain (bellwether/domains), or a single one with an entry point `bellwether.commands`: the name of the
-command, and the click command as its value.
+Other packages add commands with a domain (bellwether/domains), or a single click command with an entry point of the group `bellwether.commands`.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from bellwether.extras import advice, missing_from, missing_module
 from bellwether.places import failures
 from cli.lazy import Lazy, plugins
 
-#: Commands that read nothing of a home, or finish its restoration.
+#: Commands that need no home, or finish its restoration.
 _WITHOUT_HOME = frozenset({"restore", "sandbox", "score", "compat"})
 
 SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
     "Start": (
         PlatformCommand("demo", "cli.admin:demo", "Run everything in the sandbox and print the leaderboards."),
-        PlatformCommand("doctor", "cli.admin:doctor", "Check the installation, with a remedy for each problem."),
+        PlatformCommand("doctor", "cli.admin:doctor", "Check the installation."),
         PlatformCommand("ui", "cli.admin:ui", "Serve Dagster's UI and run its daemon."),
         PlatformCommand("worker", "cli.admin:worker", "Execute runs of a Celery fleet."),
         PlatformCommand("sandbox", "cli.admin:sandbox", "Serve the sandbox on 127.0.0.1 until interrupted."),
@@ -43,7 +42,7 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
         PlatformCommand("run", "cli.benchmark:run", "Pull the last days, build releases, score and publish."),
         PlatformCommand("release", "cli.benchmark:release", "Build releases, collect forecasts, score and rank."),
         PlatformCommand("evaluate", "cli.benchmark:evaluate", "Evaluate language models on a release."),
-        PlatformCommand("submit", "cli.benchmark:submit", "Submit forecasts in a file: accepted, or refused by line."),
+        PlatformCommand("submit", "cli.benchmark:submit", "Submit a file of forecasts."),
         PlatformCommand("leaderboard", "cli.benchmark:leaderboard", "Show the leaderboards of releases."),
         PlatformCommand("report", "cli.benchmark:report", "Write the report of a release."),
         PlatformCommand("export", "cli.benchmark:export", "Write a release as a Hugging Face dataset."),
@@ -55,14 +54,14 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
     ),
     "Replay": (
         LazyCommand("agents", "cli.backtest:agents", "List the agents that can trade; write a new one."),
-        LazyCommand("episode", "cli.episode:episode", "Make, import, list and check episodes."),
+        LazyCommand("episode", "cli.episode:episode", "Build, import, list and check episodes."),
         LazyCommand("backtest", "cli.backtest:backtest", "Run agents in recorded episodes; show their results."),
         LazyCommand("trading", "cli.backtest:trading", "Show the tables of all backtests; write their report."),
     ),
-    "Arena": (PlatformCommand("arena", "cli.arena:arena", "Run weeks of the arena; show its decisions and leaderboard."),),
+    "Arena": (PlatformCommand("arena", "cli.arena:arena", "Run weeks of the arena; show its leaderboard."),),
     "Publication and backup": (
         PlatformCommand("site", "cli.site:site", "Build the static site of the warehouse; serve it."),
-        PlatformCommand("backup", "cli.admin:backup", "Back up lake, journal and registry; keep older backups by tiers."),
+        PlatformCommand("backup", "cli.admin:backup", "Back up this world; remove older backups by tiers."),
         PlatformCommand("restore", "cli.admin:restore", "Restore a backup into an empty home."),
         PlatformCommand("home", "cli.admin:home", "Convert the Dagster home of an earlier version."),
     ),
@@ -70,7 +69,7 @@ SECTIONS: dict[str, tuple[LazyCommand, ...]] = {
 
 
 class Commands(cloup.Group):
-    """A group that ends each error of ours in one line instead of a traceback, and has the commands of other packages too."""
+    """Group with the commands of all packages; known errors are one line instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -106,7 +105,7 @@ class Commands(cloup.Group):
     def list_sections(self, ctx: click.Context, include_default_section: bool = True) -> list[cloup.Section]:
         others = plugins()
         for name in sorted(others.keys() & self.commands.keys()):
-            click.echo(f"Warning: {others.pop(name).called} is left out: a command of Bellwether has its name", err=True)
+            click.echo(f"Warning: {others.pop(name).label} is left out: Bellwether has a command of this name", err=True)
         sections = super().list_sections(ctx, include_default_section)
         return [*sections, cloup.Section("Commands of other packages", dict(sorted(others.items())))] if others else sections
 
@@ -115,11 +114,11 @@ class Commands(cloup.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if missing_module():
-            formatter.write("\n* To install it: pip install 'bellwether[platform]'\n")
+            formatter.write("\n* Needs an extra: pip install 'bellwether[platform]'\n")
 
 
-def _domains_of_others() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
-    """Heading and commands of each domain of another package; a warning where one cannot be loaded; commands that need it fail with the same message."""
+def _external_domains() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
+    """Headings and commands of other packages' domains. A warning names a domain that cannot be loaded."""
     try:
         return [(f"Commands of {domain.name}", domain.commands) for domain in load_domains() if domain.commands]
     except ConfigError as error:
@@ -128,27 +127,27 @@ def _domains_of_others() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
 
 
 def sections() -> list[cloup.Section]:
-    """The headings of the help with their commands, of which each name is taken once."""
+    """Headings of the help with their commands; a repeated name is left out with a warning."""
     names: set[str] = set()
-    found = []
-    for title, declared in (*SECTIONS.items(), *_domains_of_others()):
+    headings = []
+    for title, declared in (*SECTIONS.items(), *_external_domains()):
         commands = []
-        for one in declared:
-            if one.name in names:
-                click.echo(f"Warning: two domains declare the command {one.name!r}; the second is left out", err=True)
+        for command in declared:
+            if command.name in names:
+                click.echo(f"Warning: two domains declare the command {command.name!r}; the second is left out", err=True)
                 continue
-            names.add(one.name)
-            commands.append(Lazy(one))
+            names.add(command.name)
+            commands.append(Lazy(command))
         if commands:
-            found.append(cloup.Section(title, commands))
-    return found
+            headings.append(cloup.Section(title, commands))
+    return headings
 
 
-@cloup.group(cls=Commands, sections=sections(), context_settings={"help_option_names": ["-h", "--help"]})
+@cloup.group(cls=Commands, sections=sections(), context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(__version__)
 def main() -> None:
     """Measure how well models forecast and trade on prediction markets.
 
-    Start with `bellwether demo`: it needs no key and no network. Settings are BELLWETHER_* variables or an .env file
-    (.env.example lists them); BELLWETHER_WORLD chooses sandbox, playback or live.
+    Start with `bellwether demo`: it needs no key and no network. Settings are BELLWETHER_* variables or lines of an .env file
+    (.env.example lists them). BELLWETHER_WORLD chooses sandbox, playback or live.
     """

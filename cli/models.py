@@ -20,24 +20,23 @@ if TYPE_CHECKING:
     from bellwether.forecasting.listing import Competitor
 
 
-#: Why a model is not ready, in the words of the table.
+#: Readiness as the table shows it.
 _SHORT = {"key missing": "no key", "extra not installed": "no extra"}
 
 
 @click.command()
-@click.option("--provider", help="Only those of one provider, such as openai or sandbox.")
-@click.option("--ready", is_flag=True, help="Only those that can be asked here and now.")
+@click.option("--provider", help="Only models of this provider, such as openai or sandbox.")
+@click.option("--ready", is_flag=True, help="Only models that can be called now.")
 @AS_JSON
 def models(provider: str | None, ready: bool, as_json: bool) -> None:
-    """List every model and baseline: provider, id, knowledge cutoff, key, price.
+    """List models and baselines with provider, knowledge cutoff, key and price.
 
-    Keys are looked for in the environment and never shown. Prices are those of the registry or of LiteLLM's price map. docs/models.md explains
-    how to add a model.
+    Keys are read from the environment and never shown. Prices are from the registry or LiteLLM's price map. docs/models.md explains how to add a model.
     """
     everyone = competitors()
     known = list(dict.fromkeys(one.provider for one in everyone))
     if provider is not None and provider not in known:
-        raise ConfigError(f"listing models: no model is of the provider {provider!r}; there are {', '.join(known)}")
+        raise ConfigError(f"listing models: unknown provider {provider!r}; known are {', '.join(known)}")
     chosen = [one for one in everyone if provider in (None, one.provider) and (one.ready or not ready)]
     if as_json:
         emit([asdict(one) for one in chosen])
@@ -47,13 +46,13 @@ def models(provider: str | None, ready: bool, as_json: bool) -> None:
 
 
 def _table(chosen: list[Competitor], width: int) -> Grid:
-    """A table for a terminal of so many characters; where it is narrow, a model's kind and id are left to the JSON."""
+    """Build a table for a terminal of `width` characters; a narrow one omits kind and id."""
     wide = width >= 130
     table = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     table.add_column("name", no_wrap=True)
-    for name in ("kind", "provider", "asked as") if wide else ("provider",):
+    for name in ("kind", "provider", "model id") if wide else ("provider",):
         table.add_column(name, overflow="fold", no_wrap=not wide)
-    for name in ("knows until", "key"):
+    for name in ("cutoff", "key"):
         table.add_column(name, no_wrap=True)
     for name in ("$/M in", "$/M out"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -67,10 +66,10 @@ def _table(chosen: list[Competitor], width: int) -> Grid:
 
 def _caption(chosen: list[Competitor]) -> str:
     missing = list(dict.fromkeys(one.key_variable for one in chosen if one.key_variable and not one.ready))
-    lines = [f"{len(chosen)} forecasters, {sum(one.ready for one in chosen)} ready here. A price that is missing is not known."]
+    lines = [f"{len(chosen)} forecasters, {sum(one.ready for one in chosen)} ready here. A missing price is unknown."]
     if missing:
-        lines.append(f"Keys that are not set: {', '.join(missing)}.")
-    lines.append("--json tells more: the ids, where each cutoff is stated, and who takes part without being named.")
+        lines.append(f"Missing keys: {', '.join(missing)}.")
+    lines.append("--json adds ids, sources of cutoffs, and which forecasters run by default.")
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""Options and types of values that several commands share."""
+"""Options and value types shared by several commands."""
 
 from __future__ import annotations
 
@@ -10,46 +10,45 @@ import click
 
 
 class _Instant(click.DateTime):
-    """A day or an instant on the command line, shown as people write it."""
+    """Day or instant; formats: strptime formats with their form in the help."""
 
     def __init__(self, formats: dict[str, str]) -> None:
         super().__init__(list(formats))
-        self._shown = tuple(formats.values())
+        self._forms = tuple(formats.values())
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
-        """The longest form, in the help."""
-        return self._shown[-1]
+        """Return the longest form."""
+        return self._forms[-1]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Raises `click.BadParameter` for what is no such day or instant."""
+        """Parse a value. Raises `click.BadParameter` for an invalid day or instant."""
         try:
             return super().convert(value.removesuffix("Z") if isinstance(value, str) and "T" in value else value, param, ctx)
         except click.BadParameter:
-            what = "day" if len(self._shown) == 1 else "day or time"
-            self.fail(f"{value!r} is no {what} of the calendar; write {' or '.join(self._shown)}", param, ctx)
+            kind = "day" if len(self._forms) == 1 else "day or time"
+            self.fail(f"{value!r} is not a valid {kind}; write {' or '.join(self._forms)}", param, ctx)
 
 
 class _Dollars(click.ParamType):
-    """An exact amount of money."""
+    """Exact amount of dollars from 0."""
 
     name = "dollars"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
-        """`value` as a Decimal from 0."""
+        """Parse a value as a Decimal."""
         try:
             amount = value if isinstance(value, Decimal) else Decimal(value)
         except InvalidOperation:
-            self.fail(f"{value!r} is no amount of dollars", param, ctx)
+            self.fail(f"{value!r} is not an amount of dollars", param, ctx)
         if not amount.is_finite() or amount < 0:
-            self.fail(f"{value!r} is no amount of dollars", param, ctx)
+            self.fail(f"{value!r} is not an amount of dollars", param, ctx)
         return amount
 
 
 #: A UTC day.
 DAY = _Instant({"%Y-%m-%d": "YYYY-MM-DD"})
-#: A UTC day, which is its 00:00, or an instant of it, with or without a Z.
+#: A UTC instant, with or without a Z; a day is its 00:00.
 INSTANT = _Instant({"%Y-%m-%d": "YYYY-MM-DD", "%Y-%m-%dT%H:%M": "YYYY-MM-DDTHH:MM", "%Y-%m-%dT%H:%M:%S": "YYYY-MM-DDTHH:MM:SS"})
-#: Dollars from 0, exact.
 DOLLARS = _Dollars()
 
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
@@ -57,13 +56,13 @@ ARCHIVE = click.option(
     "--archive/--no-archive",
     default=False,
     show_default=True,
-    help="Scan the venue's archive first: needed for days before its cutoff (about 3 months back).",
+    help="Scan the venue's archive first: needed for days more than about 3 months ago.",
 )
-BY = click.option("--by", required=True, metavar="NAME", help="Who intervenes.")
-REASON = click.option("--reason", required=True, metavar="TEXT", help="Why, in one line.")
+BY = click.option("--by", required=True, metavar="NAME", help="Name of the operator.")
+REASON = click.option("--reason", required=True, metavar="TEXT", help="Reason, in one line.")
 KNOWN_AT = click.option(
     "--known-at",
     type=INSTANT,
     callback=lambda _, __, at: at and at.replace(tzinfo=UTC),
-    help="Show what was known at this time (UTC; a day is its 00:00): later trades, evidence and marks are left out.",
+    help="Show the state known at this time (UTC; a day is its 00:00).",
 )

@@ -15,13 +15,13 @@ from bellwether.settings import settings
 
 
 @click.command()
-@click.option("--to", "target", type=click.Path(path_type=Path), help="Folder of the site; that of this world when left out.")
-@click.option("--serve", "serving", is_flag=True, help="Serve it on 127.0.0.1 afterwards, until interrupted.")
-@click.option("--port", default=8400, show_default=True, type=click.IntRange(0, 65535), help="Port of --serve; 0 takes a free one.")
+@click.option("--to", "target", type=click.Path(path_type=Path), help="Folder of the site.  [default: that of this world]")
+@click.option("--serve", "serving", is_flag=True, help="Serve it on 127.0.0.1 until interrupted.")
+@click.option("--port", default=8400, show_default=True, type=click.IntRange(0, 65535), help="Port of --serve; 0: a free one.")
 def site(target: Path | None, serving: bool, port: int) -> None:
-    """Build the static site of the published warehouse: every leaderboard, forecast, backtest, decision and market as pages.
+    """Build the static site of the published warehouse.
 
-    The folder opens in a browser without a server, and can be put on any file host. Only what changed is built again.
+    The folder opens in a browser without a server and can be copied to any file host. Unchanged pages are not rebuilt.
     """
     from bellwether.site import build, local_folder
 
@@ -36,10 +36,10 @@ def site(target: Path | None, serving: bool, port: int) -> None:
 
 
 class _Handler(SimpleHTTPRequestHandler):
-    """Files of the folder, and no line per request."""
+    """Handler of a folder's files, without a log."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 def _serve(folder: Path, port: int) -> None:

@@ -157,9 +157,9 @@ def test_a_table_that_fits_without_lines_between_its_columns_is_a_table_and_brea
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["pull", "2026-13-01"], "'2026-13-01' is no day of the calendar; write YYYY-MM-DD"),
-        (["arena", "show", "june"], "'june' is no day of the calendar; write YYYY-MM-DD"),
-        (["arena", "leaderboard", "--known-at", "noon"], "'noon' is no day or time of the calendar; write YYYY-MM-DD or YYYY-MM-DDTHH:MM"),
+        (["pull", "2026-13-01"], "'2026-13-01' is not a valid day; write YYYY-MM-DD"),
+        (["arena", "show", "june"], "'june' is not a valid day; write YYYY-MM-DD"),
+        (["arena", "leaderboard", "--known-at", "noon"], "'noon' is not a valid day or time; write YYYY-MM-DD or YYYY-MM-DDTHH:MM"),
     ],
     ids=["day", "week", "instant"],
 )

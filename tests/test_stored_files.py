@@ -138,7 +138,7 @@ def test_a_recorder_records_while_the_store_does_not_answer(bucket: str, s3_serv
     assert CliRunner().invoke(main, ["recordings", "store"]).exit_code == 0
     assert list(find_recording(settings().recordings_path, "mine").frames()) == frames != []
     again = CliRunner().invoke(main, words)
-    assert again.exit_code == 1 and "has it, finished; choose another name" in again.output
+    assert again.exit_code == 1 and "has a finished recording of this name; choose another one" in again.output
 
 
 def test_wrong_keys_are_one_line(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:

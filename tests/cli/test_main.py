@@ -114,7 +114,7 @@ def test_a_command_of_the_platform_says_in_one_line_what_to_install(words: tuple
 def test_the_list_marks_what_the_platform_would_add() -> None:
     shown = call("--help").output
     marked = {line.split()[0] for line in shown.splitlines() if line.startswith("  ") and line.split()[1:2] == ["*"]}
-    assert shown.endswith(f"* To install it: {INSTALL}\n")
+    assert shown.endswith(f"* Needs an extra: {INSTALL}\n")
     assert {"demo", "query", "arena"} <= marked
     assert not marked & {"agents", "backtest", "compat", "episode", "recordings", "score", "trading"}
 
@@ -187,7 +187,7 @@ def test_the_package_of_another_cannot_replace_a_command(package: Path) -> None:
     entries = package / "others-1.0.dist-info" / "entry_points.txt"
     entries.write_text("[bellwether.commands]\ndemo = others_good:good\n")
     result = call("demo", "--help")
-    assert "Run everything in the sandbox" in result.output
+    assert "Run all stages in the sandbox" in result.output
     assert "Warning: the entry point 'demo' (bellwether.commands) of others is left out" in call("--help").stderr
 
 
@@ -213,3 +213,9 @@ def test_a_light_command_imports_no_dagster_and_uses_one_thread_of_linear_algebr
 def test_the_modules_of_commands_import_no_dagster() -> None:
     code = "import sys, pkgutil, cli\nfor found in pkgutil.iter_modules(cli.__path__): __import__(f'cli.{found.name}')\nassert 'dagster' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_help_is_as_wide_as_the_terminal() -> None:
+    command = [sys.executable, "-m", "bellwether", "backtest", "--help"]
+    done = subprocess.run(command, env={**os.environ, "COLUMNS": "120"}, capture_output=True, text=True, check=True)
+    assert 90 < max(map(len, done.stdout.splitlines())) <= 120

@@ -113,7 +113,7 @@ def test_a_search_without_a_hit_says_how_many_events_there_are() -> None:
 
 def test_recordings_are_listed_with_what_is_missing() -> None:
     root = settings().recordings_path
-    assert "There is no recording below" in run("recordings").output
+    assert "No recordings in" in run("recordings").output
     recorded(root / "holes", frames(snapshot(A, 1), delta(A, 9)))
     recorded(root / "open", frames(snapshot(A, 1)), finish=False)
     rows = {row["recording"]: row for row in json.loads(run("recordings", "--json").output)}

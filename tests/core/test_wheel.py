@@ -130,7 +130,7 @@ def test_the_wheel_with_its_dependencies_scores_and_replays(tmp_path: Path) -> N
 
     listed = call(work, bellwether, "--help")
     assert (listed.returncode, listed.stderr) == (0, "")
-    assert re.search(r"^  demo \* .*^  backtest   .*^\* To install it: pip install", listed.stdout, re.DOTALL | re.MULTILINE)
+    assert re.search(r"^  demo \* .*^  backtest   .*^\* Needs an extra: pip install", listed.stdout, re.DOTALL | re.MULTILINE)
     refused = call(work, bellwether, "demo")
     assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (1, "", 1)
     assert "pip install 'bellwether[platform]'" in refused.stderr

@@ -34,7 +34,7 @@ def journal() -> Journal:
 
 def test_without_a_journal_nothing_is_made() -> None:
     result = run("journal")
-    assert (result.exit_code, "No model has been asked yet" in result.output) == (0, True)
+    assert (result.exit_code, "No model calls yet" in result.output) == (0, True)
     assert json.loads(run("journal", "--json").output)["calls"] == []
     assert run("journal", "failures").output == "No call has failed.\n"
     assert not Path(settings().world_home).exists()

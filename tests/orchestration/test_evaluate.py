@@ -475,7 +475,7 @@ def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused
         (["--models", "gold"], 1, "did you mean good"),
         (["--models"], 2, "--models"),
         ([], 2, "name at least one model"),
-        (["--models", "good", "--budget", "much"], 2, "is no amount of dollars"),
+        (["--models", "good", "--budget", "much"], 2, "is not an amount of dollars"),
         (["--models", "good", "--samples", "0"], 2, "--samples"),
         (["--models", "good", "--release", "sandbox-1999"], 1, "no release is called 'sandbox-1999'"),
         (["--resume", "--release", "sandbox-both"], 1, "none that was left unfinished"),
