@@ -91,9 +91,11 @@ def pages(source: SiteSource, week: date, book: Books, colours: dict[str, str]) 
         held = {row["position_id"]: row for row in own["positions"]}
         for decision in own["decisions"]:
             trades = [row for row in own["trades"] if row["week"] == decision["week"]]
-            said = decided[decision["week"]].entries(decision["decision_id"])
+            texts = decided[decision["week"]].entries(decision["decision_id"])
             legs = arena_decisions.legs_of(trades, scored, held, book.questions)
-            yield from arena_decisions.page(week, agent, decision, legs=legs, refused=refusals.get(decision["decision_id"], []), said=said)
+            yield from arena_decisions.page(
+                week, agent, decision, legs=legs, refused=refusals.get(decision["decision_id"], []), texts=texts
+            )
 
 
 def _words(source: SiteSource, cohort: date, week: date, decisions: pl.DataFrame) -> DecisionTexts:

@@ -64,11 +64,11 @@ _LEG_HEADS = (
 
 
 def page(
-    week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, said: list[TextEntry]
+    week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, texts: list[TextEntry]
 ) -> Iterator[File]:
-    """Yield the page. week: of its cohort. legs: as `legs_of` returns them. refused: rows of arena/refusals. said: its prompt and answers."""
+    """Yield the page. week: of its cohort. legs: as `legs_of` returns them. refused: rows of arena/refusals. texts: its prompt and answers."""
     not_executed = [[number(row["leg"]), text(row["reason"].replace("_", " ")), text(row["message"], most=600)] for row in refused]
-    prompts, answers = ([one for one in said if (one.anchor == "prompt") == is_prompt] for is_prompt in (True, False))
+    prompts, answers = ([one for one in texts if (one.anchor == "prompt") == is_prompt] for is_prompt in (True, False))
     reasons = Text("Its reasoning", decision["reasoning"]) if decision["reasoning"] else Note("The model gave no reasoning.")
     wrong = [Text("Problem with the answer", decision["message"])] if decision["message"] else []
     parsed: Part = Note("The answer contains no decision.")

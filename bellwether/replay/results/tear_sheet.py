@@ -272,7 +272,7 @@ def _markets(markets: Rows) -> PageTable | Note:
         return Note("It traded no market.")
     amounts = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
     sizes = ("yes_bought", "yes_sold", "yes_position", "no_position")
-    heads = [columns.head(MARKET_PNL.name, name) for name in ("ticker", "fills", *amounts, *sizes, "unsettled")]
+    heads = columns.heads(MARKET_PNL.name, "ticker", "fills", *amounts, *sizes, "unsettled")
     rows = [
         [
             text(row["ticker"]),
@@ -309,7 +309,7 @@ def _orders(orders: Rows) -> list[Part]:
         "ended_at",
         "fees",
     )
-    heads = [columns.head(ORDERS.name, name) for name in names]
+    heads = columns.heads(ORDERS.name, *names)
     rows = [
         [
             number(row["order_id"]),
@@ -335,8 +335,7 @@ def _fills(fills: Rows) -> Grid | Note:
     if not fills:
         return Note("Nothing was filled.")
     names = ("fill_id", "order_id", "ticker", "side", "action", "role", "price", "size", "fee", "filled_at", "queue_wait")
-    names += tuple(f"markout_{horizon}s" for horizon in HORIZONS_S)
-    heads = [columns.head(FILLS.name, name) for name in names]
+    heads = columns.heads(FILLS.name, *names, *(f"markout_{horizon}s" for horizon in HORIZONS_S))
     rows = [
         [
             number(row["fill_id"]),
