@@ -95,9 +95,9 @@ def lines(
     if dots:
         layers.append(own.mark_point(filled=True, size=12, opacity=0.9).encode(y=number("y", title=y), tooltip=tips))
     if points:
-        told = own.transform_filter(alt.FieldValidPredicate(field="point", valid=True))
+        large = own.transform_filter(alt.FieldValidPredicate(field="point", valid=True))
         layers.append(
-            told.mark_point(filled=True, size=90, opacity=1).encode(y=number("point", title=y), tooltip=[tips[0], tips[1], "point:Q"])
+            large.mark_point(filled=True, size=90, opacity=1).encode(y=number("point", title=y), tooltip=[tips[0], tips[1], "point:Q"])
         )
     return layer_charts(*layers).properties(height=height)
 

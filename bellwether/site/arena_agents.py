@@ -79,7 +79,7 @@ def pages(source: SiteSource, week: date, book: Books, colours: dict[str, str]) 
     """Yield the page of the cohort, of each agent, and of each decision."""
     yield from _cohort(week, book, colours)
     yield archive_path(week), archive({name: getattr(book, name) for name in ("agents", "refusals", "universe", *_OF_AGENTS)})
-    decided = {one: _words(source, week, one, book.decisions) for one in book.decisions["week"].unique().sort()}
+    decided = {one: _read_texts(source, week, one, book.decisions) for one in book.decisions["week"].unique().sort()}
     for of_week in decided.values():
         yield from of_week.files()
     parts = {name: group_rows(cast_decimals(getattr(book, name)), "agent_id") for name in _OF_AGENTS}
@@ -98,7 +98,7 @@ def pages(source: SiteSource, week: date, book: Books, colours: dict[str, str]) 
             )
 
 
-def _words(source: SiteSource, cohort: date, week: date, decisions: pl.DataFrame) -> DecisionTexts:
+def _read_texts(source: SiteSource, cohort: date, week: date, decisions: pl.DataFrame) -> DecisionTexts:
     ids = decisions.filter(pl.col("week") == week)["decision_id"].to_list()
     messages = source.frame("arena/messages", week=week).filter(pl.col("decision_id").is_in(ids))
     return DecisionTexts.of(messages, f"arena/cohort/{cohort}/prompt-{week}")

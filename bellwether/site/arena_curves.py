@@ -38,16 +38,16 @@ def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.Dat
     The calendar is sampled on at most about 80 days; a portfolio is valid until the next row.
     """
     releases = releases.sort("reconstructed", "family", "first_cohort", "model")
-    told = agents.select("agent_id", "family", "methodology", "reconstructed", "week", initial=pl.col("initial_cash").cast(pl.Float64))
+    started = agents.select("agent_id", "family", "methodology", "reconstructed", "week", initial=pl.col("initial_cash").cast(pl.Float64))
     rows = (
         portfolios.select("agent_id", "at", total=pl.col("total").cast(pl.Float64))
-        .join(told, on="agent_id")
+        .join(started, on="agent_id")
         .with_columns(start=day_start(pl.col("week")))
         .sort("at", "agent_id")
     )
     last = rows.group_by("agent_id", maintain_order=True).last().with_columns((pl.col("total") / pl.col("initial") - 1).alias("return"))
     kept = agents.filter(pl.col("archived_at").is_null())["agent_id"].implode()
-    told, rows = (one.filter(pl.col("agent_id").is_in(kept)) for one in (told, rows))
+    started, rows = (one.filter(pl.col("agent_id").is_in(kept)) for one in (started, rows))
     if not rows.height:
         empty = rows.select(*_GROUP, x=pl.lit(0), y=pl.lit(0.0))
         return Curves(empty, empty, last.select("agent_id", "family", "total", "return"), releases)
@@ -56,7 +56,7 @@ def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.Dat
     days = (end - first).days + 1
     instants = [first + timedelta(days=day + 1) for day in thin_indices(days, _POINTS)]
     calendar = (
-        _values_at(rows, told, pl.DataFrame({"at": instants}, schema={"at": pl.Datetime("us", "UTC")}))
+        _values_at(rows, started, pl.DataFrame({"at": instants}, schema={"at": pl.Datetime("us", "UTC")}))
         .group_by(*_GROUP, "at")
         .agg(y=pl.col("total").sum() / pl.col("initial").sum() - 1)
         .select(*_GROUP, x=pl.col("at"), y=pl.col("y").round(6))
@@ -64,7 +64,7 @@ def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.Dat
     )
     weeks = pl.DataFrame({"weeks": range(days // 7 + 1)}, schema={"weeks": pl.Int64})
     aged = (
-        told.join(weeks, how="cross")
+        started.join(weeks, how="cross")
         .with_columns(at=day_start(pl.col("week")) + pl.duration(weeks=pl.col("weeks")))
         .filter(pl.col("at") <= end)
         .sort("at", "agent_id")
@@ -78,9 +78,9 @@ def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.Dat
     return Curves(calendar, aged, last.select("agent_id", "family", "total", "return").sort("agent_id"), releases)
 
 
-def _values_at(rows: pl.DataFrame, told: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
+def _values_at(rows: pl.DataFrame, started: pl.DataFrame, instants: pl.DataFrame) -> pl.DataFrame:
     """Return the value of every started agent at each instant."""
-    every = told.join(instants, how="cross").filter(pl.col("at") > day_start(pl.col("week")))
+    every = started.join(instants, how="cross").filter(pl.col("at") > day_start(pl.col("week")))
     standing = every.sort("at", "agent_id").join_asof(
         rows.select("agent_id", "at", "total"), on="at", by="agent_id", strategy="backward", check_sortedness=False
     )

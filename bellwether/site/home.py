@@ -66,8 +66,8 @@ def _benchmark(source: SiteSource, colours: Colours) -> list[Part]:
             ("Newest fact", timestamp(best["known_at"].date()), ""),
         ]
     )
-    said = "The Brier score is the mean squared distance between probability and outcome: 0 is perfect, 0.25 is the score of always forecasting 0.5."
-    return [stats, Note(said), chart, links]
+    note = "The Brier score is the mean squared distance between probability and outcome: 0 is perfect, 0.25 is the score of always forecasting 0.5."
+    return [stats, Note(note), chart, links]
 
 
 def _arena(source: SiteSource, colours: Colours) -> list[Part]:
@@ -87,9 +87,9 @@ def _arena(source: SiteSource, colours: Colours) -> list[Part]:
             ("Newest fact", timestamp(known.date() if known else None), ranking.title),
         ]
     )
-    said = f"Families of {ranking.title}, ranked by the {arena_rankings.metric_title(metric)}: how far their probabilities were from the outcomes."
+    note = f"Families of {ranking.title}, ranked by the {arena_rankings.metric_title(metric)}: how far their probabilities were from the outcomes."
     drawn = arena_rankings.interval_charts(ranking, colours.of(ranking.families), _LINES)[:1]
-    return [stats, Note(said), *drawn, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
+    return [stats, Note(note), *drawn, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
 
 
 def _trading(source: SiteSource, colours: Colours) -> list[Part]:
@@ -109,12 +109,12 @@ def _trading(source: SiteSource, colours: Colours) -> list[Part]:
             ("Newest fact", timestamp(best["known_at"].date()), ""),
         ]
     )
-    said = "Mean profit or loss of an episode in dollars, orders replayed against the recorded book with the fees of the venue."
+    note = "Mean profit or loss of an episode in dollars, orders replayed against the recorded book with the fees of the venue."
     drawn = trading.mean_rows(summary.filter(pl.col("rules") == best["rules"]).head(_LINES))
     chart = charts.intervals(
         "Best agents: mean P&L of an episode with 95 % interval", "dollars", drawn, _row_colours(colours, drawn), reference=0.0
     )
-    return [stats, Note(said), chart, Links([Cell("All agents and episodes", href="trading/index.html")])]
+    return [stats, Note(note), chart, Links([Cell("All agents and episodes", href="trading/index.html")])]
 
 
 def _row_colours(colours: Colours, rows: list[dict[str, object]]) -> dict[str, str]:

@@ -60,7 +60,7 @@ def _page(
         Section("Price and forecasts over time", [*_price(material, prices, answers), Facts(_facts(row, evidence))], (8, 4)),
         Section("Forecasts", _answers(material, row["id"], answers)),
         Section("Text", texts),
-        Section("Prompts and answers, verbatim", _words(row, asked)),
+        Section("Prompts and answers, verbatim", _prompts(row, asked)),
     ]
     above = [("Benchmark", "benchmark/index.html"), (material.name, release_path(material.name))]
     lead = f"Question {row['ordinal']} of {material.name}: {text(row['category'], most=60).text}; the outcome was {row['ground_truth']}."
@@ -164,7 +164,7 @@ def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[di
     ]
 
 
-def _words(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
+def _prompts(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
     """Return prompts and answers of models, verbatim."""
     if not asked:
         return [Note("No language model forecast this question.")]

@@ -99,17 +99,17 @@ def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts
 class DecisionTexts:
     """Messages of the decisions of a cohort in one week. end: common end of their prompts, the markets. path: of the file with that end."""
 
-    said: Mapping[str, Sequence[tuple[str, str]]]
+    by_decision: Mapping[str, Sequence[tuple[str, str]]]
     end: str
     path: str
 
     @classmethod
     def of(cls, messages: pl.DataFrame, path: str) -> DecisionTexts:
         """Build from rows of arena/messages."""
-        said: dict[str, list[tuple[str, str]]] = {}
+        by_decision: dict[str, list[tuple[str, str]]] = {}
         for name, role, content in messages.sort("decision_id", "number").select("decision_id", "role", "content").iter_rows():
-            said.setdefault(name, []).append((role, show_controls(content)))
-        return cls(said, _common_end([content for own in said.values() for role, content in own if role == "user"]), path)
+            by_decision.setdefault(name, []).append((role, show_controls(content)))
+        return cls(by_decision, _common_end([content for own in by_decision.values() for role, content in own if role == "user"]), path)
 
     def files(self) -> Iterator[File]:
         """Yield the file with the common end of the prompts."""
@@ -119,7 +119,7 @@ class DecisionTexts:
     def entries(self, decision_id: str) -> list[TextEntry]:
         """Return prompt and answers of a decision; empty without messages."""
         prompt, answers = list[tuple[str, str, str]](), list[TextEntry]()
-        for role, content in self.said.get(decision_id, ()):
+        for role, content in self.by_decision.get(decision_id, ()):
             if role == "assistant":
                 title = f"Answer {len(answers) + 1}"
                 answers.append(TextEntry(f"answer-{len(answers) + 1}", title, [("verbatim", content, "")]))

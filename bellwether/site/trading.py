@@ -435,15 +435,15 @@ def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[
     found = books.group_by("ticker").agg(pl.len(), moves=moves).sort(["moves", "len", "ticker"], descending=[True, True, False])
     shown = found["ticker"].head(_BOOK_CHARTS).to_list()
     rows = book_rows(books.filter(pl.col("ticker").is_in(shown)), BOOK_INSTANTS)
-    said = f"Recorded books at up to {BOOK_INSTANTS} instants, evenly spread over the episode, in prices of YES. Nothing is drawn "
-    said += "where a side was empty, the recording has a gap, or the market was closed. Triangles are fills, up where YES was bought."
+    note = f"Recorded books at up to {BOOK_INSTANTS} instants, evenly spread over the episode, in prices of YES. Nothing is drawn "
+    note += "where a side was empty, the recording has a gap, or the market was closed. Triangles are fills, up where YES was bought."
     if found.height > len(shown):
-        said += f" The charts show the {len(shown)} of {found.height} markets with the most price changes; the table replay.books, under Data, has all."
+        note += f" The charts show the {len(shown)} of {found.height} markets with the most price changes; the table replay.books, under Data, has all."
     depths = [{name: row[name] for name in ("name", "x", "until", "bid_depth", "ask_depth")} for name in shown for row in rows[name]]
     title = f"Contracts at the best {BOOK_LEVELS} prices of each side: bids above, asks below"
     colours = dict(palette(shown))
     return [
-        Note(said),
+        Note(note),
         price_chart("Heat map of the best prices, darker for more contracts, with the fills of all agents", shown, rows, fills),
         charts.depths(title, depths, colours, shown[:1]),
     ]

@@ -159,7 +159,7 @@ def test_headline_numbers_are_those_of_the_warehouse(site: Path, page: Any) -> N
     ).row(0)
     told = headline(page, site / decision_path(decision[0]))
     assert told["Executed legs"][0] == str(decision[1])
-    assert page.seen == []
+    assert [one for one in page.seen if "vega.js" not in one] == []  # Leaving a page ends what it still loads.
 
 
 def test_headline_numbers_of_the_arena_are_those_of_the_warehouse(site: Path, page: Any) -> None:
@@ -175,7 +175,7 @@ def test_headline_numbers_of_the_arena_are_those_of_the_warehouse(site: Path, pa
     total = query(warehouse, f"SELECT total FROM arena.portfolios WHERE agent_id = '{agent}' ORDER BY \"at\" DESC LIMIT 1").item()
     own = headline(page, site / agent_path(agent))
     assert (own["Total"][1], own["Return"][1]) == (str(float(total)), str(float(total) / float(cash) - 1))
-    assert page.seen == []
+    assert [one for one in page.seen if "vega.js" not in one] == []  # Leaving a page ends what it still loads.
 
 
 def test_the_tear_sheet_of_an_agent_sums_up_its_markets_and_orders(site: Path, page: Any) -> None:

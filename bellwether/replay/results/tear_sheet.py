@@ -226,14 +226,14 @@ def _prices(run: Mapping[str, Any], fills: Rows, markets: Rows, book: Mapping[st
         return [Note("Nothing was filled.")]
     counts = Counter(row["ticker"] for row in fills)
     tickers = sorted(counts, key=lambda name: (-counts[name], name))[:_MARKETS]
-    said = "Prices are of YES. Triangles point up where YES was bought or NO sold."
+    note = "Prices are of YES. Triangles point up where YES was bought or NO sold."
     if len(counts) > len(tickers):
-        said += f" Drawn are the {len(tickers)} markets with the most fills of {len(counts)}."
+        note += f" Drawn are the {len(tickers)} markets with the most fills of {len(counts)}."
     colours = dict(palette(tickers))
     held = [row for ticker in tickers for row in _inventory(run, ticker, fills, markets)]
     title = "Contracts of YES held, those of NO as negative"
     return [
-        Note(said),
+        Note(note),
         price_chart("Heat map of the best prices, darker for more contracts, with fills", tickers, book, fills),
         charts.lines(title, "UTC", "contracts", held, colours, first=tickers[:1], step=True, dots=False, height=160),
     ]
