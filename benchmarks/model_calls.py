@@ -16,11 +16,11 @@ from typing import Any, Self
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
-from bellwether.models.attempt_outcomes import Result
+from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Answer, Limits, ModelClient
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
-from bellwether.models.transport import Call
+from bellwether.models.transport import ModelCall
 
 CALLS = 2_000
 CONCURRENCY = 100
@@ -48,10 +48,10 @@ class Far:
 class Near:
     """A wire that answers in this process, as late as the far one: what remains is the work of client and journal."""
 
-    async def send(self, call: Call) -> Result:
+    async def send(self, call: ModelCall) -> AttemptResult:
         await asyncio.sleep(LATENCY)
         usage = Usage(600, 300, None, 4_500, CostSource.PROVIDER)
-        return Result(Outcome.OK, Reply(b"y" * 2000, "0.7 " * 250, None, "stop", usage, 200, "request", 200))
+        return AttemptResult(Outcome.OK, Reply(b"y" * 2000, "0.7 " * 250, None, "stop", usage, 200, "request", 200))
 
     async def __aenter__(self) -> Self:
         return self

@@ -171,12 +171,12 @@ def backup(folder: Path, newest: int, weeks: int, months: int, *, as_json: bool)
     """
     from bellwether.backup.backup import backup as back_up
     from bellwether.backup.backup import prune
-    from bellwether.backup.manifest import Manifest
+    from bellwether.backup.manifest import BackupManifest
 
     config = settings()
     created = back_up(config, folder, at=datetime.now(UTC))
     removed = prune(config, folder, newest=newest, weeks=weeks, months=months)
-    count = len(Manifest.read(created).files)
+    count = len(BackupManifest.read(created).files)
     if as_json:
         emit({"backup": str(created), "files": count, "removed": [str(path) for path in removed]})
         return
@@ -193,12 +193,12 @@ def restore(folder: Path, *, as_json: bool) -> None:
 
     Checksums are verified before anything is written. The same command continues an interrupted restoration.
     """
-    from bellwether.backup.manifest import Manifest
+    from bellwether.backup.manifest import BackupManifest
     from bellwether.backup.restore import REGISTRY, registry_path
     from bellwether.backup.restore import restore as restored
 
     config = settings()
-    manifest: Manifest = restored(config, folder)
+    manifest: BackupManifest = restored(config, folder)
     if as_json:
         emit({"restored": manifest.made_at, "files": len(manifest.files), "home": str(config.world_home)})
         return

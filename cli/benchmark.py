@@ -18,13 +18,13 @@ from assets.benchmark.results import leaderboard_table, show_leaderboards
 from bellwether.arena.methodology import methodologies
 from bellwether.console import console, emit, grid
 from bellwether.errors import ConfigError, suggestion
-from bellwether.forecasting.registry import registered
+from bellwether.forecasting.registry import load_registered
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import query
 from bellwether.publish import export as write
 from bellwether.questions import ReleaseName, releases
 from bellwether.questions import release as named
-from bellwether.questions.versions import built, compare
+from bellwether.questions.versions import compare, list_versions
 from bellwether.report.writer import write_report
 from bellwether.settings import settings
 from bellwether.untrusted_text import visible
@@ -33,7 +33,7 @@ from orchestration.run_session import print_summary, runner
 
 if TYPE_CHECKING:
     from bellwether.questions import Release
-    from bellwether.questions.versions import Comparison
+    from bellwether.questions.versions import VersionComparison
 
 
 @click.command()
@@ -122,7 +122,8 @@ def _list(as_json: bool) -> None:
             "cutoff": entry.cutoff,
             "description": entry.description,
             "versions": [
-                {"name": one.name, "version": one.version, "questions": one.questions, "digest": one.digest} for one in built(lake, name)
+                {"name": one.name, "version": one.version, "questions": one.questions, "digest": one.digest}
+                for one in list_versions(lake, name)
             ],
         }
         for name, entry in releases().items()
@@ -138,7 +139,7 @@ def _list(as_json: bool) -> None:
             )
 
 
-def _compared(name: str) -> Comparison:
+def _compared(name: str) -> VersionComparison:
     named = ReleaseName.parse(name)
     if named.size:
         raise ConfigError(f"comparing versions: {name} is the beginning of {named.whole_name}; name that")
@@ -153,7 +154,7 @@ def _confirmed(names: tuple[str, ...], *, yes: bool) -> bool:
     return click.confirm(f"Build {', '.join(names)}?", err=True)
 
 
-def _show(compared: list[Comparison], *, as_json: bool) -> None:
+def _show(compared: list[VersionComparison], *, as_json: bool) -> None:
     if as_json:
         emit(
             [
@@ -174,7 +175,7 @@ def _show(compared: list[Comparison], *, as_json: bool) -> None:
         _show_one(one)
 
 
-def _show_one(one: Comparison) -> None:
+def _show_one(one: VersionComparison) -> None:
     found = one.difference
     if not found:
         console().print(f"{one.old_name}: nothing has changed since it was built.", markup=False)
@@ -344,7 +345,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
     table, store = read_forecasts(file), Submissions(config.submissions_path)
     rows = table.frame if week is None else assign_week(table.frame, week.date())
     weeks = load_weeks(config.lake_uri, methodologies(config.registry))
-    taken = [*registered(), *load_arena_families(config.lake_uri)]
+    taken = [*load_registered(), *load_arena_families(config.lake_uri)]
     with nullcontext() if dry_run else store.lock():
         markets = load_markets(config.lake_uri)
         found = validate_rows(rows, markets, store.read(), forecaster=forecaster, taken=taken, now=config.now(), weeks=weeks)

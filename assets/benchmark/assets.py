@@ -74,13 +74,13 @@ def _split_pair(name: str) -> tuple[str, str]:
 )
 def questions(context: dg.AssetExecutionContext, lake: LakeResource, markets: Slice, prices: Slice) -> dg.Output[pl.DataFrame]:
     """Build the questions of a release with their outcomes; a stored release is returned unchanged."""
-    from bellwether.questions.versions import draw, frozen
+    from bellwether.questions.versions import draw, load_fixed
 
     name = context.partition_key
-    frame = frozen(lake.lake, name)
+    frame = load_fixed(lake.lake, name)
     if frame is None:
         whole = ReleaseName.parse(name).whole_name
-        if name != whole and frozen(lake.lake, whole) is None:
+        if name != whole and load_fixed(lake.lake, whole) is None:
             raise ConfigError(f"building release {name}: it consists of the first questions of {whole}, which is missing; build that first")
         frame = draw(lake.lake, name)
         checks.require("clean/markets", markets.scan())

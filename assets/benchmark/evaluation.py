@@ -19,8 +19,8 @@ import polars as pl
 
 from bellwether import forecasting
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.forecasting.elicitation_run import estimated
-from bellwether.forecasting.evaluation import Evaluation, Evaluations, ask_all
+from bellwether.forecasting.elicitation_run import describe_estimate
+from bellwether.forecasting.evaluation import Evaluation, Evaluations, evaluate_models
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal
 from bellwether.lake import Lake
@@ -125,7 +125,7 @@ def estimate_costs(chosen: EvaluationPlan, begun: Evaluation | None) -> list[dic
     if begun is not None:
         begun.require_unchanged(questions)
     with Journal.of(settings()) as journal:
-        return [{"model": model.name, **estimated(model.model, questions, journal)} for model in chosen.models]
+        return [{"model": model.name, **describe_estimate(model.model, questions, journal)} for model in chosen.models]
 
 
 def evaluate(
@@ -163,7 +163,7 @@ def _send_calls(
     async def all_of_them(progress: Progress) -> dict[str, BellwetherError | None]:
         async with work.models.of_run(run, limits).client() as client:
             with _handle_signals(client) as interrupted:
-                ends = await ask_all(models, questions, client, progress)
+                ends = await evaluate_models(models, questions, client, progress)
             if interrupted.is_set():
                 raise KeyboardInterrupt
             return ends

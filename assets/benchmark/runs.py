@@ -14,7 +14,7 @@ from assets.warehouse.runs import publish
 from bellwether import forecasting
 from bellwether.errors import BellwetherError
 from bellwether.questions import ReleaseName
-from bellwether.questions.versions import frozen
+from bellwether.questions.versions import load_fixed
 from bellwether.tables import table
 from orchestration.partitions import to_key
 from orchestration.run_session import require_success
@@ -52,7 +52,7 @@ def build_questions(work: Runner, release: str) -> pl.DataFrame:
     """Build the questions of a release unless they are stored. Returns rows of benchmark/questions."""
     for name in dict.fromkeys((ReleaseName.parse(release).whole_name, release)):
         work.instance.add_dynamic_partitions(str(RELEASE.name), [name])
-        if frozen(work.lake, name) is None:
+        if load_fixed(work.lake, name) is None:
             work.launch(jobs.QUESTIONS, f"questions of {name}", partitions=[name])
         else:
             work.stats.fresh += 1

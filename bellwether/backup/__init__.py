@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from bellwether.backup.backup import backup
 from bellwether.backup.restore import restore
-from bellwether.backup.retention import expired
+from bellwether.backup.retention import select_expired
 
-__all__ = ["backup", "expired", "restore"]
+__all__ = ["backup", "restore", "select_expired"]

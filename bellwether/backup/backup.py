@@ -11,8 +11,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from bellwether import __version__
-from bellwether.backup.manifest import FILE, FORMAT, Manifest, files, made_at, name_of
-from bellwether.backup.retention import expired
+from bellwether.backup.manifest import FILE, FORMAT, BackupManifest, backup_name, backup_time, list_files
+from bellwether.backup.retention import select_expired
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_folder, checksum, require_whole_home
 from bellwether.journal.database_url import parse_url
@@ -61,7 +61,7 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
         require_no_answers(config, str(journal))
     if not config.world_home.is_dir():
         raise BellwetherError(f"backing up: there is no {config.world_home}; set BELLWETHER_HOME and BELLWETHER_WORLD to those of the data")
-    folder = target / name_of(config.world.value, at)
+    folder = target / backup_name(config.world.value, at)
     if folder.exists():
         raise BellwetherError(f"backing up into {folder}: there is a backup of this second; try again")
     with atomic_folder(folder, FILE) as draft:
@@ -73,15 +73,15 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
                 _copy_recordings(source, draft / name)
             elif source.is_dir():
                 shutil.copytree(source, draft / name, ignore=shutil.ignore_patterns(".*"))
-        made = {name: checksum(path) for name, path in files(draft).items()}
-        Manifest(FORMAT, __version__, config.world.value, at.astimezone(UTC).isoformat(), made).write(draft)
+        made = {name: checksum(path) for name, path in list_files(draft).items()}
+        BackupManifest(FORMAT, __version__, config.world.value, at.astimezone(UTC).isoformat(), made).write(draft)
     return folder
 
 
 def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: int) -> list[Path]:
-    """Remove the world's backups below `target` that `expired` names; returns their folders. Other folders are left alone."""
-    made = {at: path for path in target.iterdir() if path.is_dir() and (at := made_at(path.name, config.world.value)) is not None}
-    gone = [made[at] for at in expired(made, newest=newest, weeks=weeks, months=months)]
+    """Remove the world's backups below `target` that `select_expired` names; returns their folders. Other folders are left alone."""
+    made = {at: path for path in target.iterdir() if path.is_dir() and (at := backup_time(path.name, config.world.value)) is not None}
+    gone = [made[at] for at in select_expired(made, newest=newest, weeks=weeks, months=months)]
     for path in gone:
         shutil.rmtree(path)
     return gone

@@ -18,7 +18,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class BackupManifest:
     """format: of the layout. version: of Bellwether that made it. files: SHA-256 by path below the backup, without the manifest itself."""
 
     format: int
@@ -32,7 +32,7 @@ class Manifest:
         (folder / FILE).write_text(json.dumps(asdict(self), indent=1, sort_keys=True), encoding="utf-8")
 
     @classmethod
-    def read(cls, folder: Path) -> Manifest:
+    def read(cls, folder: Path) -> BackupManifest:
         """The manifest of a backup. Raises `BellwetherError` if it is missing or of another format."""
         try:
             fields = json.loads((folder / FILE).read_text(encoding="utf-8"))
@@ -54,7 +54,7 @@ class Manifest:
         if odd:
             name = min(path.relative_to(folder).as_posix() for path in odd)
             raise BellwetherError(f"restoring {folder}: {name} is neither a file nor a folder, as in no backup; use another backup")
-        present = files(folder)
+        present = list_files(folder)
         for name in sorted(self.files.keys() - present.keys()):
             raise BellwetherError(f"restoring {folder}: {name} is missing; use another backup")
         for name in sorted(present.keys() - self.files.keys()):
@@ -64,19 +64,19 @@ class Manifest:
                 raise BellwetherError(f"restoring {folder}: {name} is not what was backed up (SHA-256 differs); use another backup")
 
 
-def files(folder: Path) -> dict[str, Path]:
+def list_files(folder: Path) -> dict[str, Path]:
     """Files of a backup by their path below it, without the manifest."""
     found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     found.pop(FILE, None)
     return found
 
 
-def name_of(world: str, at: datetime) -> str:
+def backup_name(world: str, at: datetime) -> str:
     """The folder of a backup that was made at an instant."""
     return f"{PREFIX}{world}-{at.astimezone(UTC).strftime(_STAMP)}"
 
 
-def made_at(name: str, world: str) -> datetime | None:
+def backup_time(name: str, world: str) -> datetime | None:
     """Return the time of the backup in that folder; None for a folder that is not a backup of the world."""
     stamp = name.removeprefix(f"{PREFIX}{world}-")
     try:

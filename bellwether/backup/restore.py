@@ -6,19 +6,19 @@ import shutil
 from pathlib import Path
 
 from bellwether.backup.backup import JOURNAL, LAKE, REGISTRY, folders, journal_path, lake_folder
-from bellwether.backup.manifest import FILE, Manifest
+from bellwether.backup.manifest import FILE, BackupManifest
 from bellwether.errors import BellwetherError
 from bellwether.files import atomic_file, checksum
 from bellwether.settings import Settings
 
 
-def restore(config: Settings, folder: Path) -> Manifest:
+def restore(config: Settings, folder: Path) -> BackupManifest:
     """Restore the backup in `folder`; every file is compared with its checksum before the first is written.
 
     An interrupted restoration is continued by restoring the same backup again. Raises `BellwetherError` for a backup of another format or world,
     one that is damaged or contains symbolic links, and a home that has data already: nothing is overwritten.
     """
-    manifest = Manifest.read(folder)
+    manifest = BackupManifest.read(folder)
     if manifest.world != config.world.value:
         raise BellwetherError(
             f"restoring {folder}: it is of the world {manifest.world}, and BELLWETHER_WORLD is {config.world.value}; set the world of the backup"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 
-def expired(made: Iterable[datetime], *, newest: int, weeks: int, months: int) -> list[datetime]:
+def select_expired(made: Iterable[datetime], *, newest: int, weeks: int, months: int) -> list[datetime]:
     """The instants (UTC) of backups that can go, oldest first.
 
     Kept are the `newest` ones, and the last of each of the latest `weeks` ISO weeks and `months` months that have a backup; the newest one always.

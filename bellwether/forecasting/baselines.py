@@ -118,6 +118,6 @@ class Submitted(Registered):
         )
 
 
-def submitted(folder: Path) -> dict[str, Submitted]:
+def load_submissions(folder: Path) -> dict[str, Submitted]:
     """The forecasters with submissions in a folder, a Parquet file each, by name."""
     return {path.stem: Submitted(name=path.stem, description="submitted as a file", path=path) for path in sorted(folder.glob("*.parquet"))}

@@ -19,10 +19,10 @@ from bellwether.forecasting.parsing import Reading, compat, read
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.forecasting.prompt import messages, prompt_hash, repair, response_format
 from bellwether.journal import CostSource, Journal, Outcome, Scope
-from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, asked_as, request_of
+from bellwether.models.client import Answer, ModelClient, NoAnswer, Stopped, build_request, journal_model_name
 from bellwether.models.model import Model
 from bellwether.models.prices import estimate
-from bellwether.models.response import Ending, ending_of
+from bellwether.models.response import Ending, parse_ending
 from bellwether.tables.benchmark import FORECASTS, HORIZONS
 from bellwether.tables.exports import redact_rows
 from bellwether.tables.knowledge import knowledge_columns
@@ -72,9 +72,9 @@ class Sample:
     prompt: list[dict[str, str]]
 
 
-def samples_of(model: Model, questions: pl.DataFrame) -> list[Sample]:
+def list_samples(model: Model, questions: pl.DataFrame) -> list[Sample]:
     """Every sample of every question of benchmark/questions, in the release's order."""
-    dated = questions.sort("ordinal").with_columns(as_of=dated_at(model.horizon))
+    dated = questions.sort("ordinal").with_columns(as_of=forecast_instant(model.horizon))
     return [
         Sample(row, sample, row["as_of"], [] if row["as_of"] is None else messages(row, row["as_of"], model.elicitation))
         for row in dated.iter_rows(named=True)
@@ -82,7 +82,7 @@ def samples_of(model: Model, questions: pl.DataFrame) -> list[Sample]:
     ]
 
 
-def dated_at(horizon: str) -> pl.Expr:
+def forecast_instant(horizon: str) -> pl.Expr:
     """The instant of a forecast: the opening, or that long before the close but never before the opening. Null where it is unknown."""
     if horizon == "open":
         return pl.col("open_time")
@@ -107,7 +107,7 @@ class ModelForecaster(Protocol):
         """The instant until which it may know outcomes."""
 
 
-async def interview(
+async def run_elicitation(
     forecaster: ModelForecaster, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
 ) -> pl.DataFrame:
     """Ask every sample of every question, as many at a time as the client allows: rows of benchmark/forecasts.
@@ -115,7 +115,7 @@ async def interview(
     A question that brings no forecast is a row with its reason. Answers that the journal has are not asked for again, so that an evaluation
     which was interrupted continues where it stopped. Raises `Interrupted`.
     """
-    samples = samples_of(forecaster.model, questions)
+    samples = list_samples(forecaster.model, questions)
     done = 0
 
     async def one(sample: Sample) -> Row:
@@ -126,15 +126,15 @@ async def interview(
         return row
 
     progress(0, len(samples))
-    found = await _all([one(sample) for sample in samples])
+    found = await _gather_results([one(sample) for sample in samples])
     rows = [row for row in found if not isinstance(row, BaseException)]
     stopped = next((error for error in found if isinstance(error, Stopped)), None)
     if stopped is not None:
         raise Interrupted(forecaster.name, stopped, len(rows), len(samples))
-    return _frame(forecaster, questions, rows)
+    return _build_frame(forecaster, questions, rows)
 
 
-async def _all(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
+async def _gather_results(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
     """Every result; an error that stops a model is returned as a result, so that running calls end and are stored. Other errors are raised."""
     found = await asyncio.gather(*work, return_exceptions=True)
     for result in found:
@@ -149,24 +149,24 @@ async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
     if sample.as_of is None:
         return row | {"error": "no opening time at which the forecast could be dated", "failure": NOT_ASKED}
     row |= {"prompt_hash": prompt_hash(sample.prompt)}
-    form = _form(model)
+    form = _repair_problem(model)
     first = await client.ask(model, sample.prompt, purpose=PURPOSE, sample=sample.sample, parameters=form)
     if isinstance(first, NoAnswer):
         reading, said = read(None), ""
         row |= {"call_key": first.key, "error": first.reason, "failure": first.outcome.value}
         if not first.without_text:
-            return row | _paid([first])
+            return row | _total_usage([first])
     else:
         reading, said, published = _read(first), first.content, compat.read(first.content)
-        row |= {"p_yes_compat": published.p_yes if published.answer else None, "repaired": False} | _answered(first, reading)
+        row |= {"p_yes_compat": published.p_yes if published.answer else None, "repaired": False} | _answered_row(first, reading)
         if reading.problem is None:
-            return row | _paid([first])
-        row |= {"error": reading.problem, "failure": _failure(first, reading.problem)}
+            return row | _total_usage([first])
+        row |= {"error": reading.problem, "failure": _failure_kind(first, reading.problem)}
     again = repair(sample.prompt, said, reading, model.elicitation)
     second = await client.ask(model, again, purpose=PURPOSE, sample=sample.sample, parameters=form)
-    row |= _paid([first, second])
+    row |= _total_usage([first, second])
     if isinstance(second, Answer) and (repaired := _read(second)).problem is None:
-        return row | _answered(second, repaired) | {"repaired": True, "error": None, "failure": None}
+        return row | _answered_row(second, repaired) | {"repaired": True, "error": None, "failure": None}
     return row
 
 
@@ -174,17 +174,17 @@ def _read(answer: Answer) -> Reading:
     return read(answer.content, ended=answer.ended)
 
 
-def _failure(answer: Answer, problem: str) -> str:
+def _failure_kind(answer: Answer, problem: str) -> str:
     """The kind of failure that an unreadable answer is."""
-    return _PROBLEMS.get(problem.partition(":")[0]) or _ENDED.get(ending_of(answer.finish_reason), UNREADABLE)
+    return _PROBLEMS.get(problem.partition(":")[0]) or _ENDED.get(parse_ending(answer.finish_reason), UNREADABLE)
 
 
-def _form(model: Model) -> dict[str, Any] | None:
+def _repair_problem(model: Model) -> dict[str, Any] | None:
     form = response_format(model.elicitation)
     return None if form is None else {"response_format": form}
 
 
-def _answered(answer: Answer, reading: Reading) -> Row:
+def _answered_row(answer: Answer, reading: Reading) -> Row:
     return {
         "answer": reading.answer,
         "confidence": reading.confidence,
@@ -202,7 +202,7 @@ def _answered(answer: Answer, reading: Reading) -> Row:
     }
 
 
-def _paid(asked: Sequence[Answer | NoAnswer]) -> Row:
+def _total_usage(asked: Sequence[Answer | NoAnswer]) -> Row:
     """Requests, known tokens, and cost of everything that was sent; the cost is unknown if that of any part is."""
     usages = [one.spent if isinstance(one, Answer) else one.usage for one in asked]
     costs = [usage.cost for usage in usages]
@@ -211,7 +211,7 @@ def _paid(asked: Sequence[Answer | NoAnswer]) -> Row:
         "input_tokens": _sum([usage.prompt_tokens for usage in usages]),
         "output_tokens": _sum([usage.completion_tokens for usage in usages]),
         "reasoning_tokens": _sum([usage.reasoning_tokens for usage in usages]),
-        "cost": None if None in costs else _dollars(_sum(costs)),
+        "cost": None if None in costs else _format_dollars(_sum(costs)),
         "cost_source": "+".join(sorted(sources - {CostSource.UNBILLED} or sources)) or None,
         "price_map": " + ".join(sorted({usage.price_list for usage in usages if usage.price_list is not None})) or None,
         "attempts": sum(one.attempts for one in asked),
@@ -224,7 +224,7 @@ def _sum(parts: Sequence[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
+def _build_frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[Row]) -> pl.DataFrame:
     model = forecaster.model
     same = {
         "forecaster": forecaster.name,
@@ -234,27 +234,27 @@ def _frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Sequence[
         "rules": forecaster.version,
     }
     facts = questions.select("id", "release", "known_at", **knowledge_columns(forecaster.knowledge_cutoff))
-    written = [{name: _writable(value) for name, value in (row | same).items()} for row in rows]
+    written = [{name: _replace_surrogates(value) for name, value in (row | same).items()} for row in rows]
     made = pl.DataFrame(written, schema=_ROW, infer_schema_length=None)
     table = made.join(facts, on="id", how="left").rename({"id": "question_id"})
     return FORECASTS.validate(redact_rows(FORECASTS.name, table.select(FORECASTS.names).sort(FORECASTS.order)))
 
 
-def _writable(value: Any) -> Any:
+def _replace_surrogates(value: Any) -> Any:
     """A text with question marks for lone surrogates, which UTF-8 does not have; the journal keeps what came."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
-def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:
+def describe_estimate(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:
     """The calls, tokens and cost of an evaluation, in words for the terminal; no call is made, and stored answers cost nothing.
 
     Dollars are Decimals, null where the price is not known. Repairs of unreadable answers are not foreseen.
     """
-    form = _form(model)
-    samples = [one for one in samples_of(model, questions) if one.as_of is not None]
-    keys = [request_of(model, one.prompt, purpose=PURPOSE, sample=one.sample, parameters=form).key for one in samples]
+    form = _repair_problem(model)
+    samples = [one for one in list_samples(model, questions) if one.as_of is not None]
+    keys = [build_request(model, one.prompt, purpose=PURPOSE, sample=one.sample, parameters=form).key for one in samples]
     have = journal.answers(keys) if journal.exists() else {}
-    average = _tokens_per_answer(journal, asked_as(model)) if journal.exists() else None
+    average = _tokens_per_answer(journal, journal_model_name(model)) if journal.exists() else None
     to_ask = [one.prompt for one, key in zip(samples, keys, strict=True) if key not in have]
     found = estimate(model, to_ask, parameters={**model.request_parameters, **(form or {})}, completion_tokens=average)
     return {
@@ -263,8 +263,8 @@ def estimated(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[s
         "calls": found.calls,
         "prompt tokens": found.prompt_tokens,
         "answer tokens": found.completion_tokens,
-        "expected $": _dollars(found.expected_cost),
-        "at most $": _dollars(found.most_cost),
+        "expected $": _format_dollars(found.expected_cost),
+        "at most $": _format_dollars(found.most_cost),
         "price map": found.price_map,
         "basis": found.basis,
     }
@@ -276,5 +276,5 @@ def _tokens_per_answer(journal: Journal, name: str) -> float | None:
     return tokens / answers if tokens and answers else None
 
 
-def _dollars(micro: int | None) -> Decimal | None:
+def _format_dollars(micro: int | None) -> Decimal | None:
     return None if micro is None else Decimal(micro).scaleb(-6)

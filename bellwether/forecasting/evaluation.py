@@ -19,7 +19,7 @@ import polars as pl
 
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.files import atomic_file, create
-from bellwether.forecasting.elicitation_run import NOT_ASKED, interview
+from bellwether.forecasting.elicitation_run import NOT_ASKED, run_elicitation
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Outcome
 from bellwether.models.client import ModelClient
@@ -57,11 +57,11 @@ class Evaluation:
     @classmethod
     def of(cls, release: str, models: Sequence[str], dollars: Decimal, questions: pl.DataFrame, now: datetime) -> Evaluation:
         """A new one, named after the instant `now` (UTC)."""
-        return cls(f"evaluate-{now:%Y%m%dT%H%M%SZ}", release, tuple(models), dollars, digests(questions))
+        return cls(f"evaluate-{now:%Y%m%dT%H%M%SZ}", release, tuple(models), dollars, question_digests(questions))
 
     def require_unchanged(self, questions: pl.DataFrame) -> None:
         """Raise `ConfigError` with the changes if the release's questions differ from those at the start of the evaluation."""
-        now = digests(questions)
+        now = question_digests(questions)
         changed = sorted(name for name in now.keys() & self.questions.keys() if now[name] != self.questions[name])
         new, gone = sorted(now.keys() - self.questions.keys()), sorted(self.questions.keys() - now.keys())
         if changed or new or gone:
@@ -72,7 +72,7 @@ class Evaluation:
             )
 
 
-def digests(questions: pl.DataFrame) -> dict[str, str]:
+def question_digests(questions: pl.DataFrame) -> dict[str, str]:
     """By question id: digest of everything that a prompt is made of, and of its dates."""
     return {
         row["id"]: hashlib.sha256(json.dumps([row[name] for name in _ASKED], default=str).encode("utf-8", "surrogatepass")).hexdigest()[:16]
@@ -128,7 +128,7 @@ class Evaluations:
             raise ConfigError(f"{path}: is not an evaluation ({error}); delete it") from None
 
 
-async def ask_all(
+async def evaluate_models(
     forecasters: Sequence[LanguageModel], questions: pl.DataFrame, client: ModelClient, progress: Progress
 ) -> dict[str, BellwetherError | None]:
     """Query every model about every question, all at once; by name: None when it is done, or why it stopped. One that stops stops no other.
@@ -138,16 +138,16 @@ async def ask_all(
 
     async def one(forecaster: LanguageModel) -> BellwetherError | None:
         try:
-            rows = await interview(forecaster, questions, client, lambda done, total: progress(forecaster.name, done, total))
+            rows = await run_elicitation(forecaster, questions, client, lambda done, total: progress(forecaster.name, done, total))
         except BellwetherError as error:
             return error
-        return _all_failed(forecaster.name, rows)
+        return _server_failure(forecaster.name, rows)
 
     ends = await asyncio.gather(*(one(forecaster) for forecaster in forecasters))
     return dict(zip((forecaster.name for forecaster in forecasters), ends, strict=True))
 
 
-def _all_failed(name: str, rows: pl.DataFrame) -> BellwetherError | None:
+def _server_failure(name: str, rows: pl.DataFrame) -> BellwetherError | None:
     """An error if there are only failures of the server, with the most frequent reason; a request that it refuses is not one."""
     sent = rows.filter(pl.col("failure").is_null() | (pl.col("failure") != NOT_ASKED))
     unspoken = (pl.col("output_tokens").fill_null(0) == 0) & pl.col("error").str.contains(_NO_ANSWER)

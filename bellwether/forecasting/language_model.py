@@ -60,13 +60,13 @@ class LanguageModel:
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
         """See `Forecaster.forecast`. Raises `Interrupted` when a budget, a key or a credit ends the evaluation early."""
-        from bellwether.forecasting.elicitation_run import interview
+        from bellwether.forecasting.elicitation_run import run_elicitation
 
         if models is None:
             raise ConfigError(f"asking {self.name}: a language model needs a model client, and none was given")
 
         async def ask() -> pl.DataFrame:
             async with models.client() as client:
-                return await interview(self, questions, client)
+                return await run_elicitation(self, questions, client)
 
         return concurrency.run(ask())

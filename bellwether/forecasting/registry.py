@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bellwether import registry
 from bellwether.errors import ConfigError
-from bellwether.forecasting.baselines import BaseRate, Constant, MarketPrice, Random, submitted
+from bellwether.forecasting.baselines import BaseRate, Constant, MarketPrice, Random, load_submissions
 from bellwether.forecasting.forecaster import Forecaster, Registered
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.models.keys import status
@@ -27,12 +27,12 @@ KINDS: dict[str, type[Registered]] = {
 
 
 def forecasters(folder: Path | None = None) -> dict[str, Forecaster]:
-    """All forecasters by name: those of the registry (`registered`), then those whose forecasts were submitted."""
-    known = registered(folder)
-    return known | {name: one for name, one in submitted(settings().submissions_path).items() if name not in known}
+    """All forecasters by name: those of the registry (`load_registered`), then those whose forecasts were submitted."""
+    known = load_registered(folder)
+    return known | {name: one for name, one in load_submissions(settings().submissions_path).items() if name not in known}
 
 
-def registered(folder: Path | None = None) -> dict[str, Forecaster]:
+def load_registered(folder: Path | None = None) -> dict[str, Forecaster]:
     """Baselines and language models by name, the built-in ones, then those of `folder`.
 
     folder: the registry folder of the settings when left out. Raises `ConfigError`, naming file, field and value, for whatever is wrong

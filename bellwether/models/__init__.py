@@ -1,1 +1,1 @@
-"""Language models: which there are, what they are called with, what a call costs, and the client that asks them."""
+"""Language models: registry, parameters, costs, and the client that calls them."""

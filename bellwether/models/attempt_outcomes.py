@@ -1,4 +1,4 @@
-"""Outcome of one attempt: what a response or a failure means, what it cost, and what the client does next."""
+"""Outcome of one attempt: meaning of a response or failure, its cost, and the next step of the client."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from bellwether.journal.values import Outcome, Reply, Usage
-from bellwether.models.prices import UNBILLED, usage_of
+from bellwether.models.prices import UNBILLED, build_usage
 from bellwether.models.providers import BY_PREFIX
-from bellwether.models.response import Ending, Message, ToolCall, decoded, ending_of, flaw_of, read_reply, served_of
+from bellwether.models.response import Ending, Message, ToolCall, decode_body, describe_flaw, parse_ending, read_reply, read_served
 from bellwether.untrusted_text import one_line, redact
 from bellwether.venues.http.retry import parse_http_date, seconds_until
 
@@ -41,7 +41,7 @@ class Stop(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class AttemptResult:
     """Result of one attempt.
 
     Attributes:
@@ -67,42 +67,46 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class RawReply:
-    """A response as received: status and headers (names in lower case) if there were any, and the body as far as it was read."""
+    """Response as received: status and headers (names in lower case) if any, and the part of the body that was read."""
 
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = field(default=b"", repr=False)
     latency_ms: int | None = None
 
-    def without(self, secret: str | None) -> RawReply:
-        """The same; where the body repeats the key, without it."""
+    def redact(self, secret: str | None) -> RawReply:
+        """Return the reply with the key removed from the body."""
         if secret is None or len(secret) < _SHORTEST_SECRET or secret.encode() not in self.body:
             return self
         return RawReply(self.status, self.headers, self.body.replace(secret.encode(), b"***"), self.latency_ms)
 
 
-def tidy(text: str, secret: str | None = None) -> str:
-    """`text` as a reason: one line without credentials, at most 300 characters."""
+def tidy_reason(text: str, secret: str | None = None) -> str:
+    """Return `text` as a reason: one line without credentials, at most 300 characters."""
     if secret is not None and len(secret) >= _SHORTEST_SECRET:
         text = text.replace(secret, "***")
     line = redact(one_line(text[: 10 * _MOST_CHARACTERS]))
     return line if len(line) <= _MOST_CHARACTERS else line[: _MOST_CHARACTERS - 1] + "…"
 
 
-def lost(model: Model, outcome: Outcome, reason: str, raw: RawReply, *, secret: str | None = None, unsent: bool = False) -> Result:
-    """A call without a whole answer. Its cost is unknown, unless the model is free or nothing was sent."""
-    usage = UNBILLED if unsent else usage_of(model)
-    return Result(outcome, _reply(raw.without(secret), Message(), usage), tidy(reason, secret))
+def build_lost_result(
+    model: Model, outcome: Outcome, reason: str, raw: RawReply, *, secret: str | None = None, unsent: bool = False
+) -> AttemptResult:
+    """Return the result of a call without a complete answer. Its cost is unknown, unless the model is free or nothing was sent."""
+    usage = UNBILLED if unsent else build_usage(model)
+    return AttemptResult(outcome, _build_reply(raw.redact(secret), Message(), usage), tidy_reason(reason, secret))
 
 
-def unreachable(model: Model, url: str, cause: str, raw: RawReply, *, outcome: Outcome, secret: str | None = None) -> Result:
-    """A call whose endpoint could not be connected to, so that nothing was sent. The reason names the address."""
-    found = lost(model, outcome, f"no connection to {_address(url)} ({cause})", raw, secret=secret, unsent=True)
+def build_unreachable_result(
+    model: Model, url: str, cause: str, raw: RawReply, *, outcome: Outcome, secret: str | None = None
+) -> AttemptResult:
+    """Return the result of a call whose endpoint refused the connection, so that nothing was sent. The reason names the address."""
+    found = build_lost_result(model, outcome, f"no connection to {_strip_address(url)} ({cause})", raw, secret=secret, unsent=True)
     return replace(found, unreachable=True)
 
 
-def cause_of(error: BaseException) -> str:
-    """The innermost cause of a broken connection, without headers and addresses."""
+def describe_cause(error: BaseException) -> str:
+    """Return the innermost cause of a broken connection, without headers and addresses."""
     while (inner := error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error.__context__) is not None:
         error = inner
     if isinstance(error, ssl.SSLError):
@@ -112,8 +116,8 @@ def cause_of(error: BaseException) -> str:
     return (os.strerror(error.errno) if error.errno > 0 else error.strerror) or type(error).__name__
 
 
-def _address(url: str) -> str:
-    """An address without credentials and query."""
+def _strip_address(url: str) -> str:
+    """Return an address without credentials and query."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -121,19 +125,21 @@ def _address(url: str) -> str:
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
 
-def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> Result:
-    """Classify a whole response. Never raises, whatever the body contains."""
-    raw = raw.without(secret)
+def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> AttemptResult:
+    """Classify a complete response. Never raises, whatever the body contains."""
+    raw = raw.redact(secret)
     status = raw.status or 200
     message = read_reply(raw.body)
     if 300 <= status < 400 and (target := raw.headers.get("location")):
-        found = _redirected(model, status, target)
+        found = _classify_redirect(model, status, target)
     else:
-        found = refused(status, Words.within(raw.body)) if status >= 300 else _answered(message)
-    return Result(
+        found = classify_status(status, ProviderError.within(raw.body)) if status >= 300 else _classify_answer(message)
+    return AttemptResult(
         found.outcome,
-        replace(_reply(raw, message, _usage(model, status, message, found)), served=served_of(message, raw.headers, model.model)),
-        tidy(found.reason, secret),
+        replace(
+            _build_reply(raw, message, _compute_usage(model, status, message, found)), served=read_served(message, raw.headers, model.model)
+        ),
+        tidy_reason(found.reason, secret),
         None if found.outcome is Outcome.OK else retry_after(raw.status, raw.headers, raw.body),
         message.tool_calls,
         found.stop,
@@ -141,7 +147,7 @@ def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> Resul
     )
 
 
-def _reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
+def _build_reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
     named = next((one for name in _REQUEST_IDS if (one := raw.headers.get(name))), None) or message.request_id
     return Reply(
         body=raw.body,
@@ -150,29 +156,29 @@ def _reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
         finish_reason=message.finish_reason,
         usage=usage,
         http_status=raw.status,
-        request_id=tidy(named)[:200] if named else None,
+        request_id=tidy_reason(named)[:200] if named else None,
         latency_ms=raw.latency_ms,
     )
 
 
-def _usage(model: Model, status: int, message: Message, found: Classification) -> Usage:
-    """Usage of a response, useful or not. A request for which the provider does not charge costs nothing."""
+def _compute_usage(model: Model, status: int, message: Message, found: Classification) -> Usage:
+    """Return the usage of a response, useful or not. A request for which the provider does not charge costs nothing."""
     free = found.unbilled or (status >= 300 and model.api_base is None and model.provider in _CHARGES_SUCCESS_ONLY)
-    return UNBILLED if free and not message.usage else usage_of(model, message.tokens, message.usage)
+    return UNBILLED if free and not message.usage else build_usage(model, message.tokens, message.usage)
 
 
-def _answered(message: Message) -> Classification:
-    """Classify a body with a good status."""
+def _classify_answer(message: Message) -> Classification:
+    """Classify a body with a successful status."""
     if message.error and not message.answers:
-        return reported(message.error)
+        return classify_error(message.error)
     if message.flaw:
         return Classification(Outcome.MALFORMED, f"HTTP 200 with {message.flaw}")
-    return _ended_early(message) or _empty(message) or Classification(Outcome.OK)
+    return _classify_ending(message) or _classify_empty(message) or Classification(Outcome.OK)
 
 
-def _ended_early(message: Message) -> Classification | None:
+def _classify_ending(message: Message) -> Classification | None:
     """Classify an answer that a limit, a filter or an error ended, by the finish reason."""
-    ending = ending_of(message.finish_reason)
+    ending = parse_ending(message.finish_reason)
     if ending is Ending.BROKEN:
         return Classification(Outcome.PROVIDER_ERROR, f"the provider ended the answer: {message.finish_reason}")
     if ending is Ending.FILTERED:
@@ -183,7 +189,7 @@ def _ended_early(message: Message) -> Classification | None:
     return None
 
 
-def _empty(message: Message) -> Classification | None:
+def _classify_empty(message: Message) -> Classification | None:
     """Classify a message without an answer."""
     if message.answers:
         return None
@@ -215,7 +221,7 @@ _LIMITED = frozenset({429, 529})
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """An outcome with its reason, and what the caller can do; see `Result`. unbilled: the provider states that it does not charge for it."""
+    """Outcome with its reason and consequences; see `AttemptResult`. unbilled: the provider states that it does not charge."""
 
     outcome: Outcome
     reason: str = ""
@@ -225,15 +231,15 @@ class Classification:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """A provider's words for what is wrong. code: its kinds of error, which repeat nothing of the request. text: the whole message."""
+class ProviderError:
+    """A provider's error message. code: its kinds of error, which quote nothing of the request. text: the whole message."""
 
     code: str
     text: str
 
     @classmethod
-    def of(cls, error: Any) -> Words:
-        """The words of an error object, or of another value in its place."""
+    def of(cls, error: Any) -> ProviderError:
+        """Parse an error object, or another value in its place."""
         if not isinstance(error, Mapping):
             return cls("", str(error))
         metadata = error.get("metadata")
@@ -243,18 +249,18 @@ class Words:
         return cls(" ".join(dict.fromkeys(kinds)), ": ".join(dict.fromkeys([*kinds, *said])) or "no message")
 
     @classmethod
-    def within(cls, body: bytes) -> Words:
-        """The words in a body: `{"error": {…}}`, `{"error": "…"}`, a list of one (Google), or the members at the top."""
-        answer = decoded(body)
+    def within(cls, body: bytes) -> ProviderError:
+        """Parse the error in a body: `{"error": {…}}`, `{"error": "…"}`, a list of one (Google), or the top-level members."""
+        answer = decode_body(body)
         if isinstance(answer, list) and answer:
             answer = answer[0]
         if isinstance(answer, Mapping):
             return cls.of(answer.get("error") or answer)
-        return cls("", flaw_of(body))
+        return cls("", describe_flaw(body))
 
 
-def refused(status: int, words: Words) -> Classification:
-    """Meaning of an HTTP status that is no success.
+def classify_status(status: int, words: ProviderError) -> Classification:
+    """Classify an HTTP status that is not a success.
 
     Requests refused by a content filter are billed (Azure states so), and so may be requests that timed out or failed in progress.
     """
@@ -273,20 +279,20 @@ def refused(status: int, words: Words) -> Classification:
     return Classification(outcome, reason, permanent=permanent, unbilled=status in _TURNED_AWAY or (status < 500 and status != 408))
 
 
-def _redirected(model: Model, status: int, target: str) -> Classification:
-    """Meaning of a redirect, which is not followed: prompt and key are for the configured address alone."""
+def _classify_redirect(model: Model, status: int, target: str) -> Classification:
+    """Classify a redirect, which is not followed: prompt and key are for the configured address only."""
     provider = None if model.api_base else BY_PREFIX.get(model.provider)
     setting = " or ".join(provider.base_variables) if provider else "api_base in models.toml"
-    reason = f"HTTP {status}: a redirect, which is not followed; correct the base address ({setting}). It names {_address(target) or 'the same address'}"
+    reason = f"HTTP {status}: a redirect, which is not followed; correct the base address ({setting}). It names {_strip_address(target) or 'the same address'}"
     return Classification(Outcome.PROVIDER_ERROR, reason, permanent=True, unbilled=True)
 
 
-def reported(error: Any) -> Classification:
-    """Meaning of an error in a body with a good status, as gateways send it."""
-    words = Words.of(error)
+def classify_error(error: Any) -> Classification:
+    """Classify an error in a body with a successful status, as gateways send it."""
+    words = ProviderError.of(error)
     code = str(error.get("code")) if isinstance(error, Mapping) else ""
     if code.isascii() and code.isdigit() and 400 <= int(code[:9]) < 600:
-        return refused(int(code), words)
+        return classify_status(int(code), words)
     if _NO_CREDIT.search(words.text):
         return Classification(Outcome.OUT_OF_CREDIT, f"an error in the answer: {words.text}", Stop.OUT_OF_CREDIT, unbilled=True)
     limited = _RATE.search(words.text) is not None
@@ -302,20 +308,20 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def retry_after(status: int | None, headers: Mapping[str, str], body: bytes) -> float | None:
-    """Seconds that the provider requests to wait; None without a request, or for one beyond a week. Names of headers are in lower case."""
-    milliseconds = _seconds(headers.get("retry-after-ms"))
+    """Return the seconds that the provider requests to wait; None without a request or beyond a week. Header names are in lower case."""
+    milliseconds = _parse_seconds(headers.get("retry-after-ms"))
     said = (
         None if milliseconds is None else milliseconds / 1000,
-        _seconds(headers.get("retry-after")),
-        _until(headers.get("retry-after", ""), headers.get("date", "")),
-        _exhausted(headers),
-        _retry_info(body) if status == 429 else None,
+        _parse_seconds(headers.get("retry-after")),
+        _seconds_until_date(headers.get("retry-after", ""), headers.get("date", "")),
+        _limit_reset_seconds(headers),
+        _parse_retry_info(body) if status == 429 else None,
     )
     found = next((seconds for seconds in said if seconds is not None), None)
     return found if found is not None and found <= _LONGEST_WAIT else None
 
 
-def _seconds(text: str | None) -> float | None:
+def _parse_seconds(text: str | None) -> float | None:
     try:
         value = float(text) if text else -1.0
     except ValueError:
@@ -323,28 +329,28 @@ def _seconds(text: str | None) -> float | None:
     return value if value >= 0 and math.isfinite(value) else None
 
 
-def _until(date: str, now: str) -> float | None:
-    """Seconds to an HTTP date, by the server's own clock."""
+def _seconds_until_date(date: str, now: str) -> float | None:
+    """Return the seconds to an HTTP date, by the server's own clock."""
     return seconds_until(date, parse_http_date(now) or datetime.now(UTC))
 
 
-def _exhausted(headers: Mapping[str, str]) -> float | None:
-    """Seconds until a limit that is used up is renewed ("6m0s", "120ms"); the longest, where several are."""
+def _limit_reset_seconds(headers: Mapping[str, str]) -> float | None:
+    """Return the maximum number of seconds until an exhausted limit is renewed ("6m0s", "120ms")."""
     waits = [
-        _span(headers.get(f"x-ratelimit-reset-{what}", ""))
+        _parse_span(headers.get(f"x-ratelimit-reset-{what}", ""))
         for what in ("requests", "tokens")
         if headers.get(f"x-ratelimit-remaining-{what}") == "0"
     ]
     return max((wait for wait in waits if wait is not None), default=None)
 
 
-def _span(text: str) -> float | None:
+def _parse_span(text: str) -> float | None:
     parts = _SPAN.findall(text)
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts) if parts else _seconds(text)
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts) if parts else _parse_seconds(text)
 
 
-def _retry_info(body: bytes) -> float | None:
-    """Google's RetryInfo: `"retryDelay": "37s"` among the details of the error."""
+def _parse_retry_info(body: bytes) -> float | None:
+    """Parse Google's RetryInfo: `"retryDelay": "37s"` in the details of the error."""
     found = re.search(rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body[:100_000])
     return float(found[1]) if found else None
 
@@ -352,13 +358,13 @@ def _retry_info(body: bytes) -> float | None:
 # --- next step ------------------------------------------------------------------------------------------------------
 
 
-class Decision(Enum):
+class NextStep(Enum):
     """Next step after a result.
 
-    ANSWER: store it as the answer, also one that was cut or filtered, as long as it has text: the parser may find the forecast in it.
-    FINAL: the model's last word, though no answer (it refused, was filtered, or only thought): stored, and never paid for again.
-    AGAIN: the fault of the way or the provider: ask again now, and in the next run.
-    REFUSED: the provider will refuse the same request again, and bills nothing for it: ask again in the next run only.
+    ANSWER: store it as the answer; also a truncated or filtered text, in which the parser may find the forecast.
+    FINAL: the model's final output without an answer (refused, filtered, or reasoning only): stored, and never paid for again.
+    AGAIN: a fault of the connection or the provider: retry now, and in the next run.
+    REFUSED: the provider rejects this request without billing it: retry in the next run only.
     STOP: no call of this model can succeed.
     """
 
@@ -372,15 +378,15 @@ class Decision(Enum):
 _LAST_WORDS = frozenset({Outcome.OK, Outcome.REFUSAL, Outcome.TRUNCATION})
 
 
-def decide(result: Result) -> Decision:
+def decide_next_step(result: AttemptResult) -> NextStep:
     """Decide the next step after a result."""
     reply = result.reply
     if result.stop is not None:
-        return Decision.STOP
+        return NextStep.STOP
     if result.outcome in _LAST_WORDS:
         has_text = bool((reply.content or "").strip())
-        return Decision.ANSWER if has_text or (result.outcome is Outcome.OK and result.tool_calls) else Decision.FINAL
+        return NextStep.ANSWER if has_text or (result.outcome is Outcome.OK and result.tool_calls) else NextStep.FINAL
     if result.permanent:
-        return Decision.REFUSED
+        return NextStep.REFUSED
     spoke = reply.finish_reason is not None or bool(reply.usage.completion_tokens)
-    return Decision.FINAL if result.outcome is Outcome.MALFORMED and spoke else Decision.AGAIN
+    return NextStep.FINAL if result.outcome is Outcome.MALFORMED and spoke else NextStep.AGAIN

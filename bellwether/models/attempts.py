@@ -29,28 +29,28 @@ from bellwether.journal import (
     Request,
 )
 from bellwether.journal.writer import Urgency, Writer
-from bellwether.models.attempt_outcomes import Decision, Result, decide
+from bellwether.models.attempt_outcomes import AttemptResult, NextStep, decide_next_step
 from bellwether.models.limits import Retry
 from bellwether.models.scheduler import Permit, Scheduler
-from bellwether.models.transport import Call, Wire
+from bellwether.models.transport import ModelCall, Wire
 
 log = logging.getLogger(__name__)
 
 #: Seconds beyond the model's timeout until the lease ends.
 _LEASE_MARGIN = 65.0
-#: How often an answer is stored again after the journal could not be written.
+#: Number of attempts to store an answer if the journal cannot be written.
 _STORE_ATTEMPTS = 4
-#: Seconds until a call that waits for the real costs of other processes' calls looks at the budget again.
+#: Seconds between checks of a budget that is reserved by calls of other processes.
 _LOOK_AGAIN = (0.5, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One call and what is needed to make it. budgets: that it must fit into."""
+class PendingCall:
+    """One call and what is needed to send it. budgets: those into which it must fit."""
 
     scheduler: Scheduler
     request: Request
-    call: Call
+    call: ModelCall
     estimate: int | None
     tokens: float
     budgets: tuple[Budget, ...] = ()
@@ -62,34 +62,34 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """An attempt that brought no answer; it is recorded, and the call released or given up."""
+class MissedAttempt:
+    """Attempt without an answer; it is recorded, and the call released or given up."""
 
-    result: Result
-    decision: Decision
+    result: AttemptResult
+    decision: NextStep
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
-    """An attempt settled the call."""
+class SettledCall:
+    """Call settled by an attempt."""
 
     found: Answered | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """Another process had the call meanwhile; the journal has its state."""
+class TakenCall:
+    """Call taken by another process; the journal has its state."""
 
 
-Begun = tuple[Claim, Attempt]
-CallEnd = Answered | Busy | Failed | Stored | Missed | Passed
+BegunAttempt = tuple[Claim, Attempt]
+CallEnd = Answered | Busy | Failed | SettledCall | MissedAttempt | TakenCall
 
 
-class InFlight:
-    """Attempts in progress. One that was sent is awaited and stored even if its caller is cancelled.
+class AttemptRunner:
+    """Runner of attempts. An attempt that was sent is awaited and stored even if its caller is cancelled.
 
     Attributes:
-        journal, writer: where attempts are recorded, and what does so.
+        journal, writer: record the attempts.
         wire: sends them.
         run: name under which spending is counted.
         retry, rng, now, sleep: bounds and clock of the client.
@@ -121,7 +121,7 @@ class InFlight:
             await asyncio.wait((task,))
 
     def cut_off(self) -> None:
-        """Cancel all attempts in progress, and begin no more; replies that are there are stored."""
+        """Cancel all attempts in progress and begin no more; complete replies are stored."""
         self._is_cut_off = True
         for task in self._in_flight.values():
             task.cancel()
@@ -131,10 +131,10 @@ class InFlight:
         while self._in_flight:
             await asyncio.wait(list(self._in_flight.values()))
 
-    async def send(self, asked: Asked) -> CallEnd:
-        """One attempt, when it may be made. Cancelled, it is called back as long as nothing was sent; what was sent is waited for elsewhere.
+    async def send(self, asked: PendingCall) -> CallEnd:
+        """Make one attempt when the limits allow it. If cancelled before sending, it is withdrawn; afterwards it still completes.
 
-        Once everything is cut off, an attempt ends like those that were called back: cancelled.
+        After `cut_off` it raises `asyncio.CancelledError`.
         """
         permit = await asked.scheduler.enter(asked.tokens)
         if self._is_cut_off:
@@ -143,7 +143,7 @@ class InFlight:
         if (other := self._in_flight.get(asked.key)) is not None:
             permit.give_back()
             await asyncio.wait((other,))
-            return Passed()
+            return TakenCall()
         task = self._in_flight[asked.key] = asyncio.create_task(self._attempt(asked, permit))
         task.add_done_callback(partial(self._ended, asked.key, permit))
         try:
@@ -161,12 +161,12 @@ class InFlight:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.debug("model call %s: %s", key[:12], type(error).__name__)
 
-    async def _attempt(self, asked: Asked, permit: Permit) -> CallEnd:
+    async def _attempt(self, asked: PendingCall, permit: Permit) -> CallEnd:
         asked.scheduler.check()
         try:
             begun = await self._begin(asked, permit)
         except LeaseLost:
-            return Passed()
+            return TakenCall()
         if not isinstance(begun, tuple):
             return begun
         started = self._now()
@@ -182,7 +182,7 @@ class InFlight:
         asked.scheduler.note(result, started=started, tokens=asked.tokens)
         return await self._store(asked, begun, result)
 
-    async def _begin(self, asked: Asked, permit: Permit) -> Begun | Answered | Busy | Failed:
+    async def _begin(self, asked: PendingCall, permit: Permit) -> BegunAttempt | Answered | Busy | Failed:
         """Claim the call and begin an attempt; while attempts in progress reserve the rest of a budget, wait for their real costs."""
         tight = asked.scheduler.tight
         if not tight.locked():
@@ -212,7 +212,7 @@ class InFlight:
                 elif is_alone and not hopeless:
                     await asked.scheduler.nap(self._rng.uniform(*_LOOK_AGAIN))
 
-    async def _begun(self, asked: Asked) -> Begun | Answered | Busy | Failed:
+    async def _begun(self, asked: PendingCall) -> BegunAttempt | Answered | Busy | Failed:
         work = partial(
             self._journal.begin,
             asked.request,
@@ -229,7 +229,7 @@ class InFlight:
             raise
 
     def _beside(self, exceeded: BudgetExceeded) -> list[asyncio.Task[CallEnd]]:
-        """Attempts in progress that count towards the budget."""
+        """Return the attempts in progress that count towards the budget."""
         of = exceeded.budget.of.model
         return [self._in_flight[key] for key, name in self._sent.items() if of in (None, name)]
 
@@ -237,31 +237,31 @@ class InFlight:
         """Return whether attempts of other processes that count towards the budget are in progress."""
         return await self._writer.do(partial(self._journal.has_others, exceeded.budget.of), Urgency.LOOK)
 
-    async def _store(self, asked: Asked, begun: Begun, result: Result) -> CallEnd:
-        """Record a result; money was spent for it, so storing is retried when the journal cannot be written."""
-        decision = decide(result)
-        work = partial(_record, begun, result, decision)
+    async def _store(self, asked: PendingCall, begun: BegunAttempt, result: AttemptResult) -> CallEnd:
+        """Record a result, with retries if the journal cannot be written, because money was spent."""
+        decision = decide_next_step(result)
+        work = partial(_record_result, begun, result, decision)
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type((LakeError, ConfigError)),  # a server that does not answer looks like one that is set wrong
+            retry=retry_if_exception_type((LakeError, ConfigError)),  # an unreachable server looks like a wrong setting
             stop=stop_after_attempt(_STORE_ATTEMPTS),
             wait=lambda state: self._retry.wait(state.attempt_number, self._rng),
             sleep=self._sleep,
             reraise=True,
         )
         try:
-            end: Answered | Failed | Missed = await retrying(self._writer.do, work)
+            end: Answered | Failed | MissedAttempt = await retrying(self._writer.do, work)
         except LeaseLost:
-            return Passed()
+            return TakenCall()
         finally:
             retrying.iter_state.reset()  # its actions refer to themselves and would keep the reply in memory
-        if isinstance(end, Missed):
+        if isinstance(end, MissedAttempt):
             log.info("%s: attempt %d: %s: %s", asked.scheduler.model.name, begun[1].number, result.outcome.value, result.reason)
         if result.stop is not None:
             raise asked.scheduler.stop(result.stop.value, result.reason)
-        return end if isinstance(end, Missed) else Stored(end)
+        return end if isinstance(end, MissedAttempt) else SettledCall(end)
 
     async def _call_back(self, beginning: asyncio.Future[Any]) -> None:
-        """Release a call that was begun, or is being begun, if its caller was cancelled: nothing was sent."""
+        """Release a call whose caller was cancelled before anything was sent."""
         try:
             begun = await asyncio.shield(beginning)
         except BellwetherError:
@@ -269,24 +269,24 @@ class InFlight:
         if isinstance(begun, tuple):
             await self._put_back(begun)
 
-    async def _put_back(self, begun: Begun) -> None:
+    async def _put_back(self, begun: BegunAttempt) -> None:
         try:
             await self._writer.do(partial(begun[0].release, "the run was interrupted"))
         except BellwetherError as error:
             log.warning("model call %s: it could not be released: %s", begun[0].key[:12], error)
 
 
-def _record(begun: Begun, result: Result, decision: Decision) -> Answered | Failed | Missed:
-    """In the writer's thread: end the attempt, and the call where it is settled."""
+def _record_result(begun: BegunAttempt, result: AttemptResult, decision: NextStep) -> Answered | Failed | MissedAttempt:
+    """End the attempt, and the call if it is settled. Runs in the writer's thread."""
     claim, attempt = begun
-    if decision is Decision.ANSWER:
+    if decision is NextStep.ANSWER:
         reply = result.reply
         return attempt.answer(reply if reply.content is not None else replace(reply, content=""))
     outcome = Outcome.MALFORMED if result.outcome is Outcome.OK else result.outcome
     reason = result.reason or "an answer without text"
     attempt.fail(outcome, reason, result.reply)
-    if decision is Decision.FINAL:
+    if decision is NextStep.FINAL:
         claim.give_up(outcome, reason)
         return Failed(claim.key, outcome, reason, attempt.started_at)
     claim.release(reason, outcome)
-    return Missed(result, decision)
+    return MissedAttempt(result, decision)

@@ -26,36 +26,36 @@ from bellwether.journal import (
 )
 from bellwether.journal.values import NOT_STATED, Served
 from bellwether.journal.writer import Urgency, Writer
-from bellwether.models.attempt_outcomes import Result
-from bellwether.models.attempts import Asked, CallEnd, InFlight, Missed, Passed, Stored
+from bellwether.models.attempt_outcomes import AttemptResult
+from bellwether.models.attempts import AttemptRunner, CallEnd, MissedAttempt, PendingCall, SettledCall, TakenCall
 from bellwether.models.keys import Endpoint
 from bellwether.models.limits import Limits, Retry
 from bellwether.models.model import Model
-from bellwether.models.prices import most_cost
-from bellwether.models.response import Answer, Message, NoAnswer, read_reply, served_of
+from bellwether.models.prices import compute_max_cost
+from bellwether.models.response import Answer, Message, NoAnswer, read_reply, read_served
 from bellwether.models.scheduler import ModelStats, Run, Scheduler, Stopped, Tries
-from bellwether.models.transport import Call, ProviderWire, Wire
+from bellwether.models.transport import ModelCall, ProviderWire, Wire
 
-__all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry", "Stopped", "asked_as", "request_of"]
+__all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry", "Stopped", "build_request", "journal_model_name"]
 
 Messages = Sequence[Mapping[str, Any]]
 
-#: Seconds between looks at a call that another process asks: the first, and the longest.
+#: Seconds between checks of a call that another process makes: first and maximum.
 _LOOK, _LOOK_CAP = 0.25, 5.0
 
 _BY_A_PERSON = "it was interrupted"
 
 
-def asked_as(model: Model) -> str:
-    """The journal's name of a model: its id; at an address of your own also the entry's name, since the id is arbitrary there."""
+def journal_model_name(model: Model) -> str:
+    """Return the journal's name of a model: its id, with the entry's name for a custom address, where ids are arbitrary."""
     return f"{model.model}@{model.name}" if model.api_base is not None else model.model
 
 
-def request_of(
+def build_request(
     model: Model, messages: Messages, *, purpose: str, scope: str = "", sample: int = 0, parameters: Mapping[str, Any] | None = None
 ) -> Request:
-    """The call as the journal knows it; arguments as in `ModelClient.ask`."""
-    return Request(asked_as(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
+    """Build the journal's request of a call; arguments as in `ModelClient.ask`."""
+    return Request(journal_model_name(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
 
 
 class ModelClient:
@@ -104,11 +104,11 @@ class ModelClient:
         self._writer = Writer(self._journal)
         self._shared = Run(self._limits, self._run, self._journal.shared_limits())
         if self._most_cost is None:
-            self._most_cost = most_cost
+            self._most_cost = compute_max_cost
         if self._wire is None:
             self._wire = ProviderWire()
         await self._wire.__aenter__()
-        self._in_flight = InFlight(
+        self._in_flight = AttemptRunner(
             self._journal,
             self._writer,
             self._wire,
@@ -138,9 +138,9 @@ class ModelClient:
         return {name: scheduler.stats for name, scheduler in self._schedulers.items()}
 
     def interrupt(self) -> None:
-        """Begin no more attempts, of any model. Running requests come back and are stored: they are paid for.
+        """Begin no more attempts, of any model. Running requests complete and are stored, because they are paid for.
 
-        From now on `ask` raises `Stopped` for what the journal does not have.
+        From now on `ask` raises `Stopped` for calls without a stored result.
         """
         self._interrupted = True
         for scheduler in self._schedulers.values():
@@ -172,7 +172,7 @@ class ModelClient:
         scheduler = self._scheduler(model)
         await scheduler.entrance.take()
         try:
-            request = request_of(model, messages, purpose=purpose, scope=scope, sample=sample, parameters=parameters)
+            request = build_request(model, messages, purpose=purpose, scope=scope, sample=sample, parameters=parameters)
             await self._in_flight.end_of(request.key)
             found = await self._look(request.key)
             if isinstance(found, Answered | Failed):
@@ -195,7 +195,7 @@ class ModelClient:
             raise ConfigError(f"asking {model.name}: the client has asked another entry of this name before; use one client for each")
         return scheduler
 
-    def _asked(self, scheduler: Scheduler, request: Request, messages: Messages, budgets: tuple[Budget, ...]) -> Asked:
+    def _asked(self, scheduler: Scheduler, request: Request, messages: Messages, budgets: tuple[Budget, ...]) -> PendingCall:
         scheduler.check()
         model = scheduler.model
         endpoint = self._endpoints.get(model.name)
@@ -213,41 +213,43 @@ class ModelClient:
                 "give input_price and output_price in models.toml"
             )
         guess = scheduler.expected_tokens(len(request.text) // 4 + int(request.parameters.get("max_tokens") or model.max_tokens))
-        return Asked(scheduler, request, Call(model, endpoint, messages, request.parameters), estimate, guess, budgets if estimate else ())
+        return PendingCall(
+            scheduler, request, ModelCall(model, endpoint, messages, request.parameters), estimate, guess, budgets if estimate else ()
+        )
 
     # --- one call, until it is settled -----------------------------------------------------------------------------
 
-    async def _ask(self, asked: Asked, found: CallEnd | None) -> Answer | NoAnswer:
+    async def _ask(self, asked: PendingCall, found: CallEnd | None) -> Answer | NoAnswer:
         match await self._retried(asked, found):
-            case Stored(found=settled):
+            case SettledCall(found=settled):
                 return await self._end(asked.scheduler, settled)
-            case Missed(result=result):
+            case MissedAttempt(result=result):
                 return await self._miss(asked, result)
             case found:
                 return await self._told(asked.scheduler, found)
 
-    async def _retried(self, asked: Asked, found: CallEnd | None) -> Answered | Failed | Stored | Missed:
+    async def _retried(self, asked: PendingCall, found: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
         """Send the call until it is settled or not worth another attempt."""
         tries, first = Tries(self._retry, self._rng), [found]
 
-        async def attempt() -> Answered | Failed | Stored | Missed:
+        async def attempt() -> Answered | Failed | SettledCall | MissedAttempt:
             return await self._other_end(asked, first.pop() if first else None)
 
         retrying = AsyncRetrying(
-            retry=retry_if_result(lambda end: isinstance(end, Missed) and tries.is_another(end.result, end.decision)),
+            retry=retry_if_result(lambda end: isinstance(end, MissedAttempt) and tries.is_another(end.result, end.decision)),
             wait=lambda state: tries.seconds,
             sleep=asked.scheduler.nap,
         )
         try:
-            end: Answered | Failed | Stored | Missed = await retrying(attempt)
+            end: Answered | Failed | SettledCall | MissedAttempt = await retrying(attempt)
         finally:
             retrying.iter_state.reset()  # its actions refer to themselves and would keep the reply in memory
         return end
 
-    async def _other_end(self, asked: Asked, found: CallEnd | None) -> Answered | Failed | Stored | Missed:
-        """`found`; while another process has the call, look into the journal until it is settled or free again."""
+    async def _other_end(self, asked: PendingCall, found: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
+        """Return `found`; while another process has the call, poll the journal until it is settled or free again."""
         looks = 0
-        while found is None or isinstance(found, Busy | Passed):
+        while found is None or isinstance(found, Busy | TakenCall):
             if found is None:
                 found = await self._in_flight.send(asked)
                 continue
@@ -257,7 +259,7 @@ class ModelClient:
         return found
 
     async def _told(self, scheduler: Scheduler, found: Answered | Failed) -> Answer | NoAnswer:
-        """Return what the journal already has."""
+        """Return what the journal already has, counted as reused."""
         scheduler.stats.reused += 1
         return await self._settled(found, reused=True)
 
@@ -269,7 +271,7 @@ class ModelClient:
             scheduler.stats.unanswered += 1
         return await self._settled(found, reused=False)
 
-    async def _miss(self, asked: Asked, result: Result) -> NoAnswer:
+    async def _miss(self, asked: PendingCall, result: AttemptResult) -> NoAnswer:
         """Leave the call to the next run."""
         asked.scheduler.stats.unanswered += 1
         asked.scheduler.missed(f"{result.outcome.value}: {result.reason}")
@@ -282,7 +284,7 @@ class ModelClient:
             return NoAnswer(found.key, found.outcome, found.reason, attempts, usage, final=True, reused=reused)
         reply = found.reply
         alone = found.attempt == 1 and not found.late
-        asked_for = _tools(reply.body)
+        asked_for = _read_tool_calls(reply.body)
         return Answer(
             key=found.key,
             content=found.content,
@@ -303,14 +305,14 @@ class ModelClient:
 
 
 def served_by(reply: Reply) -> Served:
-    """Served model of a stored reply; read from the body for replies that were stored without it."""
+    """Return the served model of a stored reply; read from the body if it was stored without one."""
     if reply.served != NOT_STATED or b'"model"' not in reply.body:
         return reply.served
-    return served_of(read_reply(reply.body))
+    return read_served(read_reply(reply.body))
 
 
-def _tools(body: bytes) -> Message | None:
-    """The message, where it calls tools."""
+def _read_tool_calls(body: bytes) -> Message | None:
+    """Return the message if it calls tools."""
     if b'"tool_calls"' not in body:
         return None
     found = read_reply(body)

@@ -1,4 +1,4 @@
-"""Addresses and keys of models. Keys are read from the environment when they are needed and shown nowhere."""
+"""Addresses and keys of models. Keys are read from the environment on use and never shown."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.models.model import Model
 from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, has_local_extra, is_well_formed, provider_name, set_variable
 from bellwether.settings import World, settings
 
-#: The key that the sandbox's models take.
+#: Key of the sandbox's models.
 SANDBOX_KEY = "sandbox-bellwether"
 
 Readiness = Literal["ready", "no key needed", "key missing", "extra not installed", "other world"]
@@ -45,7 +45,7 @@ class KeyStatus:
 
 
 def status(model: Model, *, world: World | None = None, environment: Mapping[str, str] | None = None) -> KeyStatus:
-    """Return the readiness of `model` in a world (that of the settings by default); no key is tried."""
+    """Return the readiness of `model` in a world (default: that of the settings); no key is tested."""
     if (world or settings().world) not in model.worlds:
         return KeyStatus("other world")
     if model.provider == LOCAL:
@@ -58,7 +58,7 @@ def status(model: Model, *, world: World | None = None, environment: Mapping[str
 
 
 def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping[str, str] | None = None) -> Endpoint:
-    """Address and key of `model`.
+    """Return address and key of `model`.
 
     addresses_models: the world's own model endpoint; None in the live world.
     Raises `ConfigError` when a key is missing or cannot be one, for a model of the sandbox outside of it, and for a local model that is not
@@ -79,12 +79,12 @@ def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping
 
 
 def endpoints(addresses_models: str | None) -> Callable[[Model], Endpoint]:
-    """`endpoint` for all models of a world."""
+    """Return `endpoint` bound to the models of a world."""
     return partial(endpoint, addresses_models=addresses_models)
 
 
 def _variables(model: Model) -> tuple[str, ...]:
-    """Variables that may hold the key; none where none is needed."""
+    """Return the variables that may contain the key; empty if none is needed."""
     if model.key_variable is not None:
         return (model.key_variable,)
     if model.api_base is not None or model.provider in (SANDBOX, LOCAL):
@@ -101,6 +101,6 @@ def _key(model: Model, variables: tuple[str, ...], environment: Mapping[str, str
     key = environment[variable].strip()
     if not is_well_formed(key):
         raise ConfigError(
-            f"asking {model.name}: {variable} holds blanks, line breaks or characters that no key has; copy the key again into it"
+            f"asking {model.name}: {variable} contains blanks, line breaks or characters that no key has; copy the key again into it"
         )
     return key

@@ -52,7 +52,7 @@ class Limits:
                 raise ConfigError(f"limits of a run: {name} is {value!r}; give a Decimal from 0, or leave it out")
 
     def budgets(self, run: str, model: str) -> tuple[Budget, ...]:
-        """The budgets that an attempt on `model` (the journal's name of it) must fit into."""
+        """Return the budgets into which an attempt on `model` (its name in the journal) must fit."""
         scopes = ((self.dollars, Scope(run=run)), (self.dollars_per_model, Scope(run=run, model=model)))
         return tuple(Budget(int((limit * _MICRO).to_integral_value(ROUND_FLOOR)), scope) for limit, scope in scopes if limit is not None)
 
@@ -84,7 +84,7 @@ class Retry:
                 raise ConfigError(f"asking models again: {name} is {getattr(self, name)!r}; give a whole number from 1")
 
     def wait(self, failures: int, rng: Random, asked: float | None = None) -> float:
-        """Seconds to wait after so many failures; the provider asked for `asked`."""
+        """Return the seconds to wait after some failures, at least `asked` as requested by the provider."""
         return max(compute_delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(asked or 0.0, self.patience))
 
 
@@ -188,18 +188,18 @@ class Rate:
         self._owed += by
 
 
-class Shared:
-    """Limits of one name: those of all processes through the journal, of this process without `limits`."""
+class NamedLimits:
+    """Limits under one name: shared by all processes through the journal, or of this process without `limits`."""
 
     def __init__(self, name: str, limits: SharedLimits | None) -> None:
         self._name, self._limits = name, limits
 
     def slots(self, most: int | None) -> Slots:
-        """Calls at a time."""
+        """Return slots for concurrent calls."""
         return Slots(most, self._limits.slots(self._name, most) if self._limits and most else None)
 
     def rate(self, what: str, per_minute: int | None, burst: int | None = None) -> Rate:
-        """Units per minute of `what`."""
+        """Return the rate of `what` per minute."""
         if self._limits is None:
             return Rate(per_minute, burst)
         return Rate(per_minute, burst, partial(self._limits.limiter, f"{self._name} {what}"))

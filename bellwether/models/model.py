@@ -1,4 +1,4 @@
-"""Models of the registry: parameters that are sent, and what is known of them."""
+"""Models of the registry: parameters that are sent, and facts about them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Combine = Literal["mean", "median"]
 Horizon = Literal["1h", "6h", "24h", "7d", "open"]
 Dollars = Annotated[Decimal, Field(ge=0, le=1_000_000, allow_inf_nan=False)]
 
-#: What else is sent under these names is decided by a field of the entry, or by the protocol.
+#: Parameters set by a field of the entry, or by the protocol.
 _DECIDED = {
     "temperature": "has a field of its own",
     "max_tokens": "has a field of its own",
@@ -147,12 +147,12 @@ class Model(BaseModel):
 
     @property
     def provider(self) -> str:
-        """Prefix of the model's id: openai, anthropic, …; `sandbox` for the sandbox's own, `local` for what this process serves."""
+        """Prefix of the model's id: openai, anthropic, …; `sandbox` for the sandbox's models, `local` for models in this process."""
         return self.model.partition("/")[0]
 
     @property
     def id(self) -> str:
-        """The model's id without its provider, as it is sent to an OpenAI-compatible endpoint."""
+        """The model's id without its provider, as sent to an OpenAI-compatible endpoint."""
         return self.model.partition("/")[2]
 
     @property
@@ -162,7 +162,7 @@ class Model(BaseModel):
 
     @property
     def last_known_day(self) -> str | None:
-        """The knowledge cutoff as people write it: the last day that the model may know; None when it knows none."""
+        """Last day that the model may know; None without a knowledge cutoff."""
         return None if self.knowledge_cutoff is None else last_day(self.knowledge_cutoff)
 
     @property

@@ -35,7 +35,7 @@ _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 CHARACTERS_PER_TOKEN = 4
 #: Tokens that the form of a chat adds to each message.
 _TOKENS_PER_MESSAGE = 8
-#: Tokens that an answer is expected to take, reasoning included, where nothing is known of the model: by its reasoning effort.
+#: Expected tokens of an answer, reasoning included, by reasoning effort, for models without observations.
 #: Of the order of KalshiBench's published answers: 460 to 1,800 on average without an effort, 6,650 with "xhigh".
 EXPECTED_COMPLETION: Mapping[str | None, int] = {
     None: 1_000,
@@ -82,7 +82,7 @@ class Price:
     reasoning: Decimal
 
     def of(self, tokens: Tokens) -> Decimal | None:
-        """Dollars; None where a number of tokens is unknown."""
+        """Return the cost in dollars; None if a number of tokens is unknown."""
         if tokens.prompt is None or tokens.completion is None:
             return None
         cached = min(tokens.cached, tokens.prompt)
@@ -138,7 +138,7 @@ def _map_bytes() -> bytes:
 
 @cache
 def price_map() -> Mapping[str, Mapping[str, Any]]:
-    """LiteLLM's price map: dollars per token and limits, by model id. Raises `ConfigError` when the package is not there or damaged."""
+    """Return LiteLLM's price map: dollars per token and limits, by model id. Raises `ConfigError` if the package is missing or damaged."""
     try:
         entries: Mapping[str, Mapping[str, Any]] = orjson.loads(_map_bytes())
     except orjson.JSONDecodeError as error:
@@ -148,12 +148,12 @@ def price_map() -> Mapping[str, Mapping[str, Any]]:
 
 @cache
 def price_map_version() -> str:
-    """Version of LiteLLM and digest of its map: "litellm 1.103.7 sha256:ab12cd34"."""
+    """Return the version of LiteLLM and the digest of its map: "litellm 1.103.7 sha256:ab12cd34"."""
     return f"litellm {version('litellm')} sha256:{sha256(_map_bytes()).hexdigest()[:8]}"
 
 
-def listed(model: str) -> Mapping[str, Any]:
-    """The map's entry of `provider/id`; empty where it has none. An id without its provider counts where the entry is of that provider."""
+def find_listing(model: str) -> Mapping[str, Any]:
+    """Return the map's entry of `provider/id`; empty without one. An entry without a prefix counts if it is of that provider."""
     if model in price_map():
         return price_map()[model]
     provider, slash, bare = model.partition("/")
@@ -165,18 +165,18 @@ def listed(model: str) -> Mapping[str, Any]:
 
 
 def price(model: Model, prompt_tokens: int) -> Price | None:
-    """Price of a token in a call with a prompt of that length; None if unknown.
+    """Return the price per token of a call with a prompt of that length; None if unknown.
 
     The registry's prices know neither caches nor lengths. In the map, providers charge all tokens of a long prompt at the higher price.
     """
     if model.input_price is not None and model.output_price is not None:
         put_in, out = model.input_price / _MICRO, model.output_price / _MICRO
         return Price(put_in, out, put_in, put_in, out)
-    return _listed_price(listed(model.model), prompt_tokens)
+    return _listed_price(find_listing(model.model), prompt_tokens)
 
 
 def _listed_price(entry: Mapping[str, Any], prompt_tokens: int) -> Price | None:
-    entry = _banded(entry, prompt_tokens)
+    entry = _apply_band(entry, prompt_tokens)
     reached = [int(found[1]) for name in entry if (found := _TIER.fullmatch(name)) and prompt_tokens > int(found[1]) * 1000]
     suffix = f"_above_{max(reached)}k_tokens" if reached else ""
 
@@ -200,8 +200,8 @@ def _listed_price(entry: Mapping[str, Any], prompt_tokens: int) -> Price | None:
     )
 
 
-def _banded(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, Any]:
-    """`entry` with the prices of the band that the prompt's length is in, where prices come in bands."""
+def _apply_band(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, Any]:
+    """Return `entry` with the prices of the prompt's length, if prices come in bands."""
     for band in entry.get("tiered_pricing") or ():
         limits = band.get("range") or (0, 0)
         if limits[0] <= prompt_tokens <= limits[1]:
@@ -210,69 +210,69 @@ def _banded(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, Any]:
 
 
 def price_list(model: Model) -> str:
-    """Price list that `cost` uses: LiteLLM's map and its version, or the registry's prices."""
+    """Return the name of the price list that `cost` uses: LiteLLM's map with its version, or the registry."""
     if model.input_price is None:
         return price_map_version()
     return f"registry: {model.input_price} in, {model.output_price} out"
 
 
 def cost(model: Model, tokens: Tokens) -> int | None:
-    """Cost of a call by the price list, in micro-dollars; None if the price or the usage is unknown."""
+    """Return the cost of a call by the price list, in micro-dollars; None if the price or the usage is unknown."""
     if model.is_free:
         return 0
     found = price(model, tokens.prompt or 0)
     dollars = found.of(tokens) if found else None
-    return None if dollars is None else _micro(dollars, ROUND_HALF_EVEN)
+    return None if dollars is None else _to_micro(dollars, ROUND_HALF_EVEN)
 
 
-def _micro(dollars: Decimal, rounding: str) -> int:
+def _to_micro(dollars: Decimal, rounding: str) -> int:
     return int((dollars * _MICRO).to_integral_value(rounding))
 
 
 # --- beforehand --------------------------------------------------------------------------------------------------------
 
 
-def _texts(messages: Messages, parameters: Mapping[str, Any]) -> list[str]:
-    """Everything that becomes prompt: the messages, and the tools and the form of the answer that go with them."""
-    said = [content if isinstance(content := message.get("content"), str) else _json(content) for message in messages]
-    called = [_json(message["tool_calls"]) for message in messages if message.get("tool_calls")]
-    return said + called + [_json(parameters[name]) for name in ("tools", "response_format") if parameters.get(name)]
+def _prompt_texts(messages: Messages, parameters: Mapping[str, Any]) -> list[str]:
+    """Return all texts of a prompt: the messages, tools and response format."""
+    said = [content if isinstance(content := message.get("content"), str) else _dump_json(content) for message in messages]
+    called = [_dump_json(message["tool_calls"]) for message in messages if message.get("tool_calls")]
+    return said + called + [_dump_json(parameters[name]) for name in ("tools", "response_format") if parameters.get(name)]
 
 
-def _json(value: Any) -> str:
+def _dump_json(value: Any) -> str:
     return "" if value is None else orjson.dumps(value).decode()
 
 
 def count_tokens(messages: Messages, parameters: Mapping[str, Any] | None = None) -> int:
-    """Tokens of a prompt by the rule of thumb of four characters each, and eight for each message."""
-    texts = _texts(messages, parameters or {})
+    """Estimate the tokens of a prompt: one per four characters, and eight per message."""
+    texts = _prompt_texts(messages, parameters or {})
     return sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts) + _TOKENS_PER_MESSAGE * len(messages)
 
 
-def _most_prompt(messages: Messages, parameters: Mapping[str, Any]) -> int:
-    """A bound: no tokenizer makes more than one token of a byte."""
-    sizes = (len(text.encode("utf-8", "surrogatepass")) for text in _texts(messages, parameters))
+def _max_prompt_tokens(messages: Messages, parameters: Mapping[str, Any]) -> int:
+    """Return an upper bound: no tokenizer produces more tokens than bytes."""
+    sizes = (len(text.encode("utf-8", "surrogatepass")) for text in _prompt_texts(messages, parameters))
     return sum(sizes) + _TOKENS_PER_MESSAGE * len(messages)
 
 
-def _most_completion(model: Model, parameters: Mapping[str, Any]) -> int:
+def _max_completion_tokens(model: Model, parameters: Mapping[str, Any]) -> int:
     return int(parameters.get("max_completion_tokens") or parameters.get("max_tokens") or model.max_tokens)
 
 
-def most_cost(model: Model, messages: Messages, parameters: Mapping[str, Any] | None = None) -> int | None:
-    """The most that one call is expected to cost, in micro-dollars rounded up, for budgets; None where the price is not known.
+def compute_max_cost(model: Model, messages: Messages, parameters: Mapping[str, Any] | None = None) -> int | None:
+    """Return the maximum expected cost of one call, in micro-dollars rounded up, for budgets; None if the price is unknown.
 
     The prompt at one token per byte, and an answer of `max_tokens`, each at the dearest of its prices.
     """
     if model.is_free:
         return 0
     parameters = model.request_parameters if parameters is None else parameters
-    prompt = _most_prompt(messages, parameters)
+    prompt = _max_prompt_tokens(messages, parameters)
     found = price(model, prompt)
     if found is None:
         return None
-    dollars = prompt * max(found.put_in, found.written) + _most_completion(model, parameters) * max(found.out, found.reasoning)
-    return _micro(dollars, ROUND_CEILING)
+    dollars = prompt * max(found.put_in, found.written) + _max_completion_tokens(model, parameters) * max(found.out, found.reasoning)
+    return _to_micro(dollars, ROUND_CEILING)
 
 
 def estimate(
@@ -282,18 +282,18 @@ def estimate(
     parameters: Mapping[str, Any] | None = None,
     completion_tokens: float | None = None,
 ) -> Estimate:
-    """Estimate of sending each of `prompts` to `model` once; no call is made.
+    """Estimate the cost of sending each of `prompts` to `model` once; no call is made.
 
     parameters: sent in addition to the messages; the model's own by default.
     completion_tokens: what this model's answers took on average so far; when left out, what is usual for its reasoning effort.
     """
     parameters = model.request_parameters if parameters is None else parameters
     counted = [count_tokens(prompt, parameters) for prompt in prompts]
-    most = _most_completion(model, parameters)
+    most = _max_completion_tokens(model, parameters)
     usual = EXPECTED_COMPLETION.get(parameters.get("reasoning_effort"), EXPECTED_COMPLETION[None])
     each = min(most, round(usual if completion_tokens is None else completion_tokens))
     expected = [_expected(model, tokens, each) for tokens in counted]
-    bounds = [most_cost(model, prompt, parameters) for prompt in prompts]
+    bounds = [compute_max_cost(model, prompt, parameters) for prompt in prompts]
     return Estimate(
         calls=len(prompts),
         prompt_tokens=sum(counted),
@@ -302,7 +302,7 @@ def estimate(
         most_cost=_sum(bounds),
         price_map=price_map_version(),
         basis=f"prompts at {CHARACTERS_PER_TOKEN} characters per token; {each} tokens per answer, "
-        f"{_whence(completion_tokens)}; {_price_words(model)}",
+        f"{_describe_basis(completion_tokens)}; {_describe_price(model)}",
     )
 
 
@@ -315,11 +315,11 @@ def _sum(costs: list[int | None]) -> int | None:
     return sum(known) if len(known) == len(costs) else None
 
 
-def _whence(completion_tokens: float | None) -> str:
+def _describe_basis(completion_tokens: float | None) -> str:
     return "assumed for a model that has not answered yet" if completion_tokens is None else "as this model's answers took so far"
 
 
-def _price_words(model: Model) -> str:
+def _describe_price(model: Model) -> str:
     if model.is_free:
         return "it is free"
     if model.input_price is not None:
@@ -331,47 +331,47 @@ def _price_words(model: Model) -> str:
 
 # --- afterwards -----------------------------------------------------------------------------------------------------
 
-#: A request that was turned away before any work was done.
+#: Usage of a request rejected before any work.
 UNBILLED = Usage(cost=0, cost_source=CostSource.UNBILLED)
 #: xAI reports what it charged in ticks (docs.x.ai, cost tracking): 10^10 ticks are a dollar.
 _MICRO_PER_TICK = Decimal(1) / 10_000
-#: Beyond this neither tokens nor money are believed.
+#: Larger numbers of tokens or money are ignored.
 _LARGEST = 2**62
 
 
-def usage_of(model: Model, tokens: Tokens = NO_TOKENS, usage: Mapping[str, Any] | None = None) -> Usage:
-    """Usage of one attempt as the journal stores it. The cost that the provider reports in `usage` precedes the price list."""
-    charged = None if model.is_free else _reported(model.provider, usage or {})
-    listed = _stored(cost(model, tokens)) if charged is None else None
+def build_usage(model: Model, tokens: Tokens = NO_TOKENS, usage: Mapping[str, Any] | None = None) -> Usage:
+    """Return the usage of one attempt for the journal. A cost reported by the provider in `usage` takes precedence over the price list."""
+    charged = None if model.is_free else _reported_cost(model.provider, usage or {})
+    listed = _storable(cost(model, tokens)) if charged is None else None
     source = CostSource.PROVIDER if charged is not None else CostSource.PRICE_LIST if listed is not None else None
     prices = price_list(model) if source is CostSource.PRICE_LIST else None
     return Usage(tokens.prompt, tokens.completion, tokens.reasoning, charged if charged is not None else listed, source, prices)
 
 
-def _reported(provider: str, usage: Mapping[str, Any]) -> int | None:
-    """Micro-dollars that the provider reports as charged; None without a report."""
+def _reported_cost(provider: str, usage: Mapping[str, Any]) -> int | None:
+    """Return the charge reported by the provider in micro-dollars; None without a report."""
     if provider == "openrouter":
         return _openrouter(usage)
     if provider == "xai":
         ticks = _number(usage.get("cost_in_usd_ticks"))
-        return None if ticks is None else _whole(ticks * _MICRO_PER_TICK)
+        return None if ticks is None else _round_up_cost(ticks * _MICRO_PER_TICK)
     if provider == "perplexity":
         charged = usage.get("cost")
         dollars = _number(charged.get("total_cost") if isinstance(charged, Mapping) else charged)
-        return None if dollars is None else _whole(dollars * _MICRO)
+        return None if dollars is None else _round_up_cost(dollars * _MICRO)
     return None
 
 
 def _openrouter(usage: Mapping[str, Any]) -> int | None:
-    """OpenRouter's charge; where it used the user's own key of another provider, with what that one charges."""
+    """Return OpenRouter's charge, plus that of the other provider if the user's own key was used there."""
     dollars = _number(usage.get("cost"))
     if dollars is None:
         return None
     details = usage.get("cost_details")
     upstream = _number(details.get("upstream_inference_cost")) if isinstance(details, Mapping) else None
     if usage.get("is_byok") is True:
-        return None if upstream is None else _whole((dollars + upstream) * _MICRO)
-    return _whole(dollars * _MICRO)
+        return None if upstream is None else _round_up_cost((dollars + upstream) * _MICRO)
+    return _round_up_cost(dollars * _MICRO)
 
 
 def _number(value: Any) -> Decimal | None:
@@ -384,10 +384,10 @@ def _number(value: Any) -> Decimal | None:
     return number if number.is_finite() and 0 <= number < _LARGEST else None
 
 
-def _whole(micro: Decimal) -> int | None:
-    return _stored(int(micro.to_integral_value()))
+def _round_up_cost(micro: Decimal) -> int | None:
+    return _storable(int(micro.to_integral_value()))
 
 
-def _stored(micro: int | None) -> int | None:
-    """Micro-dollars that the journal can store; None for more."""
+def _storable(micro: int | None) -> int | None:
+    """Return micro-dollars that the journal can store; None for more."""
     return micro if micro is None or micro < _LARGEST else None

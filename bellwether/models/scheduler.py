@@ -1,4 +1,4 @@
-"""Scheduling of one model's calls: slots, rates, the pause that a rate limit imposes on all of them, and stops."""
+"""Scheduling of one model's calls: slots, rates, shared pauses after rate limits, and stops."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from bellwether.errors import BellwetherError
 from bellwether.journal.values import Outcome, Reply
-from bellwether.models.attempt_outcomes import Decision, Result
-from bellwether.models.limits import Limits, Retry, Shared, Slots
+from bellwether.models.attempt_outcomes import AttemptResult, NextStep
+from bellwether.models.limits import Limits, NamedLimits, Retry, Slots
 from bellwether.models.model import Model
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ log = logging.getLogger(__name__)
 
 Kind = Literal["budget", "out_of_credit", "authentication", "unknown_model", "unreachable", "rate_limit", "unavailable", "interrupted"]
 
-#: Calls that may wait, in addition to those in progress.
+#: Maximum number of waiting calls, in addition to those in progress.
 _AHEAD = 32
-#: The running average of tokens per call forgets what is older than so many calls.
+#: Number of calls in the running average of tokens per call.
 _MEMORY = 50
 
 _ADVICE: dict[Kind, str] = {
@@ -81,7 +81,7 @@ class ModelStats:
         self.seconds += (reply.latency_ms or 0) / 1000
 
     def to_dict(self) -> dict[str, Any]:
-        """Its counts as JSON."""
+        """Return the counts for JSON."""
         counts = {name: getattr(self, name) for name in self.__slots__}
         return {
             **counts,
@@ -91,7 +91,7 @@ class ModelStats:
 
 
 class Stopped(BellwetherError):
-    """No more calls are made to a model in this run; everything done so far is kept, and no call was given up for it.
+    """No more calls are made to a model in this run; stored results are kept, and no call was given up because of it.
 
     kind: budget, out_of_credit, authentication, unknown_model, unreachable (no connection to its endpoint), rate_limit (turned away for too
     long), unavailable (failing for too long) or interrupted (by the user).
@@ -110,25 +110,25 @@ class Tries:
         self._failed = self._turned_away = 0
         self.seconds = 0.0
 
-    def is_another(self, result: Result, decision: Decision) -> bool:
-        """Count a failed attempt; whether another one follows in this run. After a rate limit the scheduler waits for all calls of the model."""
+    def is_another(self, result: AttemptResult, decision: NextStep) -> bool:
+        """Count a failed attempt and return whether another one follows in this run. After a rate limit the scheduler pauses all calls of the model."""
         limited = result.outcome is Outcome.RATE_LIMIT
         self._turned_away, self._failed = self._turned_away + limited, self._failed + (not limited)
-        if decision is not Decision.AGAIN or self._failed >= self._retry.attempts or self._turned_away >= self._retry.turned_away:
+        if decision is not NextStep.AGAIN or self._failed >= self._retry.attempts or self._turned_away >= self._retry.turned_away:
             return False
         self.seconds = 0.0 if limited else self._retry.wait(self._failed, self._rng, result.retry_after)
         return True
 
 
 class Permit:
-    """Permit for one call, of the model and of the run; given back once."""
+    """Permit for one call, of the model and of the run; released once."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._held = self._in_run = True
 
     def give_back(self) -> None:
-        """Free both slots; a second time does nothing."""
+        """Free both slots; further calls do nothing."""
         self.step_aside()
         if self._held:
             self._held = False
@@ -148,11 +148,11 @@ class Permit:
 
 
 class Run:
-    """Limits that all models of a run share. shared: where processes share limits; those of the run, by its name, and those of models."""
+    """Limits common to all models of a run. shared: limits of all processes; those of the run, by its name, and those of models."""
 
     def __init__(self, limits: Limits, name: str = "", shared: SharedLimits | None = None) -> None:
         self.shared = shared
-        own = Shared(f"run {name}", shared)
+        own = NamedLimits(f"run {name}", shared)
         self.slots = own.slots(limits.concurrency)
         self.requests = own.rate("requests", limits.requests_per_minute, burst=1)
         self.tokens = own.rate("tokens", limits.tokens_per_minute)
@@ -184,7 +184,7 @@ class Scheduler:
         self.model = model
         self.run = run
         self.entrance = Slots(2 * model.concurrency + _AHEAD)
-        own = Shared(f"model {model.name}", run.shared)
+        own = NamedLimits(f"model {model.name}", run.shared)
         self.slots = own.slots(model.concurrency)
         self.tight = asyncio.Lock()
         self.stats = ModelStats()
@@ -203,12 +203,12 @@ class Scheduler:
     # --- before a call ---------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise `Stopped` when no more calls are to be made."""
+        """Raise `Stopped` if no more calls are to be made."""
         if self._stop is not None:
             raise Stopped(self._stop.model, self._stop.kind, self._stop.found)
 
     def stop(self, kind: Kind, found: str) -> Stopped:
-        """Make no more calls. Returns what `check` raises from now on, the first reason."""
+        """Stop all further calls. Returns the error that `check` raises from now on, with the first reason."""
         if self._stop is None:
             self._stop = Stopped(self.model.name, kind, found)
             self.stats.stopped = f"{kind}: {found}"
@@ -217,7 +217,7 @@ class Scheduler:
         return Stopped(self._stop.model, self._stop.kind, self._stop.found)
 
     async def enter(self, tokens: float) -> Permit:
-        """Wait for everything that limits calls. Raises `Stopped`."""
+        """Wait for all limits of a call. Raises `Stopped`."""
         await self.slots.take()
         try:
             await self._pay(tokens)
@@ -229,7 +229,7 @@ class Scheduler:
         return Permit(self)
 
     async def _join(self, tokens: float) -> bool:
-        """Take a slot of the run, but not for the time of a pause that began meanwhile: other models can use it. Raises `Stopped`."""
+        """Take a slot of the run, but release it during a pause, so that other models can use it. Raises `Stopped`."""
         await self.run.slots.take()
         joined = False
         try:
@@ -262,11 +262,11 @@ class Scheduler:
 
     @property
     def _pause(self) -> float:
-        """Seconds until the pause ends."""
+        """Return the seconds until the pause ends."""
         return self._paused_until - self._now()
 
     async def nap(self, seconds: float) -> None:
-        """Wait, but not beyond the moment in which the model is stopped."""
+        """Wait, at most until the model is stopped."""
         await self._unless_stopped(self._sleep(seconds))
 
     async def _unless_stopped(self, wait: Awaitable[Any]) -> None:
@@ -281,13 +281,13 @@ class Scheduler:
             stopping.cancel()
 
     def expected_tokens(self, guess: int) -> float:
-        """Tokens that a call will probably take: as this model's did so far; before the first, the guess."""
+        """Return the expected tokens of a call: the model's average so far, or the guess before the first call."""
         return guess if self._average is None else self._average
 
     # --- after a call ----------------------------------------------------------------------------------------------
 
-    def note(self, result: Result, *, started: float, tokens: float) -> None:
-        """Take a result into account. started: when the attempt began. tokens: its expected number."""
+    def note(self, result: AttemptResult, *, started: float, tokens: float) -> None:
+        """Record a result. started: start of the attempt. tokens: its expected number."""
         self.stats.count(result.outcome, result.reply)
         self._correct(result, tokens)
         if result.unreachable:
@@ -300,8 +300,8 @@ class Scheduler:
             self._rounds, self._storm_since = 0, None
             self.slots.widen()
 
-    def _not_connected(self, result: Result, started: float) -> None:
-        """One pause for all calls after each round of connection errors; stop the model after a few rounds without any connection."""
+    def _not_connected(self, result: AttemptResult, started: float) -> None:
+        """Pause all calls once after each round of connection errors; stop the model after a few rounds without any connection."""
         if started < self._paused_until:
             return
         self._unconnected += 1
@@ -310,7 +310,7 @@ class Scheduler:
             return
         self._paused_until = self._now() + self._retry.wait(self._unconnected, self._rng)
 
-    def _correct(self, result: Result, tokens: float) -> None:
+    def _correct(self, result: AttemptResult, tokens: float) -> None:
         usage = result.reply.usage
         if usage.prompt_tokens is None or usage.completion_tokens is None:
             return
@@ -320,8 +320,8 @@ class Scheduler:
         known = used if self._average is None else self._average
         self._average = known + (used - known) / min(self.stats.asked + 1, _MEMORY)
 
-    def _turned_away(self, result: Result, started: float) -> None:
-        """One pause for all calls of the model, longer with each round of calls that were turned away."""
+    def _turned_away(self, result: AttemptResult, started: float) -> None:
+        """Pause all calls of the model, longer after each round of calls rejected by a rate limit."""
         now, asked = self._now(), result.retry_after or 0.0
         self._storm_since = started if self._storm_since is None else self._storm_since
         if now - self._storm_since > self._retry.patience or asked > self._retry.patience:
@@ -337,11 +337,11 @@ class Scheduler:
         self._paused_until = max(self._paused_until, now + pause)
 
     def heard(self) -> None:
-        """A call got an answer, or the model's last word."""
+        """Record an answer or other final output of the model."""
         self._failing_since, self._failed_in_a_row = None, 0
 
     def missed(self, reason: str) -> None:
-        """A call ended without an answer; when there are too many for too long, the model is stopped."""
+        """Record a call without an answer; stop the model after too many for too long."""
         self._failed_in_a_row += 1
         self._failing_since = self._now() if self._failing_since is None else self._failing_since
         since = self._now() - self._failing_since

@@ -29,11 +29,18 @@ import httpx
 import orjson
 
 from bellwether.journal.values import Outcome
-from bellwether.models.attempt_outcomes import RawReply, Result, cause_of, classify, lost, unreachable
+from bellwether.models.attempt_outcomes import (
+    AttemptResult,
+    RawReply,
+    build_lost_result,
+    build_unreachable_result,
+    classify,
+    describe_cause,
+)
 from bellwether.models.local import provider
-from bellwether.models.prices import listed
+from bellwether.models.prices import find_listing
 from bellwether.models.providers import BY_PREFIX, LOCAL, SANDBOX, provider_name
-from bellwether.models.response import decoded, flaw_of
+from bellwether.models.response import decode_body, describe_flaw
 from bellwether.venues.http.response_body import ENCODINGS, OversizedBody, read_body
 
 if TYPE_CHECKING:
@@ -56,8 +63,8 @@ _HIDDEN_HEADER = "llm_provider-"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """One HTTP request to be made.
+class ModelCall:
+    """One HTTP request to a provider.
 
     Attributes:
         model: the registry's entry; its id, prices and timeout are used.
@@ -73,10 +80,10 @@ class Call:
 
 
 class Wire(Protocol):
-    """Sends calls to providers; used as an async context manager, one per process or run."""
+    """Sender of calls to providers; an async context manager, one per process or run."""
 
-    async def send(self, call: Call) -> Result:
-        """Send `call` once. Never raises for what a provider can do; cancelling is passed on."""
+    async def send(self, call: ModelCall) -> AttemptResult:
+        """Send `call` once. Never raises for faults of a provider; cancellation propagates."""
         ...
 
     async def __aenter__(self) -> Self: ...
@@ -90,7 +97,7 @@ class Wire(Protocol):
 class _Exchange:
     """One HTTP request of a call and the part of its response that was read. verbatim: no key is sent if the endpoint has none."""
 
-    def __init__(self, http: httpx.AsyncClient, call: Call, *, verbatim: bool) -> None:
+    def __init__(self, http: httpx.AsyncClient, call: ModelCall, *, verbatim: bool) -> None:
         self._http, self._call = http, call
         self.verbatim = verbatim
         self.url: str | None = None
@@ -104,7 +111,7 @@ class _Exchange:
 
     @property
     def connecting(self) -> float:
-        """Seconds for a connection."""
+        """Timeout of a connection, in seconds."""
         return min(_CONNECT_SECONDS, self._call.model.timeout / 2)
 
     @property
@@ -121,7 +128,7 @@ class _Exchange:
             del request.headers["Authorization"]
         try:
             response = await self._http.send(request, stream=True)
-            self.status, self._headers = response.status_code, _lowered(response.headers)
+            self.status, self._headers = response.status_code, _lower_names(response.headers)
             try:
                 await read_body(response, LARGEST_BODY, self._body)
             finally:
@@ -142,8 +149,8 @@ _EXCHANGE: ContextVar[_Exchange | None] = ContextVar("exchange", default=None)
 
 
 @cache
-def _session() -> httpx.AsyncClient:
-    """The HTTP client that LiteLLM uses. It has no connections of its own: each request belongs to the exchange of the running call."""
+def _http_client() -> httpx.AsyncClient:
+    """Return LiteLLM's HTTP client. It has no connections of its own: each request belongs to the exchange of the running call."""
 
     class Recorder(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -162,18 +169,18 @@ def _session() -> httpx.AsyncClient:
 
 @cache
 def _handler() -> Any:
-    """The same client in the form that LiteLLM's own HTTP code takes."""
-    load()
+    """Return the client in the form that LiteLLM's own HTTP code expects."""
+    load_litellm()
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
     handler = AsyncHTTPHandler()
-    handler.client = _session()
+    handler.client = _http_client()
     return handler
 
 
 @cache
-def load() -> ModuleType:
-    """LiteLLM, imported once (2 seconds) and quiet: no telemetry, no callbacks, nothing from the network."""
+def load_litellm() -> ModuleType:
+    """Import LiteLLM once (2 seconds) without telemetry, callbacks and network access."""
     os.environ.update(_ENVIRONMENT)
     import litellm
 
@@ -182,7 +189,7 @@ def load() -> ModuleType:
     litellm.drop_params = False
     litellm.modify_params = False
     litellm.num_retries = 0
-    litellm.aclient_session = _session()
+    litellm.aclient_session = _http_client()
     litellm.custom_provider_map = [{"provider": LOCAL, "custom_handler": provider()}]
     for odd in ("Pydantic serializer warnings", "Item .* on TypedDict class"):  # of LiteLLM's own types
         warnings.filterwarnings("ignore", odd, UserWarning)
@@ -220,29 +227,31 @@ class ProviderWire:
             self._clients[in_process] = httpx.AsyncClient(limits=limits, transport=self._sandbox if in_process else None)
         return self._clients[in_process]
 
-    async def send(self, call: Call) -> Result:
-        """Send `call` once. Never raises for what a provider can do; see `Result`."""
-        if not load.cache_info().currsize:
-            await asyncio.to_thread(load)
+    async def send(self, call: ModelCall) -> AttemptResult:
+        """Send `call` once. Never raises for faults of a provider; see `AttemptResult`."""
+        if not load_litellm.cache_info().currsize:
+            await asyncio.to_thread(load_litellm)
         base = chat_completions(call.model, call.endpoint)
         exchange = _Exchange(self._client(call.model), call, verbatim=base is not None)
         answer = error = None
         held = _EXCHANGE.set(exchange)
         try:
             async with asyncio.timeout(call.model.timeout):
-                answer = await load().acompletion(**(_translated(call) if base is None else _verbatim(call, base)))
+                answer = await load_litellm().acompletion(
+                    **(_translated_arguments(call) if base is None else _verbatim_arguments(call, base))
+                )
         except TimeoutError:
             reason = f"no whole answer in {call.model.timeout:g} seconds"
-            return lost(call.model, Outcome.TIMEOUT, reason, exchange.raw, secret=call.endpoint.api_key)
+            return build_lost_result(call.model, Outcome.TIMEOUT, reason, exchange.raw, secret=call.endpoint.api_key)
         except Exception as raised:
             error = raised
         finally:
             _EXCHANGE.reset(held)
-        return _result(call, exchange, answer, error)
+        return _build_result(call, exchange, answer, error)
 
 
 def chat_completions(model: Model, endpoint: Endpoint) -> str | None:
-    """Base address at which `model` speaks OpenAI's chat completions; None if LiteLLM translates."""
+    """Return the base address at which `model` supports OpenAI's chat completions; None if LiteLLM translates."""
     provider = BY_PREFIX.get(model.provider)
     if model.api_base is not None or model.provider == SANDBOX:
         base = endpoint.api_base or model.api_base
@@ -254,12 +263,12 @@ def chat_completions(model: Model, endpoint: Endpoint) -> str | None:
 
 
 def _needs_responses(model: Model) -> bool:
-    """True if OpenAI offers the model over its Responses interface only; LiteLLM translates that."""
-    return model.provider == "openai" and listed(model.model).get("mode") == "responses"
+    """Return whether OpenAI offers the model over its Responses interface only; LiteLLM translates that."""
+    return model.provider == "openai" and find_listing(model.model).get("mode") == "responses"
 
 
-def _verbatim(call: Call, base: str) -> dict[str, Any]:
-    """Arguments for an endpoint of OpenAI's form. `hosted_vllm` is LiteLLM's plain one: what is in `extra_body` is sent verbatim."""
+def _verbatim_arguments(call: ModelCall, base: str) -> dict[str, Any]:
+    """Return arguments for an OpenAI-compatible endpoint. `hosted_vllm` sends `extra_body` verbatim."""
     renamed = _RENAMED.get(call.model.provider, {}) if call.model.api_base is None else {}
     parameters = {renamed.get(name, name): value for name, value in call.parameters.items() if value is not None}
     messages = [dict(message) for message in call.messages]
@@ -270,16 +279,16 @@ def _verbatim(call: Call, base: str) -> dict[str, Any]:
         "messages": [dict(message) for message in messages],
         "extra_body": {"model": call.model.id, "messages": messages, **parameters},
         "client": _handler(),
-        **_common(call, base),
+        **_common_arguments(call, base),
     }
 
 
-def _translated(call: Call) -> dict[str, Any]:
-    """Arguments for a provider with a format of its own."""
+def _translated_arguments(call: ModelCall) -> dict[str, Any]:
+    """Return arguments for a provider with a format of its own."""
     provider = call.model.provider
     if provider == LOCAL:
         given: dict[str, Any] = {"extra_body": dict(call.parameters)}
-    elif provider == "azure" or (provider in load().openai_compatible_providers and provider != "azure_ai"):
+    elif provider == "azure" or (provider in load_litellm().openai_compatible_providers and provider != "azure_ai"):
         given = dict(call.parameters)  # OpenAI's client, over `aclient_session`
     else:
         given = {**call.parameters, "client": _handler()}
@@ -287,11 +296,11 @@ def _translated(call: Call) -> dict[str, Any]:
         **given,
         "model": call.model.model,
         "messages": [dict(message) for message in call.messages],
-        **_common(call, call.endpoint.api_base),
+        **_common_arguments(call, call.endpoint.api_base),
     }
 
 
-def _common(call: Call, base: str | None) -> dict[str, Any]:
+def _common_arguments(call: ModelCall, base: str | None) -> dict[str, Any]:
     return {
         "api_key": call.endpoint.api_key,
         "api_base": base,
@@ -303,47 +312,49 @@ def _common(call: Call, base: str | None) -> dict[str, Any]:
     }
 
 
-def _result(call: Call, exchange: _Exchange, answer: Any, error: Exception | None) -> Result:
-    """Meaning of what was recorded; of LiteLLM's exception only if no HTTP request was recorded."""
+def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exception | None) -> AttemptResult:
+    """Build the result from the recorded exchange; from LiteLLM's exception only if no HTTP request was recorded."""
     model, secret, raw = call.model, call.endpoint.api_key, exchange.raw
     if exchange.error is not None:
-        return _broken(call, exchange, exchange.error)
+        return _broken_result(call, exchange, exchange.error)
     if exchange.is_too_long:
         reason = f"HTTP {raw.status} with a body of more than {LARGEST_BODY >> 20} MB, which was not read"
-        return lost(model, Outcome.MALFORMED, reason, raw, secret=secret)
+        return build_lost_result(model, Outcome.MALFORMED, reason, raw, secret=secret)
     if raw.status is not None and (exchange.verbatim or raw.status >= 300):
         return classify(model, raw, secret=secret)
     if answer is not None:
         if raw.status is not None:
-            _take_back(answer, raw.body)
+            _restore_fields(answer, raw.body)
         translation = answer.model_dump_json(exclude_none=True).encode()
-        return classify(model, RawReply(raw.status or 200, raw.headers or _hidden(answer), translation, raw.latency_ms), secret=secret)
+        return classify(
+            model, RawReply(raw.status or 200, raw.headers or _response_headers(answer), translation, raw.latency_ms), secret=secret
+        )
     if raw.status is not None:
-        found = flaw_of(raw.body) if decoded(raw.body) is None else "an answer that is not in the provider's form"
-        return lost(model, Outcome.MALFORMED, f"HTTP {raw.status} with {found}", raw, secret=secret)
+        found = describe_flaw(raw.body) if decode_body(raw.body) is None else "an answer that is not in the provider's form"
+        return build_lost_result(model, Outcome.MALFORMED, f"HTTP {raw.status} with {found}", raw, secret=secret)
     assert error is not None
-    return _without_response(call, exchange, error)
+    return _classify_exception(call, exchange, error)
 
 
-def _broken(call: Call, exchange: _Exchange, error: Exception) -> Result:
-    """A request that brought no whole response."""
+def _broken_result(call: ModelCall, exchange: _Exchange, error: Exception) -> AttemptResult:
+    """Build the result of a request without a complete response."""
     model, secret, url = call.model, call.endpoint.api_key, exchange.url or ""
     if isinstance(error, httpx.ConnectTimeout):
         cause = f"no connection in {exchange.connecting:g} seconds"
-        return unreachable(model, url, cause, exchange.raw, outcome=Outcome.TIMEOUT, secret=secret)
+        return build_unreachable_result(model, url, cause, exchange.raw, outcome=Outcome.TIMEOUT, secret=secret)
     if isinstance(error, (httpx.ConnectError, httpx.ProxyError, httpx.UnsupportedProtocol)):
-        return unreachable(model, url, cause_of(error), exchange.raw, outcome=Outcome.PROVIDER_ERROR, secret=secret)
+        return build_unreachable_result(model, url, describe_cause(error), exchange.raw, outcome=Outcome.PROVIDER_ERROR, secret=secret)
     if isinstance(error, httpx.DecodingError):
-        return lost(
+        return build_lost_result(
             model, Outcome.MALFORMED, f"HTTP {exchange.status} with a body that cannot be unpacked ({error})", exchange.raw, secret=secret
         )
-    reason = f"the connection broke before the answer was whole ({cause_of(error)})"
-    return lost(model, Outcome.PROVIDER_ERROR, reason, exchange.raw, secret=secret)
+    reason = f"the connection broke before the answer was whole ({describe_cause(error)})"
+    return build_lost_result(model, Outcome.PROVIDER_ERROR, reason, exchange.raw, secret=secret)
 
 
-def _take_back(answer: Any, body: bytes) -> None:
-    """Replace what LiteLLM's answer does not have from the provider: the id, the model, and reasoning tokens that Anthropic does not report."""
-    whole = decoded(body)
+def _restore_fields(answer: Any, body: bytes) -> None:
+    """Replace fields that LiteLLM invents: the id, the model, and reasoning tokens that Anthropic does not report."""
+    whole = decode_body(body)
     native = whole if isinstance(whole, Mapping) else {}
     answer.id = native.get("id") or native.get("responseId") or ""
     answer.model = native.get("model") or native.get("modelVersion") or None
@@ -355,54 +366,54 @@ def _take_back(answer: Any, body: bytes) -> None:
 # --- LiteLLM's exceptions ----------------------------------------------------------------------------------------------
 
 
-def _without_response(call: Call, exchange: _Exchange, error: Exception) -> Result:
-    """Meaning of an exception that is all that is known of a call."""
+def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) -> AttemptResult:
+    """Build the result of a call of which only an exception is known."""
     model, secret = call.model, call.endpoint.api_key
     unsent = _connection_error(error)
     if unsent is not None:
         outcome = Outcome.TIMEOUT if isinstance(unsent, httpx.TimeoutException) else Outcome.PROVIDER_ERROR
         where = call.endpoint.api_base or provider_name(model.provider)
-        return unreachable(model, where, cause_of(unsent), exchange.raw, outcome=outcome, secret=secret)
-    headers = _lowered(getattr(error, "litellm_response_headers", None) or {})
+        return build_unreachable_result(model, where, describe_cause(unsent), exchange.raw, outcome=outcome, secret=secret)
+    headers = _lower_names(getattr(error, "litellm_response_headers", None) or {})
     status = getattr(error, "status_code", None)
     if status == 408 or isinstance(error, httpx.TimeoutException):
-        return lost(model, Outcome.TIMEOUT, _words(error), exchange.raw, secret=secret)
+        return build_lost_result(model, Outcome.TIMEOUT, _provider_message(error), exchange.raw, secret=secret)
     if headers or (isinstance(status, int) and 400 <= status < 500):
-        raw = RawReply(status if isinstance(status, int) else 500, headers, _body(error), exchange.raw.latency_ms)
+        raw = RawReply(status if isinstance(status, int) else 500, headers, _error_body(error), exchange.raw.latency_ms)
         return classify(model, raw, secret=secret)
-    return lost(model, Outcome.PROVIDER_ERROR, f"no whole answer: {_words(error)}", exchange.raw, secret=secret)
+    return build_lost_result(model, Outcome.PROVIDER_ERROR, f"no whole answer: {_provider_message(error)}", exchange.raw, secret=secret)
 
 
 def _connection_error(error: BaseException | None) -> BaseException | None:
-    """The error of the HTTP client below LiteLLM's if there was no connection, so that nothing was sent."""
+    """Return the HTTP client's error below LiteLLM's if there was no connection, so that nothing was sent."""
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol, httpx.InvalidURL)
     while error is not None and not isinstance(error, unsent):
         error = error.__cause__ or error.__context__
     return error
 
 
-def _words(error: Exception) -> str:
-    """The provider's words, or LiteLLM's, without its own names and traces around them."""
+def _provider_message(error: Exception) -> str:
+    """Return the provider's message, or LiteLLM's, without LiteLLM's names and traces."""
     return _WRAPPING.sub("", str(error).partition("\nTraceback")[0].partition(" Handle with `litellm")[0], count=1)
 
 
-def _body(error: Exception) -> bytes:
-    """The error object that an exception carries: the provider's if it is whole, else one of its words."""
+def _error_body(error: Exception) -> bytes:
+    """Return the error object of an exception: the provider's if it is complete, else one built from its message."""
     carried = getattr(error, "body", None)
     if isinstance(carried, Mapping):
         return orjson.dumps({"error": carried}, default=str)
-    words = _words(error)
+    words = _provider_message(error)
     within = words[words.find("{") :].encode("utf-8", "replace")
-    if isinstance(decoded(within), Mapping):
+    if isinstance(decode_body(within), Mapping):
         return within
     return orjson.dumps({"error": {"message": words.encode("utf-8", "replace").decode(), "type": type(error).__name__}})
 
 
-def _hidden(answer: Any) -> Mapping[str, str]:
-    """The provider's headers, as LiteLLM hands them on."""
+def _response_headers(answer: Any) -> Mapping[str, str]:
+    """Return the provider's headers from LiteLLM's answer."""
     headers = (getattr(answer, "_hidden_params", None) or {}).get("additional_headers") or {}
-    return {name.removeprefix(_HIDDEN_HEADER): value for name, value in _lowered(headers).items()}
+    return {name.removeprefix(_HIDDEN_HEADER): value for name, value in _lower_names(headers).items()}
 
 
-def _lowered(headers: Mapping[Any, Any]) -> dict[str, str]:
+def _lower_names(headers: Mapping[Any, Any]) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in headers.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bellwether.publish.dataset import Exported, export
+from bellwether.publish.dataset import ExportedDataset, export
 from bellwether.publish.hub import upload
 
-__all__ = ["Exported", "export", "upload"]
+__all__ = ["ExportedDataset", "export", "upload"]

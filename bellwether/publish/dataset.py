@@ -23,7 +23,7 @@ _PRICES = tuple(f"price_{name}" for name in HORIZONS)
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportedDataset:
     """A written dataset: where, and how many questions it has."""
 
     folder: Path
@@ -33,7 +33,7 @@ class Exported:
 
 def export(
     questions: pl.DataFrame, folder: Path | str, *, world: World, recipe: Release | None = None, license_id: str = "mit"
-) -> Exported:
+) -> ExportedDataset:
     """Write the questions of one release to `folder`, whole; the same questions give the same bytes.
 
     questions: rows of benchmark/questions, of one release. world: their origin, stated on the card. recipe: the release's entry in the
@@ -58,7 +58,7 @@ def export(
         (draft / DATA).parent.mkdir(parents=True)
         rows.write_parquet(draft / DATA, compression="zstd", statistics=True)
         (draft / CARD).write_text(card(questions, rows.schema, world=world, recipe=recipe, license_id=license_id), encoding="utf-8")
-    return Exported(target, names[0], rows.height)
+    return ExportedDataset(target, names[0], rows.height)
 
 
 def dataset_rows(questions: pl.DataFrame) -> pl.DataFrame:

@@ -38,7 +38,7 @@ _NANOSECONDS = pl.Datetime("ns", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class DeltaCopy:
     """An updated copy. written, removed: partitions. cut: columns in nanoseconds, of which Delta keeps microseconds."""
 
     table: str
@@ -49,7 +49,7 @@ class Copy:
     cut: tuple[str, ...]
 
 
-def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[Copy]:
+def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[DeltaCopy]:
     """Bring the Delta table `<url>/<group>/<name>` of each table to the state of the lake, and yield the changes; tables without rows are left out.
 
     url: a folder or an object store's URL; credentials come from the environment. A repetition commits nothing. Other programs may compact and vacuum a
@@ -78,7 +78,7 @@ def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[Cop
             yield change
 
 
-def _update(source: Slice, location: str, options: dict[str, str]) -> Copy | None:
+def _update(source: Slice, location: str, options: dict[str, str]) -> DeltaCopy | None:
     from deltalake import CommitProperties, DeltaTable, write_deltalake
     from deltalake.exceptions import TableNotFoundError
 
@@ -89,7 +89,7 @@ def _update(source: Slice, location: str, options: dict[str, str]) -> Copy | Non
         copy = None
     if copy is None and not digests:
         return None
-    former = None if copy is None else _recorded(copy, table)
+    former = None if copy is None else _read_record(copy, table)
     changed = [partition for partition, digest in digests.items() if former is None or former.get(partition) != digest]
     removed = [partition for partition in former or () if partition not in digests]
     whole = former is None or not table.partitioned_by or len(changed) + len(removed) > _MOST_CHANGED
@@ -112,10 +112,10 @@ def _update(source: Slice, location: str, options: dict[str, str]) -> Copy | Non
             commit_properties=CommitProperties(custom_metadata={_RECORD: json.dumps([[*key, digest] for key, digest in digests.items()])}),
         )
     cut = tuple(name for name, dtype in table.schema.items() if dtype == _NANOSECONDS)
-    return Copy(table.name, location, len(written), len(removed), len(digests) - len(written), cut)
+    return DeltaCopy(table.name, location, len(written), len(removed), len(digests) - len(written), cut)
 
 
-def _recorded(copy: DeltaTable, table: Table) -> dict[Partition, str] | None:
+def _read_record(copy: DeltaTable, table: Table) -> dict[Partition, str] | None:
     """Digest of each partition at the last export; None if the columns have changed or no recent commit has the record."""
     from deltalake import Schema
 

@@ -7,13 +7,13 @@ import polars as pl
 from bellwether.tables.benchmark import BASE_RATES
 
 
-def with_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
+def add_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
     """`facts` with `_n`, `_yes` (int64) and `_known_at` of each group: the binary markets that had been paid out before `open_time`.
 
     facts: rows of clean/markets with `venue`, `category` and `open_time`. markets: all of clean/markets. A market whose settlement time is unknown
     is not counted: it may have been open still. Null without an opening time; 0 where nothing had settled.
     """
-    settled = _settled(markets)
+    settled = _settled_markets(markets)
     for prefix, group in BASE_RATES.items():
         asked = facts.select("day", "venue", "market_id", "category", "open_time").sort("open_time")
         counted = asked.join_asof(
@@ -38,7 +38,7 @@ def with_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
     return facts
 
 
-def _settled(markets: pl.LazyFrame) -> pl.DataFrame:
+def _settled_markets(markets: pl.LazyFrame) -> pl.DataFrame:
     """Every market that counts, once: of several records the one known last."""
     return (
         markets.filter(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from bellwether.questions.base_rates import with_base_rates
+from bellwether.questions.base_rates import add_base_rates
 from bellwether.questions.release import Release
 from bellwether.tables.benchmark import BASE_RATES, HORIZONS, QUESTIONS
 from bellwether.tables.schema import PRICE
@@ -17,7 +17,7 @@ ROW = ["day", *MARKET]
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class EligibilityRule:
     """A condition that every question of a release meets, and what it keeps out."""
 
     name: str
@@ -30,44 +30,46 @@ class Rule:
         return f"rule {self.name}"
 
 
-def eligibility(release: Release) -> tuple[Rule, ...]:
+def eligibility(release: Release) -> tuple[EligibilityRule, ...]:
     """The rules of `release`, over the columns of clean/markets; a rule that cannot be decided does not hold."""
     resolved = pl.coalesce("settled_at", "close_time")
     rules = [
-        Rule("venue", "markets of other venues", pl.col("venue").is_in(release.venues)),
-        Rule(
+        EligibilityRule("venue", "markets of other venues", pl.col("venue").is_in(release.venues)),
+        EligibilityRule(
             "binary",
             "combos, scalars and whatever else is not one yes-or-no question",
             ~pl.col("is_combo") & (pl.col("market_type") == "binary"),
         ),
-        Rule(
+        EligibilityRule(
             "settled", "outcomes that are open, disputed or void", (pl.col("status") == "settled") & pl.col("outcome").is_in(["yes", "no"])
         ),
-        Rule(
+        EligibilityRule(
             "closed",
             "closing times that never came: every horizon would be counted from a wrong instant",
             pl.col("close_time") <= pl.coalesce("settled_at", "known_at"),
         ),
-        Rule(
+        EligibilityRule(
             "after cutoff",
             "answers that training data may hold: closed or settled at or before the cutoff",
             pl.min_horizontal("close_time", resolved) > release.cutoff,
         ),
-        Rule(
+        EligibilityRule(
             "question",
             "markets without a question, or with one too long to be one",
             _text("question").str.len_chars().is_between(1, release.question_limit),
         ),
-        Rule(
+        EligibilityRule(
             "description", "questions without criteria to resolve them by", _text("description").str.len_chars() >= release.min_description
         ),
     ]
     if release.until is not None:
-        rules.append(Rule("until", "markets that settled after the release's end", resolved <= release.until))
+        rules.append(EligibilityRule("until", "markets that settled after the release's end", resolved <= release.until))
     if release.categories is not None:
-        rules.append(Rule("category", "other categories", pl.col("category").is_in(release.categories)))
+        rules.append(EligibilityRule("category", "other categories", pl.col("category").is_in(release.categories)))
     if release.require_open_after_cutoff:
-        rules.append(Rule("open after cutoff", "questions that were discussed before the cutoff", pl.col("open_time") > release.cutoff))
+        rules.append(
+            EligibilityRule("open after cutoff", "questions that were discussed before the cutoff", pl.col("open_time") > release.cutoff)
+        )
     return tuple(rules)
 
 
@@ -77,9 +79,9 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
     Every choice is made by a hash of the seed and of the venue's own ids: neither the order of the rows nor the process
     nor the machine matters, and markets of other series change a sample only by the places that they take themselves.
     """
-    drawn = _drawn(release, _limited(release, _eligible(release, markets)))
+    drawn = _draw_sample(release, _limit_per_series(release, _select_eligible(release, markets)))
     facts = markets.join(drawn.lazy().select(*ROW, "ordinal"), on=ROW, how="inner").collect()
-    known = with_base_rates(_with_prices(facts, prices), markets)
+    known = add_base_rates(_add_prices(facts, prices), markets)
     rows = known.select(
         release=pl.lit(release.name),
         id=pl.concat_str(*MARKET, separator=":"),
@@ -109,14 +111,14 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
 
 def funnel(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
     """Number of markets that each step of `release` leaves: columns step, keeps_out, markets."""
-    screened = _screened(release, markets)
+    screened = _apply_rules(release, markets)
     rows = [("markets", "", screened.height)]
     for rule in eligibility(release):
         screened = screened.filter(pl.col(rule.column))
         rows.append((rule.name, rule.keeps_out, screened.height))
-    limited = _limited(release, screened)
+    limited = _limit_per_series(release, screened)
     rows.append(("per series", "more than a few questions of one series", limited.height))
-    rows.append(("sample", "more questions than asked for", _drawn(release, limited).height))
+    rows.append(("sample", "more questions than asked for", _draw_sample(release, limited).height))
     return pl.DataFrame(rows, schema={"step": pl.String, "keeps_out": pl.String, "markets": pl.Int64}, orient="row")
 
 
@@ -125,18 +127,18 @@ def _text(column: str) -> pl.Expr:
     return pl.col(column).str.replace_all("\x00", "", literal=True).str.strip_chars()
 
 
-def _screened(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
+def _apply_rules(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
     """Identity of every market, and for each rule whether it holds; of several records of a market the one known last."""
     verdicts = [rule.holds.fill_null(False).alias(rule.column) for rule in eligibility(release)]
     narrow = markets.select(*ROW, "event_id", "series_id", "known_at", *verdicts).collect()
     return narrow.sort("known_at", "day", descending=True).unique(subset=MARKET, keep="first", maintain_order=True)
 
 
-def _eligible(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
-    return _screened(release, markets).filter(pl.all_horizontal(rule.column for rule in eligibility(release)))
+def _select_eligible(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
+    return _apply_rules(release, markets).filter(pl.all_horizontal(rule.column for rule in eligibility(release)))
 
 
-def _limited(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
+def _limit_per_series(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
     """At most `per_series` markets of each series: one of each event, in an order drawn by lot, before a second of any."""
     if not release.per_series:
         return markets
@@ -152,7 +154,7 @@ def _limited(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
     return markets.join(lots.filter(pl.col("place") < release.per_series), on=ROW, how="semi")
 
 
-def _drawn(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
+def _draw_sample(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
     """The sample, without replacement, with `ordinal` as its order. Its lots are independent of those within a series,
     which would favour series with many markets.
     """
@@ -169,7 +171,7 @@ def _lots(purpose: str, seed: int, ids: pl.Series) -> pl.Series:
     return pl.Series(lots, dtype=pl.String)
 
 
-def _with_prices(facts: pl.DataFrame, prices: pl.LazyFrame) -> pl.DataFrame:
+def _add_prices(facts: pl.DataFrame, prices: pl.LazyFrame) -> pl.DataFrame:
     """`facts` with the price and its instant at each horizon, and `known_at` that covers the prices used."""
     bounds = facts.lazy().select(*ROW, "open_time", "close_time")
     middle = pl.when(pl.col("bid") <= pl.col("ask")).then(((pl.col("bid") + pl.col("ask")) / 2).cast(PRICE))  # a crossed book has none

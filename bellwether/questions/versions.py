@@ -29,7 +29,7 @@ ASPECTS: dict[str, tuple[str, ...]] = {
 }
 
 
-def frozen(lake: Lake, name: str) -> pl.DataFrame | None:
+def load_fixed(lake: Lake, name: str) -> pl.DataFrame | None:
     """The fixed questions of a release, in their order; None if it was not built yet or is empty."""
     manifest = lake.manifest(QUESTIONS, (name,))
     if manifest is None or not manifest.rows or manifest.version != QUESTIONS.version:
@@ -42,20 +42,20 @@ def draw(lake: Lake, name: str) -> pl.DataFrame:
 
     `NAME@N` is the beginning of NAME, drawn where that was not built either. Raises `ConfigError` for a version before which another one is missing.
     """
-    stored = frozen(lake, name)
+    stored = load_fixed(lake, name)
     if stored is not None:
         return stored
     named, recipe = ReleaseName.parse(name), release(name)
     if named.size:
         rows = draw(lake, named.whole_name).filter(pl.col("ordinal") < named.size)
         return QUESTIONS.validate(rows.with_columns(release=pl.lit(name), rules=pl.lit(recipe.version)))
-    if named.before is not None and frozen(lake, str(named.before)) is None:
+    if named.before is not None and load_fixed(lake, str(named.before)) is None:
         raise ConfigError(f"release {name}: there is no {named.before} before it; build that first")
     return build(recipe, lake.slice(MARKETS).scan(), lake.slice(PRICES).scan())
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class ReleaseVersion:
     """A version of a release that was built: its name as partitions have it, its number, how many questions it has, and their digest."""
 
     name: str
@@ -64,11 +64,11 @@ class Built:
     digest: str
 
 
-def built(lake: Lake, base: str) -> list[Built]:
+def list_versions(lake: Lake, base: str) -> list[ReleaseVersion]:
     """The versions of a release that were built, from the first on."""
-    found: list[Built] = []
-    while (rows := frozen(lake, name := str(ReleaseName(base, len(found) + 1)))) is not None:
-        found.append(Built(name, len(found) + 1, rows.height, digest(rows)))
+    found: list[ReleaseVersion] = []
+    while (rows := load_fixed(lake, name := str(ReleaseName(base, len(found) + 1)))) is not None:
+        found.append(ReleaseVersion(name, len(found) + 1, rows.height, digest(rows)))
     return found
 
 
@@ -113,8 +113,8 @@ def difference(old: pl.DataFrame, new: pl.DataFrame) -> Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """The newest version of a release, and what a new one would change. affected: as `affected` returns it, empty where nothing differs."""
+class VersionComparison:
+    """The newest version of a release, and what a new one would change. affected: as `score_effects` returns it, empty where nothing differs."""
 
     old_name: str
     new_name: str
@@ -122,19 +122,19 @@ class Comparison:
     affected: list[dict[str, Any]]
 
 
-def compare(lake: Lake, base: str) -> Comparison:
+def compare(lake: Lake, base: str) -> VersionComparison:
     """Compare a release with its next version. Raises `ConfigError` for a release that was not built."""
-    versions = built(lake, base)
+    versions = list_versions(lake, base)
     if not versions:
         raise ConfigError(f"comparing versions: {base} was not built yet; `bellwether release {base}` builds it")
     old_name, new_name = versions[-1].name, str(ReleaseName(base, len(versions) + 1))
-    old, new = frozen(lake, old_name), draw(lake, new_name)
+    old, new = load_fixed(lake, old_name), draw(lake, new_name)
     assert old is not None
     found = difference(old, new)
-    return Comparison(old_name, new_name, found, affected(lake, old, new, found) if found else [])
+    return VersionComparison(old_name, new_name, found, score_effects(lake, old, new, found) if found else [])
 
 
-def affected(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference) -> list[dict[str, Any]]:
+def score_effects(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference) -> list[dict[str, Any]]:
     """Effect of a new version, which differs by `found`, on the scores of forecasters that answered the old one, by name.
 
     Of each: `forecaster`, `unanswered` (new questions, or questions with other words, that it has not answered), `brier` (of its forecasts on the old
@@ -144,7 +144,7 @@ def affected(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference
     partitions = [partition for partition in lake.manifests(FORECASTS) if partition[0] == release_name]
     forecasts = lake.slice(FORECASTS, partitions).read()
     reworded = {name for name, aspects in found.changed.items() if {"text", "dates"} & set(aspects)}
-    before, after = (Answers.of(_on(forecasts, questions), questions) for questions in (old, new))
+    before, after = (Answers.of(_select_forecasts(forecasts, questions), questions) for questions in (old, new))
     rows = []
     for name in before.names:
         then, now = before.sheet(name), after.sheet(name)
@@ -153,7 +153,7 @@ def affected(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference
     return rows
 
 
-def _on(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
+def _select_forecasts(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     """The forecasts on these questions, as if they had been made for their release."""
     return forecasts.drop("release").join(questions.select("release", question_id="id"), on="question_id").select(FORECASTS.names)
 

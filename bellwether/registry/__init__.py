@@ -94,7 +94,7 @@ def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
             yield from _entries(source)
 
 
-def _given_twice(text: str, problem: str) -> str | None:
+def _describe_duplicate(text: str, problem: str) -> str | None:
     """Return a message about a field that a TOML file gives twice, with place and value; possible credentials are not shown."""
     found = re.fullmatch(r"Cannot overwrite a value \(at line (\d+), .*\)", problem)
     if found is None:
@@ -112,7 +112,7 @@ def _entries(source: Traversable) -> list[Entry]:
         text = source.read_text(encoding="utf-8")
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        if twice := _given_twice(text, str(error)):
+        if twice := _describe_duplicate(text, str(error)):
             raise ConfigError(f"{source}: {twice}; keep one") from None
         raise ConfigError(f"{source}: not a TOML file: {error}; correct it") from None
     except OSError as error:

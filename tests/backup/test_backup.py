@@ -14,9 +14,9 @@ import pytest
 from click.testing import CliRunner
 
 from bellwether.arena.rankings import compute_rankings
-from bellwether.backup import backup, expired, restore
+from bellwether.backup import backup, restore, select_expired
 from bellwether.backup.backup import prune
-from bellwether.backup.manifest import FILE, FORMAT, made_at, name_of
+from bellwether.backup.manifest import FILE, FORMAT, backup_name, backup_time
 from bellwether.calibration.inference import Inference
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal
@@ -314,21 +314,21 @@ def test_databases_and_object_stores_have_their_own_backups(tmp_path: Path) -> N
 def test_tiers_keep_the_newest_and_the_last_of_weeks_and_months() -> None:
     """G1, and the tiers."""
     days = [datetime(2026, 3, 31, 2, tzinfo=UTC) - timedelta(days=number) for number in range(60)]
-    assert expired(days[:4], newest=2, weeks=0, months=0) == [days[3], days[2]]
-    kept = sorted({*days} - {*expired(days, newest=2, weeks=3, months=2)}, reverse=True)
+    assert select_expired(days[:4], newest=2, weeks=0, months=0) == [days[3], days[2]]
+    kept = sorted({*days} - {*select_expired(days, newest=2, weeks=3, months=2)}, reverse=True)
     assert [at.strftime("%m-%d") for at in kept] == ["03-31", "03-30", "03-29", "03-22", "02-28"]
-    assert expired(days[:1], newest=1, weeks=0, months=0) == []
+    assert select_expired(days[:1], newest=1, weeks=0, months=0) == []
 
 
 def test_only_backups_of_the_world_are_removed(living: Settings, tmp_path: Path) -> None:
-    folders = [name_of("sandbox", AT + timedelta(days=number)) for number in range(4)]
-    for name in (*folders, name_of("live", AT), "bellwether-sandbox-notes", "photos"):
+    folders = [backup_name("sandbox", AT + timedelta(days=number)) for number in range(4)]
+    for name in (*folders, backup_name("live", AT), "bellwether-sandbox-notes", "photos"):
         (tmp_path / name).mkdir()
     assert [path.name for path in prune(living, tmp_path, newest=2, weeks=0, months=0)] == folders[:2]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        [*folders[2:], name_of("live", AT), "bellwether-sandbox-notes", "photos"]
+        [*folders[2:], backup_name("live", AT), "bellwether-sandbox-notes", "photos"]
     )
-    assert made_at(folders[1], "sandbox") == AT + timedelta(days=1)
+    assert backup_time(folders[1], "sandbox") == AT + timedelta(days=1)
 
 
 def test_the_commands_back_up_and_restore(living: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,15 @@ from typing import Any
 import polars as pl
 import pytest
 
-from bellwether.forecasting.elicitation_run import Interrupted, dated_at, estimated, interview, samples_of
-from bellwether.forecasting.evaluation import ask_all
+from bellwether.forecasting.elicitation_run import Interrupted, describe_estimate, forecast_instant, list_samples, run_elicitation
+from bellwether.forecasting.evaluation import evaluate_models
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import CostSource, Journal, Outcome, Usage
-from bellwether.models.attempt_outcomes import Result, Stop
+from bellwether.models.attempt_outcomes import AttemptResult, Stop
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint, endpoints
 from bellwether.models.model import Model
-from bellwether.models.transport import Call
+from bellwether.models.transport import ModelCall
 from bellwether.questions import Release, build
 from bellwether.tables.benchmark import FORECASTS
 from tests.clean.rows import CLOSE, OPEN, SETTLED, market, markets, prices
@@ -30,7 +30,7 @@ from tests.models.stub import Asked, Stub, chat, http
 RELEASE = Release(name="test", description="test", cutoff=datetime(2026, 1, 1, tzinfo=UTC), seed=1, per_series=0)
 YES, NO = (f"<answer>{answer}</answer><confidence>80</confidence>" for answer in ("yes", "no"))
 
-Script = Callable[[Call], Any] | Iterable[Any]
+Script = Callable[[ModelCall], Any] | Iterable[Any]
 
 
 def asked(*rows: dict[str, Any]) -> pl.DataFrame:
@@ -56,7 +56,7 @@ def client(folder: Path, wire: FakeWire, **changes: Any) -> ModelClient:
 
 async def rows(folder: Path, script: Script, questions: pl.DataFrame | None = None, **model: Any) -> pl.DataFrame:
     async with client(folder, FakeWire(script)) as opened:
-        return await interview(competitor(**model), asked() if questions is None else questions, opened)
+        return await run_elicitation(competitor(**model), asked() if questions is None else questions, opened)
 
 
 async def row(folder: Path, script: Script, **model: Any) -> dict[str, Any]:
@@ -162,7 +162,7 @@ async def test_a_server_that_cuts_its_answers_gets_no_forecast_from_them(tmp_pat
             with Journal(f"sqlite:///{tmp_path / str(ends)}.db") as journal:
                 asked_as = competitor(model="openai/llama", api_base=server.root, elicitation="json", timeout=30.0)
                 async with ModelClient(journal, endpoint=endpoints(None), run="test", retry=Retry(attempts=1, base=0.01)) as opened:
-                    found = (await interview(asked_as, asked(), opened)).row(0, named=True)
+                    found = (await run_elicitation(asked_as, asked(), opened)).row(0, named=True)
         assert len(server.asked) == 2
         assert found["p_yes"] == (0.85 if ends else None)
         if not ends:
@@ -182,7 +182,7 @@ async def test_half_a_surrogate_pair_spoils_no_forecast(tmp_path: Path) -> None:
 async def test_other_questions_are_asked_although_one_failed(tmp_path: Path) -> None:
     questions = asked(market("A", question="Will A happen?"), market("B", question="Will B happen?"))
 
-    def script(call: Call) -> Result:
+    def script(call: ModelCall) -> AttemptResult:
         return failed(Outcome.PROVIDER_ERROR) if "Will A" in str(call.messages) else said(YES)
 
     found = await rows(tmp_path, script, questions)
@@ -201,7 +201,7 @@ async def test_nothing_is_asked_twice(tmp_path: Path) -> None:
     first = await rows(tmp_path, [said(YES)])
     wire = FakeWire([])
     async with client(tmp_path, wire) as opened:
-        again = await interview(competitor(), asked(), opened)
+        again = await run_elicitation(competitor(), asked(), opened)
     assert again.equals(first)
     assert not wire.calls
 
@@ -209,26 +209,26 @@ async def test_nothing_is_asked_twice(tmp_path: Path) -> None:
 async def test_a_stop_keeps_what_was_answered_and_says_how_much(tmp_path: Path) -> None:
     questions = asked(market("A", question="Will A happen?"), market("B", question="Will B happen?"))
 
-    def script(call: Call) -> Result:
+    def script(call: ModelCall) -> AttemptResult:
         return failed(Outcome.OUT_OF_CREDIT, 402, stop=Stop.OUT_OF_CREDIT) if "Will B" in str(call.messages) else said(YES)
 
     async with client(tmp_path, FakeWire(script), limits=Limits(concurrency=1)) as opened:
         with pytest.raises(Interrupted, match=r"1 of 2 forecasts of oracle are there, and kept"):
-            await interview(competitor(), questions, opened)
+            await run_elicitation(competitor(), questions, opened)
     async with client(tmp_path, wire := FakeWire(lambda call: said(NO))) as opened:
-        found = await interview(competitor(), questions, opened)
+        found = await run_elicitation(competitor(), questions, opened)
     assert dict(found.select("question_id", "answer").rows()) == {"kalshi:A": "yes", "kalshi:B": "no"}
     assert len(wire.calls) == 1
 
 
 async def test_a_model_that_stops_stops_no_other(tmp_path: Path) -> None:
-    def script(call: Call) -> Result:
+    def script(call: ModelCall) -> AttemptResult:
         return failed(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION) if call.model.name == "shut" else said(YES)
 
     models = [LanguageModel(Model.model_validate({"name": name, "model": f"acme/{name}"})) for name in ("shut", "open")]
     told: list[tuple[str, int, int]] = []
     async with client(tmp_path, FakeWire(script)) as opened:
-        ends = await ask_all(models, asked(), opened, lambda *state: told.append(state))
+        ends = await evaluate_models(models, asked(), opened, lambda *state: told.append(state))
     assert isinstance(ends["shut"], Interrupted)
     assert ends["open"] is None
     assert ("open", 1, 1) in told
@@ -236,13 +236,15 @@ async def test_a_model_that_stops_stops_no_other(tmp_path: Path) -> None:
 
 def test_a_forecast_is_dated_before_the_close_and_never_before_the_opening() -> None:
     questions = asked(market("LONG"), market("SHORT", open_time=CLOSE - timedelta(hours=3)))
-    dated = {name: questions.select(pl.col("market_id"), at=dated_at(name)).sort("market_id")["at"].to_list() for name in ("24h", "open")}
+    dated = {
+        name: questions.select(pl.col("market_id"), at=forecast_instant(name)).sort("market_id")["at"].to_list() for name in ("24h", "open")
+    }
     assert dated["24h"] == [CLOSE - timedelta(hours=24), CLOSE - timedelta(hours=3)]
     assert dated["open"] == [OPEN, CLOSE - timedelta(hours=3)]
 
 
 def test_the_prompt_knows_the_day_of_the_forecast_and_neither_close_nor_outcome() -> None:
-    (sample,) = samples_of(competitor().model, asked())
+    (sample,) = list_samples(competitor().model, asked())
     text = str(sample.prompt)
     assert f"{sample.as_of:%Y-%m-%d}" in text
     for later in (CLOSE, SETTLED):
@@ -272,12 +274,12 @@ async def test_an_estimate_counts_what_is_still_to_be_asked(tmp_path: Path) -> N
     questions = asked(market("A", question="Will A happen?"), market("B", question="Will B happen?"))
     model = competitor(input_price=Decimal(1), output_price=Decimal(2)).model
     journal = Journal(f"sqlite:///{tmp_path / 'journal.db'}")
-    before = estimated(model, questions, journal)
+    before = describe_estimate(model, questions, journal)
     assert (before["calls"], before["answered already"]) == (2, 0)
     assert Decimal(0) < before["expected $"] < before["at most $"]
     assert not journal.exists()
     await rows(tmp_path, [said(YES)], questions.head(1), input_price=Decimal(1), output_price=Decimal(2))
-    after = estimated(model, questions, journal)
+    after = describe_estimate(model, questions, journal)
     assert (after["calls"], after["answered already"], after["answer tokens"]) == (1, 1, 20)
 
 
@@ -289,9 +291,9 @@ async def test_an_estimate_takes_tokens_per_answer_and_not_per_attempt(tmp_path:
     wire = FakeWire([*turned_away, said(YES)])
     options: dict[str, Any] = {"wire": wire, "most_cost": lambda *call: 100, "retry": Retry(base=0.001)}
     async with ModelClient(journal, endpoint=lambda model: Endpoint("http://127.0.0.1:1"), run="test", **options) as opened:
-        await interview(LanguageModel(model), asked(), opened)
+        await run_elicitation(LanguageModel(model), asked(), opened)
     assert len(wire.calls) == 4
-    other = estimated(model, asked(market("B", question="Will B happen?")), journal)
+    other = describe_estimate(model, asked(market("B", question="Will B happen?")), journal)
     assert (other["calls"], other["answered already"], other["answer tokens"]) == (1, 0, 20)
     assert "took so far" in other["basis"]
 

@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 
 from bellwether.journal import Journal
-from bellwether.models.attempt_outcomes import Result
+from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Limits
-from bellwether.models.transport import Call
+from bellwether.models.transport import ModelCall
 from tests.models.asking import FakeWire, ask_all, client, model, said
 
 #: Requests per second and seconds of burst of the rate that they share.
@@ -104,7 +104,7 @@ async def ask(pipe: Connection, url: str, number: int, calls: int, micro_dollars
     """Ask a model within a budget that all processes have in common; report how many calls were sent and why it ended."""
     rng = Random(number)
 
-    async def shortly(call: Call) -> Result:
+    async def shortly(call: ModelCall) -> AttemptResult:
         await asyncio.sleep(rng.uniform(0.002, 0.02))
         return said(cost=COST)
 

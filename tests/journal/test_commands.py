@@ -99,7 +99,7 @@ def test_a_failed_call_is_reopened_by_the_beginning_of_its_key(journal: Journal)
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [(ask(0).key, "only failed calls are reopened"), ("f" * 64, "no call begins so"), ("x", "is no key")]
+    ("key", "said"), [(ask(0).key, "only failed calls are reopened"), ("f" * 64, "no call begins so"), ("x", "is not a key")]
 )
 def test_what_cannot_be_reopened_ends_in_one_line(journal: Journal, key: str, said: str) -> None:
     result = run("journal", "reopen", key)

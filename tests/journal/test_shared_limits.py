@@ -21,9 +21,9 @@ from bellwether.errors import ConfigError
 from bellwether.journal import Journal, Scope
 from bellwether.journal.database import Database
 from bellwether.journal.shared_limits import SharedLimits
-from bellwether.models.attempt_outcomes import Result
+from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Limits
-from bellwether.models.transport import Call
+from bellwether.models.transport import ModelCall
 from bellwether.settings import settings
 from deploy.loopback import Process
 from resources.venues import KalshiVenue, WorldResource
@@ -219,7 +219,7 @@ def test_venues_need_no_pool_where_processes_share_their_rate() -> None:
 async def test_limits_of_a_model_and_of_a_run_hold_over_clients(postgres_url: str) -> None:
     sent: list[float] = []
 
-    async def shortly(call: Call) -> Result:
+    async def shortly(call: ModelCall) -> AttemptResult:
         sent.append(time.monotonic())
         await asyncio.sleep(0.05)
         return said()

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
-from bellwether.models.attempt_outcomes import Result
+from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import ModelClient
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
-from bellwether.models.transport import Call
+from bellwether.models.transport import ModelCall
 
 #: One call may cost so much at most, and costs so much (micro-dollars).
 MOST, COST = 100, 20
@@ -30,19 +30,21 @@ def question(number: int = 0) -> list[dict[str, str]]:
     return [{"role": "user", "content": f"Will event {number} happen?"}]
 
 
-def said(content: str | None = "0.7", *, finish: str | None = "stop", cost: int | None = COST, outcome: Outcome = Outcome.OK) -> Result:
+def said(
+    content: str | None = "0.7", *, finish: str | None = "stop", cost: int | None = COST, outcome: Outcome = Outcome.OK
+) -> AttemptResult:
     """A whole reply."""
     body = json.dumps({"choices": [{"message": {"content": content}, "finish_reason": finish}]}).encode()
     usage = Usage(100, 20, 5, cost, None if cost is None else CostSource.PROVIDER)
     reason = "" if outcome is Outcome.OK else f"it was {outcome.value}"
-    return Result(outcome, Reply(body, content, None, finish, usage, 200, "req-1", 900), reason)
+    return AttemptResult(outcome, Reply(body, content, None, finish, usage, 200, "req-1", 900), reason)
 
 
-def failed(outcome: Outcome, status: int | None = 500, **more: Any) -> Result:
+def failed(outcome: Outcome, status: int | None = 500, **more: Any) -> AttemptResult:
     """A call without a reply; unbilled where the provider turned it away."""
     turned_away = outcome in (Outcome.RATE_LIMIT, Outcome.OUT_OF_CREDIT, Outcome.AUTHENTICATION) or more.get("permanent")
     usage = Usage(cost=0, cost_source=CostSource.UNBILLED) if turned_away else Usage()
-    return Result(outcome, Reply(usage=usage, http_status=status), f"HTTP {status}", **more)
+    return AttemptResult(outcome, Reply(usage=usage, http_status=status), f"HTTP {status}", **more)
 
 
 class Time:
@@ -89,15 +91,15 @@ class Time:
 class FakeWire:
     """Answers with what `script` gives for a call: a result, or a coroutine that gives one. Counts what was sent."""
 
-    def __init__(self, script: Callable[[Call], Any] | Iterable[Any] = lambda call: said()) -> None:
+    def __init__(self, script: Callable[[ModelCall], Any] | Iterable[Any] = lambda call: said()) -> None:
         results = iter(()) if callable(script) else iter(script)
         self._script = script if callable(script) else lambda call: next(results)
         self.sent: Counter[str] = Counter()
-        self.calls: list[Call] = []
+        self.calls: list[ModelCall] = []
         self.most = self._under_way = 0
         self.closed = False
 
-    async def send(self, call: Call) -> Result:
+    async def send(self, call: ModelCall) -> AttemptResult:
         self.sent[str(call.messages[-1]["content"])] += 1
         self.calls.append(call)
         self._under_way += 1

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bellwether.journal import CostSource, Outcome
-from bellwether.models.attempt_outcomes import RawReply, Result, Stop, classify, retry_after, tidy
+from bellwether.models.attempt_outcomes import AttemptResult, RawReply, Stop, classify, retry_after, tidy_reason
 from bellwether.models.model import Model
 from bellwether.models.prices import price_map_version
 from tests.models.stub import chat, openai_error
@@ -17,7 +17,7 @@ from tests.models.stub import chat, openai_error
 MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
 
 
-def judged(status: int, body: Any, headers: dict[str, str] | None = None, model: str = "openai/gpt-4o") -> Result:
+def judged(status: int, body: Any, headers: dict[str, str] | None = None, model: str = "openai/gpt-4o") -> AttemptResult:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return classify(MODEL.model_copy(update={"model": model}), RawReply(status, headers or {}, data))
 
@@ -118,7 +118,7 @@ def test_the_wait_is_what_the_provider_asks_for(headers: dict[str, str], seconds
 
 
 def test_a_reason_is_one_short_line_without_credentials() -> None:
-    said = tidy("wrong\n\tkey \x1b[31m my-private-key-value and sk-abcdefgh12345678 " + "x" * 1000, "my-private-key-value")
+    said = tidy_reason("wrong\n\tkey \x1b[31m my-private-key-value and sk-abcdefgh12345678 " + "x" * 1000, "my-private-key-value")
     assert said.startswith("wrong key [31m *** and *** xxx")
     assert len(said) == 300
 

@@ -12,11 +12,11 @@ import pytest
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.journal import Journal, Outcome, Scope, State, Usage
-from bellwether.models.attempt_outcomes import Result, Stop
-from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, asked_as
+from bellwether.models.attempt_outcomes import AttemptResult, Stop
+from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, journal_model_name
 from bellwether.models.keys import Endpoint
 from bellwether.models.response import ToolCall
-from bellwether.models.transport import Call
+from bellwether.models.transport import ModelCall
 from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, question, said
 from tests.shared import until
 
@@ -66,7 +66,7 @@ async def test_what_was_answered_is_never_sent_again(journal: Journal) -> None:
 
 
 async def test_the_same_call_asked_twice_at_once_is_sent_once(journal: Journal) -> None:
-    async def slowly(call: Call) -> Result:
+    async def slowly(call: ModelCall) -> AttemptResult:
         await asyncio.sleep(0.05)
         return said()
 
@@ -94,7 +94,7 @@ async def test_models_at_addresses_of_your_own_share_no_answers(journal: Journal
         await ask(asking, of=at_home)
         await ask(asking, of=at_work)
     assert wire.count == 2
-    assert asked_as(at_home) == "openai/llama@home"
+    assert journal_model_name(at_home) == "openai/llama@home"
 
 
 # --- again -----------------------------------------------------------------------------------------------------------
@@ -138,8 +138,8 @@ async def test_waits_grow_jitter_and_honour_what_the_provider_asks_for(journal: 
 
 
 async def test_an_answer_after_failures_keeps_the_money_of_all_attempts(journal: Journal) -> None:
-    cut = Result(Outcome.MALFORMED, said(None, finish=None).reply, "cut")
-    broken = Result(Outcome.PROVIDER_ERROR, said("0.", finish="error", cost=7).reply, "broke off")
+    cut = AttemptResult(Outcome.MALFORMED, said(None, finish=None).reply, "cut")
+    broken = AttemptResult(Outcome.PROVIDER_ERROR, said("0.", finish="error", cost=7).reply, "broke off")
     async with client(journal, FakeWire([broken, said()])) as asking:
         await ask(asking)
         assert asking.stats["oracle"].cost == 7 + COST
@@ -171,7 +171,9 @@ LAST_WORDS = {
 
 
 @pytest.mark.parametrize(("result", "outcome"), LAST_WORDS.values(), ids=LAST_WORDS)
-async def test_the_models_last_word_is_a_row_with_its_cost_and_never_paid_twice(journal: Journal, result: Result, outcome: Outcome) -> None:
+async def test_the_models_last_word_is_a_row_with_its_cost_and_never_paid_twice(
+    journal: Journal, result: AttemptResult, outcome: Outcome
+) -> None:
     wire = FakeWire([result])
     async with client(journal, wire) as asking:
         missed = await ask(asking)
@@ -197,7 +199,7 @@ async def test_an_answer_that_only_calls_tools_is_one_and_so_it_is_from_the_jour
     body += b'"function": {"name": "submit", "arguments": "{\\"p\\": 0.7}"}}]}}]}'
     calls = (ToolCall("1", "submit", '{"p": 0.7}'),)
     reply = said(None, finish="tool_calls").reply
-    result = Result(Outcome.OK, type(reply)(body, None, None, "tool_calls", reply.usage, 200), tool_calls=calls)
+    result = AttemptResult(Outcome.OK, type(reply)(body, None, None, "tool_calls", reply.usage, 200), tool_calls=calls)
     async with client(journal, FakeWire([result])) as asking:
         answers = [await ask(asking), await ask(asking)]
     assert [(answer.content, answer.tool_calls) for answer in answers] == [("", calls)] * 2
@@ -226,7 +228,7 @@ async def test_what_no_call_can_pass_stops_the_model_and_no_other(journal: Journ
 async def test_after_a_stop_what_is_under_way_is_finished_and_stored_and_answers_are_still_read(journal: Journal) -> None:
     gate = asyncio.Event()
 
-    async def script(call: Call) -> Result:
+    async def script(call: ModelCall) -> AttemptResult:
         if call.messages == question(0):
             gate.set()
             return failed(Outcome.OUT_OF_CREDIT, 402, stop=Stop.OUT_OF_CREDIT, permanent=True)
@@ -360,7 +362,7 @@ async def test_the_tally_counts_what_was_done(journal: Journal) -> None:
 
 
 async def test_an_interruption_keeps_what_came_back_and_releases_the_rest_at_once(journal: Journal) -> None:
-    async def script(call: Call) -> Result:
+    async def script(call: ModelCall) -> AttemptResult:
         if call.messages in (question(0), question(1)):
             return said()
         await asyncio.sleep(3600)
@@ -390,7 +392,7 @@ def test_a_loop_that_is_torn_down_with_all_its_tasks_at_once_leaves_no_call_clai
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    async def script(call: Call) -> Result:
+    async def script(call: ModelCall) -> AttemptResult:
         if wire.count == 9:
             asyncio.get_running_loop().call_soon(interrupt)
         if call.messages in (question(0), question(1)):
@@ -427,7 +429,7 @@ async def test_a_reply_that_is_there_when_the_run_is_cancelled_is_stored(journal
 async def test_a_call_that_is_cancelled_alone_is_stored_when_it_comes_and_read_by_the_next(journal: Journal) -> None:
     gate = asyncio.Event()
 
-    async def slowly(call: Call) -> Result:
+    async def slowly(call: ModelCall) -> AttemptResult:
         await gate.wait()
         return said()
 
@@ -447,7 +449,7 @@ async def test_a_call_that_is_cancelled_alone_is_stored_when_it_comes_and_read_b
 async def test_calls_that_wait_for_their_turn_are_not_sent_once_they_are_cancelled(journal: Journal) -> None:
     gate = asyncio.Event()
 
-    async def slowly(call: Call) -> Result:
+    async def slowly(call: ModelCall) -> AttemptResult:
         await gate.wait()
         return said()
 
@@ -463,7 +465,7 @@ async def test_calls_that_wait_for_their_turn_are_not_sent_once_they_are_cancell
 
 
 async def test_a_transport_that_breaks_leaves_no_call_claimed(journal: Journal) -> None:
-    def broken(call: Call) -> Result:
+    def broken(call: ModelCall) -> AttemptResult:
         raise RuntimeError("a bug")
 
     async with client(journal, FakeWire(broken)) as asking:
@@ -497,7 +499,7 @@ async def test_what_another_process_is_asking_is_waited_for(journal: Journal) ->
     from tests.journal.calls import begun
 
     entry = model()
-    request = Request(asked_as(entry), question(), "benchmark/forecasts", entry.request_parameters)
+    request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
     attempt = begun(journal, request, "elsewhere")
     time = Time()
 
@@ -519,7 +521,7 @@ async def test_a_call_whose_holder_never_comes_back_is_taken_over_when_its_lease
 
     clock, entry = Clock(), model()
     journal = Journal(f"sqlite:///{tmp_path}/journal.db", clock=clock)
-    request = Request(asked_as(entry), question(), "benchmark/forecasts", entry.request_parameters)
+    request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
     begun(journal, request, "elsewhere")
 
     async def sleep(seconds: float) -> None:
@@ -539,9 +541,9 @@ async def test_a_lease_that_was_lost_gives_the_answer_that_counts(tmp_path: Path
 
     clock, entry = Clock(), model()
     journal = Journal(f"sqlite:///{tmp_path}/journal.db", clock=clock)
-    request = Request(asked_as(entry), question(), "benchmark/forecasts", entry.request_parameters)
+    request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
 
-    def script(call: Call) -> Result:
+    def script(call: ModelCall) -> AttemptResult:
         clock.advance(timedelta(hours=1))
         begun(journal, request, "elsewhere").answer(said("0.2").reply)
         return said("0.9")
@@ -568,7 +570,7 @@ def test_limits_that_are_none_are_refused(bad: dict[str, Any]) -> None:
 async def test_an_interrupted_client_brings_home_what_is_under_way_and_begins_no_more(journal: Journal) -> None:
     sent, reply = asyncio.Event(), asyncio.Event()
 
-    async def later() -> Result:
+    async def later() -> AttemptResult:
         sent.set()
         await reply.wait()
         return said("0.4")

@@ -16,15 +16,15 @@ import polars as pl
 import pytest
 
 from bellwether.checks.rule import rules_for
-from bellwether.forecasting.elicitation_run import Interrupted, interview
-from bellwether.forecasting.evaluation import ask_all
+from bellwether.forecasting.elicitation_run import Interrupted, run_elicitation
+from bellwether.forecasting.evaluation import evaluate_models
 from bellwether.forecasting.language_model import LanguageModel
 from bellwether.journal import Journal, Outcome
 from bellwether.journal.budget import RESERVED_FOR
 from bellwether.models.client import Answer, Limits, ModelClient, NoAnswer, Retry, Stopped
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
-from bellwether.models.transport import load
+from bellwether.models.transport import load_litellm
 from tests.clean.rows import market, markets, prices
 from tests.forecasting.test_elicitation_run import RELEASE, build
 from tests.journal.calls import Clock
@@ -90,7 +90,7 @@ def first(count: int, response: bytes, then: bytes = GOOD) -> Callable[[Asked], 
 async def test_responses_that_are_not_charged_leave_the_budget_to_the_others(stub: Stub, journal: Journal, status: int) -> None:
     stub.answers = first(4, http(status, openai_error("Overloaded")))
     async with client(journal, stub.root) as opened:
-        rows = await interview(LanguageModel(dear(stub.root, concurrency=4)), questions(6), opened)
+        rows = await run_elicitation(LanguageModel(dear(stub.root, concurrency=4)), questions(6), opened)
     assert rows["error"].to_list() == [None] * 6
     assert (rows["input_tokens"].to_list(), rows["output_tokens"].to_list()) == ([1000] * 6, [2000] * 6)
     assert rows["cost"].to_list() == [Decimal("0.033")] * 6
@@ -101,7 +101,7 @@ async def test_responses_that_are_not_charged_leave_the_budget_to_the_others(stu
 async def test_the_tokens_of_the_final_response_are_stored_after_a_failure_of_unknown_cost(stub: Stub, journal: Journal) -> None:
     stub.answers = first(1, http(500, openai_error("oops")))
     async with client(journal, stub.root) as opened:
-        rows = await interview(LanguageModel(dear(stub.root)), questions(1), opened)
+        rows = await run_elicitation(LanguageModel(dear(stub.root)), questions(1), opened)
     (row,) = rows.iter_rows(named=True)
     assert (row["input_tokens"], row["output_tokens"], row["attempts"]) == (1000, 2000, 2)
     assert row["cost"] is None  # the provider does not state whether it charges for a failure in progress
@@ -146,12 +146,12 @@ async def test_failures_of_providers_that_charge_for_success_alone_cost_nothing(
 async def test_a_dead_endpoint_stops_the_model_with_its_address_and_the_reason(
     journal: Journal, model: str, address: str, reason: str
 ) -> None:
-    load()  # takes longer than a call may on a busy machine
+    load_litellm()  # takes longer than a call may on a busy machine
     url = address.format(port=unused_port())
     subject = LanguageModel(Model.model_validate({**DEAR, "model": model}))
     async with client(journal, url) as opened:
         with pytest.raises(Interrupted, match=reason) as caught:
-            await interview(subject, questions(50), opened)
+            await run_elicitation(subject, questions(50), opened)
         sent = opened.stats["dear"].asked
     assert url in str(caught.value)
     assert caught.value.cause.kind == "unreachable"
@@ -209,13 +209,13 @@ async def test_a_flaky_connection_among_answers_stops_nothing(stub: Stub, journa
     numbers = iter(range(1000))
 
     def wire() -> Any:
-        from bellwether.models.attempt_outcomes import Result
-        from bellwether.models.transport import Call, ProviderWire
+        from bellwether.models.attempt_outcomes import AttemptResult
+        from bellwether.models.transport import ModelCall, ProviderWire
 
         class Flaky(ProviderWire):
-            async def send(self, call: Call) -> Result:
+            async def send(self, call: ModelCall) -> AttemptResult:
                 url = dead if next(numbers) % 7 == 0 else stub.root
-                return await super().send(Call(call.model, Endpoint(url, None), call.messages, call.parameters))
+                return await super().send(ModelCall(call.model, Endpoint(url, None), call.messages, call.parameters))
 
         return Flaky()
 
@@ -229,7 +229,9 @@ async def test_a_flaky_connection_among_answers_stops_nothing(stub: Stub, journa
 async def test_a_gateway_without_a_backend_is_an_error_of_the_evaluation(stub: Stub, journal: Journal) -> None:
     stub.response = http(502, b"<html>Bad Gateway</html>")
     async with client(journal, stub.root, retry=Retry(attempts=2, base=0.01)) as opened:
-        ends = await ask_all([LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(6), opened, lambda *done: None)
+        ends = await evaluate_models(
+            [LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(6), opened, lambda *done: None
+        )
     assert "none of 6 calls was answered: HTTP 502" in str(ends["dear"])
 
 
@@ -248,7 +250,9 @@ async def test_an_endpoint_that_never_answers_is_an_error_of_the_evaluation(
 ) -> None:
     stub.response = response
     async with client(journal, stub.root, retry=Retry(base=0.001, cap=0.002)) as opened:
-        ends = await ask_all([LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(2), opened, lambda *done: None)
+        ends = await evaluate_models(
+            [LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(2), opened, lambda *done: None
+        )
     assert re.search(f"none of 2 calls was answered: {reason}", str(ends["dear"]))
     assert len(stub.asked) == 2 * requests
 
@@ -265,7 +269,7 @@ async def test_an_endpoint_that_never_answers_is_an_error_of_the_evaluation(
 async def test_a_model_that_says_nothing_of_use_has_been_heard(stub: Stub, journal: Journal, message: dict[str, Any]) -> None:
     stub.response = http(200, {**chat(), "choices": [{"message": message, "finish_reason": "stop"}]})
     async with client(journal, stub.root, limits=Limits()) as opened:
-        assert await ask_all([LanguageModel(dear(stub.root))], questions(2), opened, lambda *done: None) == {"dear": None}
+        assert await evaluate_models([LanguageModel(dear(stub.root))], questions(2), opened, lambda *done: None) == {"dear": None}
 
 
 @pytest.mark.parametrize("response", [GOOD, http(400, openai_error("bad request"))], ids=["one answer", "a refused request"])
@@ -274,7 +278,7 @@ async def test_a_server_that_responds_is_no_dead_endpoint(stub: Stub, journal: J
     stub.answers = lambda asked: response if b"M0" in asked.body else bad
     subject = LanguageModel(dear(stub.root, input_price="0", output_price="0"))
     async with client(journal, stub.root, retry=Retry(attempts=1)) as opened:
-        assert await ask_all([subject], questions(3), opened, lambda *done: None) == {"dear": None}
+        assert await evaluate_models([subject], questions(3), opened, lambda *done: None) == {"dear": None}
     assert sum(b"M0" in asked.body for asked in stub.asked) == 1
 
 
@@ -285,7 +289,7 @@ async def one_row(journal: Journal, stub: Stub, response: bytes, **model: Any) -
     stub.response = response
     subject = LanguageModel(dear(stub.root, **{"model": "openai/gpt-4o", **model}))
     async with client(journal, stub.root, limits=Limits()) as opened:
-        return (await interview(subject, questions(1), opened)).row(0, named=True)
+        return (await run_elicitation(subject, questions(1), opened)).row(0, named=True)
 
 
 @pytest.mark.parametrize(
@@ -345,11 +349,11 @@ async def test_answers_of_an_older_journal_state_their_model_in_the_body(stub: S
 async def test_the_model_of_native_formats_is_the_provider_s_own_word(
     stub: Stub, journal: Journal, model: str, body: dict[str, Any], served: str
 ) -> None:
-    load()
+    load_litellm()
     stub.response = http(200, body)
     subject = LanguageModel(Model.model_validate({**DEAR, "model": model, "timeout": 30.0}))
     async with client(journal, stub.root, limits=Limits()) as opened:
-        rows = await interview(subject, questions(1), opened)
+        rows = await run_elicitation(subject, questions(1), opened)
     assert rows["served_model"].to_list() == [served]
 
 
@@ -357,7 +361,7 @@ async def test_the_model_of_native_formats_is_the_provider_s_own_word(
 async def test_a_fallback_of_a_gateway_fails_the_check(stub: Stub, journal: Journal, served: str, passes: bool) -> None:
     stub.response = http(200, {**chat(content=YES), "model": served})
     async with client(journal, stub.root, limits=Limits()) as opened:
-        rows = await interview(LanguageModel(dear(stub.root, model="openai/gpt-4o")), questions(3), opened)
+        rows = await run_elicitation(LanguageModel(dear(stub.root, model="openai/gpt-4o")), questions(3), opened)
     rules = {rule.name: rule for rule in rules_for("benchmark/forecasts")}
     named, single = rules["served_model_is_requested"], rules["one_served_model"]
     assert named.condition is not None

@@ -46,7 +46,7 @@ def test_a_missing_key_is_an_error_that_names_the_variable() -> None:
 
 @pytest.mark.parametrize("key", ["sk-verysecret one", "sk-verysecret\nx", "sk-verysecret-ключ"])
 def test_what_cannot_be_a_key_is_refused_and_not_shown(key: str) -> None:
-    with pytest.raises(ConfigError, match="OPENAI_API_KEY holds blanks") as error:
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY contains blanks") as error:
         endpoint(model("gpt-4o"), None, environment={"OPENAI_API_KEY": key})
     assert "verysecret" not in str(error.value)
 

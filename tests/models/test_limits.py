@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Journal, Outcome
-from bellwether.models.attempt_outcomes import Result
+from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
 from bellwether.models.limits import Rate, Slots
-from bellwether.models.transport import Call
+from bellwether.models.transport import ModelCall
 from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, said
 
 
@@ -30,7 +30,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
         yield opened
 
 
-async def shortly(call: Call) -> Result:
+async def shortly(call: ModelCall) -> AttemptResult:
     await asyncio.sleep(0.005)
     return said()
 
@@ -54,7 +54,7 @@ async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal
     """Of twenty calls four are turned away for minutes; those that waited for a slot of the run meanwhile must not sleep in it."""
     time = Time()
 
-    async def script(call: Call) -> Result:
+    async def script(call: ModelCall) -> AttemptResult:
         await time.sleep(1)
         return failed(Outcome.RATE_LIMIT, 429, retry_after=300.0) if call.model.name == "paused" else said()
 
@@ -72,7 +72,7 @@ async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(journal: 
     """Each of its calls waits for the one before, a hundred seconds long, to learn whether money is left."""
     time = Time()
 
-    async def script(call: Call) -> Result:
+    async def script(call: ModelCall) -> AttemptResult:
         await time.sleep(100 if call.model.name == "scarce" else 1)
         return said()
 
@@ -102,7 +102,7 @@ async def test_a_call_waits_for_the_real_costs_of_another_process_and_ends_with_
     """The rest of the budget is reserved for a call of another client, as of a run on another worker."""
     replies = asyncio.Event()
 
-    async def later(call: Call) -> Result:
+    async def later(call: ModelCall) -> AttemptResult:
         await replies.wait()
         return said()
 
@@ -241,7 +241,7 @@ async def test_a_storm_slows_the_whole_model_down_and_no_other(journal: Journal)
     """The provider is shut for 30 seconds: a hundred calls do not knock four thousand times, and all get their answers."""
     time = Time()
 
-    def shut(call: Call) -> Result:
+    def shut(call: ModelCall) -> AttemptResult:
         if call.model.name == "oracle" and time.now() < 30:
             return failed(Outcome.RATE_LIMIT, 429)
         return said()
@@ -259,7 +259,7 @@ async def test_what_the_provider_asks_to_wait_is_waited_by_all_calls(journal: Jo
     time = Time()
     sent: list[float] = []
 
-    def script(call: Call) -> Result:
+    def script(call: ModelCall) -> AttemptResult:
         sent.append(time.now())
         return failed(Outcome.RATE_LIMIT, 429, retry_after=25.0) if len(sent) == 1 else said()
 

@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.models.model import Model
-from bellwether.models.prices import Tokens, cost, count_tokens, estimate, listed, most_cost, price, price_map, price_map_version
+from bellwether.models.prices import (
+    Tokens,
+    compute_max_cost,
+    cost,
+    count_tokens,
+    estimate,
+    find_listing,
+    price,
+    price_map,
+    price_map_version,
+)
 
 MESSAGES = [{"role": "system", "content": "Forecast."}, {"role": "user", "content": "Will it rain in Paris? " * 20}]
 #: LiteLLM's calculator knows discounts of these that its map does not have: for cached tokens, and by the time of day.
@@ -41,10 +51,10 @@ def test_prices_are_those_of_the_map(model: str, put_in: str, out: str) -> None:
 
 
 def test_a_name_of_another_provider_is_no_price() -> None:
-    assert listed("openai/gpt-4o")
-    assert not listed("groq/gpt-4o")
-    assert not listed("openai/claude-opus-4-5-20251101")
-    assert not listed("openai/no-such-model")
+    assert find_listing("openai/gpt-4o")
+    assert not find_listing("groq/gpt-4o")
+    assert not find_listing("openai/claude-opus-4-5-20251101")
+    assert not find_listing("openai/no-such-model")
 
 
 @pytest.mark.slow
@@ -52,9 +62,9 @@ def test_a_name_of_another_provider_is_no_price() -> None:
     ("prompt", "completion", "reasoning", "cached"), [(1000, 500, 0, 0), (5000, 3000, 2000, 1500), (300_000, 3000, 0, 9)]
 )
 def test_costs_are_those_of_litellms_own_calculator(prompt: int, completion: int, reasoning: int, cached: int) -> None:
-    from bellwether.models.transport import load
+    from bellwether.models.transport import load_litellm
 
-    litellm = load()
+    litellm = load_litellm()
     calculate = litellm.litellm_core_utils.llm_cost_calc.utils.generic_cost_per_token
     usage = litellm.Usage(
         prompt_tokens=prompt,
@@ -85,7 +95,7 @@ def test_a_long_prompt_is_charged_at_its_own_price() -> None:
 
 def test_prices_in_bands_follow_the_length_of_the_prompt() -> None:
     model = made("dashscope/qwen-flash")
-    bands = listed(model.model)["tiered_pricing"]
+    bands = find_listing(model.model)["tiered_pricing"]
     short, long = price(model, 1000), price(model, 300_000)
     assert short is not None
     assert long is not None
@@ -104,7 +114,7 @@ def test_what_is_free_costs_nothing_even_where_its_usage_is_not_known() -> None:
 def test_what_is_not_known_is_not_zero() -> None:
     assert cost(made("openai/no-such-model"), Tokens(1000, 1000)) is None
     assert cost(made(), Tokens(1000, None)) is None
-    assert most_cost(made("openai/no-such-model"), MESSAGES) is None
+    assert compute_max_cost(made("openai/no-such-model"), MESSAGES) is None
 
 
 @given(
@@ -120,7 +130,7 @@ def test_no_call_costs_more_than_its_bound(text: str, completion: int, cached: i
     model = made(name)
     prompt = len(text.encode("utf-8", "surrogatepass"))  # one token for each byte: more than any tokenizer makes
     found = cost(model, Tokens(prompt, completion, reasoning, cached))
-    bound = most_cost(model, [{"role": "user", "content": text}])
+    bound = compute_max_cost(model, [{"role": "user", "content": text}])
     assert found is not None
     assert bound is not None
     assert found <= bound
@@ -128,8 +138,8 @@ def test_no_call_costs_more_than_its_bound(text: str, completion: int, cached: i
 
 def test_the_bound_counts_tools_and_the_form_of_the_answer() -> None:
     parameters = {"max_tokens": 1}
-    plain = most_cost(made(), MESSAGES, parameters)
-    with_tools = most_cost(made(), MESSAGES, {**parameters, "tools": [{"type": "function", "function": {"name": "x" * 1000}}]})
+    plain = compute_max_cost(made(), MESSAGES, parameters)
+    with_tools = compute_max_cost(made(), MESSAGES, {**parameters, "tools": [{"type": "function", "function": {"name": "x" * 1000}}]})
     assert plain is not None
     assert with_tools is not None
     assert with_tools - plain >= 2500
@@ -146,7 +156,7 @@ def test_an_estimate_adds_up_and_says_what_it_rests_on() -> None:
     each = count_tokens(MESSAGES)
     assert (found.calls, found.prompt_tokens, found.completion_tokens) == (200, 200 * each, 200 * 321)
     assert found.expected_cost == 200 * cost(model, Tokens(each, 321))
-    assert found.most_cost == 200 * (most_cost(model, MESSAGES) or 0)
+    assert found.most_cost == 200 * (compute_max_cost(model, MESSAGES) or 0)
     assert found.price_map == price_map_version()
     assert found.basis == (
         "prompts at 4 characters per token; 321 tokens per answer, as this model's answers took so far; prices of LiteLLM's map"

@@ -138,10 +138,10 @@ def test_the_models_without_a_price_are_the_known_ones(built_in: dict[str, Model
 
 
 def test_no_model_is_asked_for_more_tokens_than_the_price_map_says_it_gives(built_in: dict[str, Model]) -> None:
-    from bellwether.models.prices import listed
+    from bellwether.models.prices import find_listing
 
     for one in built_in.values():
-        assert one.max_tokens <= (listed(one.model).get("max_output_tokens") or one.max_tokens)
+        assert one.max_tokens <= (find_listing(one.model).get("max_output_tokens") or one.max_tokens)
 
 
 # --- your own ----------------------------------------------------------------------------------------------------------

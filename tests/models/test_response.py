@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bellwether.models.attempt_outcomes import RawReply, classify
 from bellwether.models.model import Model
-from bellwether.models.response import Ending, ending_of, read_reply
+from bellwether.models.response import Ending, parse_ending, read_reply
 from tests.models.stub import chat
 
 MODEL = Model.model_validate({"name": "one", "model": "openai/gpt-4o"})
@@ -231,15 +231,15 @@ FILTERED = ("content_filter", "SAFETY", "RECITATION", "PROHIBITED_CONTENT", "gua
 
 @pytest.mark.parametrize("provider", CUT)
 def test_every_provider_s_word_for_a_limit_is_a_cut(provider: str) -> None:
-    assert ending_of(CUT[provider]) is Ending.CUT
+    assert parse_ending(CUT[provider]) is Ending.CUT
 
 
 def test_other_words_are_what_they_say() -> None:
-    assert {ending_of(word) for word in NORMAL} == {Ending.NORMAL}
-    assert {ending_of(word) for word in FILTERED} == {Ending.FILTERED}
-    assert {ending_of(word) for word in ("error", "abort", "MALFORMED_FUNCTION_CALL", "network_error")} == {Ending.BROKEN}
+    assert {parse_ending(word) for word in NORMAL} == {Ending.NORMAL}
+    assert {parse_ending(word) for word in FILTERED} == {Ending.FILTERED}
+    assert {parse_ending(word) for word in ("error", "abort", "MALFORMED_FUNCTION_CALL", "network_error")} == {Ending.BROKEN}
 
 
 @pytest.mark.parametrize("word", [None, "", " ", "null", "banana", "FINISH_REASON_UNSPECIFIED", "stop \udfff", "OTHER"])
 def test_an_unknown_or_missing_word_is_no_normal_ending(word: str | None) -> None:
-    assert ending_of(word) is Ending.UNKNOWN
+    assert parse_ending(word) is Ending.UNKNOWN

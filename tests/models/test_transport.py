@@ -19,10 +19,10 @@ import httpx
 import pytest
 
 from bellwether.journal import CostSource, Outcome
-from bellwether.models.attempt_outcomes import Result, Stop
+from bellwether.models.attempt_outcomes import AttemptResult, Stop
 from bellwether.models.keys import SANDBOX_KEY, Endpoint
 from bellwether.models.model import Model
-from bellwether.models.transport import LARGEST_BODY, Call, ProviderWire, chat_completions, load
+from bellwether.models.transport import LARGEST_BODY, ModelCall, ProviderWire, chat_completions, load_litellm
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.models import Truth
 from tests.models.stub import (
@@ -48,7 +48,7 @@ GEMINI = {"name": "one", "model": "gemini/gemini-2.5-pro", "timeout": 30.0}
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
-    load()
+    load_litellm()
 
 
 @pytest.fixture
@@ -63,10 +63,10 @@ def made(**fields: Any) -> Model:
 
 async def send(
     stub: Stub | str, entry: dict[str, Any] | Model = OPENAI, key: str | None = KEY, messages: Any = MESSAGES, **parameters: Any
-) -> Result:
+) -> AttemptResult:
     model = entry if isinstance(entry, Model) else Model.model_validate(entry)
     async with ProviderWire() as wire:
-        return await wire.send(Call(model, Endpoint(stub if isinstance(stub, str) else stub.root, key), messages, parameters))
+        return await wire.send(ModelCall(model, Endpoint(stub if isinstance(stub, str) else stub.root, key), messages, parameters))
 
 
 # --- what is sent ----------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_endpoints_of_openai_s_form_are_asked_verbatim(fields: dict[str, Any], b
 def test_the_verbatim_providers_are_those_for_which_litellm_too_uses_openais_form() -> None:
     from bellwether.models.providers import PROVIDERS
 
-    litellm = load()
+    litellm = load_litellm()
 
     def speaks_openai(provider: str) -> bool:
         config = litellm.utils.ProviderConfigManager.get_provider_chat_config("some-model", litellm.LlmProviders(provider))
@@ -270,7 +270,7 @@ async def test_connections_are_used_again() -> None:
     with serve(answer) as site:
         async with ProviderWire() as wire:
             for _ in range(3):
-                assert (await wire.send(Call(made(), Endpoint(site.models, KEY), MESSAGES))).outcome is Outcome.OK
+                assert (await wire.send(ModelCall(made(), Endpoint(site.models, KEY), MESSAGES))).outcome is Outcome.OK
     assert len(set(ports)) == 1
 
 
@@ -287,7 +287,8 @@ async def test_concurrent_calls_get_their_own_answers(stub: Stub, entry: dict[st
     model = Model.model_validate(entry)
     async with ProviderWire() as wire:
         calls = [
-            Call(model, Endpoint(stub.root, KEY), [{"role": "user", "content": str(number)}], {"max_tokens": 9}) for number in range(30)
+            ModelCall(model, Endpoint(stub.root, KEY), [{"role": "user", "content": str(number)}], {"max_tokens": 9})
+            for number in range(30)
         ]
         results = await asyncio.gather(*map(wire.send, calls))
     assert [one.reply.request_id for one in results] == [f"request-{number}" for number in range(30)]
@@ -542,10 +543,10 @@ def world() -> GeneratedWorld:
 
 async def ask(
     application: Any, base: str, name: str = "calibrated", *, key: str = SANDBOX_KEY, timeout: float = 60.0, **parameters: Any
-) -> Result:
+) -> AttemptResult:
     model = Model.model_validate({"name": "one", "model": f"sandbox/{name}", "timeout": timeout})
     async with ProviderWire(sandbox=application and httpx.ASGITransport(application)) as wire:
-        return await wire.send(Call(model, Endpoint(base, key), PROMPT, {"temperature": 0, **parameters}))
+        return await wire.send(ModelCall(model, Endpoint(base, key), PROMPT, {"temperature": 0, **parameters}))
 
 
 @pytest.mark.parametrize(
@@ -605,8 +606,8 @@ def test_litellm_is_loaded_quietly_and_without_a_network() -> None:
 import socket, sys
 def refused(*args, **kwargs): raise AssertionError("LiteLLM wants the network")
 socket.getaddrinfo = socket.create_connection = refused
-from bellwether.models.transport import load
-litellm = load()
+from bellwether.models.transport import load_litellm
+litellm = load_litellm()
 from bellwether.models.prices import price_map
 assert litellm.model_cost["gpt-4o"]["input_cost_per_token"] == price_map()["gpt-4o"]["input_cost_per_token"]
 assert (litellm.telemetry, litellm.drop_params, litellm.success_callback) == (False, False, [])

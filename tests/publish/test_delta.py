@@ -23,7 +23,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from bellwether.errors import BellwetherError, ConfigError, LakeError
 from bellwether.lake import Lake
-from bellwether.publish.delta import Copy, update_copies
+from bellwether.publish.delta import DeltaCopy, update_copies
 from bellwether.tables import Table, table
 from cli.main import main
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
@@ -41,11 +41,11 @@ def lake(tmp_path: Path) -> Lake:
     return lake
 
 
-def exported(lake: Lake, where: Path | str, *tables: Table) -> list[Copy]:
+def exported(lake: Lake, where: Path | str, *tables: Table) -> list[DeltaCopy]:
     return list(update_copies(lake, str(where), tables or (PRICES,)))
 
 
-def counts(copies: list[Copy]) -> list[tuple[int, int, int]]:
+def counts(copies: list[DeltaCopy]) -> list[tuple[int, int, int]]:
     return [(copy.written, copy.removed, copy.unchanged) for copy in copies]
 
 

@@ -16,7 +16,7 @@ from bellwether.forecasting import forecaster
 from bellwether.lake import Lake
 from bellwether.questions import ReleaseName, release
 from bellwether.questions.release import digest
-from bellwether.questions.versions import affected, built, difference, draw
+from bellwether.questions.versions import difference, draw, list_versions, score_effects
 from bellwether.settings import settings
 from bellwether.tables.benchmark import FORECASTS, QUESTIONS
 from bellwether.tables.clean import MARKETS, PRICES
@@ -126,8 +126,8 @@ def test_versions_come_in_order(lake: Lake) -> None:
     with pytest.raises(ConfigError, match=r"there is no small\.v2 before it"):
         draw(lake, "small.v3")
     fix(lake, "small.v2")
-    assert [(one.name, one.version, one.questions) for one in built(lake, "small")] == [("small", 1, 4), ("small.v2", 2, 4)]
-    assert len({one.digest for one in built(lake, "small")}) == 1
+    assert [(one.name, one.version, one.questions) for one in list_versions(lake, "small")] == [("small", 1, 4), ("small.v2", 2, 4)]
+    assert len({one.digest for one in list_versions(lake, "small")}) == 1
 
 
 def test_a_difference_names_what_was_added_removed_and_changed(lake: Lake) -> None:
@@ -155,7 +155,7 @@ def test_scores_affected_are_those_of_the_forecasts_made(lake: Lake) -> None:
         ground_truth=pl.when(pl.col("id") == first).then(pl.lit("no")).otherwise("ground_truth"),
         question=pl.when(pl.col("id") == second).then(pl.lit("Reworded?")).otherwise("question"),
     )
-    (row,) = affected(lake, old, new, difference(old, new))
+    (row,) = score_effects(lake, old, new, difference(old, new))
     p = dict(forecasts.select("question_id", "p_yes").iter_rows())
 
     def brier(rows: pl.DataFrame) -> float:

@@ -27,7 +27,7 @@ from bellwether.errors import BellwetherError, ConfigError
 from bellwether.forecasting.forecaster import Models
 from bellwether.forecasting.prompt import Message
 from bellwether.journal import BudgetExceeded, CostSource, Request, Usage
-from bellwether.models.client import ModelClient, asked_as
+from bellwether.models.client import ModelClient, journal_model_name
 from bellwether.models.model import Model
 from bellwether.models.registry import models
 from bellwether.models.response import Answer, NoAnswer
@@ -110,7 +110,7 @@ def open_model_calls(context: WeekContext) -> Iterator[AnswerRequest]:
                 "scope": task.key.decision_id,
                 "sample": sample,
                 "parameters": call_parameters(model, task.methodology),
-                "budgets": context.budgets.of(task.key.week, asked_as(model)),
+                "budgets": context.budgets.of(task.key.week, journal_model_name(model)),
             }
             try:
                 return portal.call(partial(clients.of(model).ask, model, messages, **terms))

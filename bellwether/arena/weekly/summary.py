@@ -32,7 +32,7 @@ from bellwether.arena.weekly.model_calls import Task, call_parameters, configure
 from bellwether.arena.weekly.queries import TableReader, stored_tables
 from bellwether.forecasting.prompt import Message
 from bellwether.models.model import Model
-from bellwether.models.prices import most_cost
+from bellwether.models.prices import compute_max_cost
 from bellwether.models.registry import models
 from bellwether.tables.arena import AGENTS, DECISIONS, REFUSALS, TRADES
 
@@ -193,7 +193,7 @@ def _preview_task(context: WeekContext, task: Task, known: Mapping[str, Model]) 
         name,
         task.model,
         tokens,
-        most_cost(model, asked, {**model.request_parameters, **call_parameters(model, task.methodology)}),
+        compute_max_cost(model, asked, {**model.request_parameters, **call_parameters(model, task.methodology)}),
         stored,
         asked,
     )

@@ -77,7 +77,7 @@ class Form(NamedTuple):
         return _is_complete(self.kinds)
 
 
-class Found(NamedTuple):
+class Statements(NamedTuple):
     """The statements of a text.
 
     forms: with a statement, strictest first. drafts: complete answers on lines too far from the end to be the answer. is_cut: whether the end of the
@@ -98,12 +98,12 @@ class _Span(NamedTuple):
     """None where its end is missing."""
 
 
-def plain(text: str) -> str:
+def normalize_text(text: str) -> str:
     """A text with plain signs for those of full width, and without invisible marks."""
     return text if text.isascii() else text.translate(_PLAIN)
 
 
-def find(text: str, *, ended: bool) -> Found:
+def find_statements(text: str, *, ended: bool) -> Statements:
     """All statements in every form. ended: whether the model ended the text itself, so that its end closes the value of a line."""
     said = _OTHERS.sub(_blank, text) if ":" in text else text
     tags = list(_tags(said))
@@ -115,11 +115,11 @@ def find(text: str, *, ended: bool) -> Found:
     forms = [form for name, spans in named if (form := _form(name, spans)) is not None]
     draft = _form("labels", early)
     spans = sorted([*tags, *members, *late])
-    is_cut = bool(spans) and (_is_unclosed(spans) or _goes_on(said, spans[-1].end) or not (ended or _is_whole(said, spans, forms)))
-    return Found(tuple(forms), (draft,) if draft and draft.is_complete else (), is_cut, spans[0].at if spans else len(text))
+    is_cut = bool(spans) and (_is_unclosed(spans) or _is_unfinished(said, spans[-1].end) or not (ended or _is_whole(said, spans, forms)))
+    return Statements(tuple(forms), (draft,) if draft and draft.is_complete else (), is_cut, spans[0].at if spans else len(text))
 
 
-def together(forms: Iterable[Form]) -> Form | None:
+def strictest_forms(forms: Iterable[Form]) -> Form | None:
     """The strictest forms that together give an answer with its number, or else all: one may have the answer and another the number."""
     taken: list[Form] = []
     kinds: set[Kind] = set()
@@ -134,7 +134,7 @@ def together(forms: Iterable[Form]) -> Form | None:
     return Form(taken[-1].name, fields, min(form.start for form in taken), max(form.end for form in taken))
 
 
-def thoughts(text: str) -> str | None:
+def read_reasoning_member(text: str) -> str | None:
     """The reasoning that a JSON object carries as a member."""
     key = _THOUGHTS.search(text)
     try:
@@ -170,7 +170,7 @@ def _is_unclosed(spans: list[_Span]) -> bool:
     return any(span.raw is None and span.at > whole[span.kind == "answer"] for span in spans)
 
 
-def _goes_on(text: str, last: int) -> bool:
+def _is_unfinished(text: str, last: int) -> bool:
     """True if a tag or an object begins after the last statement and has no end."""
     tail = text[max(last, len(text) - 12) :]
     begun = tail[tail.rfind("<") :].lower() if "<" in tail else ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from bellwether.forecasting.parsing.result import quoted
+from bellwether.forecasting.parsing.result import quote_text
 
 _LONGEST = 60
 _AROUND = " \t\r\n\f\v\xa0*_\"'`“”‘’[](){}$\\"
@@ -47,15 +47,15 @@ class _Stated:
     in_words: bool
 
 
-def bare(text: str) -> str:
+def strip_marks(text: str) -> str:
     """A value without the quotes, brackets, emphasis and LaTeX around it, and without a full stop behind it."""
     if "\\" in text:
         text = _LATEX.sub(r"\1", _LATEX.sub(r"\1", text)).replace("\\(", "").replace("\\)", "")
     return text.strip(_AROUND).rstrip(".!").strip(_AROUND)
 
 
-def _stated(text: str) -> _Stated | None:
-    plain = bare(text[: 2 * _LONGEST]).lower()
+def _parse_stated(text: str) -> _Stated | None:
+    plain = strip_marks(text[: 2 * _LONGEST]).lower()
     if len(text) > 2 * _LONGEST or len(plain) > _LONGEST:
         return None
     if match := _DIGITS.fullmatch(plain):
@@ -71,18 +71,18 @@ def confidence(text: str) -> Number | str:
     Of bare numbers up to 1, 0 is 0, and those from 0.5 to below 1 are fractions: as percent they would contradict the answer that they
     stand beside. The others may be either.
     """
-    stated = _stated(text)
+    stated = _parse_stated(text)
     if stated is None:
-        return f"not a number: {quoted(text)}"
+        return f"not a number: {quote_text(text)}"
     value = stated.value
     if not 0 <= value <= _HUNDRED:
-        return f"out of range: {quoted(text)} is not from 0 to 100"
+        return f"out of range: {quote_text(text)} is not from 0 to 100"
     manner = "words" if stated.in_words else ""
     if stated.of_hundred or value == 0 or value > 1:
         return Number(value / _HUNDRED, manner)
     if _HALF <= value < 1:
         return Number(value, "fraction")
-    return f"ambiguous number: {quoted(text)} may be a percentage or a fraction"
+    return f"ambiguous number: {quote_text(text)} may be a percentage or a fraction"
 
 
 def p_yes(text: str, *, as_asked: bool = True) -> Number | str:
@@ -90,16 +90,16 @@ def p_yes(text: str, *, as_asked: bool = True) -> Number | str:
 
     A bare 1 is certainty only where the number is `as_asked`, in the place that the prompt names. Elsewhere it may be 1 %.
     """
-    stated = _stated(text)
+    stated = _parse_stated(text)
     if stated is None:
-        return f"not a number: {quoted(text)}"
+        return f"not a number: {quote_text(text)}"
     value = stated.value
     if not 0 <= value <= _HUNDRED:
-        return f"out of range: {quoted(text)} is no probability"
+        return f"out of range: {quote_text(text)} is no probability"
     if value == 1 and not stated.of_hundred and (stated.in_words or not as_asked):
-        return f"ambiguous number: {quoted(text)} may be a percentage or a probability"
+        return f"ambiguous number: {quote_text(text)} may be a percentage or a probability"
     if stated.in_words:
         return Number(value / _HUNDRED, "words")
     if stated.of_hundred or value >= 2:
         return Number(value / _HUNDRED, "percent")
-    return Number(value, "") if value <= 1 else f"ambiguous number: {quoted(text)} is no probability, and hardly a percentage"
+    return Number(value, "") if value <= 1 else f"ambiguous number: {quote_text(text)} is no probability, and hardly a percentage"

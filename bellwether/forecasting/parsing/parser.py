@@ -9,9 +9,9 @@ from functools import lru_cache
 import polars as pl
 
 from bellwether.forecasting.parsing import fields, numbers
-from bellwether.forecasting.parsing.fields import Field, Form, Found
+from bellwether.forecasting.parsing.fields import Field, Form, Statements
 from bellwether.forecasting.parsing.numbers import Number
-from bellwether.forecasting.parsing.result import Answer, Reading, quoted
+from bellwether.forecasting.parsing.result import Answer, Reading, quote_text
 from bellwether.forecasting.parsing.sections import is_tagged, split
 
 #: Answers up to this length, without the reasoning before them, are read once and remembered: they repeat.
@@ -49,7 +49,7 @@ def read(text: str | None, *, ended: bool = True) -> Reading:
     start = 7 if before.startswith(_OPEN) else 0
     if not is_tagged(before, start):
         # One block of reasoning, then a short answer: `_read` would find the same.
-        said = _behind_reasoning(behind, ended)
+        said = _read_after_reasoning(behind, ended)
         if said is not None:
             return _new(Reading, (*said, before[start:].strip() or None))
     return _read(text, ended)
@@ -72,10 +72,10 @@ def _read(text: str, ended: bool) -> Reading:
     sections = split(text)
     if sections.is_open:
         return _UNENDED._replace(reasoning=sections.reasoning)
-    outside = fields.plain(sections.outside)
-    found = fields.find(outside, ended=ended)
-    reasoning = sections.reasoning if sections.reasoning is not None else _before(outside, found)
-    return _new(Reading, (*_said(found)[:6], reasoning))
+    outside = fields.normalize_text(sections.outside)
+    found = fields.find_statements(outside, ended=ended)
+    reasoning = sections.reasoning if sections.reasoning is not None else _untagged_reasoning(outside, found)
+    return _new(Reading, (*_combine_forms(found)[:6], reasoning))
 
 
 _EMPTY = Reading(None, None, None, "none", "empty response")
@@ -84,47 +84,47 @@ _remembered = lru_cache(maxsize=_REMEMBERED)(_read)
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _behind_reasoning(text: str, ended: bool) -> tuple[object, ...] | None:
+def _read_after_reasoning(text: str, ended: bool) -> tuple[object, ...] | None:
     """All but the reasoning of what follows it, read alone; None where that states nothing or has reasoning of its own."""
     said = _read(text, ended)
     return said[:6] if said.path != "none" and said.reasoning is None and not is_tagged(text) else None
 
 
-def _before(text: str, found: Found) -> str | None:
+def _untagged_reasoning(text: str, found: Statements) -> str | None:
     """Reasoning without tags of its own: the member of the JSON that holds it, else the prose before the first statement."""
     if not found.forms:
         return None
     if found.forms[0].name == "json":
-        return fields.thoughts(text)
+        return fields.read_reasoning_member(text)
     prose = text[: found.start].rstrip()
     fence = prose.rfind("```", -12)
     return (prose[:fence] if fence >= 0 else prose).strip() or None
 
 
-def _said(found: Found) -> Reading:
+def _combine_forms(found: Statements) -> Reading:
     """The reading of all forms together: the last complete answer, if it is whole and no other contradicts it."""
-    mixed = fields.together(found.forms)
+    mixed = fields.strictest_forms(found.forms)
     if found.is_cut:
         return Reading(None, None, None, mixed.name if mixed else "none", "cut off: the end of the answer is missing")
     if mixed is None:
         return Reading(None, None, None, "none", "no answer: no tag, member or line states one")
     complete = sorted((form for form in found.forms if form.is_complete), key=lambda form: form.end) or [mixed]
     if len(found.forms) > 1:
-        complete[-1] = _with_late_numbers(complete[-1], found.forms)
+        complete[-1] = _add_late_numbers(complete[-1], found.forms)
     readings = [_of(form) for form in (*found.drafts, *complete)]
     if len(readings) == len(found.forms) == 1:
         return readings[0]
-    return _against(readings, [word for form in found.forms for word in _words(form.fields)])
+    return _resolve_contradiction(readings, [word for form in found.forms for word in _words(form.fields)])
 
 
-def _with_late_numbers(final: Form, forms: tuple[Form, ...]) -> Form:
+def _add_late_numbers(final: Form, forms: tuple[Form, ...]) -> Form:
     """The final answer with the numbers that follow it without an answer of their own, in another form."""
     late = [field for form in forms if form.end > final.end and form.kinds == {"confidence"} for field in form.fields]
     numeric = tuple(field for field in late if isinstance(numbers.confidence(field.raw), Number))
     return final._replace(fields=final.fields + numeric) if "answer" in final.kinds else final
 
 
-def _against(readings: list[Reading], words: list[Answer | None]) -> Reading:
+def _resolve_contradiction(readings: list[Reading], words: list[Answer | None]) -> Reading:
     """The final answer, unless another contradicts it."""
     final = readings[-1]
     if (clash := next((one for one in readings if one.contradiction and one.p_yes is None), None)) is not None:
@@ -149,14 +149,14 @@ def _conclude(found: tuple[Field, ...], form: str) -> Reading:
     if {"yes", "no"} <= set(words):
         return _contradictory("yes and no", form)
     if answers and answer is None:
-        return Reading(None, None, None, form, f"neither yes nor no: {quoted(answers[-1].strip())}")
+        return Reading(None, None, None, form, f"neither yes nor no: {quote_text(answers[-1].strip())}")
     confidences = [numbers.confidence(field.raw) for field in found if field.kind == "confidence"]
     if probabilities := [numbers.p_yes(raw, as_asked=kind == "p_yes") for kind, raw in found if kind in ("p_yes", "probability")]:
-        return _of_probability(answer, probabilities, confidences, form)
+        return _conclude_probability(answer, probabilities, confidences, form)
     if answer is None:
         return Reading(None, None, None, form, "no answer: a confidence without one")
     if confidences:
-        return _of_confidence(answer, confidences, form)
+        return _conclude_confidence(answer, confidences, form)
     return Reading(answer, None, None, form, "no number: an answer without its confidence")
 
 
@@ -168,11 +168,11 @@ def _words(found: tuple[Field, ...]) -> list[Answer | None]:
 
 
 def _word(raw: str) -> Answer | None:
-    plain = numbers.bare(raw).lower()
+    plain = numbers.strip_marks(raw).lower()
     return "yes" if plain == "yes" else "no" if plain == "no" else None
 
 
-def _of_probability(answer: Answer | None, stated: list[Number | str], confidences: list[Number | str], form: str) -> Reading:
+def _conclude_probability(answer: Answer | None, stated: list[Number | str], confidences: list[Number | str], form: str) -> Reading:
     number = stated[-1]
     if isinstance(number, str):
         return Reading(answer, None, None, form, number)
@@ -188,7 +188,7 @@ def _of_probability(answer: Answer | None, stated: list[Number | str], confidenc
     return Reading(given, float(p if given == "yes" else 1 - p), float(p), path, None, _several(stated))
 
 
-def _of_confidence(answer: Answer, stated: list[Number | str], form: str) -> Reading:
+def _conclude_confidence(answer: Answer, stated: list[Number | str], form: str) -> Reading:
     number = stated[-1]
     if isinstance(number, str):
         return Reading(answer, None, None, form, number)

@@ -45,6 +45,6 @@ class Reading(NamedTuple):
     reasoning: str | None = None
 
 
-def quoted(text: str) -> str:
+def quote_text(text: str) -> str:
     """An untrusted text for a message: one printable line of moderate length."""
     return repr(text if len(text) <= 40 else f"{text[:39]}…")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from bellwether.forecasting.parsing import read
 from bellwether.journal import CallKey
-from bellwether.models.response import Answer, Ending, ending_of
+from bellwether.models.response import Answer, Ending, parse_ending
 
 REASONS = (
     *("stop", "end_turn", "COMPLETE", "length", "max_tokens", "MAX_TOKENS", "model_length", "max_output_tokens", "incomplete"),
@@ -114,7 +114,7 @@ def test_a_bare_answer_is_read_as_independent_readers_do_wherever_it_is_cut(form
     whole = FORMS[form](answer, number)
     assert said(whole, "stop") is not None
     for end, reason in itertools.product(range(len(whole) + 1), REASONS):
-        ended = ending_of(reason) is Ending.NORMAL
+        ended = parse_ending(reason) is Ending.NORMAL
         found = said(whole[:end], reason)
         expected = independent(form, whole[:end], ended=ended)
         assert (found is None) == (expected is None), (whole[:end], reason)

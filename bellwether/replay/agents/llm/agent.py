@@ -140,13 +140,13 @@ class LLMAgent(_Scripted):
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
         """Open the trajectory; no request is sent yet."""
-        from bellwether.models.client import asked_as
+        from bellwether.models.client import journal_model_name
 
         with _stopping():
             identity = self._prepare(ctx, episode) | {
                 "engine": ENGINE_VERSION,
                 "agent": self.name,
-                "model": asked_as(self.model),
+                "model": journal_model_name(self.model),
                 "parameters": self._sent(),
                 "sample": self._sample,
                 "seed": f"{ctx.seed:064x}",

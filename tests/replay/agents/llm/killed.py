@@ -11,14 +11,14 @@ import signal
 import sys
 from pathlib import Path
 
-from bellwether.models.attempt_outcomes import Result
+from bellwether.models.attempt_outcomes import AttemptResult
 from tests.replay.agents.llm.scripted import Scripted, trade, trading
 
 
 def main(folder: Path, last: int) -> None:
     numbers = itertools.count(1)
 
-    def says(state: str, number: int) -> Result:
+    def says(state: str, number: int) -> AttemptResult:
         if next(numbers) == last:
             os.kill(os.getpid(), signal.SIGKILL)
         return trading(state, number)

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from bellwether.journal import CostSource, Journal, Outcome, Reply, Usage
-from bellwether.models.attempt_outcomes import Result
+from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Limits, ModelClient, Retry
 from bellwether.models.keys import Endpoint
 from bellwether.models.response import read_reply
-from bellwether.models.transport import Call
+from bellwether.models.transport import ModelCall
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.preparation import prepare
@@ -37,7 +37,7 @@ STEPS = 60
 #: What one call costs, and may cost (micro-dollars).
 COST, MOST = 20, 100
 
-Says = Callable[[str, int], Result]
+Says = Callable[[str, int], AttemptResult]
 ToolCalls = Sequence[tuple[str, Any]]
 
 
@@ -95,7 +95,7 @@ def settings(**changes: Any) -> BacktestSettings:
 # --- what models say ---------------------------------------------------------------------------------------------------
 
 
-def answer(calls: ToolCalls = (), content: str | None = None, finish: str | None = None, **message: Any) -> Result:
+def answer(calls: ToolCalls = (), content: str | None = None, finish: str | None = None, **message: Any) -> AttemptResult:
     """A reply that calls tools; arguments that are no text are written as JSON. finish: why it ended, when not of its own."""
     called = [
         {
@@ -110,16 +110,16 @@ def answer(calls: ToolCalls = (), content: str | None = None, finish: str | None
     body = json.dumps({"choices": [{"message": whole, "finish_reason": finish}]}).encode()
     usage = Usage(100, 20, 0, COST, CostSource.PROVIDER)
     reply = Reply(body, content, message.get("reasoning_content"), finish, usage, 200, "req", 900)
-    return Result(Outcome.OK, reply, tool_calls=read_reply(body).tool_calls)
+    return AttemptResult(Outcome.OK, reply, tool_calls=read_reply(body).tool_calls)
 
 
-def refusal(outcome: Outcome = Outcome.REFUSAL) -> Result:
+def refusal(outcome: Outcome = Outcome.REFUSAL) -> AttemptResult:
     """A reply without an answer; a timeout is asked again, a refusal is a last word."""
     usage = Usage(100, 5, 0, COST, CostSource.PROVIDER) if outcome is Outcome.REFUSAL else Usage()
-    return Result(outcome, Reply(usage=usage, http_status=200 if outcome is Outcome.REFUSAL else None), f"it was {outcome.value}")
+    return AttemptResult(outcome, Reply(usage=usage, http_status=200 if outcome is Outcome.REFUSAL else None), f"it was {outcome.value}")
 
 
-def trading(state: str, number: int) -> Result:
+def trading(state: str, number: int) -> AttemptResult:
     """Looks, places an order that depends on the state alone (some cross, some rest, some are cancelled later), and is done."""
     draw = int.from_bytes(hashlib.sha256(state.encode()).digest()[:8])
     if number == 0:
@@ -148,14 +148,14 @@ class Scripted:
         self.wires: list[FakeWire] = []
 
     @property
-    def calls(self) -> list[Call]:
+    def calls(self) -> list[ModelCall]:
         return [call for wire in self.wires for call in wire.calls]
 
     @property
     def sent(self) -> int:
         return len(self.calls)
 
-    def _heard(self, call: Call) -> Result:
+    def _heard(self, call: ModelCall) -> AttemptResult:
         state = next(str(message["content"]) for message in call.messages if message["role"] == "user")
         return self._says(state, sum(message["role"] == "assistant" for message in call.messages))
 

@@ -24,7 +24,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal, Outcome
-from bellwether.models.attempt_outcomes import Result
+from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import ModelClient, Retry
 from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
@@ -69,7 +69,7 @@ def unpriced(step: Step) -> Step:
     return replace(step, rounds=tuple(replace(one, usage={}, attempts=1) for one in step.rounds))
 
 
-def once(tmp_path: Path, *rounds: Result, **params: Any) -> tuple[Step, Scripted]:
+def once(tmp_path: Path, *rounds: AttemptResult, **params: Any) -> tuple[Step, Scripted]:
     """A run of one step in which the model answers so; the step, and what was sent."""
     models = Scripted(tmp_path / "journal.db", lambda state, number: rounds[number])
     made = trade(models, tmp_path / "run", episode(1), **params)
@@ -329,7 +329,7 @@ def test_ctrl_c_keeps_the_answer_under_way(whole: tuple[Path, Backtest, int], tm
     folder, backtest, sent = whole
     numbers = itertools.count(1)
 
-    def says(state: str, number: int) -> Result:
+    def says(state: str, number: int) -> AttemptResult:
         if next(numbers) == 77:
             _thread.interrupt_main()
         return trading(state, number)
@@ -348,10 +348,10 @@ def test_a_failure_that_was_acted_on_stays_when_the_run_goes_on(tmp_path: Path) 
     """The model would answer by now; but what came after was decided without that answer."""
     wrong = "2026-01-20T17:20:00Z"
 
-    def says(state: str, number: int) -> Result:
+    def says(state: str, number: int) -> AttemptResult:
         return refusal(Outcome.TIMEOUT) if wrong in state else trading(state, number)
 
-    def dies(state: str, number: int) -> Result:
+    def dies(state: str, number: int) -> AttemptResult:
         if "17:30:00Z" in state:
             _thread.interrupt_main()
         return says(state, number)
