@@ -26,8 +26,8 @@ from bellwether.calibration.discrimination import discrimination
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.intervals import intervals
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS
-from bellwether.calibration.sorted_forecasts import Ordered
-from bellwether.calibration.sufficient_statistics import total
+from bellwether.calibration.sorted_forecasts import SortedForecasts
+from bellwether.calibration.sufficient_statistics import total_sums
 from bellwether.formatting import markdown_table
 
 CLUSTERS = (3, 5, 8, 12, 20, 40, 100)
@@ -102,8 +102,8 @@ def truth(beta: tuple[float, float], forecaster: str) -> dict[str, float]:
 
 def point(forecasts: Forecasts) -> dict[str, float]:
     """Every metric with an interval; the others, some of which take much longer, are NaN."""
-    ranks = discrimination(Ordered.of(forecasts), is_binary=forecasts.is_binary)
-    values = formulas.from_sums(total(forecasts)) | {"roc_auc": ranks.roc_auc, "average_precision": ranks.average_precision}
+    ranks = discrimination(SortedForecasts.of(forecasts), is_binary=forecasts.is_binary)
+    values = formulas.from_sums(total_sums(forecasts)) | {"roc_auc": ranks.roc_auc, "average_precision": ranks.average_precision}
     return {name: float(values[name]) if INTERVALS[name].reason is None else np.nan for name in ESTIMATED}
 
 

@@ -371,16 +371,16 @@ def trading(
 
     Backtests are read from the published warehouse, or from FOLDER of `bellwether backtest --out FOLDER`. docs/trading-metrics.md defines the numbers.
     """
-    from bellwether.report.trading_inputs import backtests_of, chosen, titles
+    from bellwether.report.trading_inputs import agent_titles, load_backtests, select_rows
 
     if folder is None:
         require_platform("bellwether trading without a FOLDER")
-    found = chosen(backtests_of(folder, settings().warehouse_uri), agents, rules)
+    found = select_rows(load_backtests(folder, settings().warehouse_uri), agents, rules)
     lines, summary = results(found, unsettled=unsettled), summarise(found, unsettled=unsettled)
     if as_json:
         emit({"agents": summary.to_dicts(), "results": lines.to_dicts()})
     else:
-        called = titles()
+        called = agent_titles()
         for table in (*agent_tables(lines, called), comparison_table(summary, called), interval_table(summary, called)):
             show(table)
             console().print()
@@ -391,10 +391,10 @@ def trading(
 
 def _report(folder: Path | None, agents: tuple[str, ...], rules: str | None, to: tuple[str, str]) -> list[str]:
     from bellwether.report.trading import write_trading_report
-    from bellwether.report.trading_inputs import inputs_of_folder, inputs_of_warehouse, tapes_of
+    from bellwether.report.trading_inputs import read_folder_inputs, read_tapes, read_warehouse_inputs
 
     config = settings()
-    inputs = inputs_of_folder(folder, agents, rules) if folder else inputs_of_warehouse(config.warehouse_uri, agents, rules)
-    tapes = tapes_of(inputs.backtests, config.episodes_path, config.tapes_path)
+    inputs = read_folder_inputs(folder, agents, rules) if folder else read_warehouse_inputs(config.warehouse_uri, agents, rules)
+    tapes = read_tapes(inputs.backtests, config.episodes_path, config.tapes_path)
     reports, name = to
     return write_trading_report(replace(inputs, name=name, tapes=tapes), reports)

@@ -384,10 +384,10 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
     """Write the report of RELEASE: a JSON file per model with all its predictions, a summary, metadata, the dataset analysis, and a page
     in Markdown with figures. It is made from the published warehouse; docs/scoring.md describes the files.
     """
-    from bellwether.report.inputs import read_inputs, registered
+    from bellwether.report.inputs import add_registry, read_inputs
 
     found = read_inputs(settings().warehouse_uri, release, revision=revision)
-    files = write_report(registered(found), reports or settings().reports_uri)
+    files = write_report(add_registry(found), reports or settings().reports_uri)
     if as_json:
         emit(files)
         return

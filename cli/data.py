@@ -22,7 +22,7 @@ from bellwether.places import failures, is_stored
 from bellwether.progress import shown
 from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
-from bellwether.recordings.gap_summary import gap_summary, keep_gap_summary
+from bellwether.recordings.gap_summary import store_gap_summary, summarize_gaps
 from bellwether.settings import Settings, World, settings
 from bellwether.untrusted_text import visible
 from bellwether.venues.kalshi.stream.protocol import CHANNELS, USUAL
@@ -31,7 +31,7 @@ from cli.options import ARCHIVE, AS_JSON, DAY
 
 if TYPE_CHECKING:
     from bellwether.recordings.recording import Recording
-    from bellwether.recordings.recording_run import Plan, Progress
+    from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress
     from bellwether.settings import Settings
     from bellwether.venues.http.client import RateLimit
     from bellwether.worlds import Addresses
@@ -114,17 +114,17 @@ def record(
 
     Messages are written to files on arrival and survive any end of the recorder.
     """
-    from bellwether.recordings.recording_run import Plan, name_of
+    from bellwether.recordings.recording_run import RecordingPlan, default_name
 
     config = settings()
     limits = _rate_limit(config)
-    plan = Plan(events, minutes, channels or USUAL, rest, interval, limits)
+    plan = RecordingPlan(events, minutes, channels or USUAL, rest, interval, limits)
     with addresses(config, running=True) as venue:
         if not rest:
             venue.credentials()  # a bad key fails before the first request
         _require_answer(venue, config.world)
         try:
-            _require_new(config.recordings_path, name or name_of(plan.events))
+            _require_new(config.recordings_path, name or default_name(plan.events))
         except failures() as error:
             _say(f"{config.recordings_path} does not answer ({error}); the recording stays on this machine")
         done = _record(venue, plan, config.recorder_path, name)
@@ -138,14 +138,14 @@ def record(
 @AS_JSON
 def events(words: tuple[str, ...], *, rows: int, as_json: bool) -> None:
     """List Kalshi's open events, the most traded first; WORDs filter by ticker, title and category."""
-    from bellwether.recordings.open_events import open_events
+    from bellwether.recordings.open_events import list_open_events
 
     config = settings()
     limits = _rate_limit(config)
     with shown() as progress, addresses(config, served=False) as venue:
         progress.say("listing Kalshi's open events")
         _require_answer(venue, config.world)
-        found = [asdict(one) for one in asyncio.run(open_events(venue, config.now(), words, limits=limits))]
+        found = [asdict(one) for one in asyncio.run(list_open_events(venue, config.now(), words, limits=limits))]
     if as_json:
         emit(found)
     elif not found:
@@ -172,10 +172,10 @@ def _require_new(root: Path, name: str) -> None:
         raise ConfigError(f"recording {name}: {root} has a finished recording of this name; choose another one")
 
 
-def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recording:
+def _record(venue: Addresses, plan: RecordingPlan, root: Path, name: str | None) -> Recording:
     """Record; end cleanly at Ctrl-C and SIGTERM."""
-    from bellwether.recordings.recording_run import name_of
-    from bellwether.recordings.recording_run import record as listen
+    from bellwether.recordings.recording_run import default_name
+    from bellwether.recordings.recording_run import record_events as listen
 
     async def run() -> Recording:
         task = asyncio.current_task()
@@ -186,10 +186,10 @@ def _record(venue: Addresses, plan: Plan, root: Path, name: str | None) -> Recor
     try:
         return asyncio.run(run())
     except (KeyboardInterrupt, asyncio.CancelledError):
-        return find_recording(root, name_of(plan.events) if name is None else name)
+        return find_recording(root, default_name(plan.events) if name is None else name)
 
 
-def _show(progress: Progress) -> None:
+def _show(progress: RecordingProgress) -> None:
     minutes, seconds = divmod(int(progress.seconds), 60)
     _say(
         f"{minutes}:{seconds:02d}  {progress.frames:,} frames, {progress.bytes / 1e6:.1f} MB, {progress.gaps} gaps,"
@@ -202,7 +202,7 @@ def _say(text: str) -> None:
 
 
 def _format_frames(recording: Recording) -> str:
-    found = keep_gap_summary(recording)
+    found = store_gap_summary(recording)
     missing = "holes expected" if found["partial"] else f"{found['lost']} lost"
     return f"{found['frames']:,} frames, {missing}"
 
@@ -228,7 +228,7 @@ def recordings(context: click.Context, as_json: bool) -> None:
 def _row(recording: Recording) -> dict[str, Any]:
     about = recording.about
     known = {"source": about.source, "started_at": about.started_at, "markets": len(about.tickers), "bytes": recording.size}
-    return {"recording": recording.name, "status": str(recording.status), **known, **gap_summary(recording)}
+    return {"recording": recording.name, "status": str(recording.status), **known, **summarize_gaps(recording)}
 
 
 def _grid(rows: list[dict[str, Any]]) -> Any:

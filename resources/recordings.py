@@ -14,7 +14,7 @@ from pydantic import Field
 from bellwether.errors import BellwetherError
 from bellwether.places import place
 from bellwether.recordings.catalogue import find_recording, list_recordings
-from bellwether.recordings.recording import Status
+from bellwether.recordings.recording import RecordingStatus
 
 if TYPE_CHECKING:
     from bellwether.recordings.recording import Recording
@@ -35,7 +35,7 @@ class RecordingsResource(dg.ConfigurableResource):
             found = find_recording(place(self.path), name)
         except BellwetherError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
-        if found.status is Status.RECORDING:
+        if found.status is RecordingStatus.RECORDING:
             raise dg.Failure(f"reading the recording {name!r}: it is being written; wait until it has ended", allow_retries=False)
         return found
 
@@ -43,7 +43,7 @@ class RecordingsResource(dg.ConfigurableResource):
         """The recording and the event of every episode that finished recordings hold, by the episode's name."""
         from bellwether.replay.episode_builder import episode_ids
 
-        finished = [found for found in self.all() if found.status is Status.FINISHED]
+        finished = [found for found in self.all() if found.status is RecordingStatus.FINISHED]
         return {name: (found, event) for found in finished for event, name in episode_ids(found.name, found.about).items()}
 
     def of_episode(self, name: str) -> tuple[Recording, str]:

@@ -20,7 +20,7 @@ from bellwether.models.client import Answer, Limits, ModelClient
 from bellwether.models.keys import endpoints
 from bellwether.models.registry import models
 from bellwether.replay import BacktestSettings, load, run
-from bellwether.replay.agents.loader import agent_class
+from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.units import SECOND
 from tests.forecasting.test_prompt import AS_OF, QUESTION
 from tests.kalshibench.conftest import labels, result, write_all
@@ -55,7 +55,7 @@ def test_the_csv_is_scored_and_drawn(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_the_market_maker_quotes_within_the_book_and_its_limit(tmp_path: Path) -> None:
     episode = load(Native().write(tmp_path / "KXTEST-26JAN20"))
-    maker = agent_class(f"{FOLDER / 'market_maker.py'}:Maker")
+    maker = load_agent_class(f"{FOLDER / 'market_maker.py'}:Maker")
     done = run(episode, maker(half_spread_cents=1, size=3, max_position=5), BacktestSettings(cadence=5 * SECOND))
     assert done.failure is None
     assert done.orders.height > 1

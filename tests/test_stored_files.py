@@ -21,9 +21,9 @@ from bellwether.places import filesystem, place
 from bellwether.publish import export
 from bellwether.publish.card import is_export
 from bellwether.recordings.catalogue import find_recording, list_recordings, store_finished
-from bellwether.recordings.gap_summary import keep_gap_summary
+from bellwether.recordings.gap_summary import store_gap_summary
 from bellwether.recordings.recorder import Recorder
-from bellwether.recordings.recording import Recording, Status
+from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Trajectory
 from bellwether.sandbox import GeneratedWorld
@@ -73,9 +73,9 @@ def test_a_generated_recording_is_the_one_of_a_folder_and_made_once(bucket: str,
     world, root = GeneratedWorld(7), place(f"{bucket}/recordings")
     local = generate_recording(tmp_path, world, EVENT, hours=1, now=NOW)
     stored = generate_recording(root, world, EVENT, hours=1, now=NOW)
-    assert stored.status is Status.FINISHED and stored.about == local.about and stored.size == local.size
+    assert stored.status is RecordingStatus.FINISHED and stored.about == local.about and stored.size == local.size
     assert content(stored) == content(local) and list(stored.frames()) == list(local.frames())
-    assert keep_gap_summary(stored) == keep_gap_summary(local)
+    assert store_gap_summary(stored) == store_gap_summary(local)
     assert [one.name for one in list_recordings(root)] == [EVENT]
     sent = requests_of(root, monkeypatch)
     assert [(one.about, one.done) for one in list_recordings(root)] == [(local.about, local.done)]

@@ -24,8 +24,8 @@ WRONG = """
 from decimal import Decimal
 
 from bellwether.arena import Bet, Level, Limits, Methodology, Position, SharePrice
-from bellwether.arena.units import percent_text, shares_for, share_value
-from bellwether.recordings.books import price_of, size_of
+from bellwether.arena.units import percent_text, share_value, shares_for
+from bellwether.recordings.books import parse_price, parse_size
 from bellwether.replay import YES, AgentContext, Backtest, CentiCents, Fill, Lots, Market, MicroDollars, OrderUpdate, cents, contracts
 from bellwether.replay.episode_builder.messages import Trade
 from bellwether.replay.engine import Session
@@ -61,8 +61,8 @@ def books(rules: RuleSet, backtest: Backtest, trade: Trade) -> Decimal:
     paid = trade.price  # assignment
     paid = backtest.outcome.pnl[0]
     paid = backtest.outcome.pnl  # assignment
-    level: CentiCents = price_of("0.45")  # assignment
-    count: Lots = size_of("10")
+    level: CentiCents = parse_price("0.45")  # assignment
+    count: Lots = parse_size("10")
     return dollars(rules.fee_unit) + dollars(rules.lot_step)  # arg-type
 
 

@@ -9,7 +9,7 @@ from assets.benchmark.partitions import RELEASE
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.lake import Slice
 from bellwether.questions import release
-from bellwether.report.inputs import Inputs, registered
+from bellwether.report.inputs import ReportInputs, add_registry
 from bellwether.settings import settings
 from bellwether.tables.schema import external_table
 from orchestration.asset_declarations import FOLLOW_INPUTS, file_asset, key
@@ -46,7 +46,7 @@ def report(context: dg.AssetExecutionContext, reports: ReportsResource, lake: La
         name: rows.scan().filter(pl.col("forecaster").is_in(ranked)).collect() if "forecaster" in rows.table.names else rows.read()
         for name, rows in tables.items()
     }
-    inputs = registered(Inputs(**frames))
+    inputs = add_registry(ReportInputs(**frames))
     files = write_report(inputs, reports.uri)
     record_inputs(lake.lake, context, external_table("benchmark/report", "release"), tables)
     page = next(file for file in files if file.endswith(".md"))

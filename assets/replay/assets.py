@@ -325,11 +325,11 @@ def trading_report(
 ) -> dg.MaterializeResult:
     """Write the report of all backtests."""
     from bellwether.report.trading import write_trading_report
-    from bellwether.report.trading_inputs import TradingInputs, tapes_of, titles
+    from bellwether.report.trading_inputs import TradingInputs, agent_titles, read_tapes
 
     rows = {name: part.read() for name, part in tables.items()}
-    tapes = tapes_of(rows["backtests"], store.root, store.cache)
-    inputs = TradingInputs(rows["backtests"], fills=rows["fills"], equity=rows["equity"], tapes=tapes, titles=titles())
+    tapes = read_tapes(rows["backtests"], store.root, store.cache)
+    inputs = TradingInputs(rows["backtests"], fills=rows["fills"], equity=rows["equity"], tapes=tapes, titles=agent_titles())
     files = write_trading_report(inputs, reports.uri)
     record_inputs(lake.lake, context, external_table("replay/report"), tables)
     page = next(file for file in files if file.endswith(".md"))

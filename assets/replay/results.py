@@ -6,12 +6,12 @@ from typing import Any
 
 from bellwether.lake.warehouse import query
 from bellwether.replay.results.text_tables import comparison_table, show
-from bellwether.report.trading_inputs import titles
+from bellwether.report.trading_inputs import agent_titles
 from bellwether.settings import settings
 
 
 def demo(as_json: bool) -> dict[str, Any]:
     """Print the results of all backtests unless `as_json`."""
     if not as_json:
-        show(comparison_table(query(settings().warehouse_uri, "FROM replay.summary"), titles()))
+        show(comparison_table(query(settings().warehouse_uri, "FROM replay.summary"), agent_titles()))
     return {}

@@ -6,8 +6,8 @@ from typing import Any
 import dagster as dg
 
 from assets.venues.partitions import RECORDING
-from bellwether.recordings.frames import batches, gap_rows
-from bellwether.recordings.gap_summary import gap_report
+from bellwether.recordings.frames import read_batches, to_gap_rows
+from bellwether.recordings.gap_summary import build_gap_report
 from orchestration.asset_declarations import table_output
 from orchestration.partitions import INDEPENDENT
 from orchestration.steps import PartitionRows, StepOutput, make_each
@@ -30,7 +30,7 @@ def recording(
 
     def make(name: str) -> PartitionRows:
         found = recordings.ended(name)
-        report = gap_report(found)
+        report = build_gap_report(found)
         numbers: dict[str, Any] = {
             "frames": report.frames,
             "connections": report.connections,
@@ -41,6 +41,6 @@ def recording(
             "inversions": report.inversions,
         }
         shown = {"raw/recordings": {"status": str(found.status), **numbers}, "raw/recording_gaps": numbers}
-        return {"raw/recordings": batches(found), "raw/recording_gaps": gap_rows(report)}, shown
+        return {"raw/recordings": read_batches(found), "raw/recording_gaps": to_gap_rows(report)}, shown
 
     yield from make_each(context, io_manager, RECORDING_TABLES, make)

@@ -7,7 +7,7 @@ import dagster as dg
 from assets.venues.jobs import RECORDINGS
 from assets.venues.partitions import RECORDING
 from bellwether.errors import LakeError
-from bellwether.recordings.recording import Status
+from bellwether.recordings.recording import RecordingStatus
 from bellwether.tables import table
 from orchestration.run_priority import AUTOMATIC
 from orchestration.sensors import find_missing
@@ -29,7 +29,7 @@ def finished_recordings(
     stored = {partition[0]: manifest.rows for partition, manifest in lake.lake.manifests(table("raw/recordings")).items()}
     for found in recordings.all():
         try:
-            if found.status is not Status.RECORDING:
+            if found.status is not RecordingStatus.RECORDING:
                 ended[found.name] = found.done
         except LakeError as error:
             context.log.warning(f"left out: {error}")

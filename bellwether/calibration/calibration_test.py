@@ -19,7 +19,7 @@ from bellwether.calibration.forecasts import Bins, Floats, Forecasts, Ints
 from bellwether.calibration.inference import BLOCK, Inference
 from bellwether.calibration.metrics import TESTED
 from bellwether.calibration.smooth_calibration import Smoother
-from bellwether.calibration.sorted_forecasts import Ordered, shares
+from bellwether.calibration.sorted_forecasts import SortedForecasts, shares
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -41,14 +41,14 @@ _GROUPS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Null:
+class NullDistribution:
     """A calibration error under calibration: its mean, and the share of replicates that are as large as the observed one."""
 
     expected: float
     p: float
 
 
-def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference, bins: Bins) -> dict[str, Null]:
+def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference, bins: Bins) -> dict[str, NullDistribution]:
     """The distribution under calibration of each metric of `TESTED`. Empty with too few clusters, no replicates or no forecasts.
 
     Of two-way clusters each way is tested, and the larger p counts.
@@ -58,17 +58,17 @@ def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference,
     errors = _Errors.of(forecasts, bins)
     observed = errors.of_features(errors.features(errors.residual[None]))
     rows = min(plan.replicates, _REPLICATES)
-    found: dict[str, Null] = {}
+    found: dict[str, NullDistribution] = {}
     for stream, way in enumerate(clusters.ways, 1):
-        simulated = [_of_turned_signs(errors, way, plan, rows, stream)]
+        simulated = [_sign_flip_errors(errors, way, plan, rows, stream)]
         if way.count < _FEW_CLUSTERS and len(forecasts) <= _FEW_FORECASTS:
-            simulated.append(_of_drawn_outcomes(errors, forecasts, way, plan=plan, rows=rows, stream=stream))
+            simulated.append(_resampled_errors(errors, forecasts, way, plan=plan, rows=rows, stream=stream))
         for null in simulated:
             for name in TESTED:
                 reached = np.count_nonzero(null[name] >= observed[name][0] * (1 - 1e-9) - 1e-12)
                 p = (reached + 1) / (rows + 1)
                 if name not in found or p > found[name].p:
-                    found[name] = Null(float(null[name].mean()), p)
+                    found[name] = NullDistribution(float(null[name].mean()), p)
     return found
 
 
@@ -97,7 +97,7 @@ class _Errors:
     def of(cls, forecasts: Forecasts, bins: Bins) -> _Errors:
         from scipy.sparse import csr_array, hstack
 
-        ordered = Ordered.of(forecasts)
+        ordered = SortedForecasts.of(forecasts)
         size, weight = len(forecasts), float(ordered.weight.sum())
         p, each = forecasts.p[ordered.order], np.arange(size)
         group = np.repeat(np.arange(len(ordered.p)), np.diff(ordered.group_ends, prepend=-1))
@@ -157,13 +157,13 @@ def _entries(parts: list[tuple[Ints, Ints, Floats]]) -> tuple[Floats, tuple[Ints
     return values, (rows, columns)
 
 
-def _of_turned_signs(errors: _Errors, way: Grouping, plan: Inference, rows: int, stream: int) -> dict[str, Floats]:
+def _sign_flip_errors(errors: _Errors, way: Grouping, plan: Inference, rows: int, stream: int) -> dict[str, Floats]:
     """The errors when the signs of whole clusters are turned at random, float64 (rows,) each."""
-    features = _of_clusters(errors, way)
-    return _joined([errors.of_features(signs @ features) for signs in plan.signs(way.count, rows, stream)])
+    features = _cluster_features(errors, way)
+    return _join_blocks([errors.of_features(signs @ features) for signs in plan.signs(way.count, rows, stream)])
 
 
-def _of_clusters(errors: _Errors, way: Grouping) -> Floats:
+def _cluster_features(errors: _Errors, way: Grouping) -> Floats:
     """The features of each cluster's residuals, float64 (clusters, features), made some clusters at a time."""
     from scipy.sparse import csr_array
 
@@ -173,13 +173,13 @@ def _of_clusters(errors: _Errors, way: Grouping) -> Floats:
     return np.concatenate([errors.features(members[first : first + step]) for first in range(0, way.count, step)])
 
 
-def _of_drawn_outcomes(
+def _resampled_errors(
     errors: _Errors, forecasts: Forecasts, way: Grouping, *, plan: Inference, rows: int, stream: int
 ) -> dict[str, Floats]:
     """The errors when outcomes are drawn from the forecasts, correlated inside clusters, float64 (rows,) each."""
     p, weight = forecasts.p[errors.order], forecasts.weight[errors.order]
     drawn = calibrated_outcomes(p, Grouping(way.index[errors.order], way.count), rows, np.random.PCG64([plan.seed, 100 + stream]))
-    return _joined([errors.of_features(errors.features(weight * (y - p))) for y in drawn])
+    return _join_blocks([errors.of_features(errors.features(weight * (y - p))) for y in drawn])
 
 
 def calibrated_outcomes(
@@ -217,5 +217,5 @@ def _miscalibration(p: Floats, mass: Floats, residual: Floats) -> Floats:
     return np.asarray(np.maximum(saved @ mass / mass.sum(), 0.0))
 
 
-def _joined(parts: list[Mapping[str, Floats]] | list[dict[str, Floats]]) -> dict[str, Floats]:
+def _join_blocks(parts: list[Mapping[str, Floats]] | list[dict[str, Floats]]) -> dict[str, Floats]:
     return {name: np.concatenate([part[name] for part in parts]) for name in TESTED}

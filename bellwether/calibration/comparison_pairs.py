@@ -11,7 +11,7 @@ import numpy as np
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import Bools, Floats, Ints
 from bellwether.calibration.mean_inference import NOTHING, ClusterSums, MeanTests, mean_tests
-from bellwether.calibration.outcome_noise import least_variance, pooled
+from bellwether.calibration.outcome_noise import minimum_variance, pool_forecasts
 from bellwether.calibration.sufficient_statistics import CLIP, log_loss
 from bellwether.errors import ScoringError
 
@@ -95,14 +95,14 @@ def pair_tests(panel: Panel, loss: Loss, level: float) -> PairTests:
     first, second = panel.pairs
 
     def least(pair: int) -> float:
-        return _least_variance(panel, loss, int(first[pair]), int(second[pair]))
+        return _minimum_variance(panel, loss, int(first[pair]), int(second[pair]))
 
-    n, identical = _common(panel, losses)
+    n, identical = _common_questions(panel, losses)
     tests = mean_tests(ways, both, level=level, least_variance=least)
     reasons = [
         NO_COMMON if reason == NOTHING else IDENTICAL if same else reason for reason, same in zip(tests.reason, identical, strict=True)
     ]
-    tests = _withheld(replace(tests, reason=reasons), identical)
+    tests = _withhold_tests(replace(tests, reason=reasons), identical)
     p = np.where([reason is None for reason in reasons], mcnemar(panel), np.nan) if len(n) else np.zeros(0)
     return PairTests(n, tests, holm(tests.p), p, identical)
 
@@ -154,7 +154,7 @@ def _per_group(rows: Floats, way: Grouping) -> Floats:
     return np.asarray(np.add.reduceat(rows[order], starts, axis=0))
 
 
-def _common(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
+def _common_questions(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
     """Common questions of every pair, and whether the losses are equal on all of them."""
     seen, counts, equal = panel.seen, [], []
     for first in range(len(panel.names) - 1):
@@ -167,15 +167,15 @@ def _common(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
     return n, np.concatenate(equal) & (n > 0)
 
 
-def _least_variance(panel: Panel, loss: Loss, first: int, second: int) -> float:
+def _minimum_variance(panel: Panel, loss: Loss, first: int, second: int) -> float:
     """The variance that the difference of two forecasters has at least because the outcomes are random."""
     common = panel.seen[:, first] & panel.seen[:, second]
     p, other, y, weight = panel.p[common, first], panel.p[common, second], panel.y[common], panel.weight[common]
     slope = weight * (loss.slope(p) - loss.slope(other)) / weight.sum()
-    return least_variance(slope, pooled(p, other, y, weight), panel.clusters.take(common))
+    return minimum_variance(slope, pool_forecasts(p, other, y, weight), panel.clusters.take(common))
 
 
-def _withheld(tests: MeanTests, where: Bools) -> MeanTests:
+def _withhold_tests(tests: MeanTests, where: Bools) -> MeanTests:
     """The tests without those of some means."""
     masked: dict[str, Any] = {
         name: np.where(where, np.nan, getattr(tests, name)) for name in ("standard_error", "df", "t", "p", "lower", "upper")

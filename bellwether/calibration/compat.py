@@ -112,7 +112,7 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Valid:
+class _ValidPredictions:
     """The predictions that count: those with an answer, (N,) each.
 
     p float64. y float64 0/1, NaN where unknown. answer bool. category None where unknown. ace_bin None without the published order.
@@ -182,7 +182,7 @@ def recompute(
     return Published(known, reliability, categories, lacking, uncategorised, ties)
 
 
-def _valid(frame: pl.DataFrame) -> _Valid:
+def _valid(frame: pl.DataFrame) -> _ValidPredictions:
     labels = dict(zip(frame["question_id"], frame["ground_truth"], strict=True))
     category = frame["category"].cast(pl.String) if "category" in frame.columns else pl.Series([None] * frame.height, dtype=pl.String)
     categories = dict(zip(frame["question_id"], category, strict=True))
@@ -197,7 +197,7 @@ def _valid(frame: pl.DataFrame) -> _Valid:
     if unstated.height:
         question, p = unstated.select("question_id", "p_yes").row(0)
         raise ScoringError(f"reproducing published scores: p_yes of {question!r} is {p!r}; an answered entry has a probability in [0, 1]")
-    return _Valid(
+    return _ValidPredictions(
         question=rows["question_id"].to_list(),
         p=rows["p_yes"].cast(pl.Float64).to_numpy(),
         y=np.array([np.nan if outcome is None else outcome == "yes" for outcome in outcomes], dtype=np.float64),
@@ -207,7 +207,7 @@ def _valid(frame: pl.DataFrame) -> _Valid:
     )
 
 
-def _classification(valid: _Valid) -> dict[str, Number]:
+def _classification(valid: _ValidPredictions) -> dict[str, Number]:
     said_yes, said_no = int(valid.answer.sum()), int((~valid.answer).sum())
     tp, fn = _whole(valid.y[valid.answer].sum()), _whole(valid.y[~valid.answer].sum())
     fp, tn = said_yes - tp, said_no - fn
@@ -221,7 +221,7 @@ def _classification(valid: _Valid) -> dict[str, Number]:
     return counts | of_yes | of_no | {"macro_f1": (f1_yes + f1_no) / 2}
 
 
-def _calibration(valid: _Valid) -> dict[str, Number]:
+def _calibration(valid: _ValidPredictions) -> dict[str, Number]:
     p, y = valid.p, valid.y
     brier = np.mean((p - y) ** 2)
     climatology = np.mean((np.mean(y) - y) ** 2)
@@ -246,7 +246,7 @@ def _bin_names() -> list[str]:
     return [f"{low:.1f}-{high:.1f}" for low, high in pairwise(EDGES)]
 
 
-def _confidence(valid: _Valid) -> dict[str, Number]:
+def _confidence(valid: _ValidPredictions) -> dict[str, Number]:
     p, right = valid.p, valid.right
     confidence = np.abs(p - 0.5) + 0.5
     numbers: dict[str, Number] = {
@@ -264,7 +264,7 @@ def _confident(p: Floats, threshold: float) -> Bools:
     return (p > threshold) | (p < (1 - threshold))
 
 
-def _reliability(valid: _Valid) -> dict[str, BinRow]:
+def _reliability(valid: _ValidPredictions) -> dict[str, BinRow]:
     return {
         name: BinRow(float(np.mean(valid.p[members])), float(np.mean(valid.y[members])), int(members.sum()))
         for name, members in zip(_bin_names(), _bins(valid.p), strict=True)
@@ -272,12 +272,12 @@ def _reliability(valid: _Valid) -> dict[str, BinRow]:
     }
 
 
-def _category_members(valid: _Valid) -> dict[str, Bools]:
+def _category_members(valid: _ValidPredictions) -> dict[str, Bools]:
     names = np.array(valid.category, dtype=object)
     return {name: names == name for name in dict.fromkeys(valid.category) if name is not None}
 
 
-def _categories(valid: _Valid) -> dict[str, CategoryRow]:
+def _categories(valid: _ValidPredictions) -> dict[str, CategoryRow]:
     rows = {}
     for name, members in _category_members(valid).items():
         right = valid.right[members]
@@ -286,7 +286,7 @@ def _categories(valid: _Valid) -> dict[str, CategoryRow]:
     return rows
 
 
-def _lacking_outcomes(valid: _Valid) -> dict[str, Lacking]:
+def _lacking_outcomes(valid: _ValidPredictions) -> dict[str, Lacking]:
     """Numbers computed from entries of which some have no known outcome."""
     everyone = np.ones(len(valid.p), dtype=bool)
     bins = _bins(valid.p)
@@ -302,7 +302,7 @@ def _lacking_outcomes(valid: _Valid) -> dict[str, Lacking]:
     return {name: valid.lacking("ground_truth", members & unknown) for name, members in needed.items() if (members & unknown).any()}
 
 
-def _uncategorised(valid: _Valid) -> Lacking | None:
+def _uncategorised(valid: _ValidPredictions) -> Lacking | None:
     unknown = np.array([name is None for name in valid.category], dtype=bool)
     return valid.lacking("category", unknown) if unknown.any() else None
 

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from bellwether.calibration.calibration_test import calibrated_outcomes
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import BINS, Bins, Floats, Forecasts, Ints
-from bellwether.calibration.sorted_forecasts import Ordered, isotonic_fit
+from bellwether.calibration.sorted_forecasts import SortedForecasts, isotonic_fit
 from bellwether.errors import ScoringError
 
 RESAMPLES = 1_000
@@ -62,8 +62,8 @@ def corp_curve(
     _check(level, resamples)
     forecasts = Forecasts.of(p, y, weights=weights)
     cells = _Cells.of(forecasts, Bins.of())
-    (resampled,) = _resampled(cells, _independence(forecasts, clusters), resamples, seed, cells.curves)
-    return cells.curve(_middle(resampled, level, resamples))
+    (resampled,) = _resample_statistics(cells, _independence(forecasts, clusters), resamples, seed, cells.curves)
+    return cells.curve(_central_range(resampled, level, resamples))
 
 
 def reliability_bands(
@@ -84,7 +84,7 @@ def reliability_bands(
     _check(level, resamples)
     forecasts = Forecasts.of(p, np.zeros(np.shape(p)), weights=weights)
     cells = _Cells.of(forecasts, Bins.of(bins))
-    (rates,) = _resampled(cells, _independence(forecasts, clusters), resamples, seed, cells.rates)
+    (rates,) = _resample_statistics(cells, _independence(forecasts, clusters), resamples, seed, cells.rates)
     return cells.bands(rates, level, resamples)
 
 
@@ -94,8 +94,8 @@ def bands_and_curve(
     """`reliability_bands` and `corp_curve` of forecasts that are already validated, from the same resamples."""
     _check(level, resamples)
     cells = _Cells.of(forecasts, bins)
-    rates, curves = _resampled(cells, clusters, resamples, seed, cells.rates, cells.curves)
-    return cells.bands(rates, level, resamples), cells.curve(_middle(curves, level, resamples))
+    rates, curves = _resample_statistics(cells, clusters, resamples, seed, cells.rates, cells.curves)
+    return cells.bands(rates, level, resamples), cells.curve(_central_range(curves, level, resamples))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,7 +107,7 @@ class _Cells:
     """
 
     forecasts: Forecasts
-    ordered: Ordered
+    ordered: SortedForecasts
     bins: Bins
     start: Ints
     mass: Floats
@@ -117,12 +117,12 @@ class _Cells:
 
     @classmethod
     def of(cls, forecasts: Forecasts, bins: Bins) -> _Cells:
-        ordered = Ordered.of(forecasts)
+        ordered = SortedForecasts.of(forecasts)
         groups = len(ordered.p)
         group_start = np.append(0, ordered.group_ends[:-1] + 1)[:groups].astype(np.intp)
         index = bins.index(ordered.p)
-        first = np.union1d(_evenly(groups, _CELLS), np.flatnonzero(np.diff(index, prepend=-1))).astype(np.intp)
-        start, shown = group_start[first], _evenly(groups, _POINTS)
+        first = np.union1d(_spaced_indices(groups, _CELLS), np.flatnonzero(np.diff(index, prepend=-1))).astype(np.intp)
+        start, shown = group_start[first], _spaced_indices(groups, _POINTS)
         mass = np.add.reduceat(ordered.weight, start) if groups else np.zeros(0)
         member = np.zeros((len(first), bins.count))
         member[np.arange(len(first)), index[first]] = 1.0
@@ -170,7 +170,7 @@ class _Cells:
         some = np.bincount(index, minlength=count) > 0
         columns = np.full((3, count), np.nan)
         columns[0, some] = np.bincount(index, weight * p, count)[some] / np.bincount(index, weight, count)[some]
-        columns[1:, some] = _middle(rates[:, some] / whole[some], level, resamples)
+        columns[1:, some] = _central_range(rates[:, some] / whole[some], level, resamples)
         named = zip(("mean_forecast", "lower", "upper"), columns, strict=True)
         return pl.DataFrame(
             {
@@ -187,18 +187,18 @@ def _independence(forecasts: Forecasts, clusters: Labels | None) -> Clusters | N
     return None if clusters is None else Clusters.of(clusters, len(forecasts))
 
 
-def _resampled(
+def _resample_statistics(
     cells: _Cells, clusters: Clusters | None, resamples: int, seed: int, *statistics: Callable[[Floats], Floats]
 ) -> list[Floats]:
     """Statistics of resampled outcomes, float64 (resamples, ...) each."""
     found: list[list[Floats]] = [[] for _ in statistics]
-    for yes in _drawn(cells, clusters, resamples, seed):
+    for yes in _draw_cells(cells, clusters, resamples, seed):
         for rows, statistic in zip(found, statistics, strict=True):
             rows.append(statistic(yes))
     return [np.concatenate(rows) for rows in found]
 
 
-def _drawn(cells: _Cells, clusters: Clusters | None, resamples: int, seed: int) -> Iterator[Floats]:
+def _draw_cells(cells: _Cells, clusters: Clusters | None, resamples: int, seed: int) -> Iterator[Floats]:
     """Weight of the yes outcomes in each cell of calibrated forecasts: float64 (rows, K), `resamples` rows in all, of large samples fewer."""
     forecasts, size = cells.forecasts, len(cells.forecasts)
     way = Grouping(np.arange(size), size) if clusters is None else min(clusters.ways, key=lambda one: one.count)
@@ -209,7 +209,7 @@ def _drawn(cells: _Cells, clusters: Clusters | None, resamples: int, seed: int) 
     fewer = min(resamples, max(least, _MOST_OUTCOMES // size))
     order, bits = cells.ordered.order, np.random.PCG64(seed)
     if way.count == size:
-        outcomes = _independent(forecasts.p[order], fewer, bits)
+        outcomes = _draw_independent(forecasts.p[order], fewer, bits)
     else:
         dtype = np.float64 if fewer == resamples else np.float32
         outcomes = calibrated_outcomes(forecasts.p[order], way.take(order), fewer, bits, dtype=dtype)
@@ -217,7 +217,7 @@ def _drawn(cells: _Cells, clusters: Clusters | None, resamples: int, seed: int) 
         yield np.add.reduceat(np.multiply(rows, cells.ordered.weight, out=rows), cells.start, axis=-1)
 
 
-def _independent(p: Floats, rows: int, bits: np.random.BitGenerator) -> Iterator[Floats]:
+def _draw_independent(p: Floats, rows: int, bits: np.random.BitGenerator) -> Iterator[Floats]:
     """Independent outcomes of calibrated forecasts `p` (N,): `rows` in blocks (block, N)."""
     generator = np.random.Generator(bits)
     block = max(1, _BLOCK // len(p))
@@ -235,7 +235,7 @@ def _counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
         yield generator.binomial(trials, cells.ordered.p, size=size).astype(np.float64)
 
 
-def _middle(resampled: Floats, level: float, resamples: int) -> Floats:
+def _central_range(resampled: Floats, level: float, resamples: int) -> Floats:
     """The middle of each column of rates that holds a share of `level`: float64 (2, columns), lower and upper.
 
     Where fewer rows than `resamples` were drawn, and too few for quantiles, that of a normal distribution.
@@ -252,7 +252,7 @@ def _middle(resampled: Floats, level: float, resamples: int) -> Floats:
     return np.clip(ends, 0, 1)
 
 
-def _evenly(groups: int, most: int) -> Ints:
+def _spaced_indices(groups: int, most: int) -> Ints:
     """Indices of at most `most` of so many groups, both ends among them."""
     return np.unique(np.linspace(0, groups - 1, min(groups, most)).astype(np.intp))
 

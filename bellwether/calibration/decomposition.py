@@ -30,8 +30,8 @@ from numpy.typing import ArrayLike
 
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import Bins, Floats, Forecasts, Ints
-from bellwether.calibration.sorted_forecasts import Ordered, explained
-from bellwether.calibration.sufficient_statistics import Sums, ratio, total
+from bellwether.calibration.sorted_forecasts import SortedForecasts, explained_squares
+from bellwether.calibration.sufficient_statistics import Sums, ratio, total_sums
 
 #: A variance up to this is 0 but for rounding.
 _ROUNDING = 1e-12
@@ -83,22 +83,22 @@ def murphy(
     """
     forecasts = Forecasts.of(p, y, weights=weights)
     chosen = Bins.of(bins)
-    sums = total(forecasts, chosen)
+    sums = total_sums(forecasts, chosen)
     known = None if clusters is None else Clusters.of(clusters, len(forecasts))
     return Murphy(**_fields(Murphy, "murphy", sums, murphy_terms(sums) | debiased_terms(forecasts, known, chosen)))
 
 
 def yates(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Yates:
     """Yates' covariance decomposition of forecasts `p` of yes on outcomes `y`. Raises `ScoringError` for what cannot be scored."""
-    sums = total(Forecasts.of(p, y, weights=weights))
+    sums = total_sums(Forecasts.of(p, y, weights=weights))
     return Yates(**_fields(Yates, "yates", sums, yates_terms(sums)))
 
 
 def corp(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Corp:
     """CORP decomposition of forecasts `p` of yes on outcomes `y`. Raises `ScoringError` for what cannot be scored."""
     forecasts = Forecasts.of(p, y, weights=weights)
-    sums = total(forecasts)
-    return Corp(**_fields(Corp, "corp", sums, corp_terms(sums, explained(*Ordered.of(forecasts).tally()))))
+    sums = total_sums(forecasts)
+    return Corp(**_fields(Corp, "corp", sums, corp_terms(sums, explained_squares(*SortedForecasts.of(forecasts).tally()))))
 
 
 def variance_of_outcomes(sums: Sums) -> Floats:
@@ -115,7 +115,7 @@ def murphy_terms(sums: Sums) -> dict[str, Floats]:
     return {
         "murphy_reliability": ratio((count * np.square(forecast - yes)).sum(axis=-1), n),
         "murphy_resolution": ratio((count * np.square(yes - base_rate[..., None])).sum(axis=-1), n),
-        "within_bin_variance": _not_below_zero(ratio(sums["p_squared"] - (count * np.square(forecast)).sum(axis=-1), n)),
+        "within_bin_variance": _clip_negative(ratio(sums["p_squared"] - (count * np.square(forecast)).sum(axis=-1), n)),
         "within_bin_covariance": 2 * ratio(sums["p_yes"] - (count * forecast * yes).sum(axis=-1), n),
     }
 
@@ -126,11 +126,11 @@ def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) 
     The squared mean of a bin is the mean product over pairs of its forecasts from different clusters. Two-way clusters exclude pairs that share
     either. Without clusters each forecast is one.
     """
-    sums = total(forecasts, bins)
+    sums = total_sums(forecasts, bins)
     n = sums["n"]
     base_rate = ratio(sums["yes"], n)
     gap, apart = sums["bin_p"] - sums["bin_yes"], sums["bin_yes"] - base_rate * sums["bin_n"]
-    parts = _dependent(forecasts, clusters, bins, base_rate)
+    parts = _dependent_sums(forecasts, clusters, bins, base_rate)
     pairs = np.square(sums["bin_n"]) - parts["n"]
     # What rounding leaves of a bin of one cluster is no pair.
     some = pairs > _ROUNDING * np.square(sums["bin_n"])
@@ -147,7 +147,7 @@ def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) 
     }
 
 
-def _dependent(forecasts: Forecasts, clusters: Clusters | None, bins: Bins, base_rate: Floats) -> dict[str, Floats]:
+def _dependent_sums(forecasts: Forecasts, clusters: Clusters | None, bins: Bins, base_rate: Floats) -> dict[str, Floats]:
     """Sums over pairs that share a cluster, a forecast with itself included, per bin; and the variance of the base rate over clusters."""
     each = Grouping(np.arange(len(forecasts)), len(forecasts))
     ways = [(1.0, way) for way in ([each] if clusters is None else clusters.ways)]
@@ -158,13 +158,13 @@ def _dependent(forecasts: Forecasts, clusters: Clusters | None, bins: Bins, base
     found = {name: np.zeros(bins.count) for name in terms} | {"base_rate": np.zeros(())}
     for sign, way in ways:
         for name, term in terms.items():
-            found[name] += sign * _squares(term, way, index, bins.count)
+            found[name] += sign * _squared_sums(term, way, index, bins.count)
         share, residual = way.sums(weight) / weight.sum(), way.sums(terms["apart"]) / weight.sum()
         found["base_rate"] += sign * (np.square(residual) / np.where(share < 1, 1 - share, np.inf)).sum()
     return found
 
 
-def _squares(term: Floats, way: Grouping, index: Ints, bins: int) -> Floats:
+def _squared_sums(term: Floats, way: Grouping, index: Ints, bins: int) -> Floats:
     """Sum over the groups of the square of each group's sum in each bin, float64 (bins,)."""
     if way.count == len(term):
         return Grouping(index, bins).sums(np.square(term))
@@ -182,7 +182,7 @@ def yates_terms(sums: Sums) -> dict[str, Floats]:
     return {
         "yates_bias_squared": np.square(mean - base_rate),
         "yates_min_variance": least,
-        "yates_excess_variance": _not_below_zero(variance - least),
+        "yates_excess_variance": _clip_negative(variance - least),
         "yates_covariance": covariance,
     }
 
@@ -191,8 +191,8 @@ def corp_terms(sums: Sums, isotonic: float) -> dict[str, Floats]:
     """CORP's terms by metric; `isotonic` is the sum of squares of the isotonic recalibration, whose Brier score is (sum of y^2 - isotonic) / n."""
     n = sums["n"]
     return {
-        "corp_miscalibration": _not_below_zero(ratio(sums["squared_error"] - sums["yes_squared"] + isotonic, n)),
-        "corp_discrimination": _not_below_zero(ratio(np.asarray(isotonic), n) - np.square(ratio(sums["yes"], n))),
+        "corp_miscalibration": _clip_negative(ratio(sums["squared_error"] - sums["yes_squared"] + isotonic, n)),
+        "corp_discrimination": _clip_negative(ratio(np.asarray(isotonic), n) - np.square(ratio(sums["yes"], n))),
     }
 
 
@@ -201,7 +201,7 @@ def _per_forecast(bin_sum: Floats, count: Floats) -> Floats:
     return np.divide(bin_sum, count, out=np.zeros(bin_sum.shape), where=count > 0)
 
 
-def _not_below_zero(value: Floats) -> Floats:
+def _clip_negative(value: Floats) -> Floats:
     """A term that is at least 0 by its definition, without the rounding error below."""
     return np.maximum(value, 0.0)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.forecasts import Floats, Forecasts
-from bellwether.calibration.sorted_forecasts import Ordered
+from bellwether.calibration.sorted_forecasts import SortedForecasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Discrimination:
     average_precision: float
 
 
-def discrimination(ordered: Ordered, *, is_binary: bool) -> Discrimination:
+def discrimination(ordered: SortedForecasts, *, is_binary: bool) -> Discrimination:
     """Both metrics of forecasts in ascending order of p; NaN where outcomes are fractional or of one kind."""
     mass, yes = ordered.tally()
     if not is_binary or not len(mass):
@@ -37,7 +37,7 @@ def jackknife_roc_auc(forecasts: Forecasts, groups: Grouping) -> Floats:
     Pairs of a yes and a no are counted once over all forecasts and once inside each group: what remains without a group are all pairs less those
     that have a member in it.
     """
-    ordered = Ordered.of(forecasts)
+    ordered = SortedForecasts.of(forecasts)
     order = Grouping(groups.index[ordered.order], groups.count)
     yes, no = ordered.yes, ordered.weight - ordered.yes
     below_no, below_yes = _below(ordered, no), _below(ordered, yes)
@@ -59,7 +59,7 @@ def influence_on_average_precision(forecasts: Forecasts) -> Floats:
 
     Summed over a cluster it is what leaving out the cluster changes, to first order.
     """
-    ordered = Ordered.of(forecasts)
+    ordered = SortedForecasts.of(forecasts)
     mass, yes = (part[::-1] for part in ordered.tally())
     seen, hits, total = np.cumsum(mass), np.cumsum(yes), yes.sum()
     precision = hits / seen
@@ -84,14 +84,14 @@ def _average_precision(mass: Floats, yes: Floats) -> float:
     return float((yes * np.cumsum(yes) / np.cumsum(mass)).sum() / yes.sum()) if yes.sum() else float("nan")
 
 
-def _below(ordered: Ordered, part: Floats) -> Floats:
+def _below(ordered: SortedForecasts, part: Floats) -> Floats:
     """For each forecast, in ascending order of p, the sum of `part` over smaller forecasts and half of that over equal ones."""
     sums = ordered.group_sums(part)
     sizes = np.diff(ordered.group_ends, prepend=-1)
     return np.repeat(np.cumsum(sums) - sums / 2, sizes)
 
 
-def _inside(ordered: Ordered, groups: Grouping) -> Floats:
+def _inside(ordered: SortedForecasts, groups: Grouping) -> Floats:
     """Pairs won by a yes over a no of the same group, ties half: float64 (groups.count,); `groups` are those of the sorted forecasts."""
     level = np.repeat(np.arange(len(ordered.group_ends)), np.diff(ordered.group_ends, prepend=-1))
     at = np.lexsort((level, groups.index))

@@ -71,7 +71,7 @@ def evaluate_forecasts(
     answered: the share of the weight of the questions asked that has a forecast; the share of their number when left out.
     """
     chosen = bins or Bins.of(BINS)
-    values = formulas.point(forecasts, clusters, chosen)
+    values = formulas.compute_metrics(forecasts, clusters, chosen)
     bounds = intervals(forecasts, clusters, values, plan.level, chosen)
     tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan, chosen)
     estimates = {name: _estimate(values[name], bounds[name]) for name in ESTIMATED}

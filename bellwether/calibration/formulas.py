@@ -12,19 +12,19 @@ from bellwether.calibration.discrimination import discrimination
 from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.metrics import ESTIMATED
 from bellwether.calibration.smooth_calibration import smooth_error
-from bellwether.calibration.sorted_forecasts import Ordered, ace, explained
-from bellwether.calibration.sufficient_statistics import THRESHOLDS, Sums, ratio, total
+from bellwether.calibration.sorted_forecasts import SortedForecasts, ace, explained_squares
+from bellwether.calibration.sufficient_statistics import THRESHOLDS, Sums, ratio, total_sums
 
 
-def point(forecasts: Forecasts, clusters: Clusters | None = None, bins: Bins = DECILES) -> dict[str, float]:
+def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins: Bins = DECILES) -> dict[str, float]:
     """Every metric of `ESTIMATED`; NaN where undefined. Clusters matter for the debiased terms alone."""
-    ordered = Ordered.of(forecasts)
-    sums = total(forecasts, bins)
+    ordered = SortedForecasts.of(forecasts)
+    sums = total_sums(forecasts, bins)
     ranks = discrimination(ordered, is_binary=forecasts.is_binary)
     values: dict[str, Any] = {
         **from_sums(sums),
         **debiased_terms(forecasts, clusters, bins),
-        **corp_terms(sums, explained(*ordered.tally())),
+        **corp_terms(sums, explained_squares(*ordered.tally())),
         "roc_auc": ranks.roc_auc,
         "average_precision": ranks.average_precision,
         "ace": ace(ordered, bins.count),
@@ -47,7 +47,7 @@ def from_sums(sums: Sums) -> dict[str, Floats]:
     }
 
 
-def sizes(sums: Sums) -> dict[str, Floats]:
+def denominators(sums: Sums) -> dict[str, Floats]:
     """Denominators of the metrics, by the names that `metrics.Interval.size` uses."""
     n, yes, said = sums["n"], sums["yes"], sums["said_yes"]
     wrong = said + yes - 2 * sums["hit_yes"]

@@ -79,19 +79,19 @@ def mean_replicates(values: Floats, weight: Floats, way: Grouping, plan: Inferen
         return result
     known = np.where(np.isnan(values), 0.0, 1.0) * weight[:, None]
     totals, counts = (
-        exactly_summable(np.stack([way.sums(column) for column in part.T], axis=1)) for part in (np.nan_to_num(values) * known, known)
+        round_for_exact_sums(np.stack([way.sums(column) for column in part.T], axis=1)) for part in (np.nan_to_num(values) * known, known)
     )
     counts, which = np.unique(counts, axis=1, return_inverse=True)
     start = 0
     for draws in plan.draws(way.count, max(1, BLOCK // (way.count + 2 * columns))):
-        drawn = product(draws, counts)[:, which.ravel()]
-        means = np.divide(product(draws, totals), drawn, out=np.full(drawn.shape, np.nan), where=drawn > 0)
+        drawn = sliced_product(draws, counts)[:, which.ravel()]
+        means = np.divide(sliced_product(draws, totals), drawn, out=np.full(drawn.shape, np.nan), where=drawn > 0)
         result[:, start : start + len(draws)] = means.T
         start += len(draws)
     return result
 
 
-def product(draws: Floats, sums: Floats) -> Floats:
+def sliced_product(draws: Floats, sums: Floats) -> Floats:
     """`draws @ sums`, in slices so small that BLAS works on them alone: threads cost such products more than they save."""
     totals = np.empty((len(draws), sums.shape[1]))
     rows = max(1, _ONE_THREAD // sums.size)
@@ -100,7 +100,7 @@ def product(draws: Floats, sums: Floats) -> Floats:
     return totals
 
 
-def exactly_summable(sums: Floats) -> Floats:
+def round_for_exact_sums(sums: Floats) -> Floats:
     """Round each column of per-cluster sums (C, K) to a power of two so small that any replicate's total is exact in float64.
 
     A replicate draws C clusters, so no partial sum exceeds C times the largest. Exact sums make the result independent of the order in

@@ -15,9 +15,9 @@ import numpy as np
 
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
-from bellwether.calibration.jackknife import Jackknife, LeftOut, jackknife, satterthwaite
+from bellwether.calibration.jackknife import Jackknife, LeaveOneOut, jackknife, satterthwaite
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, Interval, Scale
-from bellwether.calibration.outcome_noise import MANY, least_variance, pooled_with_base_rate, slopes
+from bellwether.calibration.outcome_noise import MANY, minimum_variance, pool_with_base_rate, slopes
 
 #: Fewer clusters have no interval, and neither has a metric of which one cluster holds more than half.
 LEAST_CLUSTERS = 3
@@ -59,8 +59,8 @@ class _Sample:
     forecasts: Forecasts
     clusters: Clusters
     values: Mapping[str, float]
-    ways: tuple[LeftOut, ...]
-    both: LeftOut | None
+    ways: tuple[LeaveOneOut, ...]
+    both: LeaveOneOut | None
     level: float
     found: dict[str, Bounds] = field(default_factory=dict)
 
@@ -72,9 +72,9 @@ def intervals(
     if clusters is None:
         return {name: Bounds(reason=NO_CLUSTERS) for name in ESTIMATED}
     if clusters.count < LEAST_CLUSTERS:
-        return {name: Bounds(reason=too_few(clusters.count)) for name in ESTIMATED}
-    ways = tuple(LeftOut.of(forecasts, way, bins) for way in clusters.ways)
-    both = None if clusters.both is None else LeftOut.of(forecasts, clusters.both, bins)
+        return {name: Bounds(reason=few_clusters_reason(clusters.count)) for name in ESTIMATED}
+    ways = tuple(LeaveOneOut.of(forecasts, way, bins) for way in clusters.ways)
+    both = None if clusters.both is None else LeaveOneOut.of(forecasts, clusters.both, bins)
     sample = _Sample(forecasts, clusters, values, ways, both, level)
     return {name: _interval(sample, name) for name in ESTIMATED}
 
@@ -82,30 +82,30 @@ def intervals(
 def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Scale, level: float) -> Bounds:
     """The interval of a weighted mean of non-negative values (N,) on a scale, as that of a score: jackknife t over clusters."""
     if clusters.count < LEAST_CLUSTERS:
-        return Bounds(reason=too_few(clusters.count))
+        return Bounds(reason=few_clusters_reason(clusters.count))
     value = float((weight * values).sum() / weight.sum())
     ways, both = (tuple(_left_out(values, weight, way) for way in clusters.ways), clusters.both)
     found = jackknife(
         ways, None if both is None else _left_out(values, weight, both), "mean", size="n", value=value, scale=_SCALES[scale][0]
     )
-    if (reason := _unfit(found)) is not None:
+    if (reason := _jackknife_reason(found)) is not None:
         return Bounds(reason=reason)
-    return _around(value, found.variance, found.df, scale, level)
+    return _t_interval(value, found.variance, found.df, scale, level)
 
 
-def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeftOut:
+def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeaveOneOut:
     total, size = way.sums(weight * values), way.sums(weight)
     rest = size.sum() - size
     without = np.divide(total.sum() - total, rest, out=np.full(way.count, np.nan), where=rest > 0)
-    return LeftOut({"n": size}, {"mean": without}, {"n": float(satterthwaite(size, size))}, 1.0)
+    return LeaveOneOut({"n": size}, {"mean": without}, {"n": float(satterthwaite(size, size))}, 1.0)
 
 
-def too_few(clusters: int) -> str:
+def few_clusters_reason(clusters: int) -> str:
     """The reason for no interval over so many clusters."""
     return f"{clusters} cluster{'' if clusters == 1 else 's'}; an interval needs {LEAST_CLUSTERS}"
 
 
-def too_large(share: float) -> str:
+def large_cluster_reason(share: float) -> str:
     """The reason for no interval when one cluster holds this share."""
     return f"one cluster holds {math.ceil(round(100 * share, 6))}% of it; an interval needs at most {LARGEST_SHARE:.0%}"
 
@@ -154,12 +154,12 @@ def _make(sample: _Sample, name: str) -> Bounds:
         return Bounds(reason=f"{half} has none: {_interval(sample, half).reason}")
     if plan.scale is Scale.WILSON:
         return _rate(sample, name, plan.size, value)
-    if name == "brier_skill" and (reason := _unfit_skill(sample)) is not None:
+    if name == "brier_skill" and (reason := _skill_reason(sample)) is not None:
         return Bounds(reason=reason)
     return _score(sample, name, plan, value)
 
 
-def _unfit_skill(sample: _Sample) -> str | None:
+def _skill_reason(sample: _Sample) -> str | None:
     """Why the skill over the base rate has no interval, where the forecasts or outcomes are such that none holds its level."""
     brier = _interval(sample, "brier")
     if brier.reason == CONSTANT or brier.method == "constant":
@@ -175,18 +175,18 @@ def _score(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
     """Student's t interval of a score on its scale."""
     assert plan.scale is not None
     found = jackknife(sample.ways, sample.both, name, size=plan.size, value=value, scale=_SCALES[plan.scale][0])
-    if (reason := _unfit(found)) is not None:
+    if (reason := _jackknife_reason(found)) is not None:
         return Bounds(reason=reason)
     variance, few = found.variance, found.clusters < MANY
     slope = slopes(sample.forecasts, name) if few or variance <= _ROUNDING**2 else None
     if slope is not None and not slope.any():  # the forecasts are such that no outcome changes the score
         return Bounds(value, value, "constant")
     if slope is not None and few:
-        variance = max(variance, least_variance(slope, pooled_with_base_rate(sample.forecasts), sample.clusters))
-    return _around(value, variance, found.df, plan.scale, sample.level)
+        variance = max(variance, minimum_variance(slope, pool_with_base_rate(sample.forecasts), sample.clusters))
+    return _t_interval(value, variance, found.df, plan.scale, sample.level)
 
 
-def _around(value: float, variance: float, df: float, scale: Scale, level: float) -> Bounds:
+def _t_interval(value: float, variance: float, df: float, scale: Scale, level: float) -> Bounds:
     """Student's t interval around a value on a scale."""
     if variance <= _ROUNDING**2:
         return Bounds(reason=CONSTANT)
@@ -201,7 +201,7 @@ def _around(value: float, variance: float, df: float, scale: Scale, level: float
 def _rate(sample: _Sample, name: str, size: str, value: float) -> Bounds:
     """Wilson's interval over the effective number of forecasts; that of the clusters where the rate is 0 or 1 and has no variance."""
     found = jackknife(sample.ways, sample.both, name, size=size, value=value, scale=lambda rate: rate)
-    if (reason := _unfit(found)) is not None:
+    if (reason := _jackknife_reason(found)) is not None:
         return Bounds(reason=reason)
     way = sample.ways[0]
     lower, upper = rate_ends(
@@ -220,18 +220,18 @@ def _bias(sample: _Sample) -> Bounds:
     forecasts = sample.forecasts
     value = float((forecasts.weight * (forecasts.p - forecasts.y)).sum() / forecasts.weight.sum())
     found = jackknife(sample.ways, sample.both, "bias", size="n", value=value, scale=lambda one: one)
-    if (reason := _unfit(found)) is not None or found.variance == 0:
+    if (reason := _jackknife_reason(found)) is not None or found.variance == 0:
         return Bounds(reason=reason or CONSTANT)
     reach = quantile(sample.level, found.df) * np.sqrt(found.variance)
     return Bounds(value - reach, value + reach, "jackknife t", found.df)
 
 
-def _unfit(found: Jackknife) -> str | None:
+def _jackknife_reason(found: Jackknife) -> str | None:
     """Why a jackknife makes no interval; None where it does."""
     if found.clusters < LEAST_CLUSTERS:
-        return too_few(found.clusters)
+        return few_clusters_reason(found.clusters)
     if found.largest > LARGEST_SHARE:
-        return too_large(found.largest)
+        return large_cluster_reason(found.largest)
     return DEPENDS_ON_ONE if np.isnan(found.variance) else None
 
 

@@ -16,16 +16,16 @@ import numpy as np
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.discrimination import discrimination, influence_on_average_precision, jackknife_roc_auc
 from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
-from bellwether.calibration.formulas import from_sums, sizes
-from bellwether.calibration.sorted_forecasts import Ordered
-from bellwether.calibration.sufficient_statistics import Sums, per_group
+from bellwether.calibration.formulas import denominators, from_sums
+from bellwether.calibration.sorted_forecasts import SortedForecasts
+from bellwether.calibration.sufficient_statistics import Sums, sums_by_group
 
 #: Clusters left out at a time, which bounds the memory.
 _BLOCK = 50_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeftOut:
+class LeaveOneOut:
     """Metrics without each of the C clusters of one grouping.
 
     sizes: denominators by name, of each cluster, float64 (C,) each.
@@ -40,16 +40,16 @@ class LeftOut:
     weight: float
 
     @classmethod
-    def of(cls, forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> LeftOut:
+    def of(cls, forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> LeaveOneOut:
         """The metrics of `forecasts` without each group."""
-        sums = per_group(forecasts, groups, bins)
+        sums = sums_by_group(forecasts, groups, bins)
         whole = sums.matrix.sum(axis=0)
         blocks = [from_sums(Sums(whole - sums.matrix[start : start + _BLOCK])) for start in range(0, groups.count, _BLOCK)]
         values = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
         if forecasts.is_binary and len(forecasts):
             values["roc_auc"] = jackknife_roc_auc(forecasts, groups)
             values["average_precision"] = _average_precision(forecasts, groups)
-        n, counted = float(sums["n"].sum()), sizes(sums)
+        n, counted = float(sums["n"].sum()), denominators(sums)
         weights = np.stack([*counted.values()], axis=-1)
         df = dict(zip(counted, satterthwaite(weights, weights).tolist(), strict=True))
         return cls(counted, values, df, float(sums["n_squared"].sum()) / n if n else 1.0)
@@ -69,7 +69,7 @@ class Jackknife:
 
 
 def jackknife(
-    ways: tuple[LeftOut, ...], both: LeftOut | None, name: str, *, size: str, value: float, scale: Callable[[Floats], Floats]
+    ways: tuple[LeaveOneOut, ...], both: LeaveOneOut | None, name: str, *, size: str, value: float, scale: Callable[[Floats], Floats]
 ) -> Jackknife:
     """The jackknife of one metric over one-way or two-way clusters.
 
@@ -110,7 +110,7 @@ def satterthwaite(size: Floats, variance: Floats) -> Floats:
     return np.asarray(np.minimum(df, np.maximum(clusters - 1, 0)))
 
 
-def _one_way(way: LeftOut, name: str, size: str, at: Floats, scale: Callable[[Floats], Floats]) -> Jackknife:
+def _one_way(way: LeaveOneOut, name: str, size: str, at: Floats, scale: Callable[[Floats], Floats]) -> Jackknife:
     some = way.sizes[size] > 0
     weight = way.sizes[size][some]
     if len(weight) < 2:
@@ -123,7 +123,7 @@ def _one_way(way: LeftOut, name: str, size: str, at: Floats, scale: Callable[[Fl
 
 def _average_precision(forecasts: Forecasts, groups: Grouping) -> Floats:
     """Average precision without each group, to first order and with the group's leverage as in CR3: float64 (groups.count,)."""
-    value = discrimination(Ordered.of(forecasts), is_binary=True).average_precision
+    value = discrimination(SortedForecasts.of(forecasts), is_binary=True).average_precision
     yes = groups.sums(forecasts.weight * forecasts.y)
     if not yes.sum():
         return np.full(groups.count, np.nan)

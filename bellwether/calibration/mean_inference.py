@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-from bellwether.calibration.intervals import LARGEST_SHARE, LEAST_CLUSTERS, too_few, too_large
+from bellwether.calibration.intervals import LARGEST_SHARE, LEAST_CLUSTERS, few_clusters_reason, large_cluster_reason
 from bellwether.calibration.jackknife import satterthwaite
 from bellwether.calibration.outcome_noise import MANY
 
@@ -75,11 +75,11 @@ def mean_tests(
     first = ways[0]
     whole = first.weight.sum(axis=0)
     mean = _ratio(first.total.sum(axis=0), whole)
-    parts = [Spread.of(way, mean) for way in ways]
+    parts = [ClusterVariation.of(way, mean) for way in ways]
     clusters = np.min([part.clusters for part in parts], axis=0)
     df = np.min([part.df for part in parts], axis=0)
     largest = np.max([part.largest for part in parts], axis=0)
-    variance = joint_variance(parts, None if both is None else Spread.of(both, mean))
+    variance = joint_variance(parts, None if both is None else ClusterVariation.of(both, mean))
     fewest = np.argmin([part.clusters for part in parts], axis=0)
     skewness = np.choose(fewest, [part.skewness for part in parts]) if len(parts) > 1 else parts[0].skewness
     few = clusters < MANY
@@ -95,14 +95,14 @@ def mean_tests(
     error = np.where(undefined, np.nan, np.sqrt(variance))
     df = np.where(undefined, np.nan, df)
     t = _ratio(mean, error)
-    lower, upper = _ends(mean, error, df, skewness, level)
+    lower, upper = _interval_ends(mean, error, df, skewness, level)
     plain = T if floor is None else FLOORED
     method = [None if one else SKEWED if skew else plain for one, skew in zip(undefined, skewness, strict=True)]
     return MeanTests(mean, clusters, error, df, t, _p_value(t, df, skewness), lower, upper, method, reasons)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spread:
+class ClusterVariation:
     """Variation of means between the clusters of one way, (P,) each: clusters that contribute, degrees of freedom, the largest share of one cluster,
     the variance CR3 of the mean, and the skewness of what the clusters contribute.
     """
@@ -114,7 +114,7 @@ class Spread:
     skewness: Floats
 
     @classmethod
-    def of(cls, way: ClusterSums, mean: Floats) -> Spread:
+    def of(cls, way: ClusterSums, mean: Floats) -> ClusterVariation:
         """The spread about `mean`."""
         whole = way.weight.sum(axis=0)
         share = _ratio(way.weight, whole)
@@ -130,7 +130,7 @@ class Spread:
         )
 
 
-def joint_variance(parts: Sequence[Spread], both: Spread | None) -> Floats:
+def joint_variance(parts: Sequence[ClusterVariation], both: ClusterVariation | None) -> Floats:
     """Variance of means over one-way or two-way clusters, float64 (P,)."""
     if both is None:
         return parts[0].variance.copy()
@@ -146,20 +146,20 @@ def _reasons(whole: Floats, clusters: Ints, largest: Floats, variance: Floats, s
         if not whole[index]:
             found.append(NOTHING)
         elif clusters[index] < LEAST_CLUSTERS:
-            found.append(too_few(int(clusters[index])))
+            found.append(few_clusters_reason(int(clusters[index])))
         elif largest[index] > LARGEST_SHARE:
-            found.append(too_large(float(largest[index])))
+            found.append(large_cluster_reason(float(largest[index])))
         else:
             found.append(CONSTANT if constant[index] else None)
     return found
 
 
-def _ends(mean: Floats, error: Floats, df: Floats, skewness: Floats, level: float) -> tuple[Floats, Floats]:
+def _interval_ends(mean: Floats, error: Floats, df: Floats, skewness: Floats, level: float) -> tuple[Floats, Floats]:
     """The hull of the t interval and of Hall's."""
     from scipy.special import stdtrit
 
     reach = stdtrit(df, (1 + level) / 2)
-    lower, upper = _turned(reach, skewness), _turned(-reach, skewness)
+    lower, upper = _invert_hall(reach, skewness), _invert_hall(-reach, skewness)
     return mean - error * np.maximum(reach, lower), mean - error * np.minimum(-reach, upper)
 
 
@@ -176,7 +176,7 @@ def _hall(t: Floats, skewness: Floats) -> Floats:
     return t + skewness * np.square(t) / 3 + np.square(skewness) * t * np.square(t) / 27 + skewness / 6
 
 
-def _turned(value: Floats, skewness: Floats) -> Floats:
+def _invert_hall(value: Floats, skewness: Floats) -> Floats:
     """The t of which `_hall` makes `value`."""
     skewed: Bools = np.abs(skewness) > _ROUNDING
     divisor = np.where(skewed, skewness, 1.0)

@@ -14,7 +14,7 @@ class Better(StrEnum):
     NEITHER = "neither"
 
 
-class Family(StrEnum):
+class MetricFamily(StrEnum):
     """Property that a metric measures."""
 
     CLASSIFICATION = "classification"
@@ -56,7 +56,7 @@ class Metric:
     """One metric. `formula` is in terms of p (forecast of yes), y (1 for yes), d (decision), c = max(p, 1 - p) and b = mean y."""
 
     name: str
-    family: Family
+    family: MetricFamily
     better: Better
     formula: str
     meaning: str
@@ -242,12 +242,12 @@ _SAMPLE = (
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        *(Metric(name, Family.CLASSIFICATION, Better.HIGHER, formula, meaning) for name, formula, meaning in _CLASSIFICATION),
-        *(Metric(name, Family.DISCRIMINATION, Better.HIGHER, formula, meaning) for name, formula, meaning in _DISCRIMINATION),
-        *(Metric(name, Family.CALIBRATION, better, formula, meaning) for name, better, formula, meaning in _CALIBRATION),
-        *(Metric(name, Family.DECOMPOSITION, better, formula, meaning) for name, better, formula, meaning in _DECOMPOSITION),
-        *(Metric(name, Family.CONFIDENCE, better, formula, meaning) for name, better, formula, meaning in _CONFIDENCE),
-        *(Metric(name, Family.SAMPLE, better, formula, meaning) for name, better, formula, meaning in _SAMPLE),
+        *(Metric(name, MetricFamily.CLASSIFICATION, Better.HIGHER, formula, meaning) for name, formula, meaning in _CLASSIFICATION),
+        *(Metric(name, MetricFamily.DISCRIMINATION, Better.HIGHER, formula, meaning) for name, formula, meaning in _DISCRIMINATION),
+        *(Metric(name, MetricFamily.CALIBRATION, better, formula, meaning) for name, better, formula, meaning in _CALIBRATION),
+        *(Metric(name, MetricFamily.DECOMPOSITION, better, formula, meaning) for name, better, formula, meaning in _DECOMPOSITION),
+        *(Metric(name, MetricFamily.CONFIDENCE, better, formula, meaning) for name, better, formula, meaning in _CONFIDENCE),
+        *(Metric(name, MetricFamily.SAMPLE, better, formula, meaning) for name, better, formula, meaning in _SAMPLE),
     )
 }
 

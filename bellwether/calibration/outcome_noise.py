@@ -23,7 +23,7 @@ _CORRELATION = 0.5
 _PRIOR = 1.0
 
 
-def pooled(p: Floats, other: Floats, y: Floats, weight: Floats) -> Floats:
+def pool_forecasts(p: Floats, other: Floats, y: Floats, weight: Floats) -> Floats:
     """The mixture of two forecasts that fits the outcomes best, shrunk towards their mean: float64 (N,).
 
     The share of `p` is the ridge regression of y - other on p - other, kept in [0, 1].
@@ -34,14 +34,14 @@ def pooled(p: Floats, other: Floats, y: Floats, weight: Floats) -> Floats:
     return np.asarray(share * p + (1 - share) * other)
 
 
-def pooled_with_base_rate(forecasts: Forecasts) -> Floats:
+def pool_with_base_rate(forecasts: Forecasts) -> Floats:
     """A forecast pooled with the base rate of its outcomes, which two imagined outcomes of either kind keep from 0 and 1: float64 (N,)."""
     relative = forecasts.weight / forecasts.weight.mean()
     base_rate = ((relative * forecasts.y).sum() + 1) / (relative.sum() + 2)
-    return pooled(forecasts.p, np.full(len(forecasts), base_rate), forecasts.y, forecasts.weight)
+    return pool_forecasts(forecasts.p, np.full(len(forecasts), base_rate), forecasts.y, forecasts.weight)
 
 
-def least_variance(slope: Floats, probability: Floats, clusters: Clusters) -> float:
+def minimum_variance(slope: Floats, probability: Floats, clusters: Clusters) -> float:
     """Variance of a score whose derivative by each outcome is `slope`, (N,), when the outcomes have these probabilities, (N,).
 
     Two-way clusters give the larger of the two.

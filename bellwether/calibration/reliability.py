@@ -9,9 +9,16 @@ from numpy.typing import ArrayLike
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import BINS, DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.intervals import LARGEST_SHARE, LEAST_CLUSTERS, NO_CLUSTERS, rate_ends, too_few, too_large
-from bellwether.calibration.mean_inference import ClusterSums, Spread, joint_variance
-from bellwether.calibration.sufficient_statistics import total
+from bellwether.calibration.intervals import (
+    LARGEST_SHARE,
+    LEAST_CLUSTERS,
+    NO_CLUSTERS,
+    few_clusters_reason,
+    large_cluster_reason,
+    rate_ends,
+)
+from bellwether.calibration.mean_inference import ClusterSums, ClusterVariation, joint_variance
+from bellwether.calibration.sufficient_statistics import total_sums
 
 _EMPTY = "no forecast in the bin"
 
@@ -37,7 +44,7 @@ def reliability_bins(
 
 def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILES, level: float = Inference().level) -> pl.DataFrame:
     """`reliability_bins` of forecasts that are already validated."""
-    sums = total(forecasts, bins)
+    sums = total_sums(forecasts, bins)
     weight, index = sums["bin_n"], bins.index(forecasts.p)
     mean_forecast, yes_rate = (
         np.divide(sums[name], weight, out=np.full(bins.count, np.nan), where=weight > 0) for name in ("bin_p", "bin_yes")
@@ -71,8 +78,8 @@ def _rates(
     if clusters is None:
         reasons: list[str | None] = [_EMPTY if np.isnan(one) else NO_CLUSTERS for one in rate]
         return lower, upper, np.zeros(bins, dtype=np.int64), reasons
-    parts = [Spread.of(_sums(forecasts, way, index, bins), rate) for way in clusters.ways]
-    both = None if clusters.both is None else Spread.of(_sums(forecasts, clusters.both, index, bins), rate)
+    parts = [ClusterVariation.of(_sums(forecasts, way, index, bins), rate) for way in clusters.ways]
+    both = None if clusters.both is None else ClusterVariation.of(_sums(forecasts, clusters.both, index, bins), rate)
     variance = joint_variance(parts, both)
     count, df, largest = (
         reduce([getattr(part, name) for part in parts], axis=0)
@@ -99,8 +106,8 @@ def _reason(rate: float, clusters: int, largest: float) -> str | None:
     if np.isnan(rate):
         return _EMPTY
     if clusters < LEAST_CLUSTERS:
-        return too_few(clusters)
-    return too_large(largest) if largest > LARGEST_SHARE else None
+        return few_clusters_reason(clusters)
+    return large_cluster_reason(largest) if largest > LARGEST_SHARE else None
 
 
 def _sums(forecasts: Forecasts, way: Grouping, index: np.ndarray, bins: int) -> ClusterSums:

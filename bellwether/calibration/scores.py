@@ -87,7 +87,7 @@ def reliability(
     stamp = _stamp(forecasts, questions, known_at)
     rows: list[Mapping[str, Any]] = []
     for name in answers.names:
-        counting = _counting(answers.sheet(name))
+        counting = _scored_rows(answers.sheet(name))
         bins = bins_of(_forecasts(counting), _clusters(counting))
         rows += [stamp | {"forecaster": name} | row for row in bins.iter_rows(named=True)]
     return RELIABILITY.validate(RELIABILITY.frame(rows).sort(RELIABILITY.order))
@@ -172,7 +172,7 @@ def leaderboard(
     inputs = {
         "scores": scores,
         "kinds": pl.DataFrame({"forecaster": list(kinds), "kind": list(kinds.values())}, schema_overrides={"kind": pl.String()}),
-        "standing": _standing(comparison),
+        "standing": _rank_certainty(comparison),
     }
     return run_sql(LEADERBOARD, inputs, {"floor": coverage_floor, "questions_digest": questions_digest, "rules": RULES})
 
@@ -188,19 +188,19 @@ def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
 
 def _score_part(scope: str, part: pl.DataFrame, filling: float | None, plan: Inference) -> Iterator[dict[str, Any]]:
     """The metrics of one forecaster on one part of the questions."""
-    counting = _counting(part) if scope != COULD_KNOW else part.filter(pl.col("p").is_not_null())
+    counting = _scored_rows(part) if scope != COULD_KNOW else part.filter(pl.col("p").is_not_null())
     if filling is not None and scope != COULD_KNOW:
         counting = part.filter(~pl.col("could_know")).with_columns(pl.col("p").fill_null(filling))
     forecasts, clusters = _forecasts(counting), _clusters(counting)
     scores = evaluate_forecasts(forecasts, clusters, part.height, plan)
-    yield from ({**row, "n_questions": part.height} for row in _rows(scores, _of_sheet(part, scope), forecasts, clusters))
+    yield from ({**row, "n_questions": part.height} for row in _rows(scores, _coverage_scores(part, scope), forecasts, clusters))
 
 
 def _share_of_yes(questions: pl.DataFrame) -> float | None:
     return float(questions["y"].sum() / questions.height) if questions.height else None
 
 
-def _of_sheet(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
+def _coverage_scores(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
     """The metrics that depend on unanswered questions: coverage, and the Brier score with 0.5 for what is missing."""
     asked = part if scope == COULD_KNOW else part.filter(~pl.col("could_know"))
     error = np.square(asked["p"].fill_null(0.5).to_numpy() - asked["y"].to_numpy())
@@ -223,7 +223,7 @@ def _rows(scores: Scores, by_sheet: Mapping[str, Estimate], forecasts: Forecasts
         }
 
 
-def _counting(sheet: pl.DataFrame) -> pl.DataFrame:
+def _scored_rows(sheet: pl.DataFrame) -> pl.DataFrame:
     """The rows that count: with a forecast, and not of what could be known."""
     return sheet.filter(pl.col("p").is_not_null() & ~pl.col("could_know"))
 
@@ -237,7 +237,7 @@ def _forecasts(rows: pl.DataFrame) -> Forecasts:
     return Forecasts.of(rows["p"].to_numpy(), rows["y"].to_numpy(), answer=rows["answer"].to_list(), market=rows["market"].to_numpy())
 
 
-def _standing(comparison: Comparison | None) -> pl.DataFrame:
+def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:
     """Certainty of the rank of each forecaster of a comparison."""
     columns = ["forecaster", "group", "in_mcs", "mcs_p", "share_first"]
     if comparison is None:

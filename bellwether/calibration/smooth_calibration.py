@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bellwether.calibration.forecasts import Floats, Forecasts, Ints
-from bellwether.calibration.sorted_forecasts import Ordered
+from bellwether.calibration.sorted_forecasts import SortedForecasts
 
 #: Cosines of the point estimate, and least and most of them for its distribution; most resolve bandwidths down to 0.0003 and 0.003.
 _MODES, _LEAST_MODES, _MOST_MODES = 4096, 64, 512
@@ -44,11 +44,11 @@ def smooth_ece(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) 
 
     Raises `ScoringError` for what cannot be scored.
     """
-    error = smooth_error(Ordered.of(Forecasts.of(p, y, weights=weights)))
+    error = smooth_error(SortedForecasts.of(Forecasts.of(p, y, weights=weights)))
     return None if np.isnan(error) else error
 
 
-def smooth_error(ordered: Ordered) -> float:
+def smooth_error(ordered: SortedForecasts) -> float:
     """SmECE of forecasts in ascending order of p; NaN without a forecast."""
     if not len(ordered.p):
         return float("nan")

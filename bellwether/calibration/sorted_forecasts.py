@@ -26,7 +26,7 @@ _SAME = 1e-15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ordered:
+class SortedForecasts:
     """N forecasts in ascending order of p.
 
     order: intp (N,), positions of the forecasts in that order, ties in input order.
@@ -47,7 +47,7 @@ class Ordered:
     group_ends: Ints
 
     @classmethod
-    def of(cls, forecasts: Forecasts) -> Ordered:
+    def of(cls, forecasts: Forecasts) -> SortedForecasts:
         """Sort `forecasts` by probability."""
         order = np.argsort(forecasts.p, kind="stable")
         p, weight = forecasts.p[order], forecasts.weight[order]
@@ -68,16 +68,16 @@ class Ordered:
         return np.add.reduceat(values, starts, axis=-1)
 
 
-def ace(ordered: Ordered, bins: int = BINS) -> float:
+def ace(ordered: SortedForecasts, bins: int = BINS) -> float:
     """ACE over so many bins; NaN without a forecast."""
     if not len(ordered.order):
         return float("nan")
     deviation = np.cumsum(ordered.gap)[ordered.ends]
-    parts = np.diff(_at_cuts(ordered, deviation, bins))
+    parts = np.diff(_deviation_at_cuts(ordered, deviation, bins))
     return float(np.abs(parts).sum() / np.cumsum(ordered.weight)[-1])
 
 
-def shares(ordered: Ordered, bins: int = BINS) -> Iterator[tuple[Ints, Floats]]:
+def shares(ordered: SortedForecasts, bins: int = BINS) -> Iterator[tuple[Ints, Floats]]:
     """Forecasts of each equal-mass bin with their shares: per bin, positions in ascending order of p and shares in (0, 1]."""
     mass = np.cumsum(ordered.weight)
     sizes = np.diff(ordered.ends, prepend=-1)
@@ -90,7 +90,7 @@ def shares(ordered: Ordered, bins: int = BINS) -> Iterator[tuple[Ints, Floats]]:
         yield some, share[some]
 
 
-def _at_cuts(ordered: Ordered, deviation: Floats, bins: int) -> Floats:
+def _deviation_at_cuts(ordered: SortedForecasts, deviation: Floats, bins: int) -> Floats:
     """D at the ends of the bins, float64 (bins + 1,); `deviation` is D at the end of each run of equal forecasts."""
     mass = np.cumsum(ordered.weight)[ordered.ends]
     cuts = mass[-1] * np.arange(1, bins) / bins
@@ -114,7 +114,7 @@ def isotonic_fit(mass: Floats, yes: Floats) -> Floats:
     return np.clip(fitted - raised, 0.0, 1.0).reshape(yes.shape)
 
 
-def explained(mass: Floats, yes: Floats) -> float:
+def explained_squares(mass: Floats, yes: Floats) -> float:
     """The sum of squares of the recalibrated forecasts; 0 without a forecast.
 
     mass, yes: float64 (G,), weight and weight of yes of each group, the groups in ascending order of forecast.

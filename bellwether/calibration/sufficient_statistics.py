@@ -89,7 +89,7 @@ def _is_binary(y: Floats) -> bool:
     return bool(((y == 0) | (y == 1)).all())
 
 
-def total(forecasts: Forecasts, bins: Bins = DECILES) -> Sums:
+def total_sums(forecasts: Forecasts, bins: Bins = DECILES) -> Sums:
     """Sums over all forecasts: `matrix` has shape (width,)."""
     weight = forecasts.weight if forecasts.is_weighted else None
     matrix = np.zeros(len(_SCALARS) + len(_BINNED) * bins.count)
@@ -103,7 +103,7 @@ def total(forecasts: Forecasts, bins: Bins = DECILES) -> Sums:
     return Sums(matrix)
 
 
-def per_group(forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> Sums:
+def sums_by_group(forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> Sums:
     """Sums per group: `matrix` has shape (groups.count, width)."""
     weight = forecasts.weight if forecasts.is_weighted else None
     matrix = np.zeros((groups.count, len(_SCALARS) + len(_BINNED) * bins.count))

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
-from bellwether.recordings.exchange_times import exchange_time
-from bellwether.recordings.gap_report import Gap, GapReport, Mark, Outage
-from bellwether.recordings.recording import Torn
-from bellwether.recordings.sequence_numbers import Key, Numbers, within
+from bellwether.recordings.exchange_times import read_exchange_time
+from bellwether.recordings.gap_report import FramePosition, Gap, GapReport, Outage
+from bellwether.recordings.recording import TornSegment
+from bellwether.recordings.sequence_numbers import Key, SequenceNumbers, count_within
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
 
 #: The id of a subscription whose frames do not name it.
@@ -51,35 +51,35 @@ class FrameEffect(NamedTuple):
     is_late: bool = False
 
 
-class Ended(NamedTuple):
+class BookEnd(NamedTuple):
     """A valid line ended: its book could not be trusted after frame `start` of subscription `source`, or from the exchange's time `at` on, ns UTC."""
 
     market: str
     key: Key
     cause: str
-    start: Mark
+    start: FramePosition
     source: Key
     at: int | None = None
 
 
-class _Doubt(NamedTuple):
-    """The lines of a market must be heard of at or behind the exchange's time `until`; else they ended as `Ended` says it."""
+class _PendingEnd(NamedTuple):
+    """The lines of a market must be heard of at or behind the exchange's time `until`; else they ended as `BookEnd` says it."""
 
-    start: Mark
+    start: FramePosition
     source: Key
     at: int | None
     until: int | None
 
 
 @dataclass(slots=True)
-class _Line:
+class _BookLine:
     """opened, last: numbers of the snapshot and of the last frame; None where the subscription has no numbers."""
 
     opened: int | None
     last: int | None
 
 
-class _Memory:
+class _RecentFrames:
     """The last frames of a subscription by number."""
 
     __slots__ = ("_digests", "_order")
@@ -100,7 +100,7 @@ class _Memory:
         return self._digests.get(seq) == zlib.crc32(data)
 
 
-class Watch:
+class BookValidator:
     """Follows frames in order of arrival; `take` takes each in.
 
     partial: holes in the numbers are expected, so that they tell nothing.
@@ -108,29 +108,29 @@ class Watch:
 
     def __init__(self, *, partial: bool = False) -> None:
         self.partial = partial
-        self.numbers: dict[Key, Numbers] = {}
+        self.numbers: dict[Key, SequenceNumbers] = {}
         self.frames = 0
         self.connections = 0
         self.outages: list[Outage] = []
-        self._ended: list[Ended] = []
-        self._gaps: list[tuple[Key, int, int, Mark | None, Mark]] = []
+        self._ended: list[BookEnd] = []
+        self._gaps: list[tuple[Key, int, int, FramePosition | None, FramePosition]] = []
         self._open: dict[str, Outage] = {}
-        self._lines: dict[str, dict[Key, _Line]] = {}
+        self._lines: dict[str, dict[Key, _BookLine]] = {}
         #: Highest number of a frame that no line took, and the lines that there ever were.
         self._untaken: dict[tuple[str, Key], int] = {}
         self._opened: set[tuple[str, Key]] = set()
-        self._memories: dict[Key, _Memory] = {}
-        self._marks: dict[Key, Mark] = {}
+        self._memories: dict[Key, _RecentFrames] = {}
+        self._marks: dict[Key, FramePosition] = {}
         #: Subscriptions of which a frame may have come that could not be read; the next number tells.
         self._doubtful: set[Key] = set()
         #: Markets of which one line ended, or is replaced: the others must show that they go on.
-        self._doubts: dict[str, _Doubt] = {}
+        self._doubts: dict[str, _PendingEnd] = {}
         self._connection: int | None = None
         self._body: dict[str, Any] = {}
 
     def take(self, frame: Frame, found: dict[str, Any]) -> FrameEffect | None:
         """Take in a frame, read already; None when it says nothing of a book."""
-        mark = Mark(frame.ordinal, frame.received_at)
+        mark = FramePosition(frame.ordinal, frame.received_at)
         self.frames += 1
         if frame.connection != self._connection:
             self._follow_connection(frame.connection)
@@ -162,7 +162,7 @@ class Watch:
             self._end_all(key, "unsubscribed", before, but=frozenset(map(str, body["market_tickers"])))
         return None
 
-    def ended(self) -> list[Ended]:
+    def ended(self) -> list[BookEnd]:
         """The valid lines that ended since the last call."""
         found, self._ended = self._ended, []
         return found
@@ -184,13 +184,13 @@ class Watch:
         for key in sorted(keys):
             self._end_all(key, "break", self._marks[key])
 
-    def _count(self, key: Key, seq: int, mark: Mark) -> bool:
+    def _count(self, key: Key, seq: int, mark: FramePosition) -> bool:
         """Take in a number; whether it is not above those before."""
         numbers = self.numbers.get(key)
         before = self._marks.get(key)
         if numbers is None:
             # Numbers begin with 1; what a partial capture begins with says nothing.
-            numbers = self.numbers[key] = Numbers(*key, first=seq, last=seq - 1 if self.partial else 0)
+            numbers = self.numbers[key] = SequenceNumbers(*key, first=seq, last=seq - 1 if self.partial else 0)
         expected = numbers.last + 1
         if numbers.count(seq):
             self._gaps.append((key, expected, seq - 1, before, mark))
@@ -216,7 +216,13 @@ class Watch:
     # --- lines -----------------------------------------------------------------------------------------------------------
 
     def _book(
-        self, frame: Frame, told: tuple[str | None, Key, int | None, str | None], body: dict[str, Any], mark: Mark, *, comes_late: bool
+        self,
+        frame: Frame,
+        told: tuple[str | None, Key, int | None, str | None],
+        body: dict[str, Any],
+        mark: FramePosition,
+        *,
+        comes_late: bool,
     ) -> FrameEffect | None:
         kind, key, seq, market = told
         if seq is not None and not self._is_new(key, seq, frame.data, comes_late=comes_late):
@@ -241,13 +247,13 @@ class Watch:
     def _is_new(self, key: Key, seq: int, data: bytes, *, comes_late: bool) -> bool:
         memory = self._memories.get(key)
         if memory is None:
-            memory = self._memories[key] = _Memory()
+            memory = self._memories[key] = _RecentFrames()
         if comes_late and memory.has(seq, data):
             return False
         memory.keep(seq, data)
         return True
 
-    def _snapshot(self, market: str, key: Key, seq: int | None, mark: Mark, *, comes_late: bool) -> Effect:
+    def _snapshot(self, market: str, key: Key, seq: int | None, mark: FramePosition, *, comes_late: bool) -> Effect:
         if market in self._doubts:
             self._give_up(market)
         lines = self._lines.setdefault(market, {})
@@ -258,34 +264,34 @@ class Watch:
             if line is not None:
                 self._end(market, key, "gap", mark)
             return Effect.UNAPPLIED
-        lines[key] = _Line(seq, seq)
+        lines[key] = _BookLine(seq, seq)
         self._opened.add((market, key))
         outage = self._open.pop(market, None)
         if outage is not None:
             self.outages.append(replace(outage, end=mark))
         return Effect.OPENED if line is None else Effect.RENEWED
 
-    def _delta(self, market: str, key: Key, seq: int | None, mark: Mark, body: dict[str, Any]) -> Effect:
+    def _delta(self, market: str, key: Key, seq: int | None, mark: FramePosition, body: dict[str, Any]) -> Effect:
         lines = self._lines.get(market)
         line = None if lines is None else lines.get(key)
         if lines is None or line is None:
             if seq is not None:
                 self._untaken[market, key] = max(seq, self._untaken.get((market, key), seq))
-            return self._without_line(market, key, mark, exchange_time(body))
+            return self._without_line(market, key, mark, read_exchange_time(body))
         if seq is not None and line.last is not None and line.opened is not None:
             if seq <= line.last:
-                return self._late(market, key, mark, exchange_time(body)) if self.partial and seq > line.opened else Effect.SUPERSEDED
+                return self._late(market, key, mark, read_exchange_time(body)) if self.partial and seq > line.opened else Effect.SUPERSEDED
             line.last = seq
         if self._doubts:
-            self._go_on(market, key, exchange_time(body))
+            self._go_on(market, key, read_exchange_time(body))
         return Effect.CHANGED
 
-    def _late(self, market: str, key: Key, mark: Mark, at: int | None) -> Effect:
+    def _late(self, market: str, key: Key, mark: FramePosition, at: int | None) -> Effect:
         """A change that belongs before others which were applied: the book lacked it since."""
         self._end(market, key, "late", mark, at)
         return Effect.UNAPPLIED
 
-    def _without_line(self, market: str, key: Key, mark: Mark, at: int | None) -> Effect:
+    def _without_line(self, market: str, key: Key, mark: FramePosition, at: int | None) -> Effect:
         """A delta of a subscription on which the market's book is not valid."""
         lines = self._lines.get(market)
         if not lines:
@@ -293,7 +299,7 @@ class Watch:
                 self._open[market] = Outage(market, "start", *key, mark, None)
             return Effect.UNAPPLIED
         if (market, key) in self._opened:
-            self._doubts.setdefault(market, _Doubt(mark, key, at, at))
+            self._doubts.setdefault(market, _PendingEnd(mark, key, at, at))
             return Effect.SUPERSEDED
         for other in list(lines):
             # Its snapshot was lost, and changes on the others with it perhaps: they are complete up to their own last frame.
@@ -307,12 +313,12 @@ class Watch:
             if doubt is not None and (at is None or doubt.until is None or at >= doubt.until):
                 del self._doubts[one]
 
-    def _doubt_others(self, numbers: Numbers, key: Key, start: Mark) -> None:
+    def _doubt_others(self, numbers: SequenceNumbers, key: Key, start: FramePosition) -> None:
         """What a subscription lost may be of markets of which only others have a valid book."""
-        until = exchange_time(self._body)
+        until = read_exchange_time(self._body)
         for market in numbers.markets:
             if self._lines.get(market):
-                self._doubts.setdefault(market, _Doubt(start, key, None, until))
+                self._doubts.setdefault(market, _PendingEnd(start, key, None, until))
 
     def _give_up(self, market: str) -> None:
         """The lines that were to go on with a book were not heard of: they do not follow it."""
@@ -320,23 +326,23 @@ class Watch:
         for key in list(self._lines.get(market, ())):
             self._end(market, key, "subscription", doubt.start, doubt.at)
 
-    def _end_all(self, key: Key, cause: str, start: Mark, but: frozenset[str] = frozenset()) -> None:
+    def _end_all(self, key: Key, cause: str, start: FramePosition, but: frozenset[str] = frozenset()) -> None:
         """End the lines of a subscription, but for those of some markets."""
         for market in [market for market, lines in self._lines.items() if key in lines and market not in but]:
             self._end(market, key, cause, start)
 
-    def _end(self, market: str, key: Key, cause: str, start: Mark, at: int | None = None) -> None:
+    def _end(self, market: str, key: Key, cause: str, start: FramePosition, at: int | None = None) -> None:
         lines = self._lines[market]
         last = lines.pop(key).last
         if last is not None:
             self._untaken[market, key] = max(last, self._untaken.get((market, key), last))
-        ended = Ended(market, key, cause, start, key, at)
+        ended = BookEnd(market, key, cause, start, key, at)
         doubt = self._doubts.get(market)
         if doubt is not None and doubt.start.ordinal <= start.ordinal and not lines:
-            ended = Ended(market, key, "subscription", doubt.start, doubt.source, doubt.at)
+            ended = BookEnd(market, key, "subscription", doubt.start, doubt.source, doubt.at)
         self._ended.append(ended)
         if lines:
-            self._doubts.setdefault(market, _Doubt(start, key, at, exchange_time(self._body)))
+            self._doubts.setdefault(market, _PendingEnd(start, key, at, read_exchange_time(self._body)))
             return
         self._doubts.pop(market, None)
         self._open[market] = Outage(market, ended.cause, *key, ended.start, None)
@@ -350,7 +356,7 @@ class Watch:
             return
         for key, first, last, before, after in self._gaps:
             numbers = self.numbers[key]
-            yield Gap(*key, first, last, within(numbers.ranges, first, last), before, after, tuple(sorted(numbers.markets)))
+            yield Gap(*key, first, last, count_within(numbers.ranges, first, last), before, after, tuple(sorted(numbers.markets)))
 
     def _holes(self) -> Iterator[Gap]:
         for key, numbers in self.numbers.items():
@@ -358,7 +364,7 @@ class Watch:
                 first, last = numbers.ranges[0][0], numbers.ranges[-1][1]
                 yield Gap(*key, first, last, numbers.missing, None, self._marks[key], tuple(sorted(numbers.markets)))
 
-    def report(self, recording: str, torn: Iterable[Torn] = ()) -> GapReport:
+    def report(self, recording: str, torn: Iterable[TornSegment] = ()) -> GapReport:
         """All of it, when no more frames come."""
         self.finish()
         numbers = tuple(self.numbers[key] for key in sorted(self.numbers))
@@ -366,9 +372,9 @@ class Watch:
         return GapReport(recording, self.partial, self.frames, self.connections, numbers, tuple(self.gaps()), tuple(outages), tuple(torn))
 
 
-def watch_frames(frames: Iterable[Frame], *, partial: bool = False) -> Watch:
+def validate_frames(frames: Iterable[Frame], *, partial: bool = False) -> BookValidator:
     """A watch that took in these frames."""
-    watch = Watch(partial=partial)
+    watch = BookValidator(partial=partial)
     for frame in frames:
         watch.take(frame, parse_message(frame.data))
     return watch

@@ -26,15 +26,15 @@ class MalformedFrame(ValueError):
     """A frame of a book without a valid price, size or side: names the field and the value."""
 
 
-def scaled(value: Any, digits: int) -> int:
+def scale_decimal(value: Any, digits: int) -> int:
     """A decimal text or a whole number in units of 10**-digits, exactly. Raises `MalformedFrame` for another value or a finer one."""
     if type(value) not in (str, int):
         raise MalformedFrame(f"{value!r} is no decimal number")
-    return _scaled(str(value), digits)
+    return _scale_text(str(value), digits)
 
 
 @lru_cache(maxsize=1 << 16)
-def _scaled(text: str, digits: int) -> int:
+def _scale_text(text: str, digits: int) -> int:
     found = _DECIMAL.fullmatch(text)
     if found is None:
         raise MalformedFrame(f"{text!r} is no decimal number")
@@ -44,45 +44,45 @@ def _scaled(text: str, digits: int) -> int:
     return int(whole + fraction.ljust(digits, "0"))
 
 
-def price_of(text: Any) -> MicroDollars:
+def parse_price(text: Any) -> MicroDollars:
     """Dollars as text, in millionths of a dollar."""
-    price: Any = scaled(text, _PRICE_DIGITS)
+    price: Any = scale_decimal(text, _PRICE_DIGITS)
     return price
 
 
-def size_of(text: Any) -> Lots:
+def parse_size(text: Any) -> Lots:
     """Contracts as text or a whole number, in hundredths of a contract."""
-    size: Any = scaled(text, _SIZE_DIGITS)
+    size: Any = scale_decimal(text, _SIZE_DIGITS)
     return size
 
 
 def _cents(value: Any) -> MicroDollars:
-    return MicroDollars(scaled(value, 0) * CENT)
+    return MicroDollars(scale_decimal(value, 0) * CENT)
 
 
 #: Fields of a snapshot's side and of a delta, the current ones first: the suffix of their names and how their prices are written.
-SIDE_FORMS: tuple[tuple[str, Callable[[Any], MicroDollars]], ...] = (("_dollars_fp", price_of), ("_dollars", price_of), ("", _cents))
+SIDE_FORMS: tuple[tuple[str, Callable[[Any], MicroDollars]], ...] = (("_dollars_fp", parse_price), ("_dollars", parse_price), ("", _cents))
 
 
-def snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
+def parse_snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
     """Levels of one side (yes or no) of a snapshot's body: size by price of that side. Empty where the side is absent or null."""
     for suffix, price in SIDE_FORMS:
         levels = body.get(side + suffix)
         if levels is not None:
-            return {price(level[0]): size_of(level[1]) for level in levels}
+            return {price(level[0]): parse_size(level[1]) for level in levels}
     return {}
 
 
-def delta_of(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
+def parse_delta(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
     """Side, price and change of size of a delta's body. Raises `MalformedFrame`."""
     side = body.get("side")
     if side not in ("yes", "no"):
         raise MalformedFrame(f"side is {side!r}")
-    price = price_of(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
-    return side, price, size_of(body["delta_fp"] if "delta_fp" in body else body.get("delta"))
+    price = parse_price(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
+    return side, price, parse_size(body["delta_fp"] if "delta_fp" in body else body.get("delta"))
 
 
-def in_own_prices(body: dict[str, Any]) -> dict[str, Any]:
+def convert_no_prices(body: dict[str, Any]) -> dict[str, Any]:
     """The body of a snapshot or delta whose NO side is in prices of YES, in NO's own prices. What is no price is left for its reader to refuse."""
     converted = dict(body)
     for suffix, _ in SIDE_FORMS:
@@ -103,7 +103,7 @@ def _complement(price: Any) -> Any:
         return price
 
 
-class Side:
+class BookSide:
     """Bids of one side: size by price, and the best price (0 for an empty side)."""
 
     __slots__ = ("best", "levels")
@@ -125,38 +125,38 @@ class Side:
         return 0
 
 
-class Book:
+class RecordedBook:
     """One market's book: the bids of both sides, each in prices of its own side."""
 
     __slots__ = ("no", "yes")
 
     def __init__(self, yes: dict[int, int], no: dict[int, int]) -> None:
-        self.yes = Side(yes)
-        self.no = Side(no)
+        self.yes = BookSide(yes)
+        self.no = BookSide(no)
 
     @classmethod
-    def of(cls, body: dict[str, Any]) -> Book:
+    def of(cls, body: dict[str, Any]) -> RecordedBook:
         """The book of a snapshot's body. Raises `MalformedFrame`."""
         try:
-            return cls(snapshot_side(body, "yes"), snapshot_side(body, "no"))
+            return cls(parse_snapshot_side(body, "yes"), parse_snapshot_side(body, "no"))
         except (TypeError, IndexError, KeyError) as error:
             raise MalformedFrame(f"levels that are no pairs of price and size ({error})") from None
 
     def apply(self, body: dict[str, Any]) -> int:
         """Apply a delta's body and return the level's new size. Raises `MalformedFrame`."""
-        side, price, by = delta_of(body)
+        side, price, by = parse_delta(body)
         return (self.yes if side == "yes" else self.no).change(price, by)
 
 
 # --- the leg of NO prices ---------------------------------------------------------------------------------------------
 
 
-class _Evidence:
+class _PriceEvidence:
     """Books and trades that fit one leg alone: above zero for the prices of YES, below for those of NO."""
 
     def __init__(self) -> None:
         self.books = self.trades = 0
-        self._books: dict[tuple[int, str], Book] = {}
+        self._books: dict[tuple[int, str], RecordedBook] = {}
 
     def take(self, frame: Frame) -> None:
         """Take in a frame; one that cannot be read is no evidence."""
@@ -165,19 +165,19 @@ class _Evidence:
         key = (frame.connection, read_ticker(body) or "")
         try:
             if kind == SNAPSHOT:
-                self._books[key] = Book.of(body)
+                self._books[key] = RecordedBook.of(body)
             elif kind == DELTA and key in self._books:
                 self._books[key].apply(body)
             elif kind == TRADE:
-                self.trades += sum(_of_trade(book, body) for (_, ticker), book in self._books.items() if ticker == key[1])
+                self.trades += sum(_trade_evidence(book, body) for (_, ticker), book in self._books.items() if ticker == key[1])
                 return
         except MalformedFrame:
             return
         if kind in (SNAPSHOT, DELTA) and key in self._books:
-            self.books += _of_book(self._books[key])
+            self.books += _book_evidence(self._books[key])
 
 
-def _of_book(book: Book) -> int:
+def _book_evidence(book: RecordedBook) -> int:
     """1 for a book that is crossed unless its NO side has the prices of YES, -1 for the opposite, 0 for neither."""
     yes, no = book.yes.best, book.no.best
     if not yes or not no:
@@ -185,10 +185,10 @@ def _of_book(book: Book) -> int:
     return int(yes + no >= DOLLAR) - int(min(book.no.levels) <= yes)
 
 
-def _of_trade(book: Book, body: dict[str, Any]) -> int:
+def _trade_evidence(book: RecordedBook, body: dict[str, Any]) -> int:
     """The same for a taker of YES, whose price is that of a level on the NO side. Raises `MalformedFrame`."""
     taker = next((side for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (side := body.get(name))), None)
-    price = price_of(body["yes_price_dollars"]) if "yes_price_dollars" in body else None
+    price = parse_price(body["yes_price_dollars"]) if "yes_price_dollars" in body else None
     if taker not in ("yes", "bid") or price is None:
         return 0
     return int(price in book.no.levels) - int(DOLLAR - price in book.no.levels)
@@ -200,7 +200,7 @@ def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None) -> bool
     flag: `use_yes_price` of the subscription, if known. The books decide before it, because the venue will ignore it: in the wrong leg a book is
     crossed, or has no level at the price of a trade (https://docs.kalshi.com/getting_started/order_direction).
     """
-    evidence = _Evidence()
+    evidence = _PriceEvidence()
     for frame in frames:
         evidence.take(frame)
         if abs(evidence.books) >= _ENOUGH:

@@ -15,22 +15,22 @@ from bellwether import __version__
 from bellwether.errors import ConfigError
 from bellwether.files import write_durably
 from bellwether.places import is_stored
-from bellwether.recordings.captures import Capture, CapturedMessage, event_of, find_captures
-from bellwether.recordings.catalogue import store
-from bellwether.recordings.exchange_times import exchange_time, moment
-from bellwether.recordings.recorder import Pace, Recorder
-from bellwether.recordings.recording import ABOUT, DONE, About, Recording, Status, check_name, dump_about, is_locked
+from bellwether.recordings.captures import Capture, CapturedMessage, event_ticker, find_captures
+from bellwether.recordings.catalogue import store_recording
+from bellwether.recordings.exchange_times import format_time, read_exchange_time
+from bellwether.recordings.recorder import Recorder, WriteSchedule
+from bellwether.recordings.recording import ABOUT, DONE, Recording, RecordingRequest, RecordingStatus, check_name, dump_about, is_locked
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_ticker
 from bellwether.venues.kalshi.stream.protocol import CHANNELS
 
 _DRAFTS = ".importing"
-_PACE = Pace(flush_seconds=math.inf, segment_seconds=math.inf)
+_PACE = WriteSchedule(flush_seconds=math.inf, segment_seconds=math.inf)
 #: Types of messages that are of a channel of another name, and all that are of one.
 _CHANNELS = {SNAPSHOT: DELTA}
 _PARTS = frozenset({SNAPSHOT, *CHANNELS})
 
 
-class _Survey:
+class _CaptureSurvey:
     """Content of a capture: markets, channels, and its start and end (nanoseconds since 1970, UTC), where known."""
 
     def __init__(self) -> None:
@@ -58,7 +58,7 @@ class _Survey:
         if self._latest is None:
             return None
         received, body = self._latest
-        return exchange_time(body) if received.received_at is None else received.received_at
+        return read_exchange_time(body) if received.received_at is None else received.received_at
 
 
 def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[Recording]:
@@ -81,13 +81,13 @@ def make_recording(root: Path, capture: Capture, name: str) -> Recording:
     target = root / name
     if is_stored(target):
         if (target / DONE).is_file():
-            return _known(target, capture, digests)
+            return _find_existing(target, capture, digests)
         with TemporaryDirectory(prefix="bellwether-") as folder:
             _write(Path(folder, name), capture, digests)
-            return store(Path(folder, name), target)
+            return store_recording(Path(folder, name), target)
     if target.exists():
-        return _known(target, capture, digests)
-    draft = _draft(root) / name
+        return _find_existing(target, capture, digests)
+    draft = _create_draft(root) / name
     try:
         _write(draft, capture, digests)
         os.rename(draft, target)
@@ -95,21 +95,21 @@ def make_recording(root: Path, capture: Capture, name: str) -> Recording:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
         # Another process made it meanwhile.
-        return _known(target, capture, digests)
+        return _find_existing(target, capture, digests)
     finally:
         shutil.rmtree(draft.parent, ignore_errors=True)
     return Recording(target)
 
 
-def _known(target: Path, capture: Capture, digests: dict[str, str]) -> Recording:
+def _find_existing(target: Path, capture: Capture, digests: dict[str, str]) -> Recording:
     """The recording that is there, made of the same capture. Raises `ConfigError` where it is another."""
     known = Recording(target)
-    if known.about.capture == digests and known.status is Status.FINISHED:
+    if known.about.capture == digests and known.status is RecordingStatus.FINISHED:
         return known
     raise ConfigError(f"importing {capture.name}: there is another recording {target.name}; choose another name")
 
 
-def _draft(root: Path) -> Path:
+def _create_draft(root: Path) -> Path:
     """A folder of this process for what is being made; what a killed one left is removed."""
     drafts = root / _DRAFTS
     for left in drafts.glob("*/*"):
@@ -121,24 +121,24 @@ def _draft(root: Path) -> Path:
 
 
 def _write(folder: Path, capture: Capture, digests: dict[str, str]) -> None:
-    survey = _Survey()
+    survey = _CaptureSurvey()
     with Recorder(folder, _about(capture, survey, digests), pace=_PACE) as recorder:
         for ordinal, received in enumerate(capture.messages()):
             survey.take(received)
             recorder.write(Frame(received.received_at, received.connection, ordinal, received.data))
         write_durably(folder / ABOUT, dump_about(_about(capture, survey, digests)))
-        recorder.finish("imported", ended_at="" if survey.last is None else moment(survey.last))
+        recorder.finish("imported", ended_at="" if survey.last is None else format_time(survey.last))
 
 
-def _about(capture: Capture, survey: _Survey, digests: dict[str, str]) -> About:
+def _about(capture: Capture, survey: _CaptureSurvey, digests: dict[str, str]) -> RecordingRequest:
     tickers = tuple(sorted(survey.tickers))
-    return About(
+    return RecordingRequest(
         venue="kalshi",
         source=f"import: {capture.form}",
-        events=tuple(sorted(set(map(event_of, tickers)))),
+        events=tuple(sorted(set(map(event_ticker, tickers)))),
         tickers=tickers,
         channels=tuple(sorted(survey.channels)),
-        started_at=None if survey.first is None else moment(survey.first),
+        started_at=None if survey.first is None else format_time(survey.first),
         software=f"bellwether {__version__}",
         partial=capture.partial,
         use_yes_price=capture.use_yes_price,

@@ -20,8 +20,8 @@ import orjson
 from bellwether.errors import ConfigError, LakeError
 from bellwether.files import open_bytes
 from bellwether.recordings import order_events, wrapped_events
-from bellwether.recordings.exchange_times import exchange_time
-from bellwether.recordings.framing import lines
+from bellwether.recordings.exchange_times import read_exchange_time
+from bellwether.recordings.framing import read_lines
 from bellwether.venues.kalshi.stream.frame import SNAPSHOT, parse_message, read_body, read_envelope, read_ticker
 from bellwether.venues.wire.times import END_SECOND
 
@@ -82,7 +82,7 @@ def find_captures(path: Path) -> list[Capture]:
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     by_form: dict[str, list[Path]] = {}
     for file in files:
-        form = _form_of(file)
+        form = _detect_form(file)
         if form is not None:
             by_form.setdefault(form, []).append(file)
     found = [capture for form, held in by_form.items() for capture in _FORMS[form](held)]
@@ -100,7 +100,7 @@ FRAME_LIST, ORDER_EVENTS = "frame list", "order events"
 _TICKER = re.compile(rb'"market_ticker"\s*:\s*"([^"]+)"')
 
 
-def _form_of(path: Path) -> str | None:
+def _detect_form(path: Path) -> str | None:
     suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if suffix == ".json":
         return FRAME_LIST if _frame_list(path) is not None else None
@@ -108,19 +108,19 @@ def _form_of(path: Path) -> str | None:
         return ORDER_EVENTS if order_events.is_order_events(path) else None
     if suffix not in (".ndjson", ".jsonl"):
         return None
-    first = parse_message(next(lines(path), b""))
+    first = parse_message(next(read_lines(path), b""))
     if wrapped_events.is_wrapped(first):
         return WRAPPED_EVENTS
     if "type" not in first:
         return None
-    return STREAM_FILE if _holds_several_markets(path) else MARKET_FILES
+    return STREAM_FILE if _has_several_markets(path) else MARKET_FILES
 
 
-def _holds_several_markets(path: Path) -> bool:
+def _has_several_markets(path: Path) -> bool:
     """Return whether lines of a file are about different markets, so that it contains everything that a subscription sent."""
     only: bytes | None = None
     with suppress(LakeError):  # A damaged file is named when it is read.
-        for line in lines(path):
+        for line in read_lines(path):
             found = _TICKER.search(line)
             if found is not None and only is not None and found[1] != only:
                 return True
@@ -128,7 +128,7 @@ def _holds_several_markets(path: Path) -> bool:
     return False
 
 
-def event_of(ticker: str) -> str:
+def event_ticker(ticker: str) -> str:
     """The event of a market, by the form of its ticker."""
     return ticker.rpartition("-")[0] or ticker
 
@@ -170,7 +170,7 @@ def _order_events(files: list[Path]) -> Iterator[Capture]:
         name = _plain_name(path)
 
         def messages(path: Path = path, name: str = name) -> Iterator[CapturedMessage]:
-            return (CapturedMessage(*found) for found in order_events.messages(path, name))
+            return (CapturedMessage(*found) for found in order_events.read_messages(path, name))
 
         yield Capture(name, ORDER_EVENTS, (path,), False, messages)
 
@@ -186,7 +186,7 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
 
         def messages(path: Path = path) -> Iterator[CapturedMessage]:
             connection, last = 1, dict[int, int]()
-            for line in lines(path):
+            for line in read_lines(path):
                 _, sid, seq = read_envelope(parse_message(line))
                 if sid is not None and seq is not None:
                     if seq == 1 and last.get(sid, 0) > 1:
@@ -202,12 +202,12 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
 
 def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
     """One capture per data set: files by type of event, each line an event with payload, receive time and number."""
-    tagged = sorted((str(parse_message(next(lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
+    tagged = sorted((str(parse_message(next(read_lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
     for tag, group in groupby(tagged, key=lambda pair: pair[0]):
         held = tuple(path for _, path in group)
 
         def messages(held: tuple[Path, ...] = held) -> Iterator[CapturedMessage]:
-            return (CapturedMessage(*found) for found in wrapped_events.messages(held))
+            return (CapturedMessage(*found) for found in wrapped_events.read_messages(held))
 
         yield Capture(tag, WRAPPED_EVENTS, held, False, messages)
 
@@ -217,14 +217,14 @@ def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
 
 def _market_files(files: list[Path]) -> Iterator[Capture]:
     """One capture per event: a file per market, each line a message in order of arrival, verbatim, without receive times."""
-    named = sorted((event_of(_ticker_in(path)), path) for path in files)
+    named = sorted((event_ticker(_ticker_in(path)), path) for path in files)
     for event, group in groupby(named, key=lambda pair: pair[0]):
         held = tuple(path for _, path in group)
         yield Capture(event, MARKET_FILES, held, True, lambda held=held: _merge(held))  # type: ignore[misc]
 
 
 def _ticker_in(path: Path) -> str:
-    return next((found for line in lines(path) if (found := read_ticker(read_body(parse_message(line))))), _plain_name(path))
+    return next((found for line in read_lines(path) if (found := read_ticker(read_body(parse_message(line))))), _plain_name(path))
 
 
 class _Index:
@@ -233,7 +233,7 @@ class _Index:
     def __init__(self, path: Path) -> None:
         self.connections, self.sids, self.seqs, self.times = (array("q") for _ in range(4))
         time, snapshots = 0, list[tuple[int, int]]()
-        for place, line in enumerate(lines(path)):
+        for place, line in enumerate(read_lines(path)):
             found = parse_message(line)
             kind, sid, seq = read_envelope(found)
             if sid is None or seq is None:
@@ -241,7 +241,7 @@ class _Index:
             elif kind == SNAPSHOT:
                 snapshots.append((place, zlib.crc32(line)))
             # Trades tell whole seconds only, at times: a message is never older than the one before it.
-            time = max(time, exchange_time(read_body(found)) or 0)
+            time = max(time, read_exchange_time(read_body(found)) or 0)
             for column, value in ((self.sids, sid), (self.seqs, seq), (self.times, time)):
                 column.append(value)
         self._count_connections(snapshots)
@@ -350,7 +350,7 @@ class _Merge:
 def _merge(files: tuple[Path, ...]) -> Iterator[CapturedMessage]:
     indexes = [_Index(path) for path in files]
     last = max((index.connections[-1] for index in indexes if index.connections), default=0)
-    held = [lines(path) for path in files]
+    held = [read_lines(path) for path in files]
     for connection in range(1, last + 1):
         for file in _Merge(indexes, connection):
             yield CapturedMessage(None, connection, next(held[file]))

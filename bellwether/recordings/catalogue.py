@@ -8,7 +8,7 @@ from pathlib import Path
 from bellwether.errors import ConfigError
 from bellwether.files import create, folders, upload
 from bellwether.places import is_stored
-from bellwether.recordings.recording import ABOUT, DONE, LOCK, Recording, Status, check_name
+from bellwether.recordings.recording import ABOUT, DONE, LOCK, Recording, RecordingStatus, check_name
 
 
 def list_recordings(root: Path) -> list[Recording]:
@@ -30,13 +30,13 @@ def store_finished(local: Path, root: Path) -> list[Recording]:
         return []
     moved = []
     for recording in list_recordings(local):
-        if recording.status is Status.FINISHED:
-            moved.append(store(recording.folder, root / recording.name))
+        if recording.status is RecordingStatus.FINISHED:
+            moved.append(store_recording(recording.folder, root / recording.name))
             shutil.rmtree(recording.folder)
     return moved
 
 
-def store(folder: Path, target: Path) -> Recording:
+def store_recording(folder: Path, target: Path) -> Recording:
     """Upload a finished recording; the same one again is left as it is. Raises `ConfigError` where another one has its name."""
     about = (folder / ABOUT).read_bytes()
     if not create(target / ABOUT, about) and (target / ABOUT).read_bytes() != about:

@@ -17,7 +17,7 @@ def _seconds(text: str) -> int:
     return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
 
 
-def instant(text: str) -> int | None:
+def parse_time(text: str) -> int | None:
     """Nanoseconds since 1970 of an RFC 3339 time in UTC with 0 to 9 digits of a second; None if invalid or outside of the years 1970 to 2200."""
     head, tail = text[:19], text[19:]
     if not tail.endswith("Z"):
@@ -32,14 +32,14 @@ def instant(text: str) -> int | None:
     return seconds * SECOND + int(fraction.ljust(9, "0")) if 0 <= seconds < END_SECOND else None
 
 
-def exchange_time(body: dict[str, Any]) -> int | None:
+def read_exchange_time(body: dict[str, Any]) -> int | None:
     """The exchange's time of a message's body, in nanoseconds since 1970, UTC; None without one.
 
     The finest of the forms in which it is written: a text, milliseconds, whole seconds.
     """
     for name in ("ts", "time"):
         text = body.get(name)
-        if type(text) is str and (found := instant(text)) is not None:
+        if type(text) is str and (found := parse_time(text)) is not None:
             return found
     for name, unit in (("ts_ms", MILLISECOND), ("ts", SECOND)):
         number = body.get(name)
@@ -48,6 +48,6 @@ def exchange_time(body: dict[str, Any]) -> int | None:
     return None
 
 
-def moment(at: int) -> str:
+def format_time(at: int) -> str:
     """Nanoseconds since 1970 as ISO time with microseconds, UTC."""
     return datetime.fromtimestamp(at // SECOND, UTC).replace(microsecond=at % SECOND // 1000).isoformat()

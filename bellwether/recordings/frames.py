@@ -8,16 +8,16 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.recordings.exchange_times import exchange_time, instant
-from bellwether.recordings.gap_report import Gap, GapReport, Mark, Outage
+from bellwether.recordings.exchange_times import parse_time, read_exchange_time
+from bellwether.recordings.gap_report import FramePosition, Gap, GapReport, Outage
 from bellwether.recordings.recording import Recording
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body, read_envelope, read_ticker
 
 
-def rows(name: str, frames: list[Frame]) -> pl.DataFrame:
+def to_rows(name: str, frames: list[Frame]) -> pl.DataFrame:
     """Rows of `raw/recordings` of these frames of the recording `name`."""
-    read = [_row(frame) for frame in frames]
+    read = [_frame_row(frame) for frame in frames]
     columns = (
         dict(zip(("sid", "seq", "type", "market_ticker", "exchange_at", "frame"), map(list, zip(*read, strict=True)), strict=True))
         if read
@@ -35,11 +35,11 @@ def rows(name: str, frames: list[Frame]) -> pl.DataFrame:
     )
 
 
-def batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.DataFrame]:
+def read_batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.DataFrame]:
     """All rows of a recording in order, `size` at a time."""
     frames = recording.frames()
     while held := list(islice(frames, size)):
-        yield rows(recording.name, held)
+        yield to_rows(recording.name, held)
 
 
 def _plain(dtype: pl.DataType) -> pl.DataType:
@@ -47,27 +47,27 @@ def _plain(dtype: pl.DataType) -> pl.DataType:
     return pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
 
 
-def _row(frame: Frame) -> tuple[int | None, int | None, str | None, str | None, int | None, str]:
+def _frame_row(frame: Frame) -> tuple[int | None, int | None, str | None, str | None, int | None, str]:
     found = parse_message(frame.data)
     kind, sid, seq = read_envelope(found)
     body = read_body(found)
-    at = exchange_time(body)
+    at = read_exchange_time(body)
     if at is None and type(found.get("fetched_at")) is str:
-        at = instant(found["fetched_at"])
+        at = parse_time(found["fetched_at"])
     # A frame that is not UTF-8 is no message of the venue's; its bytes stay readable.
     return sid, seq, kind, read_ticker(body), at, frame.data.decode("utf-8", "backslashreplace")
 
 
-def gap_rows(report: GapReport) -> pl.DataFrame:
+def to_gap_rows(report: GapReport) -> pl.DataFrame:
     """Rows of `raw/recording_gaps`: skipped numbers first, then books."""
     kind = "partial" if report.partial else "lost"
-    found = [_gap(gap, kind) for gap in report.gaps] + [_outage(outage) for outage in report.outages]
+    found = [_gap_row(gap, kind) for gap in report.gaps] + [_outage_row(outage) for outage in report.outages]
     listed = [{"recording": report.recording, "gap": number, **row} for number, row in enumerate(found)]
     schema = {column: _plain(dtype) for column, dtype in RECORDING_GAPS.schema.items()}
     return pl.DataFrame(listed, schema=schema, orient="row").cast(dict(RECORDING_GAPS.schema))  # type: ignore[arg-type]
 
 
-def _gap(gap: Gap, kind: str) -> dict[str, Any]:
+def _gap_row(gap: Gap, kind: str) -> dict[str, Any]:
     return {
         "kind": kind,
         "cause": None,
@@ -81,7 +81,7 @@ def _gap(gap: Gap, kind: str) -> dict[str, Any]:
     }
 
 
-def _outage(outage: Outage) -> dict[str, Any]:
+def _outage_row(outage: Outage) -> dict[str, Any]:
     return {
         "kind": "book",
         "cause": outage.cause,
@@ -95,7 +95,7 @@ def _outage(outage: Outage) -> dict[str, Any]:
     }
 
 
-def _span(start: Mark | None, end: Mark | None) -> dict[str, Any]:
+def _span(start: FramePosition | None, end: FramePosition | None) -> dict[str, Any]:
     return {
         "start_ordinal": start.ordinal if start else None,
         "start_at": start.received_at if start else None,

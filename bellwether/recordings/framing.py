@@ -39,14 +39,14 @@ def _held(data: bytes) -> tuple[bytes, bytes]:
     return b"text", orjson.dumps(data.decode())
 
 
-def dump(frame: Frame) -> bytes:
+def format_frame(frame: Frame) -> bytes:
     """The line of a frame, with its end."""
     held_as, held = _held(frame.data)
     at = b"null" if frame.received_at is None else b"%d" % frame.received_at
     return b'{"received_at":%b,"connection":%d,"ordinal":%d,"%b":%b}\n' % (at, frame.connection, frame.ordinal, held_as, held)
 
 
-def load(line: bytes) -> Frame | None:
+def parse_frame(line: bytes) -> Frame | None:
     """The frame of a line with its end; None when it is no line of a recording."""
     head = _LINE.match(line)
     if head is None or line[-2:] != b"}\n":
@@ -62,7 +62,7 @@ def load(line: bytes) -> Frame | None:
     return Frame(None if at == b"null" else int(at), int(connection), int(ordinal), data)
 
 
-def lines(path: Path) -> Iterator[bytes]:
+def read_lines(path: Path) -> Iterator[bytes]:
     """The lines of a file without blank ones. Raises `LakeError` for a file that is cut off or damaged."""
     try:
         with open_bytes(path) as file:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bellwether.recordings.recording import Torn
-from bellwether.recordings.sequence_numbers import Numbers
+from bellwether.recordings.recording import TornSegment
+from bellwether.recordings.sequence_numbers import SequenceNumbers
 
 
-class Mark(NamedTuple):
+class FramePosition(NamedTuple):
     """A frame's place: its ordinal and when it was received (nanoseconds since 1970, UTC)."""
 
     ordinal: int
@@ -29,8 +29,8 @@ class Outage:
     cause: str
     connection: int
     sid: int
-    start: Mark
-    end: Mark | None
+    start: FramePosition
+    end: FramePosition | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,8 @@ class Gap:
     first: int
     last: int
     missing: int
-    before: Mark | None
-    after: Mark
+    before: FramePosition | None
+    after: FramePosition
     markets: tuple[str, ...]
 
 
@@ -55,10 +55,10 @@ class GapReport:
     partial: bool
     frames: int
     connections: int
-    numbers: tuple[Numbers, ...]
+    numbers: tuple[SequenceNumbers, ...]
     gaps: tuple[Gap, ...]
     outages: tuple[Outage, ...]
-    torn: tuple[Torn, ...]
+    torn: tuple[TornSegment, ...]
 
     @property
     def lost(self) -> int:

@@ -11,7 +11,7 @@ _SNAPSHOT, _DELTA, _POLLED = (f'"{kind}"'.encode() for kind in (SNAPSHOT, DELTA,
 
 
 @dataclass(frozen=True, slots=True)
-class BooksBegin:
+class InitialBooks:
     """snapshot: ordinal of the first snapshot of a book, None without any. last: of the last change of one, -1 without any. changes: how many.
 
     polled: books come in pages of their own as well.
@@ -23,7 +23,7 @@ class BooksBegin:
     polled: bool
 
 
-def books_begin(recording: Recording) -> BooksBegin:
+def find_initial_books(recording: Recording) -> InitialBooks:
     """The beginning of its books. A type is searched for as text: any mention of it counts, so that only its absence is certain."""
     snapshot, last, changes, polled = None, -1, 0, False
     for frame in recording.frames():
@@ -35,4 +35,4 @@ def books_begin(recording: Recording) -> BooksBegin:
             polled = True
         if polled or (snapshot is not None and last > snapshot):
             break
-    return BooksBegin(snapshot, last, changes, polled)
+    return InitialBooks(snapshot, last, changes, polled)

@@ -36,7 +36,9 @@ class OpenEvent:
     closes_at: datetime | None
 
 
-async def open_events(venue: Addresses, now: datetime, words: Sequence[str] = (), *, limits: RateLimit | None = None) -> list[OpenEvent]:
+async def list_open_events(
+    venue: Addresses, now: datetime, words: Sequence[str] = (), *, limits: RateLimit | None = None
+) -> list[OpenEvent]:
     """The open events of which every word is found in ticker, title, category or a market's title, whatever its case; most traded first.
 
     Raises `VenueError` when the venue fails for good.
@@ -48,7 +50,7 @@ async def open_events(venue: Addresses, now: datetime, words: Sequence[str] = ()
         if row["status"] in _TRADED:
             markets.setdefault(row["event_ticker"], []).append(row)
     found = [
-        _event(seen.events.get(ticker, {}), ticker, rows) for ticker, rows in markets.items() if _has(words, _texts(seen.events, rows))
+        _event(seen.events.get(ticker, {}), ticker, rows) for ticker, rows in markets.items() if _matches(words, _texts(seen.events, rows))
     ]
     return sorted(found, key=lambda one: (-one.contracts, one.event))
 
@@ -68,6 +70,6 @@ def _texts(events: Mapping[str, snapshots.Row], rows: Sequence[snapshots.Row]) -
         yield f"{row['ticker']} {row['title'] or ''}"
 
 
-def _has(words: Sequence[str], texts: Iterable[str]) -> bool:
+def _matches(words: Sequence[str], texts: Iterable[str]) -> bool:
     whole = "\n".join(texts).casefold()
     return all(word.casefold() in whole for word in words)

@@ -40,7 +40,7 @@ _DOLLAR = Decimal(1)
 Message = tuple[int, int, bytes]
 
 
-class _Event(NamedTuple):
+class _OrderEvent(NamedTuple):
     """A row: its time (ns UTC), instrument, operation and order id, the bid's side, its price on that side in dollars, and contracts."""
 
     at: int
@@ -65,17 +65,17 @@ def is_order_events(path: Path) -> bool:
         return False
 
 
-def messages(path: Path, name: str) -> Iterator[Message]:
+def read_messages(path: Path, name: str) -> Iterator[Message]:
     """The messages of a list: (time in ns UTC, connection, bytes). The market of instrument n has the ticker `<name>-<n>`.
 
     Raises `LakeError` naming file, row, column and value.
     """
-    replay = _Replay(name)
+    replay = _MessageBuilder(name)
     for _, group in groupby(_events(path), key=lambda event: (event.at, event.instrument)):
         yield from replay.take(list(group))
 
 
-def _events(path: Path) -> Iterator[_Event]:
+def _events(path: Path) -> Iterator[_OrderEvent]:
     try:
         with _open(path) as file:
             for number, row in enumerate(csv.DictReader(file), 2):
@@ -85,7 +85,7 @@ def _events(path: Path) -> Iterator[_Event]:
         raise LakeError(f"importing {path}: the file is cut off or damaged ({error})") from None
 
 
-def _event(path: Path, number: int, row: dict[str, Any]) -> _Event:
+def _event(path: Path, number: int, row: dict[str, Any]) -> _OrderEvent:
     def refuse(column: str, wanted: str) -> LakeError:
         return LakeError(f"importing {path}: row {number} has {column} {row.get(column)!r}; {wanted}")
 
@@ -96,7 +96,7 @@ def _event(path: Path, number: int, row: dict[str, Any]) -> _Event:
     if price is None:
         raise refuse("Price", "it is a number")
     if row["Instrument"] == UNDERLYING:
-        return _Event(at, UNDERLYING, "", "", "", price, Decimal(0))
+        return _OrderEvent(at, UNDERLYING, "", "", "", price, Decimal(0))
     if row["Operation"] not in ("Insert", "Cancel"):
         raise refuse("Operation", "Insert and Cancel are known; another would change the book in a way that is not")
     if row["Side"] not in _SIDES:
@@ -106,7 +106,7 @@ def _event(path: Path, number: int, row: dict[str, Any]) -> _Event:
         raise refuse("Volume", "it is a number of contracts")
     dollars = price / 10_000
     side = _SIDES[row["Side"]]
-    return _Event(at, row["Instrument"], row["Operation"], row["OrderId"], side, dollars if side == "yes" else _DOLLAR - dollars, size)
+    return _OrderEvent(at, row["Instrument"], row["Operation"], row["OrderId"], side, dollars if side == "yes" else _DOLLAR - dollars, size)
 
 
 def _time(text: str | None) -> int | None:
@@ -124,7 +124,7 @@ def _number(text: str | None) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-class _Replay:
+class _MessageBuilder:
     """Follows what is displayed, to tell fills from orders, and numbers the messages as a venue does."""
 
     def __init__(self, name: str) -> None:
@@ -133,7 +133,7 @@ class _Replay:
         self._seqs = {_BOOKS: 0, _TRADES: 0}
         self._books: dict[str, dict[tuple[str, Decimal], Decimal]] = {}
 
-    def take(self, events: list[_Event]) -> Iterator[Message]:
+    def take(self, events: list[_OrderEvent]) -> Iterator[Message]:
         """The messages of the rows of one instrument at one instant."""
         instrument = events[0].instrument
         if instrument == UNDERLYING:
@@ -157,7 +157,7 @@ class _Replay:
         self._connection += 1
         self._seqs = {_BOOKS: 0, _TRADES: 0}
 
-    def _snapshot(self, events: list[_Event], at: int = 0, instrument: str = "") -> Message:
+    def _snapshot(self, events: list[_OrderEvent], at: int = 0, instrument: str = "") -> Message:
         if events:
             at, instrument = events[0].at, events[0].instrument
         self._books[instrument] = {(event.side, event.price): event.size for event in events}
@@ -168,7 +168,7 @@ class _Replay:
         }
         return self._message(at, SNAPSHOT, _BOOKS, {"market_ticker": self._ticker(instrument), **levels})
 
-    def _change(self, event: _Event) -> Iterator[Message]:
+    def _change(self, event: _OrderEvent) -> Iterator[Message]:
         book = self._books[event.instrument]
         passive = ("no" if event.side == "yes" else "yes", _DOLLAR - event.price)
         if event.operation == "Insert" and book.get(passive, 0) >= event.size > 0:
@@ -177,7 +177,7 @@ class _Replay:
         else:
             yield self._delta(event, event.side, event.price, event.size if event.operation == "Insert" else -event.size)
 
-    def _delta(self, event: _Event, side: str, price: Decimal, by: Decimal) -> Message:
+    def _delta(self, event: _OrderEvent, side: str, price: Decimal, by: Decimal) -> Message:
         book = self._books[event.instrument]
         left = book.get((side, price), Decimal(0)) + by
         if left > 0:
@@ -187,7 +187,7 @@ class _Replay:
         body = {"market_ticker": self._ticker(event.instrument), "price_dollars": _dollars(price), "delta_fp": _contracts(by), "side": side}
         return self._message(event.at, DELTA, _BOOKS, body)
 
-    def _trade(self, event: _Event) -> Message:
+    def _trade(self, event: _OrderEvent) -> Message:
         yes = event.price if event.side == "yes" else _DOLLAR - event.price
         body = {
             "trade_id": f"{self._ticker(event.instrument)}-{event.order}",
@@ -207,7 +207,7 @@ class _Replay:
         return f"{self._name}-{instrument}"
 
 
-def _is_snapshot(events: list[_Event], *, first: bool) -> bool:
+def _is_snapshot(events: list[_OrderEvent], *, first: bool) -> bool:
     levels = {(event.side, event.price) for event in events}
     inserted = all(event.operation == "Insert" for event in events)
     return inserted and len(levels) == len(events) and len(events) >= (2 if first else _SNAPSHOT_ROWS)

@@ -16,12 +16,22 @@ from typing import Self
 from bellwether.errors import ConfigError, LakeError
 from bellwether.files import sync, try_lock, write_durably
 from bellwether.recordings import framing
-from bellwether.recordings.recording import ABOUT, DONE, LOCK, About, Recording, Status, check_name, dump_about, dump_json
+from bellwether.recordings.recording import (
+    ABOUT,
+    DONE,
+    LOCK,
+    Recording,
+    RecordingRequest,
+    RecordingStatus,
+    check_name,
+    dump_about,
+    dump_json,
+)
 from bellwether.venues.kalshi.stream.frame import START, Frame, StreamStart
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WriteSchedule:
     """Schedule of writes: seconds and bytes after which lines go to the file, and after which a new segment begins."""
 
     flush_seconds: float = 0.2
@@ -43,23 +53,25 @@ class Recorder:
     Raises `ConfigError` when the recording is finished, is of other markets, or is being written by another recorder.
     """
 
-    def __init__(self, folder: Path, about: About, *, pace: Pace | None = None, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, folder: Path, about: RecordingRequest, *, pace: WriteSchedule | None = None, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
         check_name(folder.name)
         self.folder = folder
         self.frames = 0
         self.bytes = 0
         self._failure: LakeError | None = None
-        self.pace = pace or Pace()
+        self.pace = pace or WriteSchedule()
         self._monotonic = monotonic
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = _take(folder)
+        self._lock = _acquire_lock(folder)
         try:
             self._open(about)
         except BaseException:
             self._lock.close()
             raise
 
-    def _open(self, about: About) -> None:
+    def _open(self, about: RecordingRequest) -> None:
         if not (self.folder / ABOUT).is_file():
             write_durably(self.folder / ABOUT, dump_about(about))
         recording = Recording(self.folder)
@@ -83,7 +95,7 @@ class Recorder:
 
     def write(self, frame: Frame) -> None:
         """Append a frame; it reaches the file within the pace's bounds, as long as frames come or `flush` is called."""
-        text = framing.dump(frame)
+        text = framing.format_frame(frame)
         self._last = frame
         self._buffer.append(text)
         self._buffered += len(text)
@@ -180,7 +192,7 @@ class Recorder:
         self.close()
 
 
-def _take(folder: Path, *, tries: int = 20) -> FileIO:
+def _acquire_lock(folder: Path, *, tries: int = 20) -> FileIO:
     """The recording's lock, held until it is closed or the process ends. Others who only look hold it for an instant."""
     lock = FileIO(folder / LOCK, "ab+")
     for left in reversed(range(tries)):
@@ -193,8 +205,8 @@ def _take(folder: Path, *, tries: int = 20) -> FileIO:
     return lock
 
 
-def _check_continues(recording: Recording, about: About) -> None:
-    if recording.status is Status.FINISHED:
+def _check_continues(recording: Recording, about: RecordingRequest) -> None:
+    if recording.status is RecordingStatus.FINISHED:
         raise ConfigError(f"recording {recording.name}: it is finished; choose another name")
     was = recording.about
     if (was.venue, _asked(was)) != (about.venue, _asked(about)):
@@ -204,5 +216,5 @@ def _check_continues(recording: Recording, about: About) -> None:
         )
 
 
-def _asked(about: About) -> set[str]:
+def _asked(about: RecordingRequest) -> set[str]:
     return set(about.events or about.tickers)

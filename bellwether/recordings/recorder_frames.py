@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from bellwether.recordings.exchange_times import moment
+from bellwether.recordings.exchange_times import format_time
 
 #: Type of the note.
 WATCHED = "watch_market"
 
 
-def watching(ticker: str, close: int) -> dict[str, Any]:
+def watch_frame(ticker: str, close: int) -> dict[str, Any]:
     """The note on a market; `close` is the announced one, nanoseconds since 1970, UTC."""
-    return {"type": WATCHED, "msg": {"market_ticker": ticker, "close_time": moment(close).replace("+00:00", "Z")}}
+    return {"type": WATCHED, "msg": {"market_ticker": ticker, "close_time": format_time(close).replace("+00:00", "Z")}}

@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 _DEVICE = re.compile(r"CON|PRN|AUX|NUL|(COM|LPT)[0-9]", re.IGNORECASE)
 
 
-class Status(StrEnum):
+class RecordingStatus(StrEnum):
     """State of a recording: being written, broken off (it can be continued), or finished."""
 
     RECORDING = "recording"
@@ -34,7 +34,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class RecordingRequest:
     """Request of a recording.
 
     source: websocket, rest, or what an imported capture was. started_at: ISO time, UTC, None where a capture does not tell.
@@ -56,7 +56,7 @@ class About:
 
 
 @dataclass(frozen=True, slots=True)
-class Torn:
+class TornSegment:
     """The end of a segment that a killed recorder left without its end of line: it is not read."""
 
     segment: str
@@ -83,13 +83,13 @@ class Recording:
         return self.folder.name
 
     @property
-    def about(self) -> About:
+    def about(self) -> RecordingRequest:
         """The request. Raises `LakeError` when the file is damaged."""
         found = self._json(ABOUT)
-        names = {field.name for field in fields(About)}
+        names = {field.name for field in fields(RecordingRequest)}
         given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items() if name in names}
         try:
-            return About(**given)
+            return RecordingRequest(**given)
         except TypeError as error:
             raise LakeError(f"reading {self.folder / ABOUT}: {error}; it was not written by this version") from None
 
@@ -106,11 +106,11 @@ class Recording:
         return _kept_json(self.folder / name, self._version) if self._version else read_json(self.folder / name)
 
     @property
-    def status(self) -> Status:
+    def status(self) -> RecordingStatus:
         """Return its state: being written, broken off or finished."""
         if self._is_finished:
-            return Status.FINISHED
-        return Status.RECORDING if is_locked(self.folder) else Status.INTERRUPTED
+            return RecordingStatus.FINISHED
+        return RecordingStatus.RECORDING if is_locked(self.folder) else RecordingStatus.INTERRUPTED
 
     @property
     def segments(self) -> list[Path]:
@@ -126,10 +126,10 @@ class Recording:
         return sum(path.stat().st_size for path in self.segments) if done is None else sum(done["segments"].values())
 
     @property
-    def torn(self) -> list[Torn]:
+    def torn(self) -> list[TornSegment]:
         """Ends of segments that are not read."""
         found = ((path.name, _torn_bytes(path)) for path in self.segments)
-        return [Torn(name, size) for name, size in found if size]
+        return [TornSegment(name, size) for name, size in found if size]
 
     def frames(self) -> Iterator[Frame]:
         """All frames in order of arrival, one at a time. Raises `LakeError` for a whole line of another form."""
@@ -150,7 +150,7 @@ def read_segment(path: Path) -> Iterator[Frame]:
         for number, text in enumerate(file, 1):
             if not text.endswith(b"\n"):
                 return
-            frame = framing.load(text)
+            frame = framing.parse_frame(text)
             if frame is None:
                 raise LakeError(
                     f"reading line {number} of {path}: it is no line of a recording; the file was damaged or written by something else"
@@ -169,7 +169,7 @@ def check_name(name: str, what: str = "a recording") -> str:
     return name
 
 
-def dump_about(about: About) -> bytes:
+def dump_about(about: RecordingRequest) -> bytes:
     """The bytes of recording.json."""
     return dump_json({name: value for name, value in asdict(about).items() if value is not None})
 

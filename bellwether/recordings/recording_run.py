@@ -18,9 +18,9 @@ import orjson
 from bellwether import __version__
 from bellwether.errors import ConfigError
 from bellwether.recordings.exchange_times import SECOND
-from bellwether.recordings.recorder import Pace, Recorder, StreamStart
-from bellwether.recordings.recorder_frames import watching
-from bellwether.recordings.recording import About, Recording, check_name
+from bellwether.recordings.recorder import Recorder, StreamStart, WriteSchedule
+from bellwether.recordings.recorder_frames import watch_frame
+from bellwether.recordings.recording import Recording, RecordingRequest, check_name
 from bellwether.venues.http.client import RateLimit
 from bellwether.venues.kalshi.client import KalshiClient
 from bellwether.venues.kalshi.stream.client import KalshiStream
@@ -42,7 +42,7 @@ _NAMED = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class RecordingPlan:
     """Markets to record, and for how long.
 
     events: by ticker. minutes: real ones after which it ends; None until the markets close. channels: of the WebSocket. rest: poll instead of
@@ -55,7 +55,7 @@ class Plan:
     rest: bool = False
     interval: float = 5.0
     limits: RateLimit = field(default_factory=RateLimit)
-    pace: Pace = field(default_factory=Pace)
+    pace: WriteSchedule = field(default_factory=WriteSchedule)
     patience: StreamTimeouts | None = None
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RecordingProgress:
     """Progress of a recording: frames and bytes of this run, numbers skipped, connections, markets that still trade, and seconds so far."""
 
     frames: int
@@ -77,13 +77,13 @@ class Progress:
     seconds: float
 
 
-def name_of(events: Sequence[str]) -> str:
+def default_name(events: Sequence[str]) -> str:
     """The name of a recording of these events that was given none."""
     names = [re.sub(r"[^A-Za-z0-9._-]", "_", event) for event in events]
     return "+".join(names[:_NAMED]) + (f"+{len(names) - _NAMED}" if len(names) > _NAMED else "")
 
 
-async def markets_of(client: KalshiClient, events: Sequence[str]) -> dict[str, datetime | None]:
+async def find_markets(client: KalshiClient, events: Sequence[str]) -> dict[str, datetime | None]:
     """The markets of these events that still trade or will, each with its close (aware), if the venue names it.
 
     Raises `ConfigError` naming the events that have none.
@@ -102,11 +102,11 @@ def _is_alive(market: Any) -> bool:
     return isinstance(market, dict) and isinstance(market.get("ticker"), str) and str(market.get("status")) in _ALIVE
 
 
-Tell = Callable[[Progress], None]
+Tell = Callable[[RecordingProgress], None]
 
 
-async def record(
-    venue: Addresses, plan: Plan, root: Path, *, name: str | None = None, tell: Tell | None = None, every: float = 10.0
+async def record_events(
+    venue: Addresses, plan: RecordingPlan, root: Path, *, name: str | None = None, tell: Tell | None = None, every: float = 10.0
 ) -> Recording:
     """Record `plan` below `root` and return the finished recording.
 
@@ -115,12 +115,12 @@ async def record(
     can be continued. Raises `ConfigError` for events without markets or a name that is taken, and `VenueError` when the venue fails for good.
     """
     async with KalshiClient(venue.kalshi, limits=plan.limits) as client:
-        markets = await markets_of(client, plan.events)
+        markets = await find_markets(client, plan.events)
         about = _about(plan, tuple(markets))
-        with Recorder(root / check_name(name_of(plan.events) if name is None else name), about, pace=plan.pace) as recorder:
+        with Recorder(root / check_name(default_name(plan.events) if name is None else name), about, pace=plan.pace) as recorder:
             yes_prices = bool(Recording(recorder.folder).about.use_yes_price)
             source = _source(venue, plan, client, markets, _note_closes(recorder, markets), yes_prices=yes_prices)
-            await listen(source, recorder, minutes=plan.minutes, tell=tell, every=every)
+            await record_source(source, recorder, minutes=plan.minutes, tell=tell, every=every)
         return Recording(recorder.folder)
 
 
@@ -129,14 +129,14 @@ def _note_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> Str
     place = recorder.next
     for ticker, close in markets.items():
         if close is not None:
-            note = orjson.dumps(watching(ticker, int(close.timestamp()) * SECOND))
+            note = orjson.dumps(watch_frame(ticker, int(close.timestamp()) * SECOND))
             recorder.write(Frame(time.time_ns(), place.connection, place.ordinal, note))
             place = place._replace(ordinal=place.ordinal + 1)
     return place
 
 
-def _about(plan: Plan, tickers: tuple[str, ...]) -> About:
-    return About(
+def _about(plan: RecordingPlan, tickers: tuple[str, ...]) -> RecordingRequest:
+    return RecordingRequest(
         venue="kalshi",
         source="rest" if plan.rest else "websocket",
         events=plan.events,
@@ -149,7 +149,13 @@ def _about(plan: Plan, tickers: tuple[str, ...]) -> About:
 
 
 def _source(
-    venue: Addresses, plan: Plan, client: KalshiClient, markets: dict[str, datetime | None], start: StreamStart, *, yes_prices: bool
+    venue: Addresses,
+    plan: RecordingPlan,
+    client: KalshiClient,
+    markets: dict[str, datetime | None],
+    start: StreamStart,
+    *,
+    yes_prices: bool,
 ) -> KalshiStream | KalshiPolling:
     if plan.rest:
         return KalshiPolling(client, tuple(markets), interval=plan.interval, start=start)
@@ -167,7 +173,7 @@ def _source(
     )
 
 
-async def listen(
+async def record_source(
     source: KalshiStream | KalshiPolling, recorder: Recorder, *, minutes: float | None = None, tell: Tell | None = None, every: float = 10.0
 ) -> None:
     """Write the frames of a source until it ends or time is up, and finish the recording. Otherwise as `record`."""
@@ -215,4 +221,4 @@ async def _report(source: KalshiStream | KalshiPolling, recorder: Recorder, tell
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(every)
-        tell(Progress(recorder.frames, recorder.bytes, source.gaps, source.connections, len(source.open), loop.time() - began))
+        tell(RecordingProgress(recorder.frames, recorder.bytes, source.gaps, source.connections, len(source.open), loop.time() - began))

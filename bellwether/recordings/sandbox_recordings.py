@@ -12,7 +12,7 @@ import orjson
 from bellwether.errors import ConfigError
 from bellwether.recordings.capture_import import make_recording
 from bellwether.recordings.captures import Capture, CapturedMessage
-from bellwether.recordings.recorder_frames import watching
+from bellwether.recordings.recorder_frames import watch_frame
 from bellwether.recordings.recording import Recording, check_name
 from bellwether.sandbox.exchange.exchange import BOOKS, LIFECYCLE, TRADES, Interest
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
@@ -87,7 +87,7 @@ def _messages(exchange: GeneratedExchange, event: WorldEvent, start: int, end: i
     for channel, subscription in subscriptions.items():
         yield _frame(start, {"type": "subscribed", "msg": {"channel": channel, "sid": subscription.sid}})
     for market in event.markets:
-        yield _frame(start, watching(market.ticker, market.life.announced_close(start) * _MICROSECOND))
+        yield _frame(start, watch_frame(market.ticker, market.life.announced_close(start) * _MICROSECOND))
     missing, noticed = False, None
     for said in (*exchange.opening(interest, start), *exchange.messages(interest, start + 1, end + 1)):
         if said.ticker not in tickers:

@@ -11,7 +11,7 @@ Key = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Numbers:
+class SequenceNumbers:
     """The numbers of one subscription: `ranges` are those that never came, first and last included, in ascending order.
 
     was_missing: whether the number that came last was one of these.
@@ -60,7 +60,7 @@ class Numbers:
         return True
 
 
-def within(ranges: list[tuple[int, int]], first: int, last: int) -> int:
+def count_within(ranges: list[tuple[int, int]], first: int, last: int) -> int:
     """Count of the numbers of [first, last] that lie in these ranges, which are in ascending order."""
     place = max(0, bisect_right(ranges, (first, first)) - 1)
     count = 0

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from bellwether.errors import LakeError
-from bellwether.recordings.framing import lines
+from bellwether.recordings.framing import read_lines
 from bellwether.venues.kalshi.stream.frame import parse_message, read_body
 
 Message = tuple[int, int, bytes]
@@ -34,9 +34,9 @@ def is_wrapped(first: dict[str, Any]) -> bool:
     return "payload_json" in first and "event_type" in first
 
 
-def messages(files: Sequence[Path]) -> Iterator[Message]:
+def read_messages(files: Sequence[Path]) -> Iterator[Message]:
     """The messages of a data set in order of receipt: (time in ns UTC, connection, bytes). Raises `LakeError` naming file, record and field."""
-    replay = _Replay([event for path in files if _is_of_controls(path) for event in _events(path)])
+    replay = _MessageBuilder([event for path in files if _is_of_controls(path) for event in _events(path)])
     merged = heapq.merge(*map(_events, files), key=_received)
     for at, group in groupby(merged, key=_received):
         for event in replay.ordered(list(group)):
@@ -48,11 +48,11 @@ Event = dict[str, Any]
 
 
 def _is_of_controls(path: Path) -> bool:
-    return str(parse_message(next(lines(path), b"")).get("event_type")).startswith(_CONTROL)
+    return str(parse_message(next(read_lines(path), b"")).get("event_type")).startswith(_CONTROL)
 
 
 def _events(path: Path) -> Iterator[Event]:
-    for number, line in enumerate(lines(path), 1):
+    for number, line in enumerate(read_lines(path), 1):
         event = parse_message(line)
         kinds = {"local_recv_ns": int, "payload_json": dict, "event_type": str}
         if missing := [name for name, kind in kinds.items() if type(event.get(name)) is not kind]:
@@ -75,7 +75,7 @@ def _confirmed(event: Event) -> tuple[str, int] | None:
 
 
 @dataclass(slots=True)
-class _Replay:
+class _MessageBuilder:
     """Follows the events to know the connection, and the subscription of each channel with its last number.
 
     controls: the recorder's events about its connections. One that was written late confirms the data before it too.

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of, stable_seed
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.failures import Failure, described, failure
+from bellwether.replay.agents.failures import Failure, build_failure
 from bellwether.replay.agents.gateway import Gateway
-from bellwether.replay.agents.interface import Door
+from bellwether.replay.agents.interface import SimulatorProxy
 from bellwether.replay.agents.limits import RunStopped, StepLimit
-from bellwether.replay.agents.loader import AgentReference, agent_class, check_complete
-from bellwether.replay.agents.mills import in_units, price_unit
+from bellwether.replay.agents.loader import AgentReference, check_complete, load_agent_class
+from bellwether.replay.agents.mills import price_unit, scale_prices
 from bellwether.replay.agents.records import CALLBACKS, EpisodeInfo
-from bellwether.replay.agents.runner import LocalPlayer, finish, guarded, play
+from bellwether.replay.agents.runner import LocalRunner, call_guarded, finish_session, run_phases
 from bellwether.replay.engine import Outcome, Session, rerun_band
 from bellwether.replay.engine.codes import O_TAKEN
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
@@ -180,8 +180,8 @@ class _Run:
         try:
             unit = price_unit(name, api, self.prepared.tape.levels)
         except ConfigError as error:
-            failed = Failure(*described(error), -1, self.session.now)
-            finish(self.session, failed)
+            failed = Failure(*describe_error(error), -1, self.session.now)
+            finish_session(self.session, failed)
             return failed
         return {
             "seed": stable_seed(self.prepared.digest, name, self.settings.seed),
@@ -275,9 +275,9 @@ def _run_here(agent: Agent | type[Agent] | AgentReference, one: _Run) -> _Ran:
     kind, name, make = _unmade(agent)
     check_complete(kind)
     with StepLimit(one.settings.seconds_per_step if kind.timed else float("inf")) as limit:
-        made = guarded(limit, make, -1, one.session.now)
+        made = call_guarded(limit, make, -1, one.session.now)
         if isinstance(made, Failure):
-            finish(one.session, made)
+            finish_session(one.session, made)
             return _Ran(name, {} if isinstance(agent, type) else dict(agent.params), made)
         made.has_run = True
         context = one.context(made.name, kind.api)
@@ -285,9 +285,9 @@ def _run_here(agent: Agent | type[Agent] | AgentReference, one: _Run) -> _Ran:
             return _Ran(made.name, made.params, context)
         if isinstance(made, CompiledAgent):
             return _run_compiled(one, made, context["seed"])
-        ctx = AgentContext(in_units(Door(one.gateway), context["unit"]), one.info, **context)
+        ctx = AgentContext(scale_prices(SimulatorProxy(one.gateway), context["unit"]), one.info, **context)
         callbacks = callbacks_of(kind)
-        failed = play(one.session, one.gateway, LocalPlayer(made, ctx, one.session, limit), callbacks)
+        failed = run_phases(one.session, one.gateway, LocalRunner(made, ctx, one.session, limit), callbacks)
     # Each run of a language model costs money: its band is that of the same calls.
     return _Ran(made.name, made.params, failed, kind.timed and (ctx._reacts or callbacks.react), one.gateway.tags)
 
@@ -295,7 +295,7 @@ def _run_here(agent: Agent | type[Agent] | AgentReference, one: _Run) -> _Ran:
 def _unmade(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Agent], str, Callable[[], Agent]]:
     """The class of an agent, its name, and how to get one that has not run."""
     if isinstance(agent, AgentReference):
-        kind = agent_class(agent.reference)
+        kind = load_agent_class(agent.reference)
         return kind, agent.name or kind.name, agent.make
     if isinstance(agent, type) and issubclass(agent, Agent):
         return agent, agent.name, agent
@@ -316,6 +316,6 @@ def _run_compiled(one: _Run, agent: CompiledAgent, seed: int) -> _Ran:
     except RunStopped:
         raise
     except Exception as error:
-        failed = failure(error, session.step_index, session.now, beyond=(__file__,))
-    finish(session, failed)
+        failed = build_failure(error, session.step_index, session.now, beyond=(__file__,))
+    finish_session(session, failed)
     return _Ran(agent.name, agent.params, failed, callbacks.react or session.reacted)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import BellwetherError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.loader import AgentReference, agent_class
+from bellwether.replay.agents.loader import AgentReference, load_agent_class
 from bellwether.replay.agents.mills import warn_of_mills
 from bellwether.replay.backtest import Backtest, BacktestSettings, run
 from bellwether.replay.episode import load
@@ -63,7 +63,7 @@ class Candidate:
         """
         if self.limits(asked):
             if self.agent.startswith("bellwether."):
-                AgentSource.of(agent_class(self.agent))
+                AgentSource.of(load_agent_class(self.agent))
             return None
         kind = self.reference().check(settings.seconds_per_step)
         warn_of_mills(self.name, kind.api)

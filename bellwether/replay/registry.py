@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from bellwether import registry
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent
-from bellwether.replay.agents.loader import AgentReference, agent_class, only_agent
+from bellwether.replay.agents.loader import AgentReference, find_only_agent, load_agent_class
 from bellwether.replay.isolation import AgentSource, Isolation
 from bellwether.replay.units import SECOND
 from bellwether.settings import settings
@@ -84,7 +84,7 @@ def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | Non
     isolated: load such a class in a process of its own and not in this one, within `seconds`; one that fails there is named after its class.
     """
     if name.endswith(".py"):
-        name = f"{name}:{only_agent(Path(name))}"
+        name = f"{name}:{find_only_agent(Path(name))}"
     if ":" in name:
         return _unregistered(name, isolated, seconds)
     known = agents(folder)
@@ -117,5 +117,5 @@ def _unregistered(reference: str, isolated: Isolation | None, seconds: float) ->
 
         there = IsolatedAgent(AgentSource(f"{where}:{name}"), isolated, seconds).look()
         return RegisteredAgent(name=there.name, agent=f"{where}:{name}", description=there.about)
-    found = agent_class(f"{where}:{name}")
+    found = load_agent_class(f"{where}:{name}")
     return RegisteredAgent(name=found.name, agent=f"{where}:{name}", description=(found.__doc__ or "").strip().partition("\n")[0])

@@ -29,7 +29,7 @@ class Picture(NamedTuple):
     caption: str
 
 
-def picture(one: Picture) -> Markdown:
+def make_picture(one: Picture) -> Markdown:
     """A figure and its caption."""
     return Markdown(f"![{one.caption}]({one.file})\n\n*{one.caption}*\n")
 
@@ -70,7 +70,7 @@ class Draft:
         self.about[name] = about
 
 
-def put_in_place(storage: Storage, folder: str, stamp: str, make: Callable[[Draft], None], *, benchmark: str) -> list[str]:
+def store_report(storage: Storage, folder: str, stamp: str, make: Callable[[Draft], None], *, benchmark: str) -> list[str]:
     """Make a report and store it below `folder`, its files in the order in which they were made; returns their locations.
 
     An older report of the same `benchmark` (a field of its metadata) is removed when the new one is complete.
@@ -91,7 +91,7 @@ def _remove_older(storage: Storage, folder: str, before: list[str], names: list[
     there = {name.removeprefix(f"{folder}/") for name in before} - set(names)
     older = [f"{folder}/{name}" for name in sorted(there) if _METADATA.fullmatch(name)]
     for name, content in storage.read(older).items():
-        files = _named_in(content, benchmark)
+        files = _listed_files(content, benchmark)
         if files is None:
             continue
         for file in sorted(there & files):
@@ -99,7 +99,7 @@ def _remove_older(storage: Storage, folder: str, before: list[str], names: list[
         storage.delete(name)
 
 
-def _named_in(content: bytes, benchmark: str) -> set[str] | None:
+def _listed_files(content: bytes, benchmark: str) -> set[str] | None:
     """The files that metadata of ours name; None for what is not ours."""
     try:
         known = orjson.loads(content)

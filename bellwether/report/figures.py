@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.figures.statistics import calibration_overlays
-from bellwether.report.inputs import Inputs
+from bellwether.report.inputs import ReportInputs
 
 #: Pictures of calibration that are kept; each has less than 100 kB.
 MOST_KEPT = 256
@@ -43,7 +43,7 @@ class Figure:
         return cls(name, caption, draw, about)
 
 
-def release_figures(inputs: Inputs) -> Iterator[Figure]:
+def release_figures(inputs: ReportInputs) -> Iterator[Figure]:
     """Figures that show all forecasters of the release; by the distance from the cutoff where any states one."""
     from bellwether.figures import costs, intervals
 
@@ -60,7 +60,7 @@ def release_figures(inputs: Inputs) -> Iterator[Figure]:
         yield Figure.of("score_by_distance", caption, intervals.score_by_distance, inputs.scores, title, names=inputs.forecasters)
 
 
-def forecaster_figures(inputs: Inputs, forecaster: str, file: str) -> Iterator[Figure]:
+def forecaster_figures(inputs: ReportInputs, forecaster: str, file: str) -> Iterator[Figure]:
     """Figures of one forecaster; `file` is its name as file names have it."""
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     forecasts = inputs.forecasts.filter(pl.col("forecaster") == forecaster)

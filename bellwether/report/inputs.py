@@ -29,20 +29,20 @@ TABLES: dict[str, Table] = {
 }
 
 
-def latest(rows: pl.DataFrame) -> datetime:
+def latest_time(rows: pl.DataFrame) -> datetime:
     """The latest `known_at` of some rows, UTC: the time of a report."""
     found = rows["known_at"].max()
     assert isinstance(found, datetime)
     return found
 
 
-def stamp_of(at: datetime) -> str:
+def format_stamp(at: datetime) -> str:
     """A date as file names have it: the same data give the same names."""
     return at.strftime("%Y%m%d_%H%M%S")
 
 
 @dataclass(frozen=True, slots=True)
-class Inputs:
+class ReportInputs:
     """Rows of one release; any order. Raises `ConfigError` where the release has no leaderboard, and where rows are of several releases.
 
     Attributes:
@@ -80,12 +80,12 @@ class Inputs:
     @property
     def known_at(self) -> datetime:
         """Time of the report: when the last fact in the leaderboard became known, UTC."""
-        return latest(self.leaderboard)
+        return latest_time(self.leaderboard)
 
     @property
     def stamp(self) -> str:
         """`known_at` as file names have it: the same data give the same names."""
-        return stamp_of(self.known_at)
+        return format_stamp(self.known_at)
 
     @property
     def forecasters(self) -> list[str]:
@@ -93,8 +93,8 @@ class Inputs:
         return self.leaderboard.sort("rank", "forecaster", nulls_last=True)["forecaster"].to_list()
 
 
-def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = None) -> Inputs:
-    """The release in a published warehouse; `revision` as in `Inputs`, recipe and configurations come from `registered`.
+def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = None) -> ReportInputs:
+    """The release in a published warehouse; `revision` as in `ReportInputs`, recipe and configurations come from `registered`.
 
     Raises `LakeError` where there is no warehouse, `ConfigError` where it has no leaderboard of the release.
     """
@@ -107,10 +107,10 @@ def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = N
         name: query(warehouse, f"FROM {table.group}.{table.short_name} WHERE release = $release", {"release": release}).cast(table.schema)
         for name, table in TABLES.items()
     }
-    return Inputs(**frames, revision=revision)
+    return ReportInputs(**frames, revision=revision)
 
 
-def registered(inputs: Inputs) -> Inputs:
+def add_registry(inputs: ReportInputs) -> ReportInputs:
     """`inputs` with the recipe and the configurations that the registry has now; what it has no more is left out."""
     entries = registry.forecasters()
     recipe = release(inputs.release) if ReleaseName.parse(inputs.release).base in releases() else None

@@ -122,7 +122,7 @@ def _prediction(question: Mapping[str, Any], line: Mapping[str, Any], rows: list
         "days_from_cutoff": line["days_from_cutoff"],
         "could_know": line["could_know"],
         **(dict.fromkeys(_OF_RESPONSE) if only is None else _response(only)),
-        **_spent(rows),
+        **_usage_of(rows),
         "samples": [_sample(row) for row in rows] if only is None else [],
     }
 
@@ -137,7 +137,7 @@ def _sample(row: Mapping[str, Any]) -> dict[str, Any]:
         "error": row["error"],
         "failure": row["failure"],
         **_response(row),
-        **_spent([row]),
+        **_usage_of([row]),
     }
 
 
@@ -145,7 +145,7 @@ def _response(row: Mapping[str, Any]) -> dict[str, Any]:
     return {name: row[column] for name, column in _OF_RESPONSE.items()}
 
 
-def _spent(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _usage_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Usage of the answers to one question; the cost is null when that of any is unknown."""
     latencies = [row["latency"] for row in rows if row["latency"] is not None]
     costs = micro_dollars(row["cost"] for row in rows)

@@ -18,10 +18,10 @@ from bellwether.formatting import rounded_down, rounded_up
 from bellwether.pages.markdown import render, timestamp
 from bellwether.questions.release import digest
 from bellwether.registry.model_names import is_requested
-from bellwether.report.draft import Picture, picture, sorted_files
-from bellwether.report.inputs import Inputs
+from bellwether.report.draft import Picture, make_picture, sorted_files
+from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, dollars
-from bellwether.report.results import bin_label, groups, leaderboards, model_config, per_category, scores_of
+from bellwether.report.results import bin_label, groups, leaderboards, model_config, per_category, scores_by_scope
 
 #: Pairs that are shown one by one; of more, those with the best and those of neighbours in rank.
 MOST_PAIRS = 15
@@ -106,7 +106,7 @@ Row = dict[str, Any]
 
 
 def release_page(
-    inputs: Inputs,
+    inputs: ReportInputs,
     predictions: Mapping[str, Predictions],
     analysis: Mapping[str, Any],
     pictures: Mapping[str, Picture],
@@ -116,7 +116,7 @@ def release_page(
 ) -> str:
     """The whole report. analysis: the dataset analysis as JSON. pictures: of the release, by name. files: name -> meaning."""
     board = inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
-    scores = {row["forecaster"]: scores_of(inputs, row["forecaster"]) for row in board}
+    scores = {row["forecaster"]: scores_by_scope(inputs, row["forecaster"]) for row in board}
     tested = inputs.comparisons["p_holm"].drop_nulls()
     known = set(inputs.scores["metric"])
     context = {
@@ -157,7 +157,7 @@ def release_page(
         "bins_of": lambda name: inputs.reliability.filter((pl.col("forecaster") == name) & (pl.col("n") > 0)).to_dicts(),
         "per_category": per_category,
         "bin_label": bin_label,
-        "picture": picture,
+        "picture": make_picture,
         "dollars": dollars,
         "rounded_down": rounded_down,
         "rounded_up": rounded_up,
@@ -169,10 +169,10 @@ def release_page(
     return render("release.md", context)
 
 
-def ranked_pairs(inputs: Inputs) -> list[Row]:
+def ranked_pairs(inputs: ReportInputs) -> list[Row]:
     """Every pair, its better-ranked forecaster first, in the order of the leaderboard."""
     place = {name: index for index, name in enumerate(inputs.forecasters)}
-    rows = [_turned(row, place) for row in inputs.comparisons.iter_rows(named=True)]
+    rows = [_reverse_pair(row, place) for row in inputs.comparisons.iter_rows(named=True)]
     return sorted(rows, key=lambda row: (place[row["forecaster"]], place[row["other"]]))
 
 
@@ -182,14 +182,14 @@ def leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
     return [row for row in rows if place[row["forecaster"]] == 0 or place[row["other"]] == place[row["forecaster"]] + 1]
 
 
-def _turned(row: Row, place: Mapping[str, int]) -> Row:
+def _reverse_pair(row: Row, place: Mapping[str, int]) -> Row:
     if place[row["forecaster"]] < place[row["other"]]:
         return row
     values = {name: None if row[source] is None else -row[source] for name, source in _TURNED.items()}
     return row | {"forecaster": row["other"], "other": row["forecaster"]} | values
 
 
-def _pairs(inputs: Inputs) -> dict[str, Any]:
+def _pairs(inputs: ReportInputs) -> dict[str, Any]:
     every = ranked_pairs(inputs)
     tested = [row for row in every if row["reason"] is None]
     shown = tested if len(tested) <= MOST_PAIRS else leading_pairs(tested, inputs.forecasters)
@@ -197,7 +197,7 @@ def _pairs(inputs: Inputs) -> dict[str, Any]:
     return {"pairs": every, "shown": shown, "some": len(shown) < len(tested), "untested": untested}
 
 
-def _without_interval(inputs: Inputs) -> list[tuple[str, list[str]]]:
+def _without_interval(inputs: ReportInputs) -> list[tuple[str, list[str]]]:
     """Reasons for which Brier scores have no interval, with the forecasters."""
     some = inputs.leaderboard.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
     return some.group_by("brier_reason").agg(pl.col("forecaster").sort()).sort("brier_reason").rows()
@@ -229,7 +229,7 @@ def _by_days(scores: Mapping[str, Mapping[str, Any]], prefix: str) -> list[tuple
     ]
 
 
-def _served_warnings(inputs: Inputs) -> Iterator[Row]:
+def _served_warnings(inputs: ReportInputs) -> Iterator[Row]:
     """Forecasters whose answers are of another model than requested, or of several."""
     for forecaster, names in groupby(_served(inputs), key=lambda one: one["forecaster"]):
         models = list(names)
@@ -238,7 +238,7 @@ def _served_warnings(inputs: Inputs) -> Iterator[Row]:
             yield {"forecaster": forecaster, "model": models[0]["model"], "other": bool(others), "served": others or models}
 
 
-def _served(inputs: Inputs) -> list[Row]:
+def _served(inputs: ReportInputs) -> list[Row]:
     """Counts by forecaster, requested and served model, where the response states it."""
     names = ("forecaster", "model", "served_model")
     stated = inputs.forecasts.filter(pl.col("served_model").is_not_null() & pl.col("model").is_not_null())

@@ -13,7 +13,7 @@ import polars as pl
 
 from bellwether import __version__
 from bellwether.questions.release import digest
-from bellwether.report.inputs import TABLES, Inputs
+from bellwether.report.inputs import TABLES, ReportInputs
 from bellwether.report.predictions import Predictions, dollars
 
 BENCHMARK = "Bellwether"
@@ -91,7 +91,7 @@ _ENDS = ("lower", "upper", "reason")
 Metrics = Mapping[str, Mapping[str, Any]]
 
 
-def scores_of(inputs: Inputs, forecaster: str) -> dict[str, dict[str, dict[str, Any]]]:
+def scores_by_scope(inputs: ReportInputs, forecaster: str) -> dict[str, dict[str, dict[str, Any]]]:
     """Scope -> metric -> value, interval and counts, as in benchmark/scores; the scope `all` first."""
     rows = inputs.scores.filter(pl.col("forecaster") == forecaster)
     scopes: dict[str, dict[str, dict[str, Any]]] = {"all": {}}
@@ -100,9 +100,9 @@ def scores_of(inputs: Inputs, forecaster: str) -> dict[str, dict[str, dict[str, 
     return scopes
 
 
-def model_file(inputs: Inputs, forecaster: str, made: Predictions) -> dict[str, Any]:
+def model_file(inputs: ReportInputs, forecaster: str, made: Predictions) -> dict[str, Any]:
     """`<model>_<stamp>.json`: a forecaster's configuration, every metric, and all its predictions."""
-    scopes = scores_of(inputs, forecaster)
+    scopes = scores_by_scope(inputs, forecaster)
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     return {
         "model_name": forecaster,
@@ -131,7 +131,7 @@ def model_file(inputs: Inputs, forecaster: str, made: Predictions) -> dict[str, 
     }
 
 
-def model_config(inputs: Inputs, forecaster: str) -> dict[str, Any]:
+def model_config(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
     """Entry of a forecaster in the registry, KalshiBench's names first; without an entry, the facts of its forecasts."""
     entry = inputs.configurations.get(forecaster, {})
     rows = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
@@ -153,7 +153,7 @@ def model_config(inputs: Inputs, forecaster: str) -> dict[str, Any]:
     return named | {"rules": sorted(rows["rules"].unique()), "elicitations": sorted(rows["elicitation"].drop_nulls().unique())} | further
 
 
-def summary(inputs: Inputs, made: Mapping[str, Predictions]) -> dict[str, Any]:
+def summary(inputs: ReportInputs, made: Mapping[str, Predictions]) -> dict[str, Any]:
     """`summary_<stamp>.json`: the forecasters side by side, three leaderboards, significance groups and paired tests."""
     return {
         "benchmark": BENCHMARK,
@@ -170,11 +170,11 @@ def summary(inputs: Inputs, made: Mapping[str, Predictions]) -> dict[str, Any]:
         ],
         "significance_groups": groups(inputs),
         "model_confidence_set": [row["forecaster"] for row in _lines(inputs) if row["in_mcs"]],
-        "pairs": [_without(row, ("release", "known_at", "rules")) for row in inputs.comparisons.iter_rows(named=True)],
+        "pairs": [_drop_fields(row, ("release", "known_at", "rules")) for row in inputs.comparisons.iter_rows(named=True)],
     }
 
 
-def leaderboards(inputs: Inputs) -> dict[str, list[dict[str, Any]]]:
+def leaderboards(inputs: ReportInputs) -> dict[str, list[dict[str, Any]]]:
     """KalshiBench's three leaderboards, of the ranked forecasters: equal values share a rank."""
     return {
         "by_accuracy": _board(inputs, "accuracy", "accuracy", _ENDS, best=max),
@@ -183,7 +183,7 @@ def leaderboards(inputs: Inputs) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def groups(inputs: Inputs) -> dict[str, list[str]]:
+def groups(inputs: ReportInputs) -> dict[str, list[str]]:
     """Letter -> the forecasters that share it, best first: within a group no difference is significant."""
     found: dict[str, list[str]] = {}
     for row in _lines(inputs):
@@ -203,7 +203,7 @@ def letters(group: str | None) -> list[str]:
     return found
 
 
-def metadata(inputs: Inputs, made: Mapping[str, Predictions], files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def metadata(inputs: ReportInputs, made: Mapping[str, Predictions], files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """`metadata_<stamp>.json`: what the release is, by which rules and versions its numbers were made, and the files of the report."""
     questions = inputs.questions
     outcomes = questions["ground_truth"].value_counts(name="n")
@@ -227,7 +227,7 @@ def metadata(inputs: Inputs, made: Mapping[str, Predictions], files: Mapping[str
         "elicitations": sorted(inputs.forecasts["elicitation"].drop_nulls().unique()),
         "price_maps": sorted(inputs.forecasts["price_map"].drop_nulls().unique()),
         "cost_sources": sorted(inputs.forecasts["cost_source"].drop_nulls().unique()),
-        "packages": {name: found for name in PACKAGES if (found := installed(name)) is not None},
+        "packages": {name: found for name in PACKAGES if (found := package_version(name)) is not None},
         "revision": inputs.revision,
         "calls": {name: one.usage() for name, one in made.items() if one.rows["call_key"].count()},
         "files": dict(sorted(files.items())),
@@ -269,8 +269,8 @@ def _published_usage(made: Predictions) -> dict[str, Any]:
     }
 
 
-def _summary(inputs: Inputs, forecaster: str, made: Predictions) -> dict[str, Any]:
-    metrics = scores_of(inputs, forecaster)["all"]
+def _summary(inputs: ReportInputs, forecaster: str, made: Predictions) -> dict[str, Any]:
+    metrics = scores_by_scope(inputs, forecaster)["all"]
     intervals = {name: [metrics.get(NAMES[name], {}).get(end) for end in ("lower", "upper")] for name in _SUMMARY}
     return {
         "knowledge_cutoff": model_config(inputs, forecaster)["knowledge_cutoff"],
@@ -283,7 +283,7 @@ def _summary(inputs: Inputs, forecaster: str, made: Predictions) -> dict[str, An
     }
 
 
-def _board(inputs: Inputs, metric: str, name: str, fields: Sequence[str], *, best: Any) -> list[dict[str, Any]]:
+def _board(inputs: ReportInputs, metric: str, name: str, fields: Sequence[str], *, best: Any) -> list[dict[str, Any]]:
     rows = [row for row in _lines(inputs) if row["rank"] is not None and row[metric] is not None]
     sign = 1 if best is min else -1
     ordered = sorted(rows, key=lambda row: (sign * row[metric], row["forecaster"]))
@@ -298,16 +298,16 @@ def _board(inputs: Inputs, metric: str, name: str, fields: Sequence[str], *, bes
     ]
 
 
-def _lines(inputs: Inputs) -> list[dict[str, Any]]:
+def _lines(inputs: ReportInputs) -> list[dict[str, Any]]:
     return inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
 
 
-def _line(inputs: Inputs, forecaster: str) -> dict[str, Any]:
+def _line(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
     row = inputs.leaderboard.filter(pl.col("forecaster") == forecaster).row(0, named=True)
     return {name: row[name] for name in _LINE}
 
 
-def _cutoff(inputs: Inputs) -> Any:
+def _cutoff(inputs: ReportInputs) -> Any:
     return inputs.questions["cutoff"].max()
 
 
@@ -319,11 +319,11 @@ def _price(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _without(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+def _drop_fields(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: value for name, value in row.items() if name not in names}
 
 
-def installed(package: str) -> str | None:
+def package_version(package: str) -> str | None:
     """Version of an installed package."""
     try:
         return version(package)

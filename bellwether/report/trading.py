@@ -18,10 +18,10 @@ from bellwether.pages.markdown import render
 from bellwether.replay.results import books
 from bellwether.replay.results.summary import LEAST_EPISODES
 from bellwether.replay.results.text_tables import Lines, agent_tables, comparison_table
-from bellwether.report.draft import Draft, Picture, picture, put_in_place, sorted_files
+from bellwether.report.draft import Draft, Picture, make_picture, sorted_files, store_report
 from bellwether.report.figures import Figure
-from bellwether.report.results import PACKAGES, installed
-from bellwether.report.trading_inputs import MOST_BOOKS, TradingInputs, busiest
+from bellwether.report.results import PACKAGES, package_version
+from bellwether.report.trading_inputs import MOST_BOOKS, TradingInputs, busiest_episodes
 from bellwether.report.writer import safe_name
 from bellwether.tables.replay import BACKTESTS, RESULTS, SUMMARY
 
@@ -38,7 +38,7 @@ def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -
     be written.
     """
     storage = open_storage(str(reports)) if isinstance(reports, Path | str) else reports
-    return put_in_place(storage, safe_name(inputs.name), inputs.stamp, lambda draft: _make(draft, inputs), benchmark=BENCHMARK)
+    return store_report(storage, safe_name(inputs.name), inputs.stamp, lambda draft: _write_files(draft, inputs), benchmark=BENCHMARK)
 
 
 def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
@@ -64,7 +64,7 @@ def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
     """Of the episodes with the most fills: the book, and the fills of the agent that had most of them."""
     from bellwether.figures.canvas import tail
 
-    shown = [episode for episode in dict.fromkeys(name for name, _ in busiest(inputs.backtests)) if episode in inputs.tapes]
+    shown = [episode for episode in dict.fromkeys(name for name, _ in busiest_episodes(inputs.backtests)) if episode in inputs.tapes]
     for episode in shown[:MOST_BOOKS]:
         tape, file = inputs.tapes[episode], safe_name(episode)
         caption = "Contracts displayed at each price of YES over time: bids blue, asks orange."
@@ -85,10 +85,10 @@ def _busiest_agent(inputs: TradingInputs, episode: str) -> tuple[str, pl.DataFra
     return ("", fills) if key is None else (str(key[0]), parts[key])
 
 
-def _make(draft: Draft, inputs: TradingInputs) -> None:
+def _write_files(draft: Draft, inputs: TradingInputs) -> None:
     """Every file of the report, the metadata last."""
     stamp = inputs.stamp
-    draft.json(f"results_{stamp}.json", document(inputs), "Every number: agents, their tables, each backtest")
+    draft.json(f"results_{stamp}.json", results_document(inputs), "Every number: agents, their tables, each backtest")
     pictures = draft.pictures(trading_figures(inputs))
     last = f"metadata_{stamp}.json"
     files = {**draft.about, last: "Rules, versions, digests of episodes and results, and every file with its digest"}
@@ -103,14 +103,14 @@ def trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], files: 
     context = {
         "inputs": inputs,
         "pictures": pictures,
-        "picture": picture,
+        "picture": make_picture,
         "files": sorted_files(files),
         "known_at": f"{inputs.known_at:%Y-%m-%d %H:%M:%S}",
         "values": lambda column: backtests[column].unique().sort(),
         "rows": [row | _execution(backtests, row) for row in inputs.ordered.iter_rows(named=True)],
         "least_episodes": LEAST_EPISODES,
         "failed": backtests.filter(pl.col("failure").is_not_null()).to_dicts(),
-        "tables": [_cut(lines) for lines in shown],
+        "tables": [_shorten_table(lines) for lines in shown],
         "more": len(tables) - _MOST_AGENTS,
         "books": [one for name, one in pictures.items() if name.startswith(("book_", "fills_"))],
     }
@@ -130,7 +130,7 @@ def _execution(backtests: pl.DataFrame, row: Mapping[str, Any]) -> dict[str, Any
     }
 
 
-def _cut(lines: Lines) -> dict[str, Any]:
+def _shorten_table(lines: Lines) -> dict[str, Any]:
     """A table of at most so many lines, its total kept."""
     rows, cut = list(lines.rows), len(lines.rows) - _MOST_LINES
     if cut > 0:
@@ -138,7 +138,7 @@ def _cut(lines: Lines) -> dict[str, Any]:
     return {"title": lines.title, "header": lines.header, "rows": rows, "notes": lines.notes, "cut": cut}
 
 
-def document(inputs: TradingInputs) -> dict[str, Any]:
+def results_document(inputs: TradingInputs) -> dict[str, Any]:
     """`results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests; amounts are text, so that no digit is lost."""
     return {
         "benchmark": BENCHMARK,
@@ -165,6 +165,6 @@ def _metadata(inputs: TradingInputs, files: Mapping[str, Mapping[str, Any]]) -> 
         "episodes": dict(rows.select("episode", "episode_digest").unique().sort("episode").iter_rows()),
         "result_digests": [list(row) for row in rows.select("agent", "rules", "episode", "result_digest").iter_rows()],
         "tables": {table.name: table.version for table in (BACKTESTS, RESULTS, SUMMARY)},
-        "packages": {name: found for name in (*PACKAGES, "numba") if (found := installed(name)) is not None},
+        "packages": {name: found for name in (*PACKAGES, "numba") if (found := package_version(name)) is not None},
         "files": dict(sorted(files.items())),
     }

@@ -16,7 +16,7 @@ from bellwether.replay.preparation import prepare
 from bellwether.replay.registry import agents
 from bellwether.replay.results.folder import read_backtests, read_frame
 from bellwether.replay.results.summary import results, summarise
-from bellwether.report.inputs import latest, stamp_of
+from bellwether.report.inputs import format_stamp, latest_time
 from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 
@@ -59,12 +59,12 @@ class TradingInputs:
     @property
     def known_at(self) -> datetime:
         """Time of the report: when the last fact became known, UTC."""
-        return latest(self.backtests)
+        return latest_time(self.backtests)
 
     @property
     def stamp(self) -> str:
         """`known_at` as file names have it: the same data give the same names."""
-        return stamp_of(self.known_at)
+        return format_stamp(self.known_at)
 
     @property
     def ordered(self) -> pl.DataFrame:
@@ -92,7 +92,7 @@ class TradingInputs:
         return self.titles.get(agent, agent)
 
 
-def inputs_of_warehouse(warehouse: Path | str, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
+def read_warehouse_inputs(warehouse: Path | str, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
     """All backtests of a published warehouse, or those of some agents and of one rule set.
 
     Raises `LakeError` where there is no warehouse, `ConfigError` where it has no such backtest.
@@ -100,17 +100,17 @@ def inputs_of_warehouse(warehouse: Path | str, agents: Sequence[str] = (), rules
     return _inputs(lambda table: _published(warehouse, table), agents, rules)
 
 
-def inputs_of_folder(folder: Path, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
+def read_folder_inputs(folder: Path, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
     """The same from a folder that `bellwether backtest --out` wrote."""
     return _inputs(lambda table: read_backtests(folder) if table is BACKTESTS else read_frame(folder, table), agents, rules)
 
 
-def backtests_of(source: Path | None, warehouse: Path | str) -> pl.DataFrame:
+def load_backtests(source: Path | None, warehouse: Path | str) -> pl.DataFrame:
     """Rows of replay/backtests in the folder `source`, or in the warehouse when it is None."""
     return _published(warehouse, BACKTESTS) if source is None else read_backtests(source)
 
 
-def chosen(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | None = None) -> pl.DataFrame:
+def select_rows(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | None = None) -> pl.DataFrame:
     """Rows of some agents (all when none is named) and of one rule set (all when left out). Raises `ConfigError` for what has no row."""
     for name, wanted in (("agent", list(agents)), ("rules", [rules] if rules else [])):
         known = backtests[name].unique().sort().to_list()
@@ -122,15 +122,15 @@ def chosen(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | Non
     return backtests
 
 
-def titles() -> dict[str, str]:
+def agent_titles() -> dict[str, str]:
     """Titles of the registered agents by name."""
     return {name: entry.title for name, entry in agents().items()}
 
 
-def tapes_of(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape]:
+def read_tapes(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape]:
     """The tapes of the episodes with the most fills, as many as a report shows, that are below `root` as they were replayed. cache: of tapes."""
     found: dict[str, Tape] = {}
-    for name, digest in busiest(backtests):
+    for name, digest in busiest_episodes(backtests):
         if len(found) < MOST_BOOKS and (root / name / "metadata.json").is_file():
             prepared = prepare(load(root / name, cache=cache), cache=cache)
             if prepared.digest == digest:
@@ -138,7 +138,7 @@ def tapes_of(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape
     return found
 
 
-def busiest(backtests: pl.DataFrame) -> list[tuple[str, str]]:
+def busiest_episodes(backtests: pl.DataFrame) -> list[tuple[str, str]]:
     """Names and digests of the episodes, those with the most fills first."""
     counts = backtests.group_by("episode", "episode_digest").agg(pl.col("fills").sum())
     return counts.sort("fills", "episode", "episode_digest", descending=[True, False, False]).select("episode", "episode_digest").rows()
@@ -151,6 +151,6 @@ def _published(warehouse: Path | str, table: Table) -> pl.DataFrame:
 
 
 def _inputs(read: Callable[[Table], pl.DataFrame], agents: Sequence[str], rules: str | None) -> TradingInputs:
-    backtests = chosen(read(BACKTESTS), agents, rules)
+    backtests = select_rows(read(BACKTESTS), agents, rules)
     fills, equity = (read(table).join(backtests, on=("episode", "agent", "rules"), how="semi") for table in (FILLS, EQUITY))
-    return TradingInputs(backtests, fills=fills, equity=equity, titles=titles())
+    return TradingInputs(backtests, fills=fills, equity=equity, titles=agent_titles())

@@ -9,9 +9,9 @@ from pathlib import Path
 from bellwether.calibration.answers import Answers
 from bellwether.lake.storage import Storage, open_storage
 from bellwether.questions.analysis import Analysis
-from bellwether.report.draft import Draft, put_in_place
+from bellwether.report.draft import Draft, store_report
 from bellwether.report.figures import forecaster_figures, release_figures
-from bellwether.report.inputs import Inputs
+from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, predictions
 from bellwether.report.release_page import release_page
 from bellwether.report.results import BENCHMARK, metadata, model_file, summary
@@ -21,14 +21,14 @@ _RESERVED = ("summary", "metadata", "dataset_analysis", "report", "run_config")
 _UNSAFE = re.compile(r"[^a-z0-9.@-]+")
 
 
-def write_report(inputs: Inputs, reports: Storage | Path | str) -> list[str]:
+def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[str]:
     """Write the report below `reports` (a folder, an object-store URL or a storage) into the folder of its release; returns the locations.
 
     The same inputs give the same bytes. An older report of the release is removed when the new one is complete. Raises `LakeError` when a
     file cannot be written, `ScoringError` when forecasts and questions do not belong together.
     """
     storage = open_storage(str(reports)) if isinstance(reports, Path | str) else reports
-    return put_in_place(storage, safe_name(inputs.release), inputs.stamp, lambda draft: _make(draft, inputs), benchmark=BENCHMARK)
+    return store_report(storage, safe_name(inputs.release), inputs.stamp, lambda draft: _write_files(draft, inputs), benchmark=BENCHMARK)
 
 
 def safe_name(name: str) -> str:
@@ -48,7 +48,7 @@ def _digest(name: str) -> str:
     return hashlib.sha256(name.encode()).hexdigest()[:8]
 
 
-def _make(draft: Draft, inputs: Inputs) -> None:
+def _write_files(draft: Draft, inputs: ReportInputs) -> None:
     """Every file of the report, the metadata last."""
     stamp = inputs.stamp
     answers = Answers.of(inputs.forecasts, inputs.questions)

@@ -12,7 +12,7 @@ from bellwether.calibration import evaluate
 from bellwether.calibration.calibration_test import LEAST_CLUSTERS, _Errors, calibrated_outcomes, calibration_tests
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import DECILES, Bins, Forecasts
-from bellwether.calibration.formulas import point
+from bellwether.calibration.formulas import compute_metrics
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.metrics import TESTED
 
@@ -34,7 +34,7 @@ def test_the_errors_of_the_observed_residuals_are_the_metrics(bins: Bins) -> Non
     p, y, _ = drawn(1, 40)
     weight = np.random.default_rng(2).random(len(p)) + 0.5
     forecasts = Forecasts.of(np.round(p, 2), y, weights=weight)
-    values = point(forecasts, bins=bins)
+    values = compute_metrics(forecasts, bins=bins)
     errors = _Errors.of(forecasts, bins)
     observed = errors.of_features(errors.features(errors.residual[None]))
     for name in TESTED:

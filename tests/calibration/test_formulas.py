@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from bellwether.calibration import evaluate
 from bellwether.calibration.forecasts import DECILES, EDGES, Forecasts
-from bellwether.calibration.formulas import point
+from bellwether.calibration.formulas import compute_metrics
 from bellwether.calibration.metrics import ESTIMATED
 
 #: Multiples of 1/256 have exact complements, and none of them is a threshold or an inner edge but 0.5.
@@ -41,7 +41,7 @@ def random_forecasts(n: int, seed: int) -> Forecasts:
 @pytest.mark.parametrize("n", [1, 20_000])
 def test_proper_scores_agree_with_scikit_learn(n: int) -> None:
     one = random_forecasts(n, seed=n)
-    ours = point(one)
+    ours = compute_metrics(one)
     assert close(ours["brier"], sk.brier_score_loss(one.y, one.p))
     assert close(ours["log_loss"], sk.log_loss(one.y, np.clip(one.p, 1e-15, 1 - 1e-15), labels=[False, True]))
     if 0 < one.y.sum() < n:
@@ -51,7 +51,7 @@ def test_proper_scores_agree_with_scikit_learn(n: int) -> None:
 @settings(deadline=None, max_examples=40)
 @given(forecasts_of(STATED))
 def test_classification_agrees_with_scikit_learn(one: Forecasts) -> None:
-    ours = point(one)
+    ours = compute_metrics(one)
     assert close(ours["accuracy"], sk.accuracy_score(one.y, one.decision))
     for name, label in (("yes", True), ("no", False)):
         for metric, score in (("precision", sk.precision_score), ("recall", sk.recall_score), ("f1", sk.f1_score)):
@@ -67,7 +67,7 @@ def test_binned_errors_equal_their_definition_bin_by_bin(one: Forecasts) -> None
         if inside.any():
             gaps.append(abs(one.p[inside].mean() - one.y[inside].mean()))
             sizes.append(inside.sum())
-    ours = point(one)
+    ours = compute_metrics(one)
     assert close(ours["ece"], float(np.dot(gaps, sizes) / len(one)))
     assert close(ours["mce"], float(max(gaps)))
 
@@ -77,7 +77,7 @@ def test_binned_errors_equal_their_definition_bin_by_bin(one: Forecasts) -> None
 def test_the_order_of_the_forecasts_does_not_matter(one: Forecasts, random: object) -> None:
     order = list(range(len(one)))
     random.shuffle(order)  # type: ignore[attr-defined]
-    before, after = point(one), point(one.take(np.array(order)))
+    before, after = compute_metrics(one), compute_metrics(one.take(np.array(order)))
     assert all(close(before[name], after[name], 1e-9) for name in ESTIMATED)
 
 
@@ -85,7 +85,7 @@ def test_the_order_of_the_forecasts_does_not_matter(one: Forecasts, random: obje
 @given(forecasts_of(DYADIC))
 def test_asking_the_opposite_question_swaps_the_classes_and_nothing_else(one: Forecasts) -> None:
     opposite = Forecasts(1 - one.p, 1 - one.y, ~one.decision, 1 - one.market, one.weight)
-    before, after = point(one), point(opposite)
+    before, after = compute_metrics(one), compute_metrics(opposite)
     same = ("accuracy", "macro_f1", "brier", "brier_skill", "skill_vs_market", "log_loss", "ace", "average_confidence")
     same += ("brier_index", "skill_vs_half", "uncertainty", "smece", "corp_miscalibration", "corp_discrimination")
     same += ("yates_bias_squared", "yates_min_variance", "yates_excess_variance", "yates_covariance")
@@ -99,7 +99,7 @@ def test_asking_the_opposite_question_swaps_the_classes_and_nothing_else(one: Fo
 
 
 def test_a_hand_computed_sample() -> None:
-    ours = point(
+    ours = compute_metrics(
         Forecasts.of([0.9, 0.75, 0.2, 0.65], [1, 0, 0, 1], answer=["yes", "yes", "no", "no"], market=[0.8, math.nan, 0.1, math.nan])
     )
     expected = {
@@ -145,7 +145,7 @@ def test_what_is_undefined_is_not_a_number(p: list[float], y: list[int], answer:
     always = {"skill_vs_market", "murphy_reliability_debiased", "murphy_resolution_debiased"}  # no bin holds two forecasts
     one_class = {"roc_auc"} if len(set(y)) == 1 else set()
     one_class |= {"average_precision"} if not any(y) else set()
-    ours = point(Forecasts.of(p, y, answer=answer))
+    ours = compute_metrics(Forecasts.of(p, y, answer=answer))
     missing = {name for name, value in ours.items() if math.isnan(value)}
     assert missing - {f"overconfidence_{t}" for t in (70, 80, 90)} == (undefined | always | one_class) - {
         f"overconfidence_{t}" for t in (70, 80, 90)
@@ -164,7 +164,7 @@ def test_a_forecast_on_an_edge_falls_where_the_literal_edges_put_it(p: float, ex
 @pytest.mark.parametrize("percent", [70, 80, 90])
 def test_a_forecast_exactly_at_a_threshold_is_not_above_it_on_either_side(percent: int) -> None:
     at = percent / 100
-    ours = point(Forecasts.of([at, 1 - at, (100 - percent) / 100], [1, 0, 0]))
+    ours = compute_metrics(Forecasts.of([at, 1 - at, (100 - percent) / 100], [1, 0, 0]))
     assert math.isnan(ours[f"overconfidence_{percent}"])
 
 

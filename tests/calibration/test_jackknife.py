@@ -12,8 +12,8 @@ from statsmodels.regression.linear_model import OLS
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.discrimination import influence_on_average_precision, jackknife_roc_auc
 from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.formulas import point
-from bellwether.calibration.jackknife import LeftOut, jackknife, satterthwaite
+from bellwether.calibration.formulas import compute_metrics
+from bellwether.calibration.jackknife import LeaveOneOut, jackknife, satterthwaite
 
 ROW = st.tuples(
     st.integers(0, 20).map(lambda k: k / 20),
@@ -31,9 +31,9 @@ def test_each_value_is_that_of_the_forecasts_without_the_cluster(rows: list[tupl
     p, y, answer, market, cluster, weight = (list(column) for column in zip(*rows, strict=True))
     forecasts = Forecasts.of(p, y, answer=answer, market=market, weights=weight)
     groups = Grouping.of(np.array(cluster))
-    left = LeftOut.of(forecasts, groups)
+    left = LeaveOneOut.of(forecasts, groups)
     for index in range(groups.count):
-        without = point(forecasts.take(groups.index != index))
+        without = compute_metrics(forecasts.take(groups.index != index))
         for name, values in left.values.items():
             if name in without and name not in {"average_precision", "ace", "smece"}:
                 assert values[index] == pytest.approx(without[name], abs=1e-9, nan_ok=True), name
@@ -43,8 +43,8 @@ def test_the_variance_of_a_mean_is_that_of_a_regression_with_hc3_errors_when_eac
     generator = np.random.default_rng(1)
     p, y = generator.random(30), generator.random(30) < 0.5
     forecasts = Forecasts.of(p, y)
-    left = LeftOut.of(forecasts, Grouping(np.arange(30), 30))
-    found = jackknife((left,), None, "brier", size="n", value=point(forecasts)["brier"], scale=lambda value: value)
+    left = LeaveOneOut.of(forecasts, Grouping(np.arange(30), 30))
+    found = jackknife((left,), None, "brier", size="n", value=compute_metrics(forecasts)["brier"], scale=lambda value: value)
     fit = OLS(np.square(p - y), np.ones(30)).fit(cov_type="HC3")
     assert found.variance == pytest.approx(fit.bse[0] ** 2, rel=1e-12)
     assert (found.clusters, found.df) == (30, pytest.approx(29))
@@ -53,13 +53,13 @@ def test_the_variance_of_a_mean_is_that_of_a_regression_with_hc3_errors_when_eac
 def test_two_ways_add_both_and_subtract_what_they_share() -> None:
     generator = np.random.default_rng(2)
     p, y = generator.random(60), generator.random(60) < 0.5
-    forecasts, value = Forecasts.of(p, y), point(Forecasts.of(p, y))["brier"]
+    forecasts, value = Forecasts.of(p, y), compute_metrics(Forecasts.of(p, y))["brier"]
     clusters = Clusters.of((np.arange(60) % 6, np.arange(60) // 6), 60)
-    ways = tuple(LeftOut.of(forecasts, way) for way in clusters.ways)
+    ways = tuple(LeaveOneOut.of(forecasts, way) for way in clusters.ways)
     assert clusters.both is not None
-    both = LeftOut.of(forecasts, clusters.both)
+    both = LeaveOneOut.of(forecasts, clusters.both)
 
-    def variance(*parts: LeftOut) -> float:
+    def variance(*parts: LeaveOneOut) -> float:
         return sum(float(np.square(part.values["brier"] - value).sum()) for part in parts)
 
     found = jackknife(ways, both, "brier", size="n", value=value, scale=lambda one: one)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.sorted_forecasts import Ordered, ace, explained, isotonic_fit, shares
+from bellwether.calibration.sorted_forecasts import SortedForecasts, ace, explained_squares, isotonic_fit, shares
 
 ROWS = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)
 
@@ -27,7 +27,7 @@ def by_copies(p: np.ndarray, y: np.ndarray) -> float:
 @given(ROWS)
 def test_ace_equals_its_definition_on_physical_copies(rows: list[tuple[float, bool, int]]) -> None:
     p, y = np.array([r[0] for r in rows]), np.array([r[1] for r in rows])
-    assert ace(Ordered.of(Forecasts.of(p, y))) == pytest.approx(by_copies(p, y), abs=1e-12)
+    assert ace(SortedForecasts.of(Forecasts.of(p, y))) == pytest.approx(by_copies(p, y), abs=1e-12)
 
 
 @settings(deadline=None, max_examples=50)
@@ -35,8 +35,8 @@ def test_ace_equals_its_definition_on_physical_copies(rows: list[tuple[float, bo
 def test_weights_count_as_repetitions(rows: list[tuple[float, bool, int]]) -> None:
     p, y, times = (np.array([r[index] for r in rows]) for index in range(3))
     times = times + 1
-    weighted = ace(Ordered.of(Forecasts.of(p, y, weights=times)))
-    repeated = ace(Ordered.of(Forecasts.of(np.repeat(p, times), np.repeat(y, times))))
+    weighted = ace(SortedForecasts.of(Forecasts.of(p, y, weights=times)))
+    repeated = ace(SortedForecasts.of(Forecasts.of(np.repeat(p, times), np.repeat(y, times))))
     assert weighted == pytest.approx(repeated, abs=1e-12)
 
 
@@ -44,7 +44,7 @@ def test_weights_count_as_repetitions(rows: list[tuple[float, bool, int]]) -> No
 @given(ROWS, st.integers(1, 12))
 def test_shares_of_bins_give_the_error_and_add_up_to_one(rows: list[tuple[float, bool, int]], bins: int) -> None:
     p, y, times = (np.array([r[index] for r in rows]) for index in range(3))
-    ordered = Ordered.of(Forecasts.of(p, y, weights=times + 1))
+    ordered = SortedForecasts.of(Forecasts.of(p, y, weights=times + 1))
     parts = list(shares(ordered, bins))
     total = np.zeros(len(p))
     for rows_of_bin, share in parts:
@@ -59,14 +59,14 @@ def test_distinct_forecasts_whose_number_divides_by_ten_give_the_textbook_bins()
     p, y = generator.random(200), generator.random(200) < 0.4
     order = np.argsort(p)
     expected = np.mean([abs(p[part].mean() - y[part].mean()) for part in order.reshape(10, 20)])
-    assert ace(Ordered.of(Forecasts.of(p, y))) == pytest.approx(float(expected), abs=1e-12)
+    assert ace(SortedForecasts.of(Forecasts.of(p, y))) == pytest.approx(float(expected), abs=1e-12)
 
 
 def test_ties_do_not_depend_on_the_order_in_which_they_came() -> None:
     p = np.full(20, 0.3)
     first, last = np.arange(20) < 6, np.arange(20) >= 14
-    assert ace(Ordered.of(Forecasts.of(p, first))) == pytest.approx(0.0, abs=1e-12)
-    assert ace(Ordered.of(Forecasts.of(p, last))) == pytest.approx(0.0, abs=1e-12)
+    assert ace(SortedForecasts.of(Forecasts.of(p, first))) == pytest.approx(0.0, abs=1e-12)
+    assert ace(SortedForecasts.of(Forecasts.of(p, last))) == pytest.approx(0.0, abs=1e-12)
 
 
 GROUP = st.integers(1, 4).flatmap(lambda mass: st.tuples(st.just(mass), st.integers(0, mass)))
@@ -84,11 +84,11 @@ def by_sklearn(mass: np.ndarray, rate: np.ndarray) -> np.ndarray:
 @given(GROUPS)
 def test_the_explained_sum_is_that_of_the_fit(groups: list[tuple[int, int]]) -> None:
     mass, yes = np.array(groups, dtype=float).T
-    assert explained(mass, yes) == pytest.approx(float(np.sum(mass * np.square(by_sklearn(mass, yes / mass)))), abs=1e-12)
+    assert explained_squares(mass, yes) == pytest.approx(float(np.sum(mass * np.square(by_sklearn(mass, yes / mass)))), abs=1e-12)
 
 
 def test_nothing_explains_nothing() -> None:
-    assert explained(np.zeros(0), np.zeros(0)) == 0.0
+    assert explained_squares(np.zeros(0), np.zeros(0)) == 0.0
 
 
 @settings(deadline=None, max_examples=50)
@@ -103,4 +103,4 @@ def test_each_row_is_fitted_alone(rows: list[list[float]]) -> None:
 def test_pools_of_equal_rates_count_as_one_whatever_the_order_of_pooling() -> None:
     """Ten groups of one rate: 1/3 of 3, of 6, of 9 … have sums of squares whose rounding differs if pools stay apart."""
     mass = 3.0 * np.arange(1, 11)
-    assert explained(mass, mass / 3) == (mass.sum() / 3) ** 2 / mass.sum()
+    assert explained_squares(mass, mass / 3) == (mass.sum() / 3) ** 2 / mass.sum()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from bellwether.recordings.recording import Recording, Status
+from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.source import ListingFilter
 from bellwether.sandbox.timestamps import DAY, to_instant
@@ -73,7 +73,7 @@ def test_the_live_world_without_a_key_says_which_variable_to_set_before_it_asks(
 
     monkeypatch.setenv("BELLWETHER_WORLD", "live")
     monkeypatch.delenv("KALSHI_API_KEY_ID", raising=False)
-    monkeypatch.setattr(recording, "markets_of", markets)
+    monkeypatch.setattr(recording, "find_markets", markets)
     settings.cache_clear()
     failed = run("record", "KXONE-26NOV21")
     assert failed.exit_code == 1
@@ -128,7 +128,7 @@ def test_a_capture_is_imported_by_its_path(tmp_path: Path) -> None:
     capture.write_text(json.dumps({"frames": [{"received_ms": 5, "frame": snapshot(A, 1)}]}))
     done = run("recordings", "import", str(capture), "--name", "taken")
     assert done.output == "taken: 1 frames, 0 lost, 1 markets\n"
-    assert Recording(settings().recordings_path / "taken").status is Status.FINISHED
+    assert Recording(settings().recordings_path / "taken").status is RecordingStatus.FINISHED
     other = tmp_path / "other"
     other.mkdir()
     assert "other holds none that is known" in run("recordings", "import", str(other)).output
@@ -156,4 +156,4 @@ def test_to_be_interrupted_ends_a_recording_cleanly(sent: signal.Signals) -> Non
     assert (process.returncode, err) == (0, "")
     assert "mine: ended by hand" in out
     recording = Recording(root / "mine")
-    assert (recording.status, recording.done["reason"]) == (Status.FINISHED, "ended by hand")
+    assert (recording.status, recording.done["reason"]) == (RecordingStatus.FINISHED, "ended by hand")

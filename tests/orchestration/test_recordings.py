@@ -12,14 +12,14 @@ from assets.venues.jobs import RECORDINGS
 from assets.venues.recordings import RECORDING_TABLES
 from assets.venues.sensors import finished_recordings
 from bellwether.recordings.recorder import Recorder
-from bellwether.recordings.recording import About
+from bellwether.recordings.recording import RecordingRequest
 from bellwether.tables import table
 from bellwether.venues.kalshi.stream.frame import Frame
 from resources import LakeResource
 from resources.recordings import RecordingsResource
 from tests.orchestration.conftest import World, open_world
 
-ABOUT = About("kalshi", "websocket", ("KXRAIN",), ("KXRAIN-A",), ("orderbook_delta",), "test", "2026-03-10T12:00:00Z")
+ABOUT = RecordingRequest("kalshi", "websocket", ("KXRAIN",), ("KXRAIN-A",), ("orderbook_delta",), "test", "2026-03-10T12:00:00Z")
 SNAPSHOT = b'{"type":"orderbook_snapshot","sid":1,"seq":1,"msg":{"market_ticker":"KXRAIN-A"}}'
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from bellwether.recordings.books import CENT, scaled
+from bellwether.recordings.books import CENT, scale_decimal
 from bellwether.recordings.gap_summary import GapReport
-from bellwether.recordings.recorder import Pace, Recorder
-from bellwether.recordings.recording import About, Recording, Status
-from bellwether.recordings.recording_run import listen
+from bellwether.recordings.recorder import Recorder, WriteSchedule
+from bellwether.recordings.recording import Recording, RecordingRequest, RecordingStatus
+from bellwether.recordings.recording_run import record_source
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.exchange.recorded_exchange import RecordedExchange
 from bellwether.venues.kalshi.stream.client import KalshiStream, StreamTimeouts
@@ -62,7 +62,7 @@ def raw_lines(path: Path) -> Iterator[bytes]:
 def test_every_capture_is_recognised_and_finished(imported: dict[str, Imported]) -> None:
     sources = {one.recording.about.source for one in imported.values()}
     assert sources == {"import: market files", "import: wrapped events", "import: frame list"}
-    assert all(one.recording.status is Status.FINISHED and one.recording.torn == [] for one in imported.values())
+    assert all(one.recording.status is RecordingStatus.FINISHED and one.recording.torn == [] for one in imported.values())
 
 
 def test_files_of_markets_are_kept_line_by_line_in_the_order_of_each_file(recordings: Path, imported: dict[str, Imported]) -> None:
@@ -136,7 +136,7 @@ def test_books_agree_with_the_checkpoints_of_the_other_recorder(recordings: Path
             book = replay.check.books[market]
             for side, levels in (("yes", book.yes.levels), ("no", book.no.levels)):
                 if (best := best_whole_cents(levels)) is not None:
-                    assert best == [scaled(f"{size:.2f}", 2) for size in mark[f"{side}_bid_sizes"]], (market, frame.ordinal, side)
+                    assert best == [scale_decimal(f"{size:.2f}", 2) for size in mark[f"{side}_bid_sizes"]], (market, frame.ordinal, side)
                     compared += 1
         assert compared > 1000
 
@@ -157,15 +157,15 @@ async def test_a_capture_that_is_played_back_and_recorded_again_says_the_same(
     start = datetime.fromisoformat(one.recording.about.started_at or "")
     clock = Clock(start - timedelta(minutes=1))
     app = create_app(GeneratedWorld(7), exchange=RecordedExchange(recordings / "kalshi" / LIST), clock=clock)
-    about = About("kalshi", "websocket", one.recording.about.events, tuple(wanted), (DELTA,), "test")
-    with serve(app) as site, Recorder(tmp_path / "again", about, pace=Pace(flush_seconds=0.0)) as recorder:
+    about = RecordingRequest("kalshi", "websocket", one.recording.about.events, tuple(wanted), (DELTA,), "test")
+    with serve(app) as site, Recorder(tmp_path / "again", about, pace=WriteSchedule(flush_seconds=0.0)) as recorder:
         stream = KalshiStream(
             site.kalshi_stream,
             app.state.keys.issue(),
             StreamSubscription(tuple(wanted), (DELTA,), yes_prices=False),
             patience=StreamTimeouts(quiet=0.2, tick=0.05),
         )
-        task = asyncio.create_task(listen(stream, recorder))
+        task = asyncio.create_task(record_source(stream, recorder))
         async with asyncio.timeout(300):
             while deltas_in(tmp_path / "again") < sum(map(len, wanted.values())):
                 clock.advance(timedelta(seconds=5))
@@ -174,7 +174,7 @@ async def test_a_capture_that_is_played_back_and_recorded_again_says_the_same(
         await asyncio.gather(task, return_exceptions=True)
     again = Recording(tmp_path / "again")
     check, gaps = check_books(again)
-    assert (gaps.lost, check.is_sound, again.status) == (0, True, Status.FINISHED)
+    assert (gaps.lost, check.is_sound, again.status) == (0, True, RecordingStatus.FINISHED)
     held = [parse_message(frame.data) for frame in again.frames()]
     for ticker, bodies in wanted.items():
         found = [body["msg"] for body in held if body["type"] == "orderbook_delta" and body["msg"]["market_ticker"] == ticker]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bellwether.recordings.exchange_times import instant
+from bellwether.recordings.exchange_times import parse_time
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import EpisodeDraft, load, validate
 from bellwether.venues.kalshi.stream.frame import parse_message
@@ -142,7 +142,7 @@ def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(
             quotes.append(Quote.of(books[ticker]))
         compared = same = near = 0
         for body in tickers_of(one.recording, ticker):
-            at = instant(body["time"]) or 0
+            at = parse_time(body["time"]) or 0
             if not times[0] <= at <= times[-1]:
                 continue
             place = bisect_right(times, at) - 1

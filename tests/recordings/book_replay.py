@@ -6,26 +6,26 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from bellwether.recordings.book_validation import Effect, Watch
-from bellwether.recordings.books import DOLLAR, Book, MalformedFrame, has_yes_prices, in_own_prices
-from bellwether.recordings.exchange_times import exchange_time
+from bellwether.recordings.book_validation import BookValidator, Effect
+from bellwether.recordings.books import DOLLAR, MalformedFrame, RecordedBook, convert_no_prices, has_yes_prices
+from bellwether.recordings.exchange_times import read_exchange_time
 from bellwether.recordings.gap_summary import GapReport
 from bellwether.recordings.recording import Recording
 from bellwether.recordings.sequence_numbers import Key
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body
 
 
-def is_empty(book: Book) -> bool:
+def is_empty(book: RecordedBook) -> bool:
     """Return whether both sides are empty."""
     return not book.yes.levels and not book.no.levels
 
 
-def spread_of(book: Book) -> int | None:
+def spread_of(book: RecordedBook) -> int | None:
     """A dollar less the best bids of both sides together: below 0 crossed, 0 locked; None while a side is empty."""
     return DOLLAR - book.yes.best - book.no.best if book.yes.best and book.no.best else None
 
 
-def differences(one: Book, other: Book) -> int:
+def differences(one: RecordedBook, other: RecordedBook) -> int:
     """Number of levels of either side that are not the same."""
     pairs = ((one.yes.levels, other.yes.levels), (one.no.levels, other.no.levels))
     return sum(len(dict(mine.items() ^ theirs.items())) for mine, theirs in pairs)
@@ -44,7 +44,7 @@ class BookCheck:
 
     counts: Counter[str] = field(default_factory=Counter)
     first: dict[str, str] = field(default_factory=dict)
-    books: dict[str, Book] = field(default_factory=dict)
+    books: dict[str, RecordedBook] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> int:
         return self.counts[name]
@@ -67,10 +67,10 @@ class BookReplay:
     """
 
     def __init__(self, *, partial: bool = False, yes_prices: bool = False) -> None:
-        self.watch = Watch(partial=partial)
+        self.watch = BookValidator(partial=partial)
         self._yes_prices = yes_prices
         self.check = BookCheck()
-        self._lines: dict[str, dict[Key, Book]] = {}
+        self._lines: dict[str, dict[Key, RecordedBook]] = {}
         self._crossed: dict[str, tuple[int | None, Frame]] = {}
 
     def apply(self, frame: Frame) -> str | None:
@@ -88,8 +88,8 @@ class BookReplay:
         if effect is Effect.UNAPPLIED or (effect is Effect.CHANGED and key not in self._lines.get(market, ())):
             self.check.counts["unapplied"] += 1
             return None
-        body = in_own_prices(read_body(found)) if self._yes_prices else read_body(found)
-        at = exchange_time(body)
+        body = convert_no_prices(read_body(found)) if self._yes_prices else read_body(found)
+        at = read_exchange_time(body)
         self._judge(market, at)
         try:
             if effect is Effect.CHANGED:
@@ -127,7 +127,7 @@ class BookReplay:
             self.check.note("crossed", frame, f"{market}: the best bids make a dollar or more")
 
     def _snapshot(self, frame: Frame, market: str, key: Key, body: dict[str, Any]) -> None:
-        book, lines = Book.of(body), self._lines.setdefault(market, {})
+        book, lines = RecordedBook.of(body), self._lines.setdefault(market, {})
         self.check.counts["snapshots"] += 1
         if any(size < 0 for side in (book.yes, book.no) for size in side.levels.values()):
             self.check.note("negative", frame, f"{market}: a snapshot with a level below zero")
@@ -136,7 +136,7 @@ class BookReplay:
             self._compare(frame, market, known, book)
         self.check.books[market] = lines[key] = book
 
-    def _compare(self, frame: Frame, market: str, known: Book, book: Book) -> None:
+    def _compare(self, frame: Frame, market: str, known: RecordedBook, book: RecordedBook) -> None:
         if is_empty(book) and not is_empty(known):
             self.check.counts["wiped"] += 1
         elif levels := differences(known, book):
@@ -144,7 +144,7 @@ class BookReplay:
         else:
             self.check.counts["agreed"] += 1
 
-    def _delta(self, frame: Frame, market: str, book: Book, body: dict[str, Any]) -> None:
+    def _delta(self, frame: Frame, market: str, book: RecordedBook, body: dict[str, Any]) -> None:
         size = book.apply(body)
         self.check.counts["deltas"] += 1
         if size < 0:

@@ -8,15 +8,15 @@ from typing import Any
 
 import orjson
 
-from bellwether.recordings.recorder import Pace, Recorder
-from bellwether.recordings.recording import About, Recording
+from bellwether.recordings.recorder import Recorder, WriteSchedule
+from bellwether.recordings.recording import Recording, RecordingRequest
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.venues.stream.peer import A, B
 
-ABOUT = About("kalshi", "websocket", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test")
-PARTIAL = About("kalshi", "import", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)
+ABOUT = RecordingRequest("kalshi", "websocket", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test")
+PARTIAL = RecordingRequest("kalshi", "import", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)
 #: Every frame reaches its file at once.
-AT_ONCE = Pace(flush_seconds=0.0)
+AT_ONCE = WriteSchedule(flush_seconds=0.0)
 SECOND = 1_000_000_000
 
 
@@ -26,7 +26,9 @@ def frames(*bodies: dict[str, Any] | bytes, connection: int = 1, first: int = 0)
     return [Frame((first + place + 1) * SECOND, connection, first + place, text) for place, text in enumerate(texts)]
 
 
-def recorded(folder: Path, found: Iterable[Frame], *, about: About = ABOUT, pace: Pace | None = None, finish: bool = True) -> Recording:
+def recorded(
+    folder: Path, found: Iterable[Frame], *, about: RecordingRequest = ABOUT, pace: WriteSchedule | None = None, finish: bool = True
+) -> Recording:
     """A recording of these frames."""
     with Recorder(folder, about, pace=pace) as recorder:
         for frame in found:

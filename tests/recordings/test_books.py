@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.recordings.books import (
-    Book,
+    BookSide,
     MalformedFrame,
-    Side,
+    RecordedBook,
+    convert_no_prices,
     has_yes_prices,
-    in_own_prices,
-    price_of,
-    scaled,
-    size_of,
+    parse_price,
+    parse_size,
+    scale_decimal,
 )
 from tests.recordings.book_replay import BookCheck, BookReplay, check_books, differences
 from tests.recordings.frames import frames, recorded
@@ -36,18 +36,18 @@ def replay(*bodies: dict[str, Any]) -> BookCheck:
 
 @given(st.decimals(-(10**6), 10**6, places=6, allow_nan=False))
 def test_a_decimal_text_is_scaled_exactly(value: Decimal) -> None:
-    assert scaled(str(value), 6) == int(value * 10**6) if "E" not in str(value) else True
+    assert scale_decimal(str(value), 6) == int(value * 10**6) if "E" not in str(value) else True
 
 
 @pytest.mark.parametrize(("text", "found"), [("-75.00", -7500), ("0.05", 5), (12, 1200), (-3, -300), ("-0.50", -50)])
 def test_sizes_are_hundredths_of_a_contract(text: Any, found: int) -> None:
-    assert size_of(text) == found
+    assert parse_size(text) == found
 
 
 @pytest.mark.parametrize("text", ["0.1234567", "abc", "", None, "1.2.3", ".5", "1_0", " 1", "-", True, 1.5, ["1"]])
 def test_what_is_no_such_number_is_refused(text: Any) -> None:
     with pytest.raises(MalformedFrame):
-        price_of(text)
+        parse_price(text)
 
 
 FORMATS = {
@@ -66,12 +66,12 @@ FORMATS = {
 
 @pytest.mark.parametrize("body", FORMATS.values(), ids=FORMATS)
 def test_a_snapshot_of_any_format_makes_the_same_book(body: dict[str, Any]) -> None:
-    book = Book.of(body)
+    book = RecordedBook.of(body)
     assert (book.yes.levels, book.no.levels) == ({40 * CENT: 1000}, {55 * CENT: 250})
 
 
 def test_a_snapshot_in_cents_alone_is_read() -> None:
-    book = Book.of({"yes": [[1, 888475], [41, 2559]], "no": None})
+    book = RecordedBook.of({"yes": [[1, 888475], [41, 2559]], "no": None})
     assert (book.yes.levels, book.yes.best, book.no.levels) == ({CENT: 88847500, 41 * CENT: 255900}, 41 * CENT, {})
 
 
@@ -80,13 +80,13 @@ def test_a_snapshot_in_cents_alone_is_read() -> None:
     [{"price": 40, "delta": -4, "side": "yes"}, {"price_dollars": "0.4000", "delta_fp": "-4.00", "price": 99, "delta": 1, "side": "yes"}],
 )
 def test_a_delta_of_any_format_changes_the_same_level(body: dict[str, Any]) -> None:
-    book = Book.of(FORMATS["current"])
+    book = RecordedBook.of(FORMATS["current"])
     assert book.apply(body) == 600
 
 
 @given(st.lists(st.tuples(st.integers(1, 8), st.integers(-3, 3)), max_size=60))
 def test_the_best_price_is_that_of_the_levels_after_every_change(changes: list[tuple[int, int]]) -> None:
-    side = Side({})
+    side = BookSide({})
     for price, by in changes:
         side.change(price, by)
         assert side.best == max(side.levels, default=0)
@@ -196,14 +196,14 @@ def test_books_decide_the_leg_of_no_prices_then_trades_then_the_flag(
 def test_conversion_gives_the_complement_of_every_no_price_and_nothing_else(price: int, cents: int) -> None:
     text, other = f"0.{price:04d}", f"0.{10_000 - price:04d}"
     body = {"yes_dollars_fp": [[text, "1.00"]], "no_dollars_fp": [[text, "2.00"]], "no": [[cents, 3]]}
-    assert in_own_prices(body) == {"yes_dollars_fp": [[text, "1.00"]], "no_dollars_fp": [[other, "2.00"]], "no": [[100 - cents, 3]]}
+    assert convert_no_prices(body) == {"yes_dollars_fp": [[text, "1.00"]], "no_dollars_fp": [[other, "2.00"]], "no": [[100 - cents, 3]]}
     for side, expected in (("yes", text), ("no", other)):
-        assert in_own_prices({"side": side, "price_dollars": text}) == {"side": side, "price_dollars": expected}
+        assert convert_no_prices({"side": side, "price_dollars": text}) == {"side": side, "price_dollars": expected}
 
 
 @pytest.mark.parametrize("level", [["x", "1.00"], [None, "1.00"], [], "0.40", 7])
 def test_what_is_no_price_is_left_for_its_reader(level: Any) -> None:
-    assert in_own_prices({"no_dollars_fp": [level]}) == {"no_dollars_fp": [level]}
+    assert convert_no_prices({"no_dollars_fp": [level]}) == {"no_dollars_fp": [level]}
 
 
 def test_a_recording_in_yes_prices_has_the_books_of_one_in_own_prices(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.recordings import capture_import
 from bellwether.recordings.capture_import import import_captures
 from bellwether.recordings.captures import find_captures
-from bellwether.recordings.gap_summary import gap_report
-from bellwether.recordings.recording import Recording, Status
+from bellwether.recordings.gap_summary import build_gap_report
+from bellwether.recordings.recording import Recording, RecordingStatus
 from tests.recordings.book_replay import check_books
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
 
@@ -62,7 +62,7 @@ def test_files_of_markets_are_merged_by_number_and_kept_as_they_came(tmp_path: P
     assert sorted(bodies(recording)) == sorted(map(compact, [*one, *two]))
     assert {frame.received_at for frame in recording.frames()} == {None}
     about = recording.about
-    assert (recording.name, recording.status, about.partial) == ("KXONE-26NOV21", Status.FINISHED, True)
+    assert (recording.name, recording.status, about.partial) == ("KXONE-26NOV21", RecordingStatus.FINISHED, True)
     assert (about.events, about.tickers, about.channels) == (("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"))
     assert about.started_at == "2026-03-18T19:36:00.500000+00:00"
 
@@ -84,7 +84,7 @@ def test_any_split_of_a_stream_over_its_markets_merges_into_its_order(tmp_path: 
     found = [json.loads(data) for data in bodies(recording)]
     for sid in (1, 2):
         assert [frame for frame in found if frame["sid"] == sid] == [frame for frame in stream if frame["sid"] == sid]
-    assert gap_report(recording).absent == 0
+    assert build_gap_report(recording).absent == 0
 
 
 def test_numbers_that_begin_anew_are_a_new_connection(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_list_of_frames_becomes_a_recording_with_receive_times(tmp_path: Path)
     [recording] = import_captures(tmp_path / "out", path)
     assert bodies(recording) == list(map(compact, held))
     assert [frame.received_at for frame in recording.frames()] == [7_000_000, 8_000_000, 9_000_000]
-    assert (recording.name, recording.about.partial, gap_report(recording).lost) == ("stream", False, 0)
+    assert (recording.name, recording.about.partial, build_gap_report(recording).lost) == ("stream", False, 0)
 
 
 # --- all -------------------------------------------------------------------------------------------------------------

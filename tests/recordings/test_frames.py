@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.lake import Lake
-from bellwether.recordings.exchange_times import exchange_time, instant
-from bellwether.recordings.frames import batches, gap_rows, rows
-from bellwether.recordings.gap_summary import gap_report
+from bellwether.recordings.exchange_times import parse_time, read_exchange_time
+from bellwether.recordings.frames import read_batches, to_gap_rows, to_rows
+from bellwether.recordings.gap_summary import build_gap_report
 from bellwether.tables.recordings import RECORDING_GAPS, RECORDINGS
 from tests.recordings.frames import PARTIAL, SECOND, frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
@@ -27,7 +27,7 @@ def test_a_time_with_any_digits_is_read_to_the_nanosecond(moment: datetime, digi
     fraction = f"{nanoseconds:09d}"[:digits]
     whole = (moment.replace(microsecond=0, tzinfo=UTC) - EPOCH) // timedelta(seconds=1)
     text = f"{moment:%Y-%m-%dT%H:%M:%S}{'.' if digits else ''}{fraction}Z"
-    assert instant(text) == whole * SECOND + int(fraction.ljust(9, "0"))
+    assert parse_time(text) == whole * SECOND + int(fraction.ljust(9, "0"))
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_time_with_any_digits_is_read_to_the_nanosecond(moment: datetime, digi
     ],
 )
 def test_what_is_no_such_time_is_none(text: str) -> None:
-    assert instant(text) is None
+    assert parse_time(text) is None
 
 
 MS = 1_773_862_563_079
@@ -63,7 +63,7 @@ MS = 1_773_862_563_079
     ],
 )
 def test_the_finest_time_that_the_exchange_gives_is_taken(body: dict[str, Any], found: int | None) -> None:
-    assert exchange_time(body) == found
+    assert read_exchange_time(body) == found
 
 
 ODD = b'{"type":5,"sid":"1","msg":[]}'
@@ -72,7 +72,7 @@ REST = b'{"type":"orderbook_rest","request":"GET /x","fetched_at":"2026-03-18T19
 
 
 def test_a_frame_becomes_a_row_that_holds_it_verbatim(tmp_path: Path) -> None:
-    found = rows("one", frames(snapshot(A, 1), trade(B, 7) | {"msg": {"market_ticker": B, "ts_ms": MS}}, ODD, NO_TEXT, REST))
+    found = to_rows("one", frames(snapshot(A, 1), trade(B, 7) | {"msg": {"market_ticker": B, "ts_ms": MS}}, ODD, NO_TEXT, REST))
     RECORDINGS.validate(found)
     assert found.select("ordinal", "connection", "sid", "seq", "type", "market_ticker").rows() == [
         (0, 1, 1, 1, "orderbook_snapshot", A),
@@ -90,15 +90,15 @@ def test_a_frame_becomes_a_row_that_holds_it_verbatim(tmp_path: Path) -> None:
 def test_a_recording_goes_into_the_lake_in_batches_and_comes_back(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "one", frames(*[delta(A, seq) for seq in range(1, 26)]))
     lake = Lake(str(tmp_path / "lake"))
-    assert [batch.height for batch in batches(recording, size=10)] == [10, 10, 5]
-    lake.write(RECORDINGS, ("one",), batches(recording, size=10), run_id="run")
+    assert [batch.height for batch in read_batches(recording, size=10)] == [10, 10, 5]
+    lake.write(RECORDINGS, ("one",), read_batches(recording, size=10), run_id="run")
     stored = lake.slice(RECORDINGS).read()
-    assert stored.equals(pl.concat(batches(recording)))
+    assert stored.equals(pl.concat(read_batches(recording)))
 
 
 def test_gaps_become_rows_that_say_what_is_affected(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "one", frames(snapshot(A, 1), snapshot(B, 2), delta(A, 5), snapshot(B, 6), trade(A, 3)))
-    found = RECORDING_GAPS.validate(gap_rows(gap_report(recording)))
+    found = RECORDING_GAPS.validate(to_gap_rows(build_gap_report(recording)))
     columns = ("kind", "cause", "sid", "first_seq", "last_seq", "missing", "start_ordinal", "end_ordinal", "markets")
     assert found.select(columns).rows() == [
         ("lost", None, 1, 3, 4, 2, 1, 2, [A, B]),
@@ -112,5 +112,5 @@ def test_gaps_become_rows_that_say_what_is_affected(tmp_path: Path) -> None:
 
 def test_expected_holes_are_one_row_per_subscription(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "one", frames(snapshot(A, 4), delta(A, 8), delta(A, 12)), about=PARTIAL)
-    found = RECORDING_GAPS.validate(gap_rows(gap_report(recording)))
+    found = RECORDING_GAPS.validate(to_gap_rows(build_gap_report(recording)))
     assert found.select("kind", "first_seq", "last_seq", "missing").rows() == [("partial", 5, 11, 6)]

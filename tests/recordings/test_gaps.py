@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.recordings.gap_summary import GapReport, Numbers, Watch, gap_report, gap_summary, keep_gap_summary
+from bellwether.recordings.gap_summary import BookValidator, GapReport, SequenceNumbers, build_gap_report, store_gap_summary, summarize_gaps
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message
 from tests.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
@@ -20,7 +20,7 @@ def report(*bodies: dict[str, Any], partial: bool = False) -> GapReport:
 
 
 def report_of(found: list[Frame], *, partial: bool = False) -> GapReport:
-    watch = Watch(partial=partial)
+    watch = BookValidator(partial=partial)
     for frame in found:
         watch.take(frame, parse_message(frame.data))
     return watch.report("test")
@@ -32,7 +32,7 @@ def spans(found: GapReport) -> list[tuple[str, str, int, int | None]]:
 
 @given(st.lists(st.integers(1, 30), max_size=60))
 def test_numbers_count_what_plain_sets_count(seqs: list[int]) -> None:
-    numbers = Numbers(1, 1, first=1, last=0)
+    numbers = SequenceNumbers(1, 1, first=1, last=0)
     for seq in seqs:
         numbers.count(seq)
     held = set(seqs)
@@ -105,21 +105,21 @@ def test_frames_that_say_nothing_are_counted_and_no_more(odd: bytes) -> None:
 
 def test_a_report_and_its_summary_come_from_the_recording(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "one", frames(snapshot(A, 1), delta(A, 4)))
-    found = gap_report(recording)
+    found = build_gap_report(recording)
     assert (found.recording, found.lost, found.partial) == ("one", 2, False)
-    summary = gap_summary(recording)
+    summary = summarize_gaps(recording)
     assert (summary["lost"], summary["book_outages"], summary["frames"]) == (2, 1, 2)
     assert not (recording.folder / "gaps.json").exists(), "to look at a recording changes nothing"
-    assert keep_gap_summary(recording) == summary
+    assert store_gap_summary(recording) == summary
     recording.segments[0].unlink()
-    assert gap_summary(recording) == summary
+    assert summarize_gaps(recording) == summary
 
 
 # --- what a frame means for its book -----------------------------------------------------------------------------------------
 
 
 def effects(*bodies: dict[str, Any] | bytes, partial: bool = False) -> list[str | None]:
-    watch = Watch(partial=partial)
+    watch = BookValidator(partial=partial)
     found = [watch.take(frame, parse_message(frame.data)) for frame in frames(*bodies)]
     return [None if one is None else one.effect.value for one in found]
 

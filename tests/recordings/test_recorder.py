@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from bellwether.errors import ConfigError, LakeError
 from bellwether.recordings import framing
 from bellwether.recordings.catalogue import find_recording, list_recordings
-from bellwether.recordings.recorder import Pace, Recorder
-from bellwether.recordings.recording import Recording, Status, Torn
+from bellwether.recordings.recorder import Recorder, WriteSchedule
+from bellwether.recordings.recording import Recording, RecordingStatus, TornSegment
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.recordings.frames import ABOUT, AT_ONCE, frames, recorded
 from tests.shared import wait_until
@@ -43,15 +43,15 @@ SOME = [snapshot(A, 1), delta(A, 2), delta(A, 3)]
 )
 def test_a_line_gives_its_frame_back_byte_for_byte(at: int | None, connection: int, ordinal: int, data: bytes) -> None:
     frame = Frame(at, connection, ordinal, data)
-    text = framing.dump(frame)
-    assert framing.load(text) == frame
+    text = framing.format_frame(frame)
+    assert framing.parse_frame(text) == frame
     assert text.count(b"\n") == 1
     assert text.endswith(b"\n")
 
 
 def test_a_frame_of_json_makes_a_line_of_json_that_holds_it_as_it_came() -> None:
     data = b'{ "type":"trade","msg":{"price":0.10} }'
-    text = framing.dump(Frame(5, 1, 2, data))
+    text = framing.format_frame(Frame(5, 1, 2, data))
     assert text == b'{"received_at":5,"connection":1,"ordinal":2,"frame":' + data + b"}\n"
     assert json.loads(text)["frame"]["msg"] == {"price": 0.1}
 
@@ -67,7 +67,7 @@ def test_a_frame_of_json_makes_a_line_of_json_that_holds_it_as_it_came() -> None
     ],
 )
 def test_what_is_no_line_is_none(text: bytes) -> None:
-    assert framing.load(text) is None
+    assert framing.parse_frame(text) is None
 
 
 # --- writing ---------------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_what_was_written_is_read_back_in_order_and_the_end_is_told(tmp_path: Pa
     written = frames(*SOME)
     recording = recorded(tmp_path / "one", written)
     assert list(recording.frames()) == written
-    assert recording.status is Status.FINISHED
+    assert recording.status is RecordingStatus.FINISHED
     assert recording.about == ABOUT
     assert recording.done is not None
     assert recording.done["frames"] == 3
@@ -88,7 +88,7 @@ def test_what_was_written_is_read_back_in_order_and_the_end_is_told(tmp_path: Pa
 
 def test_lines_reach_the_file_after_the_pace_and_no_later(tmp_path: Path) -> None:
     now = [0.0]
-    with Recorder(tmp_path / "one", ABOUT, pace=Pace(flush_seconds=0.2), monotonic=lambda: now[0]) as recorder:
+    with Recorder(tmp_path / "one", ABOUT, pace=WriteSchedule(flush_seconds=0.2), monotonic=lambda: now[0]) as recorder:
         first, second, third = frames(*SOME)
         recorder.write(first)
         assert list(Recording(tmp_path / "one").frames()) == []
@@ -126,7 +126,7 @@ def test_an_unfinished_recording_goes_on_in_a_new_segment_and_changes_no_old_one
     folder = tmp_path / "one"
     broken_off = recorded(folder, frames(*SOME), finish=False)
     before = broken_off.segments[0].read_bytes()
-    assert broken_off.status is Status.INTERRUPTED
+    assert broken_off.status is RecordingStatus.INTERRUPTED
     with Recorder(folder, replace(ABOUT, started_at="later")) as recorder:
         assert recorder.next == (2, 3)
         recorder.write(frames(snapshot(A, 1), connection=2, first=3)[0])
@@ -141,13 +141,13 @@ def test_a_torn_last_line_is_told_and_left_out_and_the_recording_goes_on(tmp_pat
     recording = recorded(folder, frames(*SOME), finish=False)
     with recording.segments[0].open("ab") as file:
         file.write(b'{"received_at":1,"conn')
-    assert recording.torn == [Torn("000001.ndjson", 22)]
+    assert recording.torn == [TornSegment("000001.ndjson", 22)]
     assert len(list(recording.frames())) == 3
     with Recorder(folder, ABOUT) as recorder:
         assert recorder.next == (2, 3)
         recorder.write(frames(delta(A, 1), connection=2, first=3)[0])
     assert [frame.ordinal for frame in recording.frames()] == [0, 1, 2, 3]
-    assert recording.torn == [Torn("000001.ndjson", 22)]
+    assert recording.torn == [TornSegment("000001.ndjson", 22)]
 
 
 def test_a_damaged_whole_line_names_file_and_line(tmp_path: Path) -> None:
@@ -164,11 +164,11 @@ def test_a_damaged_whole_line_names_file_and_line(tmp_path: Path) -> None:
 def test_a_second_recorder_is_refused_while_the_first_writes(tmp_path: Path) -> None:
     folder = tmp_path / "one"
     with Recorder(folder, ABOUT):
-        assert Recording(folder).status is Status.RECORDING
+        assert Recording(folder).status is RecordingStatus.RECORDING
         with pytest.raises(ConfigError, match="another recorder is writing it"):
             Recorder(folder, ABOUT)
-        assert Recording(folder).status is Status.RECORDING
-    assert Recording(folder).status is Status.INTERRUPTED
+        assert Recording(folder).status is RecordingStatus.RECORDING
+    assert Recording(folder).status is RecordingStatus.INTERRUPTED
     Recorder(folder, ABOUT).close()
 
 
@@ -179,7 +179,7 @@ def test_a_finished_recording_and_one_of_other_events_are_not_continued(tmp_path
     recorded(tmp_path / "open", frames(*SOME), finish=False)
     with pytest.raises(ConfigError, match="begun for KXONE-26NOV21, not for KXTWO"):
         Recorder(tmp_path / "open", replace(ABOUT, events=("KXTWO",)))
-    assert Recording(tmp_path / "open").status is Status.INTERRUPTED
+    assert Recording(tmp_path / "open").status is RecordingStatus.INTERRUPTED
 
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "ä", "x" * 200, "-x", "CON", "nul.txt", "Com1", "dot."])
@@ -216,7 +216,7 @@ def test_a_full_disk_is_told_with_the_file_from_then_on(tmp_path: Path, monkeypa
             again()
     recorder.close()
     assert list(Recording(tmp_path / "one").frames()) == [first]
-    assert Recording(tmp_path / "one").status is Status.INTERRUPTED
+    assert Recording(tmp_path / "one").status is RecordingStatus.INTERRUPTED
 
 
 def test_a_disk_that_does_not_take_what_was_written_ends_the_recording_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def test_a_disk_that_does_not_take_what_was_written_ends_the_recording_too(tmp_p
         with pytest.raises(LakeError, match="Input/output error"):
             again()
     recorder.close()
-    assert Recording(tmp_path / "one").status is Status.INTERRUPTED
+    assert Recording(tmp_path / "one").status is RecordingStatus.INTERRUPTED
     with Recorder(tmp_path / "one", ABOUT) as later:
         assert later.next.ordinal == 1
 
@@ -245,12 +245,12 @@ def test_a_disk_that_does_not_take_what_was_written_ends_the_recording_too(tmp_p
 BUSY = """
 import sys
 from pathlib import Path
-from bellwether.recordings.recorder import Pace, Recorder
+from bellwether.recordings.recorder import WriteSchedule, Recorder
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.recordings.frames import ABOUT
 from tests.venues.stream.peer import A, delta
 import orjson
-with Recorder(Path(sys.argv[1]), ABOUT, pace=Pace(flush_seconds=0.001, flush_bytes=3000, segment_bytes=200_000)) as recorder:
+with Recorder(Path(sys.argv[1]), ABOUT, pace=WriteSchedule(flush_seconds=0.001, flush_bytes=3000, segment_bytes=200_000)) as recorder:
     connection, ordinal = recorder.next
     while True:
         recorder.write(Frame(ordinal, connection, ordinal, orjson.dumps(delta(A, ordinal + 1))))
@@ -275,12 +275,12 @@ def test_a_killed_recorder_leaves_whole_lines_and_a_restarted_one_goes_on(tmp_pa
         assert process.wait(60) == -signal.SIGKILL
         recording = Recording(folder)
         found = list(recording.frames())
-        assert recording.status is Status.INTERRUPTED
+        assert recording.status is RecordingStatus.INTERRUPTED
         assert [frame.ordinal for frame in found] == list(range(len(found)))
         assert {frame.connection for frame in found} == set(range(1, run + 1))
         assert all(json.loads(frame.data)["seq"] == frame.ordinal + 1 for frame in found)
         seen = sum(path.stat().st_size for path in recording.segments)
-        assert seen - sum(torn.bytes for torn in recording.torn) == sum(len(framing.dump(frame)) for frame in found)
+        assert seen - sum(torn.bytes for torn in recording.torn) == sum(len(framing.format_frame(frame)) for frame in found)
     with Recorder(folder, ABOUT) as recorder:
         recorder.finish("test")
     assert Recording(folder).done["connections"] == 3
@@ -297,7 +297,7 @@ def test_the_catalogue_lists_recordings_with_their_status(tmp_path: Path) -> Non
     (root / "a-folder").mkdir()
     with Recorder(root / "d-running", ABOUT):
         found = {recording.name: recording.status for recording in list_recordings(root)}
-    assert found == {"b-done": Status.FINISHED, "c-open": Status.INTERRUPTED, "d-running": Status.RECORDING}
+    assert found == {"b-done": RecordingStatus.FINISHED, "c-open": RecordingStatus.INTERRUPTED, "d-running": RecordingStatus.RECORDING}
     assert find_recording(root, "b-done").name == "b-done"
     with pytest.raises(ConfigError, match=r"'a-folder': below .* there are b-done, c-open, d-running"):
         find_recording(root, "a-folder")

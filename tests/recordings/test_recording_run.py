@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from bellwether.errors import ConfigError, VenueError
-from bellwether.recordings.books import price_of, size_of
-from bellwether.recordings.frames import rows
-from bellwether.recordings.gap_summary import gap_report
-from bellwether.recordings.recording import Recording, Status
-from bellwether.recordings.recording_run import Plan, Progress, name_of, record
+from bellwether.recordings.books import parse_price, parse_size
+from bellwether.recordings.frames import to_rows
+from bellwether.recordings.gap_summary import build_gap_report
+from bellwether.recordings.recording import Recording, RecordingStatus
+from bellwether.recordings.recording_run import RecordingPlan, RecordingProgress, default_name, record_events
 from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.exchange.generated_exchange import GeneratedExchange
 from bellwether.sandbox.faults import Faults
@@ -87,14 +87,14 @@ async def soonest(place: Place) -> str:
 
 
 async def run_until(
-    place: Place, plan: Plan, root: Path, frames: int, *, step: timedelta = timedelta(minutes=5), settle: bool = False
+    place: Place, plan: RecordingPlan, root: Path, frames: int, *, step: timedelta = timedelta(minutes=5), settle: bool = False
 ) -> Recording:
     """Record while the clock goes on in steps, until so many frames are in the files, then end by hand.
 
     settle: first let the clock stand until all that was due has come, which the answer to a later question proves.
     """
-    task = asyncio.create_task(record(place.addresses, plan, root))
-    folder = root / name_of(plan.events)
+    task = asyncio.create_task(record_events(place.addresses, plan, root))
+    folder = root / default_name(plan.events)
     async with asyncio.timeout(300):
         while not task.done() and held(folder) < frames:
             place.clock.advance(step)
@@ -121,28 +121,28 @@ def last_line(folder: Path) -> bytes:
 
 async def test_an_event_is_recorded_whole_and_its_books_agree_with_the_exchange(place: Place, tmp_path: Path) -> None:
     event = await liveliest(place)
-    recording = await run_until(place, Plan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path, 400, settle=True)
+    recording = await run_until(place, RecordingPlan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path, 400, settle=True)
     check, gaps = check_books(recording)
-    assert (recording.status, recording.done["reason"]) == (Status.FINISHED, "ended by hand")
+    assert (recording.status, recording.done["reason"]) == (RecordingStatus.FINISHED, "ended by hand")
     assert recording.about.events == (event,)
     assert (gaps.lost, gaps.connections, gaps.outages) == (0, 1, ())
     assert check.is_sound
     assert check["deltas"] > 200
     frames = list(recording.frames())
     assert [frame.ordinal for frame in frames] == list(range(len(frames)))
-    assert set(rows("x", frames)["market_ticker"].drop_nulls()) >= set(recording.about.tickers)
+    assert set(to_rows("x", frames)["market_ticker"].drop_nulls()) >= set(recording.about.tickers)
     async with KalshiClient(place.addresses.kalshi) as client:
         page = await client.orderbooks(recording.about.tickers)
     for book in page.items("orderbooks"):
         held_now = check.books[book["ticker"]]
         for side, levels in (("yes_dollars", held_now.yes.levels), ("no_dollars", held_now.no.levels)):
-            shown = {price_of(price): size_of(size) for price, size in book["orderbook_fp"][side] or ()}
+            shown = {parse_price(price): parse_size(size) for price, size in book["orderbook_fp"][side] or ()}
             assert shown == levels
 
 
 async def test_what_an_unkind_exchange_leaves_out_is_told_and_books_come_again(world: GeneratedWorld, tmp_path: Path) -> None:
     with served(world, "gap=0.02,reorder=0.02") as place:
-        recording = await run_until(place, Plan((await liveliest(place),), pace=AT_ONCE, patience=PATIENCE), tmp_path, 1200)
+        recording = await run_until(place, RecordingPlan((await liveliest(place),), pace=AT_ONCE, patience=PATIENCE), tmp_path, 1200)
     check, gaps = check_books(recording)
     assert gaps.lost > 0
     assert gaps.inversions > 0
@@ -155,7 +155,7 @@ async def test_what_an_unkind_exchange_leaves_out_is_told_and_books_come_again(w
 async def test_a_socket_that_falls_silent_is_replaced_and_books_are_invalid_in_between(world: GeneratedWorld, tmp_path: Path) -> None:
     patience = StreamTimeouts(quiet=0.1, answer=1.0, first=SOON, again=SOON, tick=0.02)
     with served(world, "disconnect=0.005") as place:
-        recording = await run_until(place, Plan((await liveliest(place),), pace=AT_ONCE, patience=patience), tmp_path, 900)
+        recording = await run_until(place, RecordingPlan((await liveliest(place),), pace=AT_ONCE, patience=patience), tmp_path, 900)
     check, gaps = check_books(recording)
     assert gaps.connections > 1
     assert gaps.lost == 0
@@ -170,17 +170,17 @@ async def test_a_key_that_expires_breaks_the_recording_off_and_a_new_one_goes_on
     addresses = Addresses(place.addresses.kalshi, place.addresses.kalshi_stream, "", "", lambda: credentials)
     keys.expire(credentials.key_id)
     with pytest.raises(VenueError) as caught:
-        await record(addresses, Plan((event,)), tmp_path)
+        await record_events(addresses, RecordingPlan((event,)), tmp_path)
     assert caught.value.kind == "authentication"
     assert credentials.key_id not in str(caught.value)
-    assert Recording(tmp_path / event).status is Status.INTERRUPTED
-    recording = await run_until(place, Plan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path, 50)
-    assert (recording.status, gap_report(recording).lost) == (Status.FINISHED, 0)
+    assert Recording(tmp_path / event).status is RecordingStatus.INTERRUPTED
+    recording = await run_until(place, RecordingPlan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path, 50)
+    assert (recording.status, build_gap_report(recording).lost) == (RecordingStatus.FINISHED, 0)
 
 
 async def test_it_ends_by_itself_when_the_markets_close(place: Place, tmp_path: Path) -> None:
     event = await soonest(place)
-    task = asyncio.create_task(record(place.addresses, Plan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path))
+    task = asyncio.create_task(record_events(place.addresses, RecordingPlan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path))
     async with asyncio.timeout(300):
         while held(tmp_path / event) < 2:
             await asyncio.sleep(0.02)
@@ -192,9 +192,9 @@ async def test_it_ends_by_itself_when_the_markets_close(place: Place, tmp_path: 
 
 
 async def test_it_ends_when_time_is_up_and_tells_how_far_it_is(place: Place, tmp_path: Path) -> None:
-    told: list[Progress] = []
-    plan = Plan((await liveliest(place),), minutes=0.5 / 60)
-    recording = await record(place.addresses, plan, tmp_path, name="short", tell=told.append, every=0.1)
+    told: list[RecordingProgress] = []
+    plan = RecordingPlan((await liveliest(place),), minutes=0.5 / 60)
+    recording = await record_events(place.addresses, plan, tmp_path, name="short", tell=told.append, every=0.1)
     assert (recording.name, recording.done["reason"]) == ("short", "time was up")
     assert told
     assert told[-1].open_markets == len(recording.about.tickers)
@@ -207,7 +207,9 @@ async def test_without_a_key_books_and_trades_are_polled_verbatim(place: Place, 
         raise AssertionError("polling asks for no key")
 
     keyless = Place(place.app, place.clock, Addresses(place.addresses.kalshi, "ws://nowhere", "", "", refuse))
-    recording = await run_until(keyless, Plan((event,), rest=True, interval=0.05, pace=AT_ONCE), tmp_path, 12, step=timedelta(hours=1))
+    recording = await run_until(
+        keyless, RecordingPlan((event,), rest=True, interval=0.05, pace=AT_ONCE), tmp_path, 12, step=timedelta(hours=1)
+    )
     found = [json.loads(frame.data) for frame in recording.frames()]
     books = [frame["msg"] for frame in found if frame["type"] == "orderbook_rest"]
     trades = [frame["msg"]["trades"] for frame in found if frame["type"] == "trade_rest"]
@@ -226,7 +228,7 @@ async def test_without_a_key_books_and_trades_are_polled_verbatim(place: Place, 
 @pytest.mark.parametrize("days", [20, 400])
 async def test_polling_ends_when_the_markets_close_or_are_listed_no_more(place: Place, tmp_path: Path, days: int) -> None:
     event = await soonest(place)
-    task = asyncio.create_task(record(place.addresses, Plan((event,), rest=True, interval=0.05, pace=AT_ONCE), tmp_path))
+    task = asyncio.create_task(record_events(place.addresses, RecordingPlan((event,), rest=True, interval=0.05, pace=AT_ONCE), tmp_path))
     async with asyncio.timeout(300):
         while held(tmp_path / event) < 2:
             await asyncio.sleep(0.02)
@@ -237,16 +239,16 @@ async def test_polling_ends_when_the_markets_close_or_are_listed_no_more(place: 
 
 async def test_an_event_that_the_venue_does_not_list_is_named(place: Place, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="recording KXNONE-1: the venue lists no market"):
-        await record(place.addresses, Plan((await liveliest(place), "KXNONE-1")), tmp_path)
+        await record_events(place.addresses, RecordingPlan((await liveliest(place), "KXNONE-1")), tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("given", [{"events": ()}, {"events": ("A",), "minutes": 0}, {"events": ("A",), "minutes": -1.0}])
 def test_a_plan_that_records_nothing_is_refused(given: Any) -> None:
     with pytest.raises(ConfigError):
-        Plan(**given)
+        RecordingPlan(**given)
 
 
 def test_names_are_made_of_events() -> None:
-    assert name_of(["KXA-1"]) == "KXA-1"
-    assert name_of(["KXA-1", "KX/B 2", "C", "D"]) == "KXA-1+KX_B_2+2"
+    assert default_name(["KXA-1"]) == "KXA-1"
+    assert default_name(["KXA-1", "KX/B 2", "C", "D"]) == "KXA-1+KX_B_2+2"

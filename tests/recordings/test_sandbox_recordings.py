@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.recordings.recording import Recording, Status
+from bellwether.recordings.recording import Recording, RecordingStatus
 from bellwether.recordings.sandbox_recordings import generate_recording, generate_recordings
 from bellwether.sandbox import GeneratedWorld
 from tests.recordings.book_replay import check_books
@@ -29,7 +29,7 @@ def world() -> GeneratedWorld:
 def test_its_books_are_sound_and_nothing_is_missing(world: GeneratedWorld, tmp_path: Path) -> None:
     recording = generate_recording(tmp_path, world, EVENT, hours=3, now=NOW)
     check, gaps = check_books(recording)
-    assert recording.status is Status.FINISHED
+    assert recording.status is RecordingStatus.FINISHED
     assert check.is_sound and check["deltas"] > 100 and check["wiped"] == len(recording.about.tickers)
     assert not gaps.lost and not gaps.outages
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from bellwether.replay import CENT, Agent, AgentContext, Backtest, BacktestSettings, load, run
 from bellwether.replay.agents.llm import LLMAgent
 from bellwether.replay.agents.llm.tools import Toolbox
-from bellwether.replay.agents.loader import agent_class
+from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.agents.records import Fill, Position, Trade
 from bellwether.replay.agents.views import Market, Order, Quotes
 from bellwether.replay.engine.codes import O_PRICE, O_SENT, O_SIDE, Reason
@@ -88,7 +88,7 @@ def example(name: str, folder: Path) -> type[Agent]:
     """The class of that name in an example of agents.md."""
     path = folder.parent / f"example_{name.lower()}.py"
     path.write_text(block(f"class {name}("), encoding="utf-8")
-    return agent_class(f"{path}:{name}")
+    return load_agent_class(f"{path}:{name}")
 
 
 def test_every_example_of_agents_is_run_here() -> None:

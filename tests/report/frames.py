@@ -12,7 +12,7 @@ import polars as pl
 
 from bellwether.calibration.answers import Answers
 from bellwether.questions.analysis import analyse
-from bellwether.report.inputs import Inputs
+from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, predictions
 from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
 
@@ -121,14 +121,14 @@ def forecasts(rows: list[dict[str, Any]]) -> pl.DataFrame:
     return FORECASTS.validate(FORECASTS.frame(rows))
 
 
-def inputs(questions: pl.DataFrame, forecasts: pl.DataFrame, **about: Any) -> Inputs:
+def inputs(questions: pl.DataFrame, forecasts: pl.DataFrame, **about: Any) -> ReportInputs:
     """What a report of these questions and forecasts is made from, scored as the benchmark scores."""
     from bellwether.calibration.scores import compare_forecasters, comparison_table, leaderboard, reliability, score
 
     kinds = {name: "language_model" if rows["call_key"].count() else "constant" for (name,), rows in forecasts.group_by("forecaster")}
     comparison = compare_forecasters(forecasts, questions, replicates=200)
     scores = score(forecasts, questions, replicates=200)
-    return Inputs(
+    return ReportInputs(
         questions=questions,
         forecasts=forecasts,
         scores=scores,
@@ -141,13 +141,13 @@ def inputs(questions: pl.DataFrame, forecasts: pl.DataFrame, **about: Any) -> In
 
 
 @cache
-def tiny() -> Inputs:
+def tiny() -> ReportInputs:
     """Four questions and one model that answered them."""
     return inputs(release(4), forecasts([asked("m", number, 0.25 + number / 8) for number in range(4)]))
 
 
 @cache
-def example(good: str = "good/model") -> Inputs:
+def example(good: str = "good/model") -> ReportInputs:
     """A release with two language models, `good` and one with failures, two samples and outcomes it could have known, and a constant."""
     asked_of = release(24)
     generator = np.random.default_rng(5)
@@ -167,6 +167,6 @@ def example(good: str = "good/model") -> Inputs:
     return inputs(asked_of, forecasts(rows))
 
 
-def made(inputs: Inputs, forecaster: str) -> Predictions:
+def made(inputs: ReportInputs, forecaster: str) -> Predictions:
     """The predictions of one forecaster."""
     return predictions(forecaster, Answers.of(inputs.forecasts, inputs.questions), inputs.forecasts, inputs.questions)

@@ -17,7 +17,7 @@ from bellwether.figures.statistics import order_by_distance
 from bellwether.formatting import interval, number, p_value, percent
 from bellwether.pages.markdown import head, text, timestamp
 from bellwether.questions.analysis import analyse
-from bellwether.report.inputs import Inputs
+from bellwether.report.inputs import ReportInputs
 from bellwether.report.release_page import ranked_pairs
 from bellwether.report.writer import write_report
 from tests.report import frames
@@ -67,7 +67,7 @@ def written(folder: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def page(inputs: Inputs, folder: Path) -> str:
+def page(inputs: ReportInputs, folder: Path) -> str:
     write_report(inputs, folder)
     return written(folder / inputs.release)
 
@@ -239,7 +239,7 @@ def test_a_p_value_is_never_written_as_zero_and_no_number_as_negative_zero() -> 
     assert number(-0.0004, 3) == "0.000"
 
 
-def many_pairs() -> Inputs:
+def many_pairs() -> ReportInputs:
     """Eight forecasters on twenty questions, the later the better, and the last answered nothing."""
     of = frames.release(20)
     truths = (of["ground_truth"] == "yes").to_list()

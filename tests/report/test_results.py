@@ -23,7 +23,7 @@ from sklearn.metrics import accuracy_score, brier_score_loss, confusion_matrix
 from bellwether.errors import ConfigError
 from bellwether.forecasting import forecasters
 from bellwether.kalshibench import read_results
-from bellwether.report.inputs import Inputs, configuration
+from bellwether.report.inputs import ReportInputs, configuration
 from bellwether.report.results import NAMES, leaderboards, model_config
 from bellwether.report.writer import write_report
 from tests.report import frames
@@ -33,7 +33,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def inputs() -> Inputs:
+def inputs() -> ReportInputs:
     return example()
 
 
@@ -46,7 +46,7 @@ def read(folder: Path, beginning: str) -> dict[str, Any]:
     return json.loads(found.read_text(encoding="utf-8"), parse_constant=refuse)
 
 
-def small(rows: list[dict[str, Any]], truths: str = "ynyn") -> Inputs:
+def small(rows: list[dict[str, Any]], truths: str = "ynyn") -> ReportInputs:
     """A release of one letter per question, with these forecasts."""
     of = questions([question(number, {"y": "yes", "n": "no"}[letter]) for number, letter in enumerate(truths)])
     return frames.inputs(of, frames.forecasts(rows))
@@ -79,7 +79,7 @@ def test_another_process_with_other_hashes_writes_the_same_bytes(tmp_path: Path)
 
 
 @pytest.mark.parametrize(("file", "forecaster"), [("wild", "wild"), ("good_model-9ab7a81d", "good/model"), ("always-half", "always-half")])
-def test_every_metric_of_a_model_equals_the_scores(inputs: Inputs, folder: Path, file: str, forecaster: str) -> None:
+def test_every_metric_of_a_model_equals_the_scores(inputs: ReportInputs, folder: Path, file: str, forecaster: str) -> None:
     found = read(folder, file)
     scores = inputs.scores.filter(pl.col("forecaster") == forecaster)
     assert scores.height > 100
@@ -107,7 +107,7 @@ def test_the_metrics_can_be_recomputed_from_the_predictions_and_labels_of_the_sa
         assert row["count"] == sum(one["category"] == name for one in rows)
 
 
-def test_predictions_carry_everything_that_is_known_of_them(inputs: Inputs, folder: Path) -> None:
+def test_predictions_carry_everything_that_is_known_of_them(inputs: ReportInputs, folder: Path) -> None:
     of = {row["id"]: row for row in inputs.questions.iter_rows(named=True)}
     rows = {row["question_id"]: row for row in inputs.forecasts.filter(pl.col("forecaster") == "good/model").iter_rows(named=True)}
     found = read(folder, "good_model-9ab7a81d")["predictions"]
@@ -128,7 +128,7 @@ def test_predictions_carry_everything_that_is_known_of_them(inputs: Inputs, fold
         assert one["samples"] == []
 
 
-def test_several_samples_stand_below_the_forecast_that_was_scored(inputs: Inputs, folder: Path) -> None:
+def test_several_samples_stand_below_the_forecast_that_was_scored(inputs: ReportInputs, folder: Path) -> None:
     rows = inputs.forecasts.filter(pl.col("forecaster") == "wild")
     for one in read(folder, "wild")["predictions"]:
         samples = rows.filter(pl.col("question_id") == one["question_id"])
@@ -159,7 +159,7 @@ def test_money_is_exact() -> None:
     assert [one["cost_usd"] for one in made.scored] == [0.1, 0.2, 0.000001, None]
 
 
-def test_the_summary_equals_the_leaderboard_and_the_comparisons(inputs: Inputs, folder: Path) -> None:
+def test_the_summary_equals_the_leaderboard_and_the_comparisons(inputs: ReportInputs, folder: Path) -> None:
     found = read(folder, "summary")
     board = {row["forecaster"]: row for row in inputs.leaderboard.iter_rows(named=True)}
     assert list(found["models"]) == ["good/model", "always-half", "wild"]
@@ -187,7 +187,7 @@ def test_a_score_of_zero_is_ranked_and_equal_scores_share_a_rank() -> None:
     assert [line["rank"] for line in boards["by_accuracy"]] == [1, 1, 3]
 
 
-def test_the_metadata_name_rules_versions_recipe_and_every_file_with_its_digest(inputs: Inputs, folder: Path) -> None:
+def test_the_metadata_name_rules_versions_recipe_and_every_file_with_its_digest(inputs: ReportInputs, folder: Path) -> None:
     found = read(folder, "metadata")
     others = {file.name for file in folder.iterdir() if not file.name.startswith("metadata")}
     assert set(found["files"]) == others
@@ -236,7 +236,7 @@ def test_any_forecasts_give_predictions_whose_counts_are_those_of_the_leaderboar
     assert accuracy is line["accuracy"] is None or accuracy == pytest.approx(line["accuracy"])
 
 
-def test_a_release_without_a_leaderboard_and_rows_of_two_releases_are_errors(inputs: Inputs) -> None:
+def test_a_release_without_a_leaderboard_and_rows_of_two_releases_are_errors(inputs: ReportInputs) -> None:
     with pytest.raises(ConfigError, match="leaderboard has no rows"):
         replace(inputs, leaderboard=inputs.leaderboard.clear())
     with pytest.raises(ConfigError, match="of the releases other, q"):

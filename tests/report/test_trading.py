@@ -15,8 +15,8 @@ from bellwether.figures import canvas
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.replay.results.folder import read_backtests
-from bellwether.report.trading import document, trading_figures, trading_page, write_trading_report
-from bellwether.report.trading_inputs import TradingInputs, chosen, inputs_of_folder, inputs_of_warehouse
+from bellwether.report.trading import results_document, trading_figures, trading_page, write_trading_report
+from bellwether.report.trading_inputs import TradingInputs, read_folder_inputs, read_warehouse_inputs, select_rows
 from bellwether.settings import settings
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 from cli.main import main
@@ -90,7 +90,7 @@ def test_a_failure_is_on_the_page_with_its_decision() -> None:
 
 def test_the_document_keeps_every_digit_and_null() -> None:
     inputs = TradingInputs(backtests(backtest("a", "E", "0.000001", slippage="0.000003")))
-    row = document(inputs)["backtests"][0]
+    row = results_document(inputs)["backtests"][0]
     assert (row["pnl"], row["slippage"], row["sharpe"]) == (Decimal("0.000001"), Decimal("0.000003"), None)
 
 
@@ -102,7 +102,7 @@ def test_backtests_are_read_from_all_folders_below(folder: Path) -> None:
     (folder / "second").mkdir()
     backtests(backtest("late", "E-0", 3)).write_parquet(folder / "second" / "backtests.parquet")
     assert read_backtests(folder).height == ROWS.height + 1
-    inputs = inputs_of_folder(folder, ["steady"])
+    inputs = read_folder_inputs(folder, ["steady"])
     assert (inputs.agents, inputs.fills.height) == (["steady"], 20)
     assert inputs.equity.equals(EQUITY.empty())
 
@@ -132,11 +132,11 @@ def test_what_is_no_folder_of_backtests_is_said(folder: Path, tmp_path: Path) ->
 
 def test_an_unknown_agent_or_rule_set_is_named_with_those_there_are() -> None:
     with pytest.raises(ConfigError, match="there are reckless, steady"):
-        chosen(ROWS, ["passive"])
+        select_rows(ROWS, ["passive"])
     with pytest.raises(ConfigError, match=r"no.* with agent 'recklesss'; did you mean reckless\?"):
-        chosen(ROWS, ["recklesss"])
+        select_rows(ROWS, ["recklesss"])
     with pytest.raises(ConfigError, match="there are kalshi-2025-10-01"):
-        chosen(ROWS, rules="pmb")
+        select_rows(ROWS, rules="pmb")
 
 
 def test_the_command_prints_a_table_per_agent_and_all_beside_one_another(folder: Path) -> None:
@@ -190,12 +190,12 @@ def warehouse(made: TradingInputs, published: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_warehouse_gives_the_report_that_the_frames_give(warehouse: TradingInputs) -> None:
-    read = inputs_of_warehouse(settings().warehouse_uri)
+    read = read_warehouse_inputs(settings().warehouse_uri)
     assert read.backtests.equals(warehouse.backtests)
     assert read.summary.equals(warehouse.summary)
     assert read.fills.drop("filled_at").equals(warehouse.fills.drop("filled_at"))
     assert read.equity.equals(warehouse.equity)
-    assert inputs_of_warehouse(settings().warehouse_uri, ["reckless"]).fills.is_empty()
+    assert read_warehouse_inputs(settings().warehouse_uri, ["reckless"]).fills.is_empty()
 
 
 def test_the_command_shows_what_was_published(warehouse: TradingInputs) -> None:

@@ -16,7 +16,7 @@ from bellwether.lake import Lake
 from bellwether.lake.storage import Folder
 from bellwether.lake.warehouse import publish
 from bellwether.report import writer
-from bellwether.report.inputs import TABLES, Inputs, read_inputs
+from bellwether.report.inputs import TABLES, ReportInputs, read_inputs
 from bellwether.report.writer import file_name, safe_name, write_report
 from bellwether.settings import settings
 from bellwether.tables import table
@@ -28,11 +28,11 @@ pytestmark = pytest.mark.usefixtures("no_figures")
 
 
 @pytest.fixture
-def tiny() -> Inputs:
+def tiny() -> ReportInputs:
     return frames.tiny()
 
 
-def later(inputs: Inputs, **more: object) -> Inputs:
+def later(inputs: ReportInputs, **more: object) -> ReportInputs:
     """The same release with a fact that became known an hour later."""
     board = inputs.leaderboard.with_columns(pl.col("known_at") + timedelta(hours=1))
     return replace(inputs, leaderboard=board, **more)  # type: ignore[arg-type]
@@ -42,7 +42,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-def test_the_same_inputs_in_any_order_give_the_same_bytes(tiny: Inputs, tmp_path: Path) -> None:
+def test_the_same_inputs_in_any_order_give_the_same_bytes(tiny: ReportInputs, tmp_path: Path) -> None:
     shuffled = replace(tiny, **{name: getattr(tiny, name).reverse() for name in TABLES})
     write_report(tiny, tmp_path / "a")
     write_report(shuffled, str(tmp_path / "b"))
@@ -50,7 +50,7 @@ def test_the_same_inputs_in_any_order_give_the_same_bytes(tiny: Inputs, tmp_path
     assert contents(tmp_path / "a" / "q") == contents(tmp_path / "b" / "q")
 
 
-def test_a_newer_report_takes_the_place_of_the_older_one_and_of_nothing_else(tiny: Inputs, tmp_path: Path) -> None:
+def test_a_newer_report_takes_the_place_of_the_older_one_and_of_nothing_else(tiny: ReportInputs, tmp_path: Path) -> None:
     write_report(tiny, tmp_path)
     (tmp_path / "q" / "notes_20200101_000000.md").write_text("mine")
     (tmp_path / "q" / "metadata_20200101_000000.json").write_text("not JSON")
@@ -61,7 +61,9 @@ def test_a_newer_report_takes_the_place_of_the_older_one_and_of_nothing_else(tin
     assert all("_20260105_070708." in file for file in files)
 
 
-def test_an_older_report_stays_whole_when_a_figure_cannot_be_drawn(tiny: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_older_report_stays_whole_when_a_figure_cannot_be_drawn(
+    tiny: ReportInputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_report(tiny, tmp_path)
     before = contents(tmp_path / "q")
 
@@ -74,7 +76,7 @@ def test_an_older_report_stays_whole_when_a_figure_cannot_be_drawn(tiny: Inputs,
     assert contents(tmp_path / "q") == before
 
 
-def test_an_older_report_stays_whole_when_the_disk_is_full_and_the_next_try_completes(tiny: Inputs, tmp_path: Path) -> None:
+def test_an_older_report_stays_whole_when_the_disk_is_full_and_the_next_try_completes(tiny: ReportInputs, tmp_path: Path) -> None:
     class Full(Folder):
         room = 4
 
@@ -95,7 +97,7 @@ def test_an_older_report_stays_whole_when_the_disk_is_full_and_the_next_try_comp
     assert not [name for name in contents(tmp_path / "q") if "_20260105_060708" in name]
 
 
-def test_an_object_store_takes_reports_too(tiny: Inputs) -> None:
+def test_an_object_store_takes_reports_too(tiny: ReportInputs) -> None:
     import fsspec
 
     files = write_report(tiny, "memory://reports-of-a-test")
@@ -105,7 +107,7 @@ def test_an_object_store_takes_reports_too(tiny: Inputs) -> None:
     assert store.cat_file("/reports-of-a-test/q/report_20260105_060708.md").startswith(b"# Benchmark report")
 
 
-def test_metadata_of_someone_else_removes_nothing_outside_of_the_folder(tiny: Inputs, tmp_path: Path) -> None:
+def test_metadata_of_someone_else_removes_nothing_outside_of_the_folder(tiny: ReportInputs, tmp_path: Path) -> None:
     (tmp_path / "q").mkdir()
     (tmp_path / "precious.json").write_text("{}")
     (tmp_path / "q" / "metadata_20200101_000000.json").write_text(
@@ -144,7 +146,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def warehouse(published: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Inputs:
+def warehouse(published: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ReportInputs:
     """The example, published."""
     monkeypatch.setenv("BELLWETHER_WAREHOUSE", str(published))
     monkeypatch.setenv("BELLWETHER_REPORTS", str(tmp_path / "reports"))
@@ -152,14 +154,14 @@ def warehouse(published: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     return example("good-model")
 
 
-def test_the_warehouse_gives_the_report_that_the_frames_give(warehouse: Inputs, tmp_path: Path) -> None:
+def test_the_warehouse_gives_the_report_that_the_frames_give(warehouse: ReportInputs, tmp_path: Path) -> None:
     read = read_inputs(settings().warehouse_uri, "q")
     for name in TABLES:
         assert getattr(read, name).equals(getattr(warehouse, name)), name
 
 
 @pytest.mark.slow
-def test_the_command_writes_the_report_and_names_its_files(warehouse: Inputs, tmp_path: Path) -> None:
+def test_the_command_writes_the_report_and_names_its_files(warehouse: ReportInputs, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["report", "q", "--json", "--revision", "abc123"])
     assert result.exit_code == 0, result.output
     files = [Path(file) for file in json.loads(result.output)]

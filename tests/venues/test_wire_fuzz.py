@@ -18,7 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bellwether.errors import BellwetherError, VenueError
-from bellwether.recordings.exchange_times import exchange_time
+from bellwether.recordings.exchange_times import read_exchange_time
 from bellwether.replay.episode_builder.messages import Reader
 from bellwether.tables.order_books import KALSHI_BOOKS
 from bellwether.tables.raw import (
@@ -234,7 +234,7 @@ def check_message(whole: Any) -> None:
     parse_envelope(frame.data)
     found = parse_message(frame.data)
     body = read_body(found)
-    at = exchange_time(body)
+    at = read_exchange_time(body)
     assert at is None or 0 <= at < 7_289_654_400 * 10**9
     TradingStatus(["T"], {"T": ORIGIN.fetched_at}).take(found)
     reader = Reader("a recording")

@@ -14,8 +14,17 @@ import numpy as np
 from bellwether.arena.rankings.price_noise import Exposure
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-from bellwether.calibration.inference import BLOCK, Inference, exactly_summable
-from bellwether.calibration.intervals import CONSTANT, DEPENDS_ON_ONE, LARGEST_SHARE, LEAST_CLUSTERS, Bounds, quantile, too_few, too_large
+from bellwether.calibration.inference import BLOCK, Inference, round_for_exact_sums
+from bellwether.calibration.intervals import (
+    CONSTANT,
+    DEPENDS_ON_ONE,
+    LARGEST_SHARE,
+    LEAST_CLUSTERS,
+    Bounds,
+    few_clusters_reason,
+    large_cluster_reason,
+    quantile,
+)
 from bellwether.calibration.jackknife import satterthwaite
 from bellwether.calibration.mean_inference import FLOORED
 from bellwether.calibration.ranking import share_first
@@ -125,9 +134,9 @@ def _jackknife_interval(value: float, without: Floats, size: Floats, floor: floa
     """
     some = size[size > 0]
     if len(some) < LEAST_CLUSTERS:
-        return Bounds(reason=too_few(len(some)))
+        return Bounds(reason=few_clusters_reason(len(some)))
     if (share := float(some.max() / some.sum())) > LARGEST_SHARE:
-        return Bounds(reason=too_large(share))
+        return Bounds(reason=large_cluster_reason(share))
     if np.isnan(without).any():
         return Bounds(reason=DEPENDS_ON_ONE)
     variance, df = max(float(np.square(without - value).sum()), floor), float(satterthwaite(some, some))
@@ -157,7 +166,7 @@ def _bootstrap_scores(sums: _EventSums | None, total: Floats, answered: Floats, 
     events, size = total.shape
     matrix, fitted_size = (np.zeros((events, 0)), 0) if sums is None else (sums.matrix, sums.forecasters)
     width = matrix.shape[1]
-    exact = exactly_summable(np.concatenate([matrix, total, answered], axis=1))
+    exact = round_for_exact_sums(np.concatenate([matrix, total, answered], axis=1))
     fitted, raw = list[Floats](), list[Floats]()
     for draws in plan.draws(events, max(1, BLOCK // (events + width + fitted_size**2))):
         drawn = draws @ exact

@@ -15,7 +15,7 @@ import numpy as np
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.forecasts import Floats, Ints
 from bellwether.calibration.intervals import CONSTANT, UNDEFINED, quantile
-from bellwether.calibration.mean_inference import ClusterSums, MeanTests, Spread, mean_tests
+from bellwether.calibration.mean_inference import ClusterSums, ClusterVariation, MeanTests, mean_tests
 
 #: Methods of intervals.
 UNCHANGED = "constant"
@@ -127,7 +127,7 @@ class PricedMeans:
             return Estimate(skill, reason=reason)
         if np.array_equal(loss.values, price.values) and np.array_equal(loss.slope, price.slope):
             return Estimate(0.0, 0.0, 0.0, UNCHANGED)
-        spread = Spread.of(sums, tested.mean)
+        spread = ClusterVariation.of(sums, tested.mean)
         first, second, difference = spread.variance
         reach, df = quantile(self.level, float(spread.df[0])), float(spread.df[0])
         products = (first, second, (first + second - difference) / 2), self._expected_products(loss, price, 1 - skill)

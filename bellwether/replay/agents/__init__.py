@@ -1,1 +1,1 @@
-"""Agents: the class to write, what it sees and can do, and the ones that come with the package."""
+"""Agents: base classes, context, records and built-in strategies."""

@@ -1,4 +1,4 @@
-"""The base class of agents, their callbacks and parameters."""
+"""Base classes of agents, with their callbacks and parameters."""
 
 from __future__ import annotations
 
@@ -22,16 +22,20 @@ if TYPE_CHECKING:
 
 
 def default_name(class_name: str) -> str:
-    """Return the name of a class in words with hyphens."""
+    """Convert the name of a class to lower-case words with hyphens."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", class_name).strip("_").lower()
 
 
 class Agent:
-    """A trading agent. Write `act`; parameters are the keyword arguments of `__init__`, state belongs in `start`.
+    """Base class of trading agents. Subclasses implement `act`.
 
-    name: what results call it; the class's name in words with hyphens if omitted. api: version of the interface; declare `api = 3`, which states prices in
-    $0.0001. Agents without it get and give mills (tenths of a cent) until 0.4. timed: the time limit of a step holds; an agent that waits for others,
-    such as a model, sets it to False. An object runs once: each further run gets a new one of its class and parameters, so no run can learn from another.
+    Parameters are the keyword arguments of `__init__`; set up state in `start`. An object runs once. Each further run uses a new object with the same
+    class and parameters, so that runs are independent.
+
+    Attributes:
+        name: Name in results; default: the class name in lower-case words with hyphens.
+        api: Version of the interface. Declare `api = 3`, which states prices in $0.0001. Agents without it use mills (tenths of a cent) until 0.4.
+        timed: Whether the time limit of a step applies. Set it to False in agents that wait for a service, such as a model.
     """
 
     name: str = ""
@@ -41,9 +45,9 @@ class Agent:
     _params: Mapping[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Remember the arguments: an isolated agent is rebuilt from them."""
+        """Record the arguments, from which further objects are made."""
         agent = super().__new__(cls)
-        agent._params = _arguments(cls, args, kwargs)
+        agent._params = _bind_arguments(cls, args, kwargs)
         return agent
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -53,79 +57,86 @@ class Agent:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The arguments that it was made with, defaults included."""
+        """Arguments of `__init__`, including defaults."""
         return dict(self._params)
 
     def anew(self) -> Self:
-        """An agent of the same class, parameters and name that has not run."""
+        """Return a new agent with the same class, parameters and name."""
         agent = type(self)(**self._params)
         agent.name = self.name
         return agent
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Called once before the first decision: set up the state of this run.
+        """Set up the state of a run. Called once, before the first decision.
 
-        `ctx` shows the opening books where the recording has them at the start, and can be read as in `act`; orders are for `act`.
+        `ctx` can be read as in `act`, and shows the opening books if the recording starts with them. Orders raise `BudgetError`.
         """
 
     def act(self, ctx: AgentContext) -> None:
-        """Called at each decision point: look at `ctx`, send orders through it."""
+        """Make a decision: read `ctx`, and send orders through it. Called at each decision point."""
         raise TypeError(f"{type(self).__name__} has no act(self, ctx); write one")
 
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
-        """Called for each own fill as soon as it can be known: at its time, later by the latency of market data. Has the calls of a decision."""
+        """React to an own fill. Called as soon as the agent can know it: at the time of the fill plus the latency of market data.
+
+        A callback has the same budget of tool calls as a decision.
+        """
 
     def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
-        """Called when an own order was accepted, rejected, filled in part or whole, amended, cancelled or has expired, as `on_fill`."""
+        """React to an own order that was accepted, rejected, partly or wholly filled, amended, cancelled or expired. Timing and budget as in `on_fill`."""
 
     def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
-        """Called for each trade of the recorded market as soon as it can be known, as `on_fill`."""
+        """React to a trade of the recorded market. Timing and budget as in `on_fill`."""
 
     def on_book(self, ctx: AgentContext, ticker: str) -> None:
-        """Called for each market whose best bid or ask price has changed, as soon as it can be known: once per instant, as `on_fill`."""
+        """React to a change of a market's best bid or ask price. Called once per market and instant; timing and budget as in `on_fill`."""
 
     def on_timer(self, ctx: AgentContext, time_ns: int) -> None:
-        """Called at each time, ns UTC, for which `ctx.at` was called, after the other callbacks of that instant. Has the calls of a decision."""
+        """React to a timer set by `ctx.at`. Called at its time (ns UTC), after the other callbacks of that instant; budget as in `on_fill`."""
 
     def end(self, ctx: AgentContext) -> None:
-        """Called once after the last event, when what settles has settled."""
+        """Finish a run. Called once, after the last event and all settlements. Tool calls raise `BudgetError`."""
 
 
 class CompiledAgent(Agent):
-    """An agent whose decisions are compiled code: the whole run happens in one call that holds no lock of Python.
+    """Base class of agents whose decisions are compiled code. The whole run is one call, which releases Python's global lock.
 
-    strategy: a compiled function of (sim, params), under `@strategy` of `bellwether.replay.engine.kernel`, which also has what it can call. Neither
-    the tool-call budget nor the time limit of a step applies to it. The callbacks `on_fill`, `on_order`, `on_trade`, `on_book` and `on_timer`, each a
-    compiled function of (sim, params, number), are called between decisions, within `next_step`.
+    The callbacks `on_fill`, `on_order`, `on_trade`, `on_book` and `on_timer` are compiled functions of (sim, params, number). They are called between
+    decisions, within `next_step`. Neither the tool-call budget nor the time limit of a step applies.
+
+    Attributes:
+        strategy: Function of (sim, params), compiled with `@strategy` of `bellwether.replay.engine.kernel`. That module contains the functions that a
+            strategy can call.
     """
 
-    #: The compiled function.
     strategy: Any
 
     def numbers(self, episode: EpisodeInfo, seed: int) -> np.ndarray:
-        """The array that the strategy gets as `params`; one-dimensional, int64 or float64. seed: 256 bits, stable per episode, agent and seed."""
+        """Return the strategy's `params`: a one-dimensional array, int64 or float64. seed: 256 bits, stable per episode, agent and seed of the run."""
         raise TypeError(f"{type(self).__name__} has no numbers(self, episode, seed); write one")
 
 
 def callbacks_of(agent: type[Agent]) -> Callbacks:
-    """The callbacks that a class defines."""
+    """Return the callbacks that a class defines."""
     return Callbacks(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
 
 
 @lru_cache(maxsize=256)
-def _signature(cls: type) -> inspect.Signature:
-    """Of the class's `__init__`, self first. Raises `ConfigError` for arguments that have no names."""
+def _init_signature(cls: type) -> inspect.Signature:
+    """Return the signature of `__init__`, self first. Raises `ConfigError` for arguments without names."""
     if cls.__init__ is object.__init__:  # type: ignore[misc]
         return inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
     signature = inspect.signature(cls.__init__)  # type: ignore[misc]
-    nameless = next((one.name for one in signature.parameters.values() if one.kind is inspect.Parameter.VAR_POSITIONAL), None)
+    nameless = next(
+        (parameter.name for parameter in signature.parameters.values() if parameter.kind is inspect.Parameter.VAR_POSITIONAL), None
+    )
     if nameless is not None:
         raise ConfigError(f"making the agent {cls.__name__}: *{nameless} has no names; give the parameters names")
     return signature
 
 
-def _arguments(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    signature = _signature(cls)
+def _bind_arguments(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    signature = _init_signature(cls)
     try:
         bound = signature.bind(None, *args, **kwargs)
     except TypeError as error:
@@ -139,26 +150,26 @@ def _arguments(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> d
 
 
 def stable_seed(digest: str, agent: str, seed: int) -> int:
-    """A number of 256 bits, the same on every machine: SHA-256 of the episode's digest, the agent's name and the seed of the run."""
+    """Derive a seed of 256 bits: SHA-256 of the episode's digest, the agent's name and the seed of the run."""
     return int.from_bytes(hashlib.sha256(f"{digest}\n{agent}\n{seed}".encode()).digest(), "big")
 
 
 def cents(value: int | float | str | Decimal, name: str = "cents") -> CentiCents:
-    """Convert cents to $0.0001 exactly. Raises `ConfigError`, naming the parameter, for what is finer than a hundredth of a cent or no number."""
-    return CentiCents(_units(value, CENT, name, "a hundredth of a cent"))
+    """Convert cents to $0.0001 exactly. Raises `ConfigError` naming the parameter if the value is not a multiple of 0.01 cent."""
+    return CentiCents(_to_units(value, CENT, name, "a hundredth of a cent"))
 
 
 def contracts(value: int | float | str | Decimal, name: str = "contracts") -> Lots:
-    """Convert contracts to lots (0.01 contract) exactly. Raises `ConfigError`, naming the parameter, for what is finer than a hundredth or no number."""
-    return Lots(_units(value, CONTRACT, name, "a hundredth of a contract"))
+    """Convert contracts to lots (0.01 contract) exactly. Raises `ConfigError` naming the parameter if the value is not a multiple of 0.01 contract."""
+    return Lots(_to_units(value, CONTRACT, name, "a hundredth of a contract"))
 
 
-def _units(value: int | float | str | Decimal, units: int, name: str, unit: str) -> int:
+def _to_units(value: int | float | str | Decimal, units: int, name: str, unit: str) -> int:
     try:
         scaled = Decimal(str(value)) * units
         whole = int(scaled)
     except (InvalidOperation, ValueError, OverflowError):
-        raise ConfigError(f"reading the parameter {name}: {value!r:.60} is no number; give one") from None
+        raise ConfigError(f"reading the parameter {name}: {value!r:.60} is not a number; give a number") from None
     if isinstance(value, bool) or whole != scaled:
         raise ConfigError(f"reading the parameter {name}: {value!r:.60} is finer than {unit}; give a multiple of it")
     return whole

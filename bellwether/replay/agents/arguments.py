@@ -1,4 +1,4 @@
-"""Validation of agents' arguments: prices, sizes, words, times and ids become integers, or raise `OrderError` with their value."""
+"""Validation of agents' arguments: conversion of prices, sizes, words, times and ids to integers."""
 
 from __future__ import annotations
 
@@ -24,23 +24,37 @@ _LARGEST = 2**62
 
 
 def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: Any = _GTC, expires: Any = 0) -> np.ndarray:  # noqa: PLR0917
-    """Requests for `AgentContext.place_many`, int64[n, 7], of integers and integer arrays of one length. Raises `OrderError` for other types."""
+    """Build requests for `AgentContext.place_many`, int64[n, 7], from integers and integer arrays of equal length.
+
+    ticker, side, action, tif: codes. price: $0.0001, 0 for a market order. lots: 0.01 contract. expires: ns UTC, 0 for never. Raises `OrderError` for
+    other types and unequal lengths.
+    """
     values = (ticker, side, action, price, lots, tif, expires)
     lengths = {len(value) for value in values if isinstance(value, np.ndarray)}
     if len(lengths) > 1:
         raise OrderError(
-            f"placing orders: the columns have {' and '.join(map(str, sorted(lengths)))} rows; they have the same number, or are one value"
+            f"placing orders: the columns have {' and '.join(map(str, sorted(lengths)))} rows; give arrays of equal length, or single values"
         )
     rows = np.empty((lengths.pop() if lengths else 1, len(values)), np.int64)
     for column, (name, value) in enumerate(zip(REQUEST_COLUMNS, values, strict=True)):
         if isinstance(value, np.ndarray) and value.dtype.kind not in "iu":
             raise OrderError(f"placing orders: {name} is {value.dtype}; it is an integer")
-        rows[:, column] = value if isinstance(value, np.ndarray) else integer(value, name)
+        rows[:, column] = value if isinstance(value, np.ndarray) else to_integer(value, name)
     return rows
 
 
-def integer(value: Any, name: str) -> int:
-    """A whole number below 2^62 in absolute value."""
+def check_codes(requests: np.ndarray) -> None:
+    """Check the codes of requests, int64[n, 7]. Raises `OrderError` naming the first wrong order, its field and value."""
+    for name, words in (("side", SIDES), ("action", ACTIONS), ("tif", TIFS)):
+        values = requests[:, REQUEST_COLUMNS.index(name)]
+        wrong = np.flatnonzero((values < 0) | (values >= len(words)))
+        if len(wrong):
+            codes = ", ".join(f"{word.upper()} ({code})" for word, code in words.items())
+            raise OrderError(f"placing orders: {name} of order {wrong[0]} is {values[wrong[0]]}; it is one of {codes}")
+
+
+def to_integer(value: Any, name: str) -> int:
+    """Convert a whole number below 2^62 in absolute value. Raises `OrderError` for other values."""
     if type(value) is int and -_LARGEST < value < _LARGEST:
         return value
     if isinstance(value, bool | np.bool_):
@@ -56,31 +70,31 @@ def integer(value: Any, name: str) -> int:
     return whole
 
 
-def price_of(value: Any) -> CentiCents:
-    """A limit, not 0."""
-    price: Any = integer(value, "price")
+def to_price(value: Any) -> CentiCents:
+    """Convert a limit price other than 0. Raises `OrderError` for other values."""
+    price: Any = to_integer(value, "price")
     if price == 0:
         raise OrderError("price is 0; a market order has the price None")
     return price
 
 
-def lots_of(value: Any) -> Lots:
-    """A size in lots, 1 or more."""
-    lots: Any = integer(value, "lots")
+def to_lots(value: Any) -> Lots:
+    """Convert a size of 1 lot or more. Raises `OrderError` for other values."""
+    lots: Any = to_integer(value, "lots")
     if lots < 1:
         raise OrderError(f"lots is {lots}; it is 1 or more")
     return lots
 
 
-def tag_of(value: Any) -> str:
-    """A tag: at most `LONGEST_TAG` printable characters."""
+def check_tag(value: Any) -> str:
+    """Check a tag: at most `LONGEST_TAG` printable characters. Raises `OrderError` otherwise."""
     if type(value) is not str or len(value) > LONGEST_TAG or not value.isprintable():
         raise OrderError(f"tag is {value!r:.80}; it is a text of at most {LONGEST_TAG} printable characters")
     return value
 
 
-def choice(value: int | str, words: Mapping[str, int], name: str) -> int:
-    """The code that a word or a code names."""
+def to_code(value: int | str, words: Mapping[str, int], name: str) -> int:
+    """Convert a word or code to its code. Raises `OrderError` for unknown ones."""
     if type(value) is int and 0 <= value < len(words):
         return value
     if isinstance(value, str) and (found := words.get(value.lower())) is not None:
@@ -90,8 +104,8 @@ def choice(value: int | str, words: Mapping[str, int], name: str) -> int:
     raise OrderError(f"{name} is {value!r:.60}; it is one of {', '.join(word.upper() for word in words)}")
 
 
-def instant(time: int | datetime | None, name: str) -> int:
-    """A time as ns UTC, 0 for None."""
+def to_ns(time: int | datetime | None, name: str) -> int:
+    """Convert a time to ns UTC; None becomes 0. Raises `OrderError` for a datetime without a zone."""
     if time is None:
         return 0
     if isinstance(time, datetime):
@@ -99,13 +113,13 @@ def instant(time: int | datetime | None, name: str) -> int:
             raise OrderError(f"{name} is {time}, which has no zone; give an aware time or ns UTC")
         since = time - EPOCH
         return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
-    return integer(time, name)
+    return to_integer(time, name)
 
 
-def ids_of(orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-    """int64[n]: ids of orders."""
+def to_ids(orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
+    """Convert ids of orders to int64[n]. Raises `OrderError` for other types."""
     if isinstance(orders, np.ndarray):
         if orders.dtype != np.int64 or orders.ndim != 1:
             raise OrderError(f"cancelling orders: found {orders.dtype}{list(orders.shape)}; ids are int64[n]")
         return np.ascontiguousarray(orders)
-    return np.array([integer(order, "order") for order in orders], np.int64)
+    return np.array([to_integer(order, "order") for order in orders], np.int64)

@@ -1,4 +1,4 @@
-"""Agents that every strategy should beat: one that does nothing, one that buys and holds, one that trades at random."""
+"""Baseline agents: passive, buy and hold, and random."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ from bellwether.replay.units import CENT_MICROS, NO, YES
 
 
 class Passive(Agent):
-    """Never trades: its P&L is 0 in any market."""
+    """Agent that never trades. Its P&L is 0."""
 
     api = 3
 
     def act(self, ctx: AgentContext) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class BuyAndHold(Agent):
-    """Buys one side of every market at the first offer, and holds it until settlement.
+    """Agent that buys one side of every market at the best ask, and holds it until settlement.
 
-    side: yes or no. size: contracts of each market. What the touch cannot fill is bought at later decisions, once it is known what the order before
-    has filled.
+    side: yes or no. size: contracts per market. The unfilled remainder is bought at later decisions, once the previous order's fills are known.
     """
 
     api = 3
@@ -34,12 +33,12 @@ class BuyAndHold(Agent):
         self._side, self._size = (YES if side == "yes" else NO), contracts(size, "size")
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Everything is still to be bought."""
+        """Set the remaining size of each market."""
         self._left: dict[str, int] = dict.fromkeys(episode.tickers, self._size)
         self._sent: dict[str, Order] = {}
 
     def act(self, ctx: AgentContext) -> None:
-        """Take what is offered at the best price."""
+        """Buy the remaining size of each market at the best ask."""
         if not self._left:
             return
         for market in ctx.markets():
@@ -49,7 +48,7 @@ class BuyAndHold(Agent):
                 self._sent[market.ticker] = ctx.buy(market.ticker, self._side, left, ask, "ioc")
 
     def _left_of(self, ticker: str) -> int:
-        """Lots that are still to be bought now: none while an order is on its way."""
+        """Return the lots to buy now; 0 while an order is pending."""
         order = self._sent.get(ticker)
         if order is None:
             return self._left.get(ticker, 0)
@@ -63,10 +62,10 @@ class BuyAndHold(Agent):
 
 
 class RandomAgent(Agent):
-    """With a given probability per decision, a small market order on a random side of a random quoted market (the seed's section 5.2).
+    """Agent that sends a small market order on a random side of a random quoted market (PredictionMarketBench, section 5.2).
 
-    trade_probability: per decision. max_position: contracts of a side from which it sells instead of buying. max_size: contracts of an order, at
-    most. It draws from a generator seeded by episode, name and seed of the run. It does not trade with less than a dollar.
+    trade_probability: probability of an order per decision. max_position: contracts of a side from which it sells instead of buying. max_size: maximum
+    contracts of an order. The random generator is seeded by episode, name and seed of the run. Nothing is sent with less than a dollar of cash.
     """
 
     api = 3
@@ -80,7 +79,7 @@ class RandomAgent(Agent):
         self._probability, self._most, self._max_size = trade_probability, contracts(max_position, "max_position"), max_size
 
     def act(self, ctx: AgentContext) -> None:
-        """Draw, and send at most one order."""
+        """Send at most one random order."""
         draw = ctx.random
         if draw.random() > self._probability or ctx.cash < 100 * CENT_MICROS:
             return

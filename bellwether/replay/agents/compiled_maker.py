@@ -1,4 +1,4 @@
-"""The market maker of `market_maker`, compiled: it sends the same orders."""
+"""Compiled version of the market maker in `market_maker`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from bellwether.replay.agents.agent import CompiledAgent
-from bellwether.replay.agents.market_maker import Quoting
+from bellwether.replay.agents.market_maker import QuotingPolicy
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.agents.views import BLOCKING
 from bellwether.replay.engine.kernel import best_bid, next_step, position, quote, strategy, ticker_status, tickers
@@ -15,8 +15,8 @@ from bellwether.replay.units import DOLLAR, MILL
 
 
 @strategy
-def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
-    """The price to bid for a side, $0.0001; 0 for none. params: spread, size, most, skew, tick."""
+def bid_price(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
+    """Return the bid of a side, $0.0001; 0 for none. params: spread, size, max_position, skew, tick."""
     spread, size, most, skew, tick = params[0], params[1], params[2], params[3], params[4]
     own, other = best_bid(sim, ticker, side), best_bid(sim, ticker, 1 - side)
     if own == 0 or other == 0 or ticker_status(sim, ticker) & BLOCKING:
@@ -31,17 +31,17 @@ def wanted(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
 
 @strategy
 def make_market(sim: Any, params: np.ndarray) -> None:
-    """Requote every market at every decision."""
+    """Update the quotes of every market at every decision."""
     while next_step(sim):
         for ticker in range(tickers(sim)):
-            quote(sim, ticker, wanted(sim, ticker, 0, params), wanted(sim, ticker, 1, params), params[1])
+            quote(sim, ticker, bid_price(sim, ticker, 0, params), bid_price(sim, ticker, 1, params), params[1])
 
 
-class CompiledMarketMaker(Quoting, CompiledAgent):
-    """The market maker compiled: parameters as `MarketMaker`."""
+class CompiledMarketMaker(QuotingPolicy, CompiledAgent):
+    """Compiled market maker, with the parameters of `MarketMaker`."""
 
     strategy = make_market
 
     def numbers(self, episode: EpisodeInfo, seed: int) -> np.ndarray:
-        """int64[5]: spread, size, most, skew, tick, in $0.0001 and lots."""
+        """Return spread, size, max_position, skew and tick, int64[5], in $0.0001 and lots."""
         return np.array([self._spread, self._size, self._most, self._skew, self._tick], np.int64)

@@ -15,10 +15,32 @@ from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 import numpy as np
 
-from bellwether.replay.agents.arguments import ACTIONS, EPOCH, SIDES, TIFS, choice, ids_of, instant, integer, lots_of, price_of, tag_of
-from bellwether.replay.agents.interface import MOST_ROWS, REQUEST_COLUMNS, Row, Simulator
+from bellwether.replay.agents.arguments import (
+    ACTIONS,
+    EPOCH,
+    SIDES,
+    TIFS,
+    check_codes,
+    check_tag,
+    to_code,
+    to_ids,
+    to_integer,
+    to_lots,
+    to_ns,
+    to_price,
+)
+from bellwether.replay.agents.interface import (
+    MOST_ROWS,
+    MOST_TIMERS,
+    REQUEST_COLUMNS,
+    TIMER_PAST,
+    TIMER_SET,
+    TIMER_WITHOUT_CALLBACK,
+    Row,
+    Simulator,
+)
 from bellwether.replay.agents.limits import BudgetError, OrderError, RunawayAgent
-from bellwether.replay.agents.records import REASONS, EpisodeInfo, Fill, Position, Reading, Trade
+from bellwether.replay.agents.records import REASONS, EpisodeInfo, Fill, Position, RecordReader, Trade
 from bellwether.replay.agents.views import Book, Market, Order, Quotes, Series
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, NO, SELL, YES
@@ -73,6 +95,7 @@ class AgentContext:
     __slots__ = (
         "_beyond",
         "_bids",
+        "_calls",
         "_code",
         "_dollar",
         "_door",
@@ -114,7 +137,7 @@ class AgentContext:
         self.info, self.tickers = info, info.tickers
         self._door: Any = door
         self._dollar, self._tags = DOLLAR // unit, dict[int, str]()
-        self._reading = Reading(self.tickers, self._tags, unit)
+        self._reading = RecordReader(self.tickers, self._tags, unit)
         self.quotes = Quotes(self)
         self._code = {ticker: code for code, ticker in enumerate(self.tickers)}
         self._markets = tuple(Market(self, code, market.ticker, market.title, market.close_ns) for code, market in enumerate(info.markets))
@@ -133,7 +156,7 @@ class AgentContext:
 
     def _begin(self, step: int, calls: int) -> None:
         """Forget what was read before this decision. The simulator counts the calls itself."""
-        self._step, self._left, self._beyond = step, calls, 0
+        self._step, self._calls, self._left, self._beyond = step, calls, calls, 0
         self._now: int | None = None
         self._states: np.ndarray | None = None
         self._states_list: list[int] | None = None
@@ -186,7 +209,7 @@ class AgentContext:
         """int64[T, 2]: lots held of YES and NO, 0.01 contract; a read-only copy."""
         self._reacts = True
         if self._held is None:
-            self._held = _fixed(self._door.positions())
+            self._held = _make_read_only(self._door.positions())
         return self._held
 
     @property
@@ -209,9 +232,9 @@ class AgentContext:
     def book(self, ticker: str, depth: int | None = None) -> Book:
         """The book of a market. depth: levels per side at most; all that the episode shows if omitted."""
         self._spend(1)
-        if depth is not None and integer(depth, "depth") < 0:
+        if depth is not None and to_integer(depth, "depth") < 0:
             raise OrderError(f"reading a book: depth is {depth}; it is 0 or more")
-        yes, no = self._answered(self._door.book(self._code_of(ticker), -1 if depth is None else integer(depth, "depth")))
+        yes, no = self._answered(self._door.book(self._code_of(ticker), -1 if depth is None else to_integer(depth, "depth")))
         asks: list[Any] = [tuple((self._dollar - price, lots) for price, lots in bids) for bids in (no, yes)]
         return Book(ticker, yes, no, *asks)
 
@@ -230,7 +253,7 @@ class AgentContext:
         """bool[n]: true for orders in the book's queue now; an id below 0 is invalid."""
         self._reacts = True
         self._spend(1)
-        numbers = ids_of(orders)
+        numbers = to_ids(orders)
         if len(numbers) and 0 < self._door.sent() <= numbers.max():
             raise OrderError(f"there is no order {numbers.max()}; ids come from `place`")
         return self._answered(self._door.are_resting(numbers))
@@ -273,10 +296,14 @@ class AgentContext:
     def at(self, time: int | datetime) -> None:
         """Have `on_timer` called at a time, ns UTC or an aware datetime, which must be later than now. Any number of timers may be set."""
         self._spend(1)
-        wanted = instant(time, "time")
-        if not self._answered(self._door.at(wanted)):
+        result = self._answered(self._door.at(to_ns(time, "time")))
+        if result != TIMER_SET:
+            problems = {
+                TIMER_PAST: f"{time} is not later than now ({self.now_ns}); give a later time",
+                TIMER_WITHOUT_CALLBACK: "the agent has no on_timer(self, ctx, time_ns); write one",
+            }
             raise OrderError(
-                f"setting a timer: {time} is not later than now ({self.now_ns}), or the agent has no on_timer(self, ctx, time_ns), or too many are set"
+                f"setting a timer: {problems.get(result, f'{MOST_TIMERS:,} timers are set already; set later ones in on_timer')}"
             )
 
     # Orders.
@@ -299,12 +326,12 @@ class AgentContext:
         IOC for a market order; IOC, FOK, POST_ONLY, or GTD with `expires`. tag: text of your own, at most 64 characters, kept with the order, its fills
         and its updates. With zero latency its status tells at once what happened.
         """
-        code, side, action = self._code_of(ticker), choice(side, SIDES, "side"), choice(action, ACTIONS, "action")
-        limit = _NO_PRICE if price is None else price_of(price)
-        tif = (_IOC if price is None else _GTC) if tif is None else choice(tif, TIFS, "tif")
+        code, side, action = self._code_of(ticker), to_code(side, SIDES, "side"), to_code(action, ACTIONS, "action")
+        limit = _NO_PRICE if price is None else to_price(price)
+        tif = (_IOC if price is None else _GTC) if tif is None else to_code(tif, TIFS, "tif")
         if (tif == _GTD) != (expires is not None):
             raise OrderError("placing an order: GTD, and no other, comes with the time at which it expires")
-        size, until, tag = lots_of(lots), instant(expires, "expires"), tag_of(tag)
+        size, until, tag = to_lots(lots), to_ns(expires, "expires"), check_tag(tag)
         self._spend(1)
         return self._place(code, side, action, limit, size, tif, until, tag)
 
@@ -343,13 +370,13 @@ class AgentContext:
         queue. The offer is sent as a bid for NO at a dollar less `ask`, which is the same. An id is None without a quote. Costs a call for each order
         placed or cancelled. tag: of the orders that are placed.
         """
-        code, size = self._code_of(ticker), lots_of(lots)
-        yes: Any = 0 if bid is None else integer(bid, "bid")
-        offer = 0 if ask is None else integer(ask, "ask")
+        code, size = self._code_of(ticker), to_lots(lots)
+        yes: Any = 0 if bid is None else to_integer(bid, "bid")
+        offer = 0 if ask is None else to_integer(ask, "ask")
         no: Any = self._dollar - offer if offer not in (0, -1) else offer
         wrong = yes < -1, offer > 0 >= no
         answer = self._door.quote(
-            code, 0 if wrong[YES] else yes, 0 if wrong[NO] else no, size, self._left, tag_of(tag) if tag != "" else tag
+            code, 0 if wrong[YES] else yes, 0 if wrong[NO] else no, size, self._left, check_tag(tag) if tag != "" else tag
         )
         self._quoted(None if answer is None else answer[0])
         _, *ids = answer
@@ -371,9 +398,9 @@ class AgentContext:
         """
         shape = (len(self.tickers), 2)
         if not isinstance(prices, np.ndarray) or prices.dtype != np.int64 or prices.shape != shape:
-            raise OrderError(f"quoting: found {_found(prices)}; prices are int64{list(shape)}: by market, for YES and NO")
+            raise OrderError(f"quoting: found {_describe_type(prices)}; prices are int64{list(shape)}: by market, for YES and NO")
         self._reacts = True
-        answer = self._door.quote_many(prices, lots_of(lots), self._left, tag_of(tag))
+        answer = self._door.quote_many(prices, to_lots(lots), self._left, check_tag(tag))
         self._quoted(None if answer is None else answer[0])
         return np.array([self._tagged(number, tag) for number in answer[1]], np.int64).reshape(shape)
 
@@ -381,10 +408,11 @@ class AgentContext:
         """Send many orders at once: int64[n, 7], columns `REQUEST_COLUMNS`, codes as numbers; price 0 is a market order. Returns int64[n] ids."""
         width = len(REQUEST_COLUMNS)
         if not isinstance(requests, np.ndarray) or requests.dtype != np.int64 or requests.ndim != 2 or requests.shape[1] != width:
-            raise OrderError(f"placing orders: found {_found(requests)}; requests are int64[n, 7]: {', '.join(REQUEST_COLUMNS)}")
+            raise OrderError(f"placing orders: found {_describe_type(requests)}; requests are int64[n, 7]: {', '.join(REQUEST_COLUMNS)}")
+        check_codes(requests)
         self._spend(len(requests))
         self._changed()
-        numbers = self._answered(self._door.place_many(np.ascontiguousarray(requests), tag_of(tag)))
+        numbers = self._answered(self._door.place_many(np.ascontiguousarray(requests), check_tag(tag)))
         if tag:
             for number in numbers.tolist():
                 self._tagged(number, tag)
@@ -394,7 +422,7 @@ class AgentContext:
         """Cancel an order; False if it was not in the book any more. (With latency: if it cannot be in it on arrival.)."""
         self._reacts = True
         self._spend(1)
-        number = order.id if type(order) is Order else integer(order, "order")
+        number = order.id if type(order) is Order else to_integer(order, "order")
         self._changed()
         if self._answered(self._door.cancel(number)):
             return True
@@ -404,7 +432,7 @@ class AgentContext:
     def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
         """Cancel several orders: bool[n], False for those that are not in the book any more or never were."""
         self._reacts = True
-        numbers = ids_of(orders)
+        numbers = to_ids(orders)
         self._spend(len(numbers))
         self._changed()
         return self._answered(self._door.cancel_many(numbers))
@@ -423,7 +451,7 @@ class AgentContext:
         self._spend(1)
         number = self._id_of(order)
         self._changed()
-        return REASONS[self._answered(self._door.amend(number, price_of(price), lots_of(lots)))]
+        return REASONS[self._answered(self._door.amend(number, to_price(price), to_lots(lots)))]
 
     # Inside.
 
@@ -459,9 +487,12 @@ class AgentContext:
         self._beyond += 1
         if self._beyond > _MOST_BEYOND:
             raise RunawayAgent(f"a decision made more than {_MOST_BEYOND} calls beyond the {self._limit} that it may make")
+        if not self._calls:
+            raise BudgetError("`end` may make no call; use attributes, or make the call in `act`")
+        if self._step < 0 and not calls:
+            raise BudgetError("`start` may send no order; send it in `act`")
         raise BudgetError(
-            f"a decision may make {self._limit} calls; `start` may send no order, and `end` may make no call; this one made more. "
-            "Use attributes, `markets()` or `place_many`, or raise calls_per_step"
+            f"a decision may make {self._limit} calls, and this one made more; use attributes, `markets()` or `place_many`, or raise calls_per_step"
         )
 
     def _place(  # noqa: PLR0917
@@ -477,13 +508,15 @@ class AgentContext:
 
     def _quoted(self, left: int | None) -> None:
         """Quotes were sent: the calls left, -1 if they did not suffice."""
+        if left is None:
+            self._refuse(0)
         if left == self._left:
             # The resting quote is already the requested one.
             return
         # Post-only orders and cancels change neither books nor positions.
         self._version += 1
-        self._left = 0 if left is None else max(left, 0)
-        if left is None or left < 0:
+        self._left = max(left, 0)
+        if left < 0:
             self._refuse(0)
 
     def _changed(self) -> None:
@@ -493,17 +526,17 @@ class AgentContext:
 
     def _best(self) -> np.ndarray:
         if self._bids is None:
-            self._bids = _fixed(self._door.bids())
+            self._bids = _make_read_only(self._door.bids())
         return self._bids
 
     def _best_sizes(self) -> np.ndarray:
         if self._sizes is None:
-            self._sizes = _fixed(self._door.sizes())
+            self._sizes = _make_read_only(self._door.sizes())
         return self._sizes
 
     def _status(self) -> np.ndarray:
         if self._states is None:
-            self._states = _fixed(self._door.status())
+            self._states = _make_read_only(self._door.status())
         return self._states
 
     def _best_list(self) -> list[list[CentiCents]]:
@@ -533,7 +566,7 @@ class AgentContext:
         return -1 if ticker is None else self._code_of(ticker)
 
     def _id_of(self, order: SupportsIndex) -> int:
-        number = order.id if isinstance(order, Order) else integer(order, "order")
+        number = order.id if isinstance(order, Order) else to_integer(order, "order")
         if not -1 <= number < self._door.sent():
             raise OrderError(f"there is no order {number}; ids come from `place`")
         return number
@@ -550,10 +583,10 @@ class AgentContext:
         return self._door.sent() >= self._max_orders
 
 
-def _fixed(array: np.ndarray) -> np.ndarray:
+def _make_read_only(array: np.ndarray) -> np.ndarray:
     array.setflags(write=False)
     return array
 
 
-def _found(value: Any) -> str:
+def _describe_type(value: Any) -> str:
     return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else type(value).__name__

@@ -1,4 +1,4 @@
-"""Messages of agents' early ends, equal in every process."""
+"""Failures of agents, with messages that are equal in every process."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ STEP_TIMEOUT = "the step took longer than seconds_per_step"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an agent's episode ended early: the type and the first line of its error, the decision (from 0; -1: before the first) and its time, ns.
+    """Error that ended an agent's episode early.
 
-    traceback: where in the agent it happened, and of an isolated agent the last lines that it printed; untrusted text of several lines, which neither
-    digests nor comparisons count.
+    type, message: type and first line of the error. step: number of the decision, from 0; -1 before the first. at: time, ns UTC. traceback: traceback
+    within the agent, and the last output of an isolated agent; untrusted text, excluded from digests and comparisons.
     """
 
     type: str
@@ -34,39 +34,39 @@ class Failure:
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
-def failure(error: BaseException, step: int, at: int, *, beyond: Container[str] = ()) -> Failure:
-    """Return the text of an agent's error. beyond: files whose frames the traceback omits at its start."""
-    return Failure(*described(error), step, at, traced(error, beyond))
+def build_failure(error: BaseException, step: int, at: int, *, beyond: Container[str] = ()) -> Failure:
+    """Describe an agent's error. beyond: files whose frames are omitted at the start of the traceback."""
+    return Failure(*describe_error(error), step, at, format_traceback(error, beyond))
 
 
-def described(error: BaseException) -> tuple[str, str]:
-    """Type and first line of the message."""
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """Return the type and the first line of the message."""
     if isinstance(error, StepTimeout):
         return "StepTimeout", STEP_TIMEOUT
     try:
         lines = str(error).splitlines()
     except Exception:
         lines = ["its message could not be read"]
-    return plain(type(error).__name__), plain(lines[0]) if lines else ""
+    return sanitize_line(type(error).__name__), sanitize_line(lines[0]) if lines else ""
 
 
-def traced(error: BaseException, beyond: Container[str]) -> str:
-    """The traceback, from the first frame outside of the files `beyond` on."""
+def format_traceback(error: BaseException, beyond: Container[str]) -> str:
+    """Format the traceback, starting at the first frame outside of the files `beyond`."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in beyond:
         trace = trace.tb_next
     try:
-        return readable("".join(traceback.format_exception(type(error), error, trace)))
+        return sanitize_text("".join(traceback.format_exception(type(error), error, trace)))
     except Exception:
         return ""
 
 
-def plain(message: str) -> str:
-    """A message without control characters, and equal in every process."""
+def sanitize_line(message: str) -> str:
+    """Remove control characters and memory addresses from a message, and truncate it."""
     printable = "".join(sign if sign.isprintable() else " " for sign in _ADDRESS.sub("", message))
     return printable[:_LONGEST_MESSAGE]
 
 
-def readable(text: str) -> str:
-    """The end of a text of several lines, without other control characters."""
+def sanitize_text(text: str) -> str:
+    """Return the end of a text of several lines without other control characters."""
     return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text[-_LONGEST_TRACE:]).strip("\n")

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from bellwether.replay.agents.interface import FILL_COLUMNS, MOST_ROWS, TRADE_COLUMNS, BookSides, Row
+from bellwether.replay.agents.interface import (
+    FILL_COLUMNS,
+    MOST_ROWS,
+    MOST_TIMERS,
+    TIMER_PAST,
+    TIMER_SET,
+    TIMER_WITHOUT_CALLBACK,
+    TIMERS_USED_UP,
+    TRADE_COLUMNS,
+    BookSides,
+    Row,
+)
 from bellwether.replay.agents.records import Callbacks, News
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.marks import unrealised
@@ -44,11 +55,9 @@ _SENT_AS = [codes.O_TICKER, codes.O_SIDE, codes.O_ACTION]
 _FILL_WIDTH = len(FILL_COLUMNS)
 #: Time of no timer.
 _NEVER = 2**63 - 1
-#: Timers that may be set at once.
-_MOST_TIMERS = 10_000
 
 
-def _no_trades() -> np.ndarray:
+def _empty_trades() -> np.ndarray:
     return np.zeros((0, len(TRADE_COLUMNS)), np.int64)
 
 
@@ -88,7 +97,7 @@ class Gateway:
         data_latency: int = 0,
         observation_depth: int = -1,
         series: Mapping[str, tuple[np.ndarray, np.ndarray]] | None = None,
-        trades: Callable[[], np.ndarray] = _no_trades,
+        trades: Callable[[], np.ndarray] = _empty_trades,
     ) -> None:
         self._session, self._frozen, self._limit, self._left = session, frozen, calls_per_step, 0
         self._sends = False
@@ -269,11 +278,15 @@ class Gateway:
     def at(self, time: int) -> int | None:
         if not self._spend(1):
             return None
-        if time <= self._session.now or not self._callbacks.on_timer or len(self._timers) >= _MOST_TIMERS:
-            return 0
+        if time <= self._session.now:
+            return TIMER_PAST
+        if not self._callbacks.on_timer:
+            return TIMER_WITHOUT_CALLBACK
+        if len(self._timers) >= MOST_TIMERS:
+            return TIMERS_USED_UP
         heappush(self._timers, time)
         self._session.set_timer(self._timers[0])
-        return 1
+        return TIMER_SET
 
     @cached_property
     def _trades(self) -> np.ndarray:

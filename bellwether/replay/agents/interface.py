@@ -1,6 +1,6 @@
 """Interface between agents and the simulator, defined once for this process, for isolated processes and for compiled code.
 
-`Simulator` lists every observation and request with its units. `Door` exposes them to an agent of this process, `isolation.wire_protocol` derives its messages
+`Simulator` lists every observation and request with its units. `SimulatorProxy` exposes them to an agent of this process, `isolation.wire_protocol` derives its messages
 from them, and the compiled functions of `engine.kernel` have the same names and arguments.
 """
 
@@ -25,7 +25,7 @@ LONGEST_TAG = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ArrayShape:
     """Columns of an array, None for one dimension, and the type of its values."""
 
     columns: int | None = None
@@ -38,14 +38,18 @@ TRADE_COLUMNS = ("time_ns", "ticker", "yes_price", "lots", "taker")
 FILL_COLUMNS = ("order", "ticker", "side", "action", "price", "lots", "fee", "role", "time_ns")
 #: Rows of one call that returns trades or fills, at most.
 MOST_ROWS = 100_000
+#: Timers that may be set at once.
+MOST_TIMERS = 10_000
+#: Results of `Simulator.at`.
+TIMER_SET, TIMER_PAST, TIMER_WITHOUT_CALLBACK, TIMERS_USED_UP = range(4)
 
 Tag = Annotated[str, LONGEST_TAG]
-Vector = Annotated[np.ndarray, Shape()]
-Flags = Annotated[np.ndarray, Shape(None, bool)]
-BySide = Annotated[np.ndarray, Shape(2)]
-Requests = Annotated[np.ndarray, Shape(len(REQUEST_COLUMNS))]
-Trades = Annotated[np.ndarray, Shape(len(TRADE_COLUMNS))]
-Fills = Annotated[np.ndarray, Shape(len(FILL_COLUMNS))]
+Vector = Annotated[np.ndarray, ArrayShape()]
+Flags = Annotated[np.ndarray, ArrayShape(None, bool)]
+BySide = Annotated[np.ndarray, ArrayShape(2)]
+Requests = Annotated[np.ndarray, ArrayShape(len(REQUEST_COLUMNS))]
+Trades = Annotated[np.ndarray, ArrayShape(len(TRADE_COLUMNS))]
+Fills = Annotated[np.ndarray, ArrayShape(len(FILL_COLUMNS))]
 #: Price and lots per level, best first, of the bids for YES and of those for NO.
 BookSides = tuple[tuple[tuple[CentiCents, Lots], ...], ...]
 #: An order by `ORDER_COLUMNS` of the gateway.
@@ -151,7 +155,7 @@ class Simulator(Protocol):
         ...
 
     def at(self, time: int) -> int | None:
-        """Call `on_timer` at a time, ns: 1 if it lies in the future and the agent has that method, else 0."""
+        """Set a timer that calls `on_timer` at a time, ns; return one of `TIMER_SET`, `TIMER_PAST`, `TIMER_WITHOUT_CALLBACK`, `TIMERS_USED_UP`."""
         ...
 
     @_change
@@ -203,7 +207,7 @@ class Simulator(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class MethodSignature:
     """Signature of a method of `Simulator`: types of its arguments and of its result, and whether its result is sent with every message or changes."""
 
     arguments: tuple[Any, ...]
@@ -211,25 +215,25 @@ class Call:
     kind: str
 
     @classmethod
-    def of(cls, method: Any) -> Call:
+    def of(cls, method: Any) -> MethodSignature:
         """Read the annotations of a method."""
         hints = get_type_hints(method, include_extras=True)
         result = hints.pop("return")
         return cls(tuple(hints.values()), result, getattr(method, "kind", ""))
 
     @property
-    def shape(self) -> Shape | None:
+    def shape(self) -> ArrayShape | None:
         """Shape of the array that is returned; None for another result."""
         arrays = (part for part in (self.result, *get_args(self.result)) if get_origin(part) is Annotated)
         return next((get_args(part)[1] for part in arrays), None)
 
 
 #: Methods of `Simulator` by name, in their order.
-CALLS = {name: Call.of(method) for name, method in vars(Simulator).items() if callable(method) and name[0] != "_"}
+CALLS = {name: MethodSignature.of(method) for name, method in vars(Simulator).items() if callable(method) and name[0] != "_"}
 STATE = tuple(name for name, call in CALLS.items() if call.kind == "state")
 
 
-def hidden(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+def hide_function(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     """The same function as a C object without an attribute that leads to it, and so to what it can reach.
 
     `lru_cache` that keeps nothing is such an object once `__wrapped__` is gone; the closure of a Python function can be read.
@@ -239,11 +243,11 @@ def hidden(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]
     return wrapper
 
 
-class Door:
+class SimulatorProxy:
     """Calls of a simulator, hidden, and `conditions`, under which an agent of this process trades."""
 
     __slots__ = (*CALLS, "conditions")
 
     def __init__(self, simulator: Any) -> None:
         for name in self.__slots__:
-            setattr(self, name, hidden(getattr(simulator, name)))
+            setattr(self, name, hide_function(getattr(simulator, name)))

@@ -1,4 +1,4 @@
-"""What stops an agent: errors of its orders, the tool-call budget of a step, the time that a step may take, and what ends a run without a result."""
+"""Errors and limits of agents: invalid orders, tool-call budget, time limit of a step, and stopped runs."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ _LOOKS, _LONGEST_WAIT = 4, 3600.0
 
 
 class OrderError(BellwetherError, ValueError):
-    """An agent asked for what is no order: an unknown ticker, a price that is no integer, a size below 1, an id that it never got."""
+    """Invalid argument of an agent's call, such as an unknown ticker, a price that is not an integer, a size below 1 or an unknown order id."""
 
 
 class BudgetError(BellwetherError):
-    """An agent made more calls in a step than `calls_per_step` allows, or a call outside of `act`."""
+    """Tool call beyond `calls_per_step`, order in `start`, or tool call in `end`."""
 
 
 class RunStopped(BellwetherError):
-    """The run ends without a result, for a reason that is not the agent's decision: a model that cannot be asked now, a stored trajectory of another
-    run. `backtest.run` lets it through.
+    """Run without a result, for a reason outside the agent, such as an unavailable model or the stored trajectory of another run.
+
+    `backtest.run` passes it on.
     """
 
 
 class StepTimeout(BaseException):
-    """A step took longer than `seconds_per_step`. No `Exception`, so that an agent that catches those is stopped too."""
+    """Step that exceeded `seconds_per_step`. Not an `Exception`, so that agents cannot catch it by accident."""
 
 
 class RunawayAgent(BaseException):
-    """A step went on calling long after its budget was used up. No `Exception`, as above."""
+    """Step with many calls beyond its budget. Not an `Exception`, as `StepTimeout`."""
 
 
 class StepLimit:
-    """Stops a step that takes longer than `seconds`: `begin` and `finish` enclose a step, on the thread that made the object; infinity: never.
+    """Time limit of steps, in seconds; infinity for none. Call `begin` and `finish` around each step, on the thread that made the object.
 
-    On the main thread an alarm of the system raises `StepTimeout`, which also ends `time.sleep` and other blocking calls. On another thread, or without
-    such alarms (Windows), a watcher thread raises it at the next instruction of Python, so a blocking call ends first. Neither ends compiled code that
-    does not return to Python.
+    On the main thread a system alarm raises `StepTimeout`, which also interrupts blocking calls such as `time.sleep`. On other threads and on Windows a
+    watcher thread raises it at the next Python instruction, after a blocking call. Neither interrupts compiled code before it returns to Python.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -76,7 +76,7 @@ class StepLimit:
             signal.signal(signal.SIGALRM, self._previous or signal.SIG_DFL)
             left, every = self._outer
             if left:
-                # An alarm of the program that calls goes off when it would have, or now.
+                # Restore the caller's own alarm.
                 signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - self._begun), 1e-3), every)
 
     def begin(self) -> None:
@@ -85,12 +85,12 @@ class StepLimit:
         self._inside = True
 
     def finish(self) -> None:
-        """End a step. Raises `StepTimeout` if it was stopped and went on to its end: here and nowhere later."""
+        """End a step. Raises `StepTimeout` if the step exceeded its limit."""
         if self.stop():
             raise StepTimeout
 
     def stop(self) -> bool:
-        """End a step without an error on its account; return whether it was stopped."""
+        """End a step without raising; return whether it exceeded its limit."""
         with self._lock:
             self._inside = False
             fired, self._fired = self._fired, False
@@ -99,12 +99,12 @@ class StepLimit:
             return fired
 
     def _take_back(self) -> None:
-        """Discard an error that has not been raised yet by raising it here.
+        """Raise and discard a pending error.
 
-        Clearing it with NULL would leave Python looking for it at every check of the process, and loop for ever under a tracer (CPython 3.11).
+        Clearing it with NULL would loop for ever under a tracer (CPython 3.11).
         """
         with suppress(StepTimeout):
-            _raise_in(self._thread)
+            _raise_in_thread(self._thread)
             while True:
                 pass
 
@@ -112,14 +112,14 @@ class StepLimit:
         while not self._over.wait(self._every):
             with self._lock:
                 if self._is_late():
-                    _raise_in(self._thread)
+                    _raise_in_thread(self._thread)
 
     def _alarmed(self, number: int, frame: FrameType | None) -> None:
         if self._is_late():
             raise StepTimeout
 
     def _is_late(self) -> bool:
-        """Return whether the step has been running for `seconds`, once per such time."""
+        """Return whether the step has exceeded its limit; true once per limit exceeded."""
         now = time.monotonic()
         if not self._inside or now - self._since < self._seconds:
             return False
@@ -127,6 +127,6 @@ class StepLimit:
         return True
 
 
-def _raise_in(thread: int) -> None:
+def _raise_in_thread(thread: int) -> None:
     """Raise `StepTimeout` in a thread at its next instruction."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(StepTimeout))

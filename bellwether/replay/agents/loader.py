@@ -1,4 +1,4 @@
-"""Finds the class of an agent, in an installed module or in anyone's file."""
+"""Loader of agent classes from installed modules and files."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from typing import Any
 from bellwether.errors import BellwetherError, ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
 from bellwether.replay.agents.limits import StepLimit, StepTimeout
-from bellwether.replay.agents.mills import check_api, compiled_source
+from bellwether.replay.agents.mills import check_api, compile_source
 
-#: A thread does not get a module that another one is still executing.
+#: Protects the import of files, so that no thread sees an incomplete module.
 _LOADING = threading.RLock()
 
 
-def agent_class(reference: str) -> type[Agent]:
-    """The class that `file.py:Class` or `package.module:Class` names. Raises `ConfigError` when it cannot be imported or is no agent."""
+def load_agent_class(reference: str) -> type[Agent]:
+    """Import the class named by `file.py:Class` or `package.module:Class`. Raises `ConfigError` if it cannot be imported or is not an agent."""
     where, _, name = reference.rpartition(":")
-    module = _file(Path(where)) if where.endswith(".py") else _module(where)
+    module = _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
     found = getattr(module, name, None)
     if not (isinstance(found, type) and issubclass(found, Agent)):
         classes = [
             key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Agent) and value is not Agent
         ]
         raise ConfigError(
-            f"loading the agent {reference}: {name} is no class that derives from Agent; it has {', '.join(classes) or 'none'}"
+            f"loading the agent {reference}: {name} is not a subclass of Agent; its subclasses of Agent: {', '.join(classes) or 'none'}"
         )
     check_complete(found)
     return found
 
 
-def only_agent(path: Path) -> str:
-    """Name of the only agent that a file defines, read from its source without running it. Raises `ConfigError` where it has none or several."""
+def find_only_agent(path: Path) -> str:
+    """Return the name of the only agent of a file, read from its source without running it. Raises `ConfigError` for no or several agents."""
     try:
         classes = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ClassDef)]
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
-        raise ConfigError(f"loading an agent from {path}: {_said(error)}; correct the file or its name") from error
+        raise ConfigError(f"loading an agent from {path}: {_format_error(error)}; correct the file or its name") from error
     bases = {node.name: {ast.unparse(base).rpartition(".")[2] for base in node.bases} for node in classes}
     agents: list[str] = []
     for name, of in bases.items():  # a class follows those that it derives from
@@ -58,7 +58,7 @@ def only_agent(path: Path) -> str:
 
 
 def check_complete(cls: type[Agent]) -> None:
-    """Refuse a class that cannot decide anything. Raises `ConfigError`."""
+    """Raise `ConfigError` for a class without its required methods or with an unsupported `api`."""
     if issubclass(cls, CompiledAgent):
         missing = (
             "strategy" if not hasattr(cls, "strategy") else "numbers(self, episode, seed)" if cls.numbers is CompiledAgent.numbers else ""
@@ -75,8 +75,8 @@ def check_complete(cls: type[Agent]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AgentReference:
-    """An agent that has not been made. reference: `file.py:Class` or `package.module:Class`. params: keyword arguments of the class. name: what seeds and
-    results call it; the class's own if omitted.
+    """Class and parameters of an agent. reference: `file.py:Class` or `package.module:Class`. params: keyword arguments of the class. name: name in seeds
+    and results; default: that of the class.
     """
 
     reference: str
@@ -84,18 +84,18 @@ class AgentReference:
     name: str | None = None
 
     def make(self) -> Agent:
-        """Make a new agent. Raises `ConfigError` for a class that cannot be loaded or lacks a parameter, and the errors of its `__init__`."""
-        agent = agent_class(self.reference)(**self.params)
+        """Create a new agent. Raises `ConfigError` if the class cannot be loaded or a parameter is wrong, and any error of its `__init__`."""
+        agent = load_agent_class(self.reference)(**self.params)
         if self.name is not None:
             agent.name = self.name
         return agent
 
     def check(self, seconds: float) -> type[Agent]:
-        """The class. Raises `ConfigError` if it cannot be loaded or refuses its parameters; other errors of `__init__` appear when it runs.
+        """Load and return the class. Raises `ConfigError` if it cannot be loaded or rejects its parameters; other errors of `__init__` are ignored.
 
         seconds: time limit of `__init__`.
         """
-        kind = agent_class(self.reference)
+        kind = load_agent_class(self.reference)
         with StepLimit(seconds) as limit:
             limit.begin()
             try:
@@ -109,39 +109,39 @@ class AgentReference:
         return kind
 
 
-def _said(error: BaseException) -> str:
-    """Return an error as one line: its type and the first line of its message."""
+def _format_error(error: BaseException) -> str:
+    """Return the type and the first line of the message of an error."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
-def _module(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except Exception as error:
         raise ConfigError(
-            f"loading an agent: the module {name} cannot be imported: {_said(error)}; correct its name or install it"
+            f"loading an agent: the module {name} cannot be imported: {_format_error(error)}; correct its name or install it"
         ) from error
 
 
-def _file(path: Path) -> ModuleType:
-    """The module in a file, imported once per path."""
+def _import_file(path: Path) -> ModuleType:
+    """Import the module of a file, once per path."""
     path = path.absolute()
     if not path.is_file():
-        raise ConfigError(f"loading an agent: there is no file {path}; correct its name")
+        raise ConfigError(f"loading an agent: the file {path} does not exist; correct its name")
     name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     with _LOADING:
-        return sys.modules[name] if name in sys.modules else _load(path, name)
+        return sys.modules[name] if name in sys.modules else _execute_file(path, name)
 
 
-def _load(path: Path, name: str) -> ModuleType:
+def _execute_file(path: Path, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        exec(compiled_source(path.read_bytes(), str(path)), vars(module))  # noqa: S102
+        exec(compile_source(path.read_bytes(), str(path)), vars(module))  # noqa: S102
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise ConfigError(f"loading an agent from {path}: {_said(error)}; correct the file") from error
+        raise ConfigError(f"loading an agent from {path}: {_format_error(error)}; correct the file") from error
     return module

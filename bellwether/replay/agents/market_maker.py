@@ -1,14 +1,14 @@
-"""A market maker with inventory control, written three times: through the simple interface, on arrays, and compiled. All send the same orders.
+"""Market makers with inventory control. The scalar, array and compiled versions send the same orders.
 
 The policy, for each market with a bid on both sides, and for each side s of it (YES, NO): with b the best bid for s, o the best bid for the other
 side, and v the contracts held of s less those of the other,
 
     want = (b + 1 - o) / 2  -  spread / 2  -  skew * v / size,    at most one tick below the ask 1 - o (in dollars),
 
-the shift rounded to a tenth of a cent, the price down to the tick: half the spread below the middle, shifted against the inventory (the linear approximation of Avellaneda and Stoikov,
-"High-frequency trading in a limit order book", 2008: the reservation price falls in proportion to the inventory). A bid for NO at p is an offer of
-YES at 1 - p. Nothing is wanted of a side of which `max_position` is held. A bid that rests at the wanted price stays, so that it keeps its place
-in the queue; any other is cancelled and replaced, post-only.
+with the shift rounded to a tenth of a cent and the price rounded down to the tick. The bid is half the spread below the mid price, shifted against
+the inventory: the linear approximation of Avellaneda and Stoikov, "High-frequency trading in a limit order book" (2008). A bid for NO at p is an offer
+of YES at 1 - p. There is no bid for a side of which `max_position` is held. A bid that already rests at its price keeps its queue position; any other is
+cancelled and replaced, post-only.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from bellwether.replay.agents.views import Market
 from bellwether.replay.units import DOLLAR, MILL, NO, YES
 
 
-class Quoting(Agent):
-    """Parameters of the policy, exact. spread_cents: between bid and offer. size: contracts of a quote. max_position: contracts of a side, net of the
-    other, from which it stops buying it. skew_cents: shift of both quotes per `size` contracts of inventory. tick_cents: quotes are multiples of it.
+class QuotingPolicy(Agent):
+    """Parameters of the policy. spread_cents: distance between bid and ask. size: contracts of a quote. max_position: maximum contracts of a side, net of
+    the other side. skew_cents: shift of both quotes per `size` contracts of inventory. tick_cents: step of quoted prices.
     """
 
     api = 3
@@ -41,11 +41,11 @@ class Quoting(Agent):
             )
 
 
-class MarketMaker(Quoting):
-    """The market maker through the simple interface: `markets()` and `quote`."""
+class MarketMaker(QuotingPolicy):
+    """Scalar market maker, which uses `markets()` and `quote`."""
 
     def act(self, ctx: AgentContext) -> None:
-        """Quote every market anew."""
+        """Update the quotes of every market."""
         for market in ctx.markets():
             bid, no_bid = self._wanted(market, YES), self._wanted(market, NO)
             ctx.quote(market.ticker, bid, None if no_bid is None else DOLLAR - no_bid, self._size)
@@ -64,15 +64,15 @@ class MarketMaker(Quoting):
         return price if price >= self._tick else None
 
 
-class VectorMarketMaker(Quoting):
-    """The market maker on arrays: all markets at once through `quotes` and `quote_many`."""
+class VectorMarketMaker(QuotingPolicy):
+    """Array market maker, which uses `quotes` and `quote_many`."""
 
     def act(self, ctx: AgentContext) -> None:
-        """Quote every market anew."""
+        """Update the quotes of all markets."""
         ctx.quote_many(self._wanted(ctx), self._size)
 
     def _wanted(self, ctx: AgentContext) -> np.ndarray:
-        """int64[T, 2]: the price to bid for each side, 0 for none."""
+        """Return the bid of each side, int64[T, 2]; 0 for none."""
         own, held = ctx.quotes.bids, ctx.positions
         other, held = own[:, ::-1], held - held[:, ::-1]
         price = own - other

@@ -77,7 +77,7 @@ def warn_of_mills(name: str, api: int) -> None:
         )
 
 
-def compiled_source(source: bytes, path: str) -> Any:
+def compile_source(source: bytes, path: str) -> Any:
     """Compile an agent's file. One that declares no `api` imports the constants and `cents` of this module, which are in mills."""
     tree = ast.parse(source, path)
     if not any(isinstance(node, ast.Name) and node.id == "api" and isinstance(node.ctx, ast.Store) for node in ast.walk(tree)):
@@ -104,12 +104,12 @@ class _Imports(ast.NodeTransformer):
         return [*found, *([ast.copy_location(ast.ImportFrom(__name__, prices, 0), node)] if prices else [])]
 
 
-def in_units(simulator: Any, unit: int) -> Any:
+def scale_prices(simulator: Any, unit: int) -> Any:
     """The simulator with prices in integers of this many $0.0001."""
-    return simulator if unit == 1 else MillDoor(simulator)
+    return simulator if unit == 1 else MillProxy(simulator)
 
 
-class MillDoor:
+class MillProxy:
     """Calls of a simulator with prices in mills."""
 
     def __init__(self, door: Any) -> None:
@@ -131,27 +131,27 @@ class MillDoor:
         return None if sides is None else tuple(tuple((price // MILL, lots) for price, lots in side) for side in sides)
 
     def place(self, ticker: int, side: int, action: int, price: int, *rest: Any) -> Any:
-        return self._door.place(ticker, side, action, _price(price), *rest)
+        return self._door.place(ticker, side, action, _to_price(price), *rest)
 
     def place_many(self, requests: np.ndarray, tag: str) -> Any:
         converted = requests.copy()
-        converted[:, _REQUEST_PRICE] = _prices(requests[:, _REQUEST_PRICE])
+        converted[:, _REQUEST_PRICE] = _to_prices(requests[:, _REQUEST_PRICE])
         return self._door.place_many(converted, tag)
 
     def amend(self, order: int, price: int, lots: int) -> Any:
-        return self._door.amend(order, _price(price), lots)
+        return self._door.amend(order, _to_price(price), lots)
 
     def quote(self, ticker: int, yes_price: int, no_price: int, *rest: Any) -> Any:
-        return self._door.quote(ticker, _price(yes_price), _price(no_price), *rest)
+        return self._door.quote(ticker, _to_price(yes_price), _to_price(no_price), *rest)
 
     def quote_many(self, prices: np.ndarray, *rest: Any) -> Any:
-        return self._door.quote_many(_prices(prices), *rest)
+        return self._door.quote_many(_to_prices(prices), *rest)
 
 
-def _price(price: int) -> int:
+def _to_price(price: int) -> int:
     """A price in $0.0001; numbers that are no price remain what they are."""
     return price * MILL if 0 <= price <= 2**32 else price
 
 
-def _prices(prices: np.ndarray) -> np.ndarray:
+def _to_prices(prices: np.ndarray) -> np.ndarray:
     return np.where((prices >= 0) & (prices <= 2**32), prices * MILL, prices)

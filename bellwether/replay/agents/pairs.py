@@ -1,4 +1,4 @@
-"""Pairs of YES and NO for less than the dollar that they pay: an agent that acts at its fills."""
+"""Agent that buys pairs of YES and NO for less than a dollar."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SIDES = {"yes": YES, "no": NO}
 
 
 class Pairs(Agent):
-    """Joins the best bids for YES and for NO wherever a pair costs less than a limit, and completes each pair at once.
+    """Agent that joins the best bids for YES and NO where a pair costs at most a limit, and completes each pair after a fill.
 
-    As soon as one side is filled, the bid for the other goes up to what a pair may cost in all, taking what is offered there. A completed pair is a
-    dollar. size: contracts of a bid. most_cents: of a pair. Bids of markets that hold an incomplete pair are left to stand.
+    A complete pair pays a dollar. When one side is filled, the bid for the other side is raised to the remaining limit, and may take. Bids of markets
+    with an incomplete pair are left unchanged. size: contracts of a bid. most_cents: maximum cost of a pair.
     """
 
     api = 3
@@ -27,11 +27,11 @@ class Pairs(Agent):
             raise ConfigError(f"making the agent Pairs: found {self.params}; size is above 0, most_cents below a dollar")
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Nothing rests yet."""
+        """Set up the resting bids."""
         self._bids: dict[tuple[str, int], Order] = {}
 
     def act(self, ctx: AgentContext) -> None:
-        """Join the best bids of each market that holds no half of a pair; take them back where pairs cost too much."""
+        """Join the best bids of each market without an incomplete pair; cancel bids where pairs cost too much."""
         for market in ctx.markets():
             if market.yes_position != market.no_position or ctx.calls_left < len(_SIDES) * 2:
                 continue
@@ -41,7 +41,7 @@ class Pairs(Agent):
                 self._keep(ctx, market.ticker, side, best[side] if wanted else 0)
 
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
-        """Pay for the other side what a pair may still cost."""
+        """Bid the remaining limit for the other side."""
         other = NO if _SIDES[fill.side] == YES else YES
         held = ctx.position(fill.ticker)
         missing = abs(held.yes_lots - held.no_lots)
@@ -50,7 +50,7 @@ class Pairs(Agent):
             self._bids[fill.ticker, other] = ctx.buy(fill.ticker, other, missing, self._most - fill.price)
 
     def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
-        """Forget bids that have ended."""
+        """Remove bids that have ended."""
         side = _SIDES[update.side]
         bid = self._bids.get((update.ticker, side))
         if bid is not None and bid.id == update.order and update.status != "resting":

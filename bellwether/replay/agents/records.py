@@ -151,7 +151,7 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class RecordReader:
     """Conversion of rows of integers to records. unit: $0.0001 per integer of a price that the agent sees. tags: texts by order."""
 
     tickers: Sequence[str]

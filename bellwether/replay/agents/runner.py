@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.failures import Failure, failure
+from bellwether.replay.agents.failures import Failure, build_failure
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.limits import RunStopped, StepLimit
 from bellwether.replay.agents.records import CALLBACKS, Callbacks
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-class Player(Protocol):
+class AgentRunner(Protocol):
     """An agent that a run calls. Phases: start, act, notify (with a `News`), end."""
 
     def call(self, phase: str, *news: Any) -> Failure | None:
@@ -28,7 +28,7 @@ class Player(Protocol):
         ...
 
 
-def play(session: Session, gateway: Gateway, player: Player, callbacks: Callbacks) -> Failure | None:
+def run_phases(session: Session, gateway: Gateway, player: AgentRunner, callbacks: Callbacks) -> Failure | None:
     """Trade from the start to the end; the failure that ended it early. The session is then at its end."""
     from bellwether.replay.engine.clock import AT_DECISION
 
@@ -51,11 +51,11 @@ def play(session: Session, gateway: Gateway, player: Player, callbacks: Callback
                 failed = player.call("notify", *news)
         stop = failed is None and advance()
     gateway.end()
-    finish(session, failed)
+    finish_session(session, failed)
     return failed or player.call("end")
 
 
-def finish(session: Session, failed: Failure | None) -> None:
+def finish_session(session: Session, failed: Failure | None) -> None:
     """Replay what an agent left; cancel its orders after a failure."""
     if failed is not None:
         session.cancel_all()
@@ -63,12 +63,12 @@ def finish(session: Session, failed: Failure | None) -> None:
         pass
 
 
-def step_of(session: Session, phase: str) -> int:
+def decision_number(session: Session, phase: str) -> int:
     """Number of the decision of a phase: -1 before the first, their number after the last."""
     return session.step_index if phase in ("act", "notify") else session.steps if phase == "end" else -1
 
 
-class LocalPlayer:
+class LocalRunner:
     """An agent in this process."""
 
     def __init__(self, agent: Agent, ctx: AgentContext, session: Session, limit: StepLimit) -> None:
@@ -76,13 +76,13 @@ class LocalPlayer:
         self._calls = ctx._limit
 
     def call(self, phase: str, *news: Any) -> Failure | None:
-        """See `Player`."""
-        step = step_of(self._session, phase)
+        """See `AgentRunner`."""
+        step = decision_number(self._session, phase)
         self._ctx._begin(step, 0 if phase == "end" else self._calls)
-        return guarded(self._limit, partial(perform, self._agent, self._ctx, phase, news), step, self._session.now)
+        return call_guarded(self._limit, partial(call_phase, self._agent, self._ctx, phase, news), step, self._session.now)
 
 
-def guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) -> Answer | Failure:
+def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) -> Answer | Failure:
     """The result of a call of an agent within the time limit, or the failure that it ended with. Raises `BellwetherError` of its making of it."""
     try:
         limit.begin()
@@ -94,15 +94,15 @@ def guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) ->
         raise
     except BaseException as error:  # also of asyncio, which are no `Exception`
         limit.stop()
-        return failure(error, step, at, beyond=FRAMES)
+        return build_failure(error, step, at, beyond=FRAMES)
     return answer
 
 
-def perform(agent: Agent, ctx: AgentContext, phase: str, news: Sequence[Any]) -> None:
+def call_phase(agent: Agent, ctx: AgentContext, phase: str, news: Sequence[Any]) -> None:
     """Call the method of a phase. Raises `TypeError` if one returns something."""
     if phase == "act":
         if (answer := agent.act(ctx)) is not None:  # type: ignore[func-returns-value]
-            raise _returned(answer, "act")
+            raise _return_error(answer, "act")
     elif phase == "notify":
         _notify(agent, ctx, *news)
     elif phase == "start":
@@ -120,10 +120,10 @@ def _notify(agent: Agent, ctx: AgentContext, *news: Sequence[Any]) -> None:
     for name, values in zip(CALLBACKS, batches, strict=True):
         for value in values:
             if (answer := getattr(agent, name)(ctx, value)) is not None:
-                raise _returned(answer, name)
+                raise _return_error(answer, name)
 
 
-def _returned(answer: object, method: str) -> TypeError:
+def _return_error(answer: object, method: str) -> TypeError:
     return TypeError(f"{method} returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
 
 

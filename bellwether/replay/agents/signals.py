@@ -1,4 +1,4 @@
-"""Agents that follow a signal of the price: momentum, spread capture and Bollinger bands."""
+"""Agents that trade on price signals: momentum, spread capture and Bollinger bands."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from bellwether.units import CentiCents, Lots
 
 
 class Momentum(Agent):
-    """Buys YES when the middle of the book has risen, sells what it has when it has fallen.
+    """Agent that buys YES after the mid price has risen, and sells its YES after the mid price has fallen.
 
-    lookback: decisions over which the change is taken, in each market. threshold_cents: change that is enough. max_position: contracts of YES at
-    most. It trades one contract at the market, and buys only with twice the price in cash. The middle is taken in whole cents, rounded down, as the
-    original does.
+    lookback: decisions over which the change is measured, per market. threshold_cents: minimum change. max_position: maximum contracts of YES. Orders
+    are market orders of one contract; a buy needs twice the price in cash. The mid price is rounded down to whole cents, as in the original.
     """
 
     api = 3
@@ -31,11 +30,11 @@ class Momentum(Agent):
         self._most = contracts(max_position, "max_position")
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """No prices yet."""
+        """Set up the windows of mid prices."""
         self._mids: dict[str, deque[int]] = {ticker: deque(maxlen=self._lookback) for ticker in episode.tickers}
 
     def act(self, ctx: AgentContext) -> None:
-        """Trade each market on its change over the window."""
+        """Trade each market on the change of its mid price over the window."""
         for market in ctx.markets():
             bid, ask = market.yes_bid, market.yes_ask
             if bid is None or ask is None:
@@ -54,9 +53,9 @@ class Momentum(Agent):
 
 
 class SpreadCapture(Agent):
-    """Buys one contract of YES at the ask in markets with a wide spread (an example of the original: it pays the spread rather than earn it).
+    """Agent that buys one contract of YES at the ask in markets with a wide spread. It pays the spread, as in the original's example.
 
-    min_spread_cents: width that is enough. limit: markets held at once; the original names a limit of 5 without saying of what. Orders are IOC.
+    min_spread_cents: minimum spread. limit: maximum number of markets held at once; the original states a limit of 5 without its unit. Orders are IOC.
     """
 
     api = 3
@@ -67,7 +66,7 @@ class SpreadCapture(Agent):
         self._min_spread, self._limit = cents(min_spread_cents, "min_spread_cents"), limit
 
     def act(self, ctx: AgentContext) -> None:
-        """Buy in each wide market that is not held."""
+        """Buy in each market with a wide spread and without a position."""
         held = int((ctx.positions[:, YES] > 0).sum())
         for market in ctx.markets():
             if held >= self._limit or not ctx.calls_left:
@@ -79,16 +78,17 @@ class SpreadCapture(Agent):
 
 
 class BollingerBands(Agent):
-    """Mean reversion: buys when the price crosses its lower Bollinger band, sells when it crosses the upper one (the seed's section 5.3).
+    """Mean-reversion agent: buys when the mid price crosses the lower Bollinger band, sells when it crosses the upper one.
 
-    period: decisions in the moving average. k: standard deviations between average and band. size: contracts of an order. max_position: contracts of
-    a side at most.
+    period: decisions in the moving average. k: standard deviations between average and band. size: contracts of an order. max_position: maximum
+    contracts of a side.
 
-    The middle of the book is kept per market. A crossing is a middle outside the bands when the one before was inside its own. At the lower band it
-    sells the NO that it holds at the best NO ask, or else buys YES at the best YES bid; at the upper band it sells YES, or else buys NO. Orders are GTC
-    limits at the own side of the touch, so they make and do not take. What still rests is cancelled at the next crossing of that market, and once the
-    middle has come back to the average: then the reversion has happened without it. The deviation is that of the population, as in Bollinger's book;
-    sums are integers, so no rounding decides a crossing. The source states the period, k, the crossing rule and the kind of order; the rest is chosen here.
+    A crossing is a mid price outside the bands after one inside them. At the lower band the agent sells its NO at the best NO ask, or else buys YES at
+    the best YES bid. At the upper band it sells its YES, or else buys NO. Orders are GTC limits at the agent's own side of the best prices, so they make
+    and do not take. Resting orders are cancelled at the market's next crossing and when the mid price returns to the average.
+
+    The deviation is that of the population, as in Bollinger's book. Sums are integers, so rounding never decides a crossing. PredictionMarketBench
+    (section 5.3) states the period, k, the crossing rule and the kind of order; the other rules are chosen here.
     """
 
     api = 3
@@ -100,12 +100,12 @@ class BollingerBands(Agent):
         self._size, self._most = contracts(size, "size"), contracts(max_position, "max_position")
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """No prices yet."""
+        """Set up the bands of each market."""
         self._bands = {ticker: _Bands(self._period, self._k2) for ticker in episode.tickers}
         self._orders: dict[str, Order] = {}
 
     def act(self, ctx: AgentContext) -> None:
-        """Look at each market's bands, and trade where the middle has just left them."""
+        """Trade in markets whose mid price has just left the bands; cancel orders after its return to the average."""
         for market in ctx.markets():
             bid, ask = market.yes_bid, market.yes_ask
             if bid is None or ask is None:
@@ -125,7 +125,7 @@ class BollingerBands(Agent):
             ctx.cancel(order)
 
     def _enter(self, ctx: AgentContext, market: Market, side: int) -> None:
-        """Sell the other side at its ask, or else buy this side at its bid."""
+        """Sell the other side at its ask, or else buy `side` at its bid."""
         if not ctx.calls_left:
             return
         held, other = market.yes_position, market.no_position
@@ -139,7 +139,7 @@ class BollingerBands(Agent):
 
 
 class _Bands:
-    """Bands around the last values: place is -1 below, 1 above, 0 inside or with too few values. is_back: crossed the average since it left."""
+    """Bands around recent values. place: -1 below, 1 above, 0 inside or with too few values. is_back: the average was crossed since the last exit."""
 
     def __init__(self, period: int, k2: Fraction) -> None:
         self._values: deque[int] = deque(maxlen=period)
@@ -147,7 +147,7 @@ class _Bands:
         self.place, self.is_back = 0, False
 
     def add(self, value: int) -> None:
-        """The next value."""
+        """Add the next value."""
         if len(self._values) == self._values.maxlen:
             oldest = self._values[0]
             self._sum, self._squares = self._sum - oldest, self._squares - oldest * oldest

@@ -107,20 +107,20 @@ def test_it_does_not_bid_into_a_narrow_spread() -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class AgentFiles:
     """The files of a new agent."""
 
     agent: Path
     test: Path
 
 
-def write_agent(name: str, to: Path | None = None) -> Written:
+def write_agent(name: str, to: Path | None = None) -> AgentFiles:
     """Write an agent called `name` (`my-maker`, `my_maker` or `MyMaker`) and its test into a file and one next to it.
 
     to: the agent's file; `my_maker.py` in the working directory when left out. Raises `ConfigError` for a name that cannot be a class's, a file
     that Python could not import, and files that are there.
     """
-    words = _words(name)
+    words = _split_name(name)
     cls = "".join(word[:1].upper() + word[1:] for word in words)
     if cls in _TAKEN:
         raise ConfigError(f"writing an agent: {name!r:.60} is a name that its file uses itself; choose another")
@@ -132,10 +132,10 @@ def write_agent(name: str, to: Path | None = None) -> Written:
     for target, text in ((test, _TEST), (path, _AGENT)):
         with atomic_file(target) as draft:
             draft.write_text(text.substitute(values), encoding="utf-8")
-    return Written(path, test)
+    return AgentFiles(path, test)
 
 
-def _words(name: str) -> list[str]:
+def _split_name(name: str) -> list[str]:
     words = _WORDS.findall(name)
     if not _NAME.fullmatch(name) or not words:
         raise ConfigError(

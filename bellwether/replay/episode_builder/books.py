@@ -11,8 +11,8 @@ from collections.abc import Collection, Hashable
 from dataclasses import replace
 from typing import Any
 
-from bellwether.recordings.book_validation import Effect, Ended, FrameEffect, Watch
-from bellwether.recordings.exchange_times import exchange_time, instant
+from bellwether.recordings.book_validation import BookEnd, BookValidator, Effect, FrameEffect
+from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.recordings.sequence_numbers import Key
 from bellwether.replay.episode_builder.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
 from bellwether.replay.episode_builder.gaps import Lost
@@ -36,7 +36,7 @@ class Books:
     tickers: of the markets that matter; all others are not looked at. watch: whose numbers show what was lost.
     """
 
-    def __init__(self, tickers: Collection[str], times: Times, reader: Reader, watch: Watch) -> None:
+    def __init__(self, tickers: Collection[str], times: Times, reader: Reader, watch: BookValidator) -> None:
         self.markets = {ticker: Market(code, Lifecycle(ticker)) for code, ticker in enumerate(sorted(tickers))}
         self._tickers = list(self.markets)
         self.rows = Rows(BOOK)
@@ -56,7 +56,7 @@ class Books:
         if effect in (Effect.REPEATED, Effect.SUPERSEDED):
             self.counts[effect.value] += 1
             return
-        at, stream = exchange_time(body), self._stream(key, ticker)
+        at, stream = read_exchange_time(body), self._stream(key, ticker)
         # A late frame is out of its subscription's order, and does not affect its times.
         out_of_order = effect is Effect.UNAPPLIED and is_late
         place = self._times.hear(at, frame.received_at, beside=out_of_order, stream=stream, ordinal=frame.ordinal)
@@ -92,7 +92,7 @@ class Books:
                 self._give_up(market, self._times.last(None, frame.ordinal) or 0, "break")
             market.connection = frame.connection
             if place is None:
-                place = self._times.hear(instant(fetched) if type(fetched) is str else None, frame.received_at, ordinal=frame.ordinal)
+                place = self._times.hear(parse_time(fetched) if type(fetched) is str else None, frame.received_at, ordinal=frame.ordinal)
             try:
                 levels = self._reader.levels(frame, held)
             except UnusableFrame as error:
@@ -105,7 +105,7 @@ class Books:
             market.lines = {_POLLED: market.leader}
             self._write_snapshot(frame, market, before, place)
 
-    def end(self, ended: Ended) -> None:
+    def end(self, ended: BookEnd) -> None:
         """A subscription no longer follows a book."""
         market = self.markets.get(ended.market)
         if market is None or ended.key not in market.lines:

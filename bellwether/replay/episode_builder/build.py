@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from bellwether.errors import ConfigError
 from bellwether.recordings.books import has_yes_prices
-from bellwether.recordings.captures import event_of
-from bellwether.recordings.initial_books import books_begin
-from bellwether.recordings.recording import About, Recording
+from bellwether.recordings.captures import event_ticker
+from bellwether.recordings.initial_books import find_initial_books
+from bellwether.recordings.recording import Recording, RecordingRequest
 from bellwether.replay.arrow import words_of
 from bellwether.replay.episode import EpisodeDraft, Gap, GridChange, Market, Metadata, Series, Settlement
 from bellwether.replay.episode.books import KINDS, SIDES
@@ -52,16 +52,16 @@ class Outcomes:
 NOTHING_STATED = Outcomes()
 
 
-def events_of(about: About) -> dict[str, tuple[str, ...]]:
+def events_of(about: RecordingRequest) -> dict[str, tuple[str, ...]]:
     """The tickers of each event of a recording, both sorted."""
     found: dict[str, list[str]] = {}
     for ticker in sorted(set(about.tickers)):
         asked = [event for event in about.events if ticker.startswith(f"{event}-")]
-        found.setdefault(max(asked, key=len, default=event_of(ticker)), []).append(ticker)
+        found.setdefault(max(asked, key=len, default=event_ticker(ticker)), []).append(ticker)
     return {event: tuple(found[event]) for event in sorted(found)}
 
 
-def episode_ids(recording: str, about: About) -> dict[str, str]:
+def episode_ids(recording: str, about: RecordingRequest) -> dict[str, str]:
     """The id of the episode of each event: the recording's name where it holds one event, else `<recording>.<event>`."""
     events = list(events_of(about))
     return {event: recording if len(events) == 1 else f"{recording}.{event}" for event in events}
@@ -83,7 +83,7 @@ def build_recording(recording: Recording, *, known: Known | None = None, outcome
 
 def build(
     recording: str,
-    about: About,
+    about: RecordingRequest,
     frames: Iterable[Frame],
     *,
     known: Known | None = None,
@@ -115,7 +115,7 @@ def build(
 class _Assembly:
     """The columns of a whole recording, from which the episode of each event is cut."""
 
-    def __init__(self, recording: str, about: About, tracker: Tracker, known: Known, outcomes: Outcomes) -> None:
+    def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, known: Known, outcomes: Outcomes) -> None:
         self._recording, self._about, self._tracker, self._known, self._outcomes = recording, about, tracker, known, outcomes
         self._times = tracker.times.resolve(recording)
         found = cut(tracker.book.columns(), self._times, tracker.lost, tracker.frames)
@@ -329,7 +329,7 @@ def _instants(ts: np.ndarray) -> pa.Array:
 
 def check_books(recording: Recording) -> None:
     """Refuse a recording whose books begin after all of its changes, before it is read as a whole. Raises `ConfigError`."""
-    begin = books_begin(recording)
+    begin = find_initial_books(recording)
     if begin.polled or not begin.changes or (begin.snapshot is not None and begin.snapshot < begin.last):
         return
     where = (

@@ -8,8 +8,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from bellwether.errors import SchemaError
-from bellwether.recordings.books import SIDE_FORMS, MalformedFrame, price_of, scaled, size_of
-from bellwether.recordings.exchange_times import SECOND, exchange_time, instant
+from bellwether.recordings.books import SIDE_FORMS, MalformedFrame, parse_price, parse_size, scale_decimal
+from bellwether.recordings.exchange_times import SECOND, parse_time, read_exchange_time
 from bellwether.replay.episode.books import SIDES
 from bellwether.replay.units import CENT, DOLLAR, MAX_LOTS
 from bellwether.units import CentiCents, Lots
@@ -106,7 +106,7 @@ class Reader:
         if lots <= 0:
             raise self.refuse(frame, field, body.get(field), "a trade is of more than nothing")
         made = body.get("created_time")
-        at = instant(made) if type(made) is str else exchange_time(body)
+        at = parse_time(made) if type(made) is str else read_exchange_time(body)
         return Trade(str(body.get("trade_id", f"frame {frame.ordinal}")), ticker, _OUTCOMES[side], price, lots, at)
 
     def _yes_price(self, frame: Frame, body: dict[str, Any]) -> CentiCents:
@@ -127,7 +127,7 @@ class Reader:
 
     def _size(self, frame: Frame, field: str, value: Any) -> Lots:
         try:
-            lots = size_of(value)
+            lots = parse_size(value)
         except MalformedFrame as error:
             raise self.refuse(frame, field, value, f"a size is contracts in whole hundredths ({error})") from None
         if abs(lots) > MAX_LOTS:
@@ -136,7 +136,7 @@ class Reader:
 
 
 def _cents(value: Any) -> CentiCents:
-    return CentiCents(scaled(value, 0) * CENT)
+    return CentiCents(scale_decimal(value, 0) * CENT)
 
 
 def _dollars(value: Any) -> CentiCents:
@@ -147,7 +147,7 @@ def _dollars(value: Any) -> CentiCents:
 
 @lru_cache(maxsize=4096)
 def _price(text: str) -> CentiCents:
-    price, rest = divmod(price_of(text), _UNIT)
+    price, rest = divmod(parse_price(text), _UNIT)
     if rest:
         raise MalformedFrame("it is finer")
     return CentiCents(price)
@@ -185,4 +185,4 @@ def seconds(value: Any) -> int | None:
 
 def moment(value: Any) -> int | None:
     """A text of time in nanoseconds since 1970; None if invalid."""
-    return instant(value) if type(value) is str else None
+    return parse_time(value) if type(value) is str else None

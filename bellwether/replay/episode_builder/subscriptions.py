@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from bellwether.recordings.books import Side
+from bellwether.recordings.books import BookSide
 from bellwether.recordings.exchange_times import SECOND
 from bellwether.recordings.sequence_numbers import Key
 from bellwether.replay.episode_builder.lifecycle import Lifecycle
@@ -91,7 +91,7 @@ class Line:
 
     def __init__(self, key: Key, levels: Levels, *, is_proven: bool) -> None:
         self.key, self.is_proven = key, is_proven
-        self.sides = Side(levels[0]), Side(levels[1])
+        self.sides = BookSide(levels[0]), BookSide(levels[1])
         self.recent: deque[Change] = deque(maxlen=_REMEMBERED)
         self.following = Following()
         self.has_ended = False

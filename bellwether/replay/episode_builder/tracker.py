@@ -9,9 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from bellwether.recordings.book_validation import Watch
-from bellwether.recordings.books import in_own_prices
-from bellwether.recordings.exchange_times import MILLISECOND, exchange_time
+from bellwether.recordings.book_validation import BookValidator
+from bellwether.recordings.books import convert_no_prices
+from bellwether.recordings.exchange_times import MILLISECOND, read_exchange_time
 from bellwether.recordings.recorder_frames import WATCHED
 from bellwether.replay.episode_builder.books import Books
 from bellwether.replay.episode_builder.columns import TRADES, Rows, Texts
@@ -52,7 +52,7 @@ class Tracker:
         self.yes_prices = yes_prices
         self.trades, self.trade_ids, self.times = Rows(TRADES), Texts(), Times()
         self.series: dict[str, _Series] = {}
-        self.watch = Watch(partial=partial)
+        self.watch = BookValidator(partial=partial)
         self.frames = 0
         self.trades_off_book = 0
         self._reader = Reader(recording)
@@ -93,7 +93,7 @@ class Tracker:
         for ended in self.watch.ended():
             self._books.end(ended)
         if understood is not None:
-            self._books.take(frame, in_own_prices(body) if self.yes_prices else body, understood)
+            self._books.take(frame, convert_no_prices(body) if self.yes_prices else body, understood)
         elif kind == TRADE:
             self._take_trade(frame, body)
         elif kind == REST_BOOKS:
@@ -119,7 +119,7 @@ class Tracker:
 
     def _beside(self, frame: Frame, found: dict[str, Any]) -> int:
         sent = found.get("sending_ts_ms")
-        at = exchange_time(read_body(found)) or (sent * MILLISECOND if type(sent) is int and 0 < sent < END_SECOND * 1000 else None)
+        at = read_exchange_time(read_body(found)) or (sent * MILLISECOND if type(sent) is int and 0 < sent < END_SECOND * 1000 else None)
         return self.times.hear(at, frame.received_at, beside=True, ordinal=frame.ordinal)
 
     def _take_trade(self, frame: Frame, body: dict[str, Any]) -> None:
@@ -145,5 +145,5 @@ class Tracker:
         if type(name) is not str or not name or not math.isfinite(value):
             raise self._reader.refuse(frame, "value", text, "a reference price has a name, and a finite number as text")
         series = self.series.setdefault(name, _Series())
-        series.times.append(self.times.hear(exchange_time(body), frame.received_at, beside=True, ordinal=frame.ordinal))
+        series.times.append(self.times.hear(read_exchange_time(body), frame.received_at, beside=True, ordinal=frame.ordinal))
         series.values.append(value)

@@ -12,14 +12,14 @@ from typing import Any, NoReturn
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.failures import described, traced
+from bellwether.replay.agents.failures import describe_error, format_traceback
 from bellwether.replay.agents.interface import CALLS, STATE
-from bellwether.replay.agents.loader import AgentReference, agent_class
-from bellwether.replay.agents.mills import in_units
+from bellwether.replay.agents.loader import AgentReference, load_agent_class
+from bellwether.replay.agents.mills import scale_prices
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
-from bellwether.replay.agents.runner import FRAMES, perform
-from bellwether.replay.isolation.confinement import Unavailable, confine
-from bellwether.replay.isolation.wire_protocol import Channel, rebuilt
+from bellwether.replay.agents.runner import FRAMES, call_phase
+from bellwether.replay.isolation.confinement import IsolationUnavailable, confine
+from bellwether.replay.isolation.wire_protocol import MessageChannel, restore_result
 
 #: Message of numba without a writable cache.
 _UNCACHED = "cannot cache function"
@@ -28,7 +28,7 @@ _UNCACHED = "cannot cache function"
 class RemoteSimulator:
     """The `Simulator` in another process. What a decision starts with, and what an order changes, comes with the answer."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: MessageChannel) -> None:
         self._channel = channel
         self._rows: dict[int, Any] = {}
 
@@ -41,7 +41,7 @@ class RemoteSimulator:
         """Answer a call."""
         call = CALLS[name]
         if call.kind == "state":
-            return rebuilt(self._state[name], call)
+            return restore_result(self._state[name], call)
         if name == "order" and arguments[0] in self._rows:
             return self._rows[arguments[0]]
         self._channel.send([name, *arguments])
@@ -51,7 +51,7 @@ class RemoteSimulator:
             self.show(state)
             if row is not None:
                 self._rows[answer] = tuple(row)
-        answer = rebuilt(answer, call)
+        answer = restore_result(answer, call)
         if name == "order":
             self._rows[arguments[0]] = answer
         return answer
@@ -64,33 +64,33 @@ class RemoteSimulator:
 
 def main(descriptor: int) -> NoReturn:
     """Run this process from its start to its end."""
-    channel = Channel(descriptor)
+    channel = MessageChannel(descriptor)
     plan = channel.receive()
     try:
         held = confine(plan["files"], plan["links"], plan["memory"], partial=plan["partial"])
-    except Unavailable as error:
+    except IsolationUnavailable as error:
         channel.send(["refused", str(error)])
         os._exit(0)
     channel.send(["confined", held.network, held.files, held.processes, held.memory, held.names])
     try:
         _serve(channel, _load(channel, plan["reference"], plan))
     except BaseException as error:
-        kind, message = described(error)
-        channel.send(["failed", kind, message, traced(error, (*FRAMES, __file__))])
+        kind, message = describe_error(error)
+        channel.send(["failed", kind, message, format_traceback(error, (*FRAMES, __file__))])
     os._exit(0)
 
 
-def _load(channel: Channel, reference: str, plan: dict[str, Any]) -> Agent:
+def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agent:
     """Return the agent; end the process without one, and after a request for a class alone. Raises what the agent's own code does."""
     try:
-        found = agent_class(reference)
+        found = load_agent_class(reference)
         if plan["params"] is None:
             channel.send(["loaded", found.name, (found.__doc__ or "").strip().partition("\n")[0][:1000], _kind(found), "", found.api])
             os._exit(0)
         agent = AgentReference(reference, plan["params"], plan["name"]).make()
         params = _json(agent.params)
     except ConfigError as error:
-        message, cause = described(error)[1], error.__cause__
+        message, cause = describe_error(error)[1], error.__cause__
         if _UNCACHED in message:
             message = (
                 f"isolating the agent {reference}: it uses code that numba compiles and keeps (cache=True), and an isolated agent can write no file. "
@@ -118,17 +118,17 @@ def _json(params: dict[str, Any]) -> str:
     return json.dumps(params, sort_keys=True, default=str, ensure_ascii=False)
 
 
-def _serve(channel: Channel, agent: Agent) -> None:
+def _serve(channel: MessageChannel, agent: Agent) -> None:
     """Answer until the other side ends."""
     about = channel.receive()
     fields = about.pop("info")
     markets = tuple(MarketInfo(*market) for market in fields["markets"])
     info = EpisodeInfo(**{**fields, "markets": markets, "exogenous": tuple(fields["exogenous"])})
     simulator: Any = RemoteSimulator(channel)
-    ctx = AgentContext(in_units(simulator, about["unit"]), info, seed=int(about.pop("seed"), 16), **about)
+    ctx = AgentContext(scale_prices(simulator, about["unit"]), info, seed=int(about.pop("seed"), 16), **about)
     while True:
         phase, step, calls, state, *news = channel.receive()
         simulator.show(state)
         ctx._begin(step, calls)
-        perform(agent, ctx, phase, news)
+        call_phase(agent, ctx, phase, news)
         channel.send(["done", int(ctx._reacts)])

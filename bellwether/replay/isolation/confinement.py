@@ -39,30 +39,30 @@ _FILTER, _ALL_THREADS = 1, 1
 _ROOT = "/proc"
 
 
-class Unavailable(Exception):
+class IsolationUnavailable(Exception):
     """Full isolation is not possible on this system."""
 
 
 def confine(files: Sequence[str], links: Iterable[Sequence[str]], memory: int, *, partial: bool) -> Confinement:
     """Confine this process; it continues as a child of itself. files, links: of `visible_files`. memory: bytes of address space.
 
-    partial: leave out what this system refuses; returns the protections in force. Raises `Unavailable` if not partial, `OSError` when resource
+    partial: leave out what this system refuses; returns the protections in force. Raises `IsolationUnavailable` if not partial, `OSError` when resource
     limits cannot be set.
     """
     if sys.platform != "linux":
         return _confine_elsewhere(memory, partial=partial)
     _prctl(_PDEATHSIG, signal.SIGKILL)
-    apart = not (missing := _refusal(lambda: _separate(files, links)))
+    apart = not (missing := _find_failure(lambda: _separate(files, links)))
     if missing and not partial:
-        raise Unavailable(f"no namespaces of its own ({missing})")
-    networkless = apart or not _refusal(lambda: _unshare(_NEW_USER | _NEW_NETWORK))
+        raise IsolationUnavailable(f"no namespaces of its own ({missing})")
+    networkless = apart or not _find_failure(lambda: _unshare(_NEW_USER | _NEW_NETWORK))
     _limit_resources(memory)
-    _refusal(_drop_capabilities)
+    _find_failure(_drop_capabilities)
     _prctl(_NO_NEW_PRIVS, 1)
-    landlocked = not apart and not _refusal(lambda: _landlock(files))
-    missing = _refusal(_seccomp)
+    landlocked = not apart and not _find_failure(lambda: _landlock(files))
+    missing = _find_failure(_seccomp)
     if missing and not partial:
-        raise Unavailable(f"no filter of system calls ({missing})")
+        raise IsolationUnavailable(f"no filter of system calls ({missing})")
     if missing:
         _limit(resource.RLIMIT_NPROC, 0)
     return Confinement(
@@ -76,7 +76,7 @@ def confine(files: Sequence[str], links: Iterable[Sequence[str]], memory: int, *
 
 def _confine_elsewhere(memory: int, *, partial: bool) -> Confinement:
     if not partial:
-        raise Unavailable(f"no namespaces ({sys.platform}; they exist on Linux)")
+        raise IsolationUnavailable(f"no namespaces ({sys.platform}; they exist on Linux)")
     _limit_resources(memory)
     _limit(resource.RLIMIT_NPROC, 0)
     return Confinement(processes="RLIMIT_NPROC" if os.getuid() else None, memory="RLIMIT_AS" if sys.platform != "darwin" else None)
@@ -86,7 +86,7 @@ def _named(**means: bool) -> str | None:
     return " and ".join(name for name, holds in means.items() if holds) or None
 
 
-def _refusal(step: Callable[[], Any]) -> str:
+def _find_failure(step: Callable[[], Any]) -> str:
     """Why a step failed; empty if it did not."""
     try:
         step()
@@ -111,18 +111,18 @@ def _separate(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
         for name, text in (("setgroups", "deny"), ("uid_map", f"65534 {user} 1"), ("gid_map", f"65534 {group} 1")):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
-    _checked(_libc().sethostname(b"agent", 5), "sethostname")
+    _check_result(_libc().sethostname(b"agent", 5), "sethostname")
     _mount(None, "/", None, _RECURSIVE | _PRIVATE)
     _mount("tmpfs", _ROOT, "tmpfs", 0)
     try:
-        _show(files, links)
+        _mount_visible(files, links)
         os.chdir(_ROOT)
         _syscall(_PIVOT_ROOT, b".", b".")
     except (OSError, KeyError):
         os.chdir("/")
         _libc().umount2(_ROOT.encode(), _DETACH)
         raise
-    _checked(_libc().umount2(b".", _DETACH), "umount2")
+    _check_result(_libc().umount2(b".", _DETACH), "umount2")
     os.chdir("/")
     _unshare(_NEW_PIDS)
     # The first child is the first process of its namespace, which ends with it; the second is the agent's.
@@ -130,7 +130,7 @@ def _separate(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
     _continue_in_child(signal.SIGKILL)
 
 
-def _show(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
+def _mount_visible(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
     """Mount files and folders below the new root, and allow no change of them."""
     for path in files:
         target = _ROOT + path
@@ -149,13 +149,13 @@ def _show(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int) -> None:
     source_, target_, kind_ = (None if text is None else os.fsencode(text) for text in (source, target, kind))
-    _checked(_libc().mount(source_, target_, kind_, ctypes.c_ulong(flags), None), f"mount {source or target}")
+    _check_result(_libc().mount(source_, target_, kind_, ctypes.c_ulong(flags), None), f"mount {source or target}")
 
 
 def _restrict(target: str, attributes: int, tree: int = _WHOLE_TREE) -> None:
     wanted = struct.pack("=QQQQ", attributes, 0, 0, 0)
     arguments = ctypes.c_int(_HERE), os.fsencode(target), ctypes.c_uint(tree), wanted, ctypes.c_size_t(len(wanted))
-    _checked(_libc().syscall(ctypes.c_long(_SET_ATTRIBUTES), *arguments), f"mount_setattr {target}")
+    _check_result(_libc().syscall(ctypes.c_long(_SET_ATTRIBUTES), *arguments), f"mount_setattr {target}")
 
 
 def _continue_in_child(parent_ends: signal.Signals) -> None:
@@ -212,7 +212,7 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _checked(answer: int, step: str) -> int:
+def _check_result(answer: int, step: str) -> int:
     if answer < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{step}: {os.strerror(number)}")
@@ -220,16 +220,16 @@ def _checked(answer: int, step: str) -> int:
 
 
 def _prctl(option: int, value: int) -> None:
-    _checked(_libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0), "prctl")
+    _check_result(_libc().prctl(option, ctypes.c_ulong(value), 0, 0, 0), "prctl")
 
 
 def _unshare(flags: int) -> None:
-    _checked(_libc().unshare(flags), "unshare")
+    _check_result(_libc().unshare(flags), "unshare")
 
 
 def _syscall(numbers: int | tuple[int, int], *arguments: Any) -> int:
     number = numbers if isinstance(numbers, int) else numbers[{"x86_64": 0, "aarch64": 1, "arm64": 1}[platform.machine()]]
-    return _checked(_libc().syscall(ctypes.c_long(number), *arguments), f"system call {number}")
+    return _check_result(_libc().syscall(ctypes.c_long(number), *arguments), f"system call {number}")
 
 
 def _drop_capabilities() -> None:

@@ -28,14 +28,14 @@ def visible_files(reference: str) -> tuple[list[str], list[tuple[str, str]]]:
     Folders of episodes, results and settings, and names that start with a dot, are left out of the agent's folder. Raises `ConfigError` when the
     folder is itself one of those, too large to check, or when a home of Bellwether is beneath another path.
     """
-    private = _private()
+    private = _private_paths()
     links: dict[str, str] = {}
-    shown = [_resolved(path, links) for path in (*_python(), *_SYSTEM, *_DEVICES) if os.path.exists(path)]
+    shown = [_resolve_links(path, links) for path in (*_python_paths(), *_SYSTEM, *_DEVICES) if os.path.exists(path)]
     if inside := next((path for path in private if any(_is_beneath(path, root) for root in shown)), None):
         raise ConfigError(f"isolating the agent {reference}: {inside} is beneath a folder of Python or of the system; move it elsewhere")
-    for place in filter(None, _own_places(reference)):
+    for place in filter(None, _agent_paths(reference)):
         if not any(_is_beneath(os.path.realpath(place), root) for root in shown):
-            shown += [_resolved(path, links) for path in _agent_files(place, reference, private)]
+            shown += [_resolve_links(path, links) for path in _agent_files(place, reference, private)]
     roots: list[str] = []
     for path in sorted(set(shown)):
         if not any(_is_beneath(path, root) for root in roots):
@@ -43,7 +43,7 @@ def visible_files(reference: str) -> tuple[list[str], list[tuple[str, str]]]:
     return roots, sorted(links.items())
 
 
-def _python() -> Iterator[str]:
+def _python_paths() -> Iterator[str]:
     """Standard library, installed packages and this package."""
     yield os.path.dirname(bellwether.__file__)
     yield os.path.join(sys.base_prefix, "lib")
@@ -51,7 +51,7 @@ def _python() -> Iterator[str]:
     yield from (path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages", "lib-dynload"))
 
 
-def _private() -> list[str]:
+def _private_paths() -> list[str]:
     """Folders and files of the settings, wherever they are configured; the home of this world first."""
     from bellwether.settings import settings
 
@@ -68,7 +68,7 @@ def _private() -> list[str]:
     return [os.path.realpath(place) for place in places if "://" not in place]
 
 
-def _own_places(reference: str) -> list[str]:
+def _agent_paths(reference: str) -> list[str]:
     """The agent's file, or the folders of its top package."""
     where = reference.rpartition(":")[0]
     if where.endswith(".py"):
@@ -90,13 +90,13 @@ def _agent_files(place: str, reference: str, private: list[str]) -> Iterable[str
     if bad := next((name for name in os.listdir(real) if _SETTLEMENT.fullmatch(name)), None):
         raise ConfigError(f"{problem} contains {bad}, the outcome of an episode; move the agent to a folder of its own")
     budget = [_MOST_ENTRIES]
-    entries = [path for entry in os.scandir(folder) for path in _clean(entry, private, budget)]
+    entries = [path for entry in os.scandir(folder) for path in _visible_paths(entry, private, budget)]
     if budget[0] < 0:
         raise ConfigError(f"{problem} has more than {_MOST_ENTRIES:,} files; move the agent to a folder of its own")
     return own + entries
 
 
-def _clean(entry: os.DirEntry[str], private: list[str], budget: list[int]) -> list[str]:
+def _visible_paths(entry: os.DirEntry[str], private: list[str], budget: list[int]) -> list[str]:
     """The paths of an entry that an agent may see: itself, or some of what it contains. budget: entries that may still be read."""
     budget[0] -= 1
     hidden = entry.name.startswith(".") or _OUTCOMES.fullmatch(entry.name) or entry.is_symlink()
@@ -110,13 +110,13 @@ def _clean(entry: os.DirEntry[str], private: list[str], budget: list[int]) -> li
         contents = []
     if any(_OUTCOMES.fullmatch(inner.name) for inner in contents):
         return []
-    seen = [(inner.path, _clean(inner, private, budget)) for inner in contents]
+    seen = [(inner.path, _visible_paths(inner, private, budget)) for inner in contents]
     if seen and all(paths == [path] for path, paths in seen):
         return [entry.path]
     return [path for _, paths in seen for path in paths]
 
 
-def _resolved(path: str, links: dict[str, str]) -> str:
+def _resolve_links(path: str, links: dict[str, str]) -> str:
     """The path without links; each link on the way is added to `links`."""
     path = os.path.abspath(path)
     parts = Path(path).parts
@@ -125,7 +125,7 @@ def _resolved(path: str, links: dict[str, str]) -> str:
         if os.path.islink(prefix):
             target = os.path.normpath(os.path.join(os.path.dirname(prefix), os.readlink(prefix)))
             links[prefix] = target
-            return _resolved(os.path.join(target, *parts[count:]), links)
+            return _resolve_links(os.path.join(target, *parts[count:]), links)
     return path
 
 

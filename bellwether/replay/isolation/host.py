@@ -18,15 +18,24 @@ import orjson
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import default_name
-from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, plain, readable
+from bellwether.replay.agents.failures import STEP_TIMEOUT, Failure, sanitize_line, sanitize_text
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.mills import API
 from bellwether.replay.agents.records import Callbacks, EpisodeInfo
-from bellwether.replay.agents.runner import finish, play, step_of
+from bellwether.replay.agents.runner import decision_number, finish_session, run_phases
 from bellwether.replay.engine import Session
 from bellwether.replay.isolation.filesystem import visible_files
 from bellwether.replay.isolation.settings import AgentSource, Confinement, Isolation, check_isolable
-from bellwether.replay.isolation.wire_protocol import REQUESTS, Channel, Closed, Malformed, OutOfTime, answered, checked, state_of
+from bellwether.replay.isolation.wire_protocol import (
+    REQUESTS,
+    ChannelClosed,
+    ChannelTimeout,
+    MalformedMessage,
+    MessageChannel,
+    build_answer,
+    check_request,
+    read_state,
+)
 
 _PROGRAM = (
     "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "
@@ -56,7 +65,7 @@ _SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class AgentDescription:
     """Untrusted self-description of an agent's process. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring.
     callbacks: its notifications between decisions. api: version of its interface.
     """
@@ -80,7 +89,7 @@ class IsolatedAgent:
         self._source, self._limits, self._seconds = source, limits, seconds
         self._left = limits.seconds_per_run
         self.confinement = Confinement()
-        self.loaded = Loaded(source.name or default_name(source.reference.rpartition(":")[2]), source.params, "timed")
+        self.loaded = AgentDescription(source.name or default_name(source.reference.rpartition(":")[2]), source.params, "timed")
         self._failure: Failure | None = None
         #: The agent has read what depends on its fills, by its own account.
         self.reacts = False
@@ -90,7 +99,7 @@ class IsolatedAgent:
         try:
             self._load(class_alone=False)
         except ConfigError as error:
-            self._failure = Failure("ConfigError", plain(str(error)), -1, 0)
+            self._failure = Failure("ConfigError", sanitize_line(str(error)), -1, 0)
         except BaseException:
             self._stop()
             raise
@@ -99,7 +108,7 @@ class IsolatedAgent:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stop()
 
-    def look(self) -> Loaded:
+    def look(self) -> AgentDescription:
         """Load the class alone, in a process that then ends. Raises `ConfigError` as on entry, and for a reference to no agent that can be isolated."""
         self._start(class_alone=True)
         try:
@@ -135,7 +144,7 @@ class IsolatedAgent:
             theirs.close()
             os.close(writing)
         self._socket, self._reading = ours, reading
-        self._channel = Channel(ours.fileno(), reading)
+        self._channel = MessageChannel(ours.fileno(), reading)
         try:
             self._confine(plan)
         except BaseException:
@@ -147,12 +156,14 @@ class IsolatedAgent:
         problem, deadline = f"isolating the agent {self._source.reference}", time.monotonic() + _STARTING
         try:
             self._channel.send(plan, deadline)
-            name, held = checked(self._channel.receive(deadline))
-        except (Closed, OutOfTime, Malformed):
-            raise ConfigError(f"{problem}: its process did not start: {self._end()}\n{readable(self._channel.printed)}".rstrip()) from None
+            name, held = check_request(self._channel.receive(deadline))
+        except (ChannelClosed, ChannelTimeout, MalformedMessage):
+            raise ConfigError(
+                f"{problem}: its process did not start: {self._end()}\n{sanitize_text(self._channel.printed)}".rstrip()
+            ) from None
         if name != "confined":
             raise ConfigError(
-                f"{problem}: this system gives {plain(held[0])}; allow unprivileged user namespaces (a container: also the system calls unshare, "
+                f"{problem}: this system gives {sanitize_line(held[0])}; allow unprivileged user namespaces (a container: also the system calls unshare, "
                 "mount and pivot_root), or accept less with --isolation partial, in Python Isolation(partial=True)"
             )
         self.confinement = Confinement(*held)
@@ -195,34 +206,34 @@ class IsolatedAgent:
         """Load the agent, or note its failure. Raises `ConfigError` for an agent that cannot be isolated."""
         begun = time.monotonic()
         try:
-            name, said = checked(self._channel.receive(begun + min(self._seconds, self._left)))
+            name, said = check_request(self._channel.receive(begun + min(self._seconds, self._left)))
             if name == "loaded":
                 self.loaded = self._checked(*said, class_alone=class_alone)
             elif name == "refused":
-                raise ConfigError(plain(said[0]))
+                raise ConfigError(sanitize_line(said[0]))
             elif name == "failed":
                 self._failure = self._raised(said, -1, 0)
             else:
-                raise Malformed(f"{name} before it was loaded")
-        except (Closed, OutOfTime, Malformed) as error:
+                raise MalformedMessage(f"{name} before it was loaded")
+        except (ChannelClosed, ChannelTimeout, MalformedMessage) as error:
             self._failure = self._failed(error, -1, 0)
         finally:
             self._left -= time.monotonic() - begun
 
-    def _checked(self, name: str, said: str, kind: str, callbacks: str, api: int, *, class_alone: bool) -> Loaded:
+    def _checked(self, name: str, said: str, kind: str, callbacks: str, api: int, *, class_alone: bool) -> AgentDescription:
         reference = self._source.reference
-        if not name or name != plain(name) or len(name) > 100:
+        if not name or name != sanitize_line(name) or len(name) > 100:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
         check_isolable(name, kind)
         if class_alone:
-            return Loaded(name, {}, kind, plain(said))
+            return AgentDescription(name, {}, kind, sanitize_line(said))
         try:
             params = orjson.loads(said)
         except orjson.JSONDecodeError:
             params = None
         if type(params) is not dict:
             raise ConfigError(f"loading the agent {reference}: its parameters are no JSON object")
-        return Loaded(name, params, kind, callbacks=Callbacks.named(callbacks), api=api)
+        return AgentDescription(name, params, kind, callbacks=Callbacks.named(callbacks), api=api)
 
     def _end(self) -> str:
         """Describe the end of the process."""
@@ -247,53 +258,53 @@ class IsolatedAgent:
         failed = self._failure and replace(self._failure, at=session.now)
         failed = failed or self._send({**about, "seed": f"{about['seed']:x}", "info": described})
         if failed is None:
-            return play(session, gateway, self, self.loaded.callbacks)
-        finish(session, failed)
+            return run_phases(session, gateway, self, self.loaded.callbacks)
+        finish_session(session, failed)
         return failed
 
     def _send(self, about: dict[str, Any]) -> Failure | None:
         try:
             self._channel.send(about, time.monotonic() + self._seconds)
-        except (Closed, OutOfTime) as error:
+        except (ChannelClosed, ChannelTimeout) as error:
             return self._failed(error, -1, self._session.now)
         return None
 
     def call(self, phase: str, *news: Any) -> Failure | None:
         """See `Player`: send the phase, and answer requests until the agent is done."""
-        begun, now, step = time.monotonic(), self._session.now, step_of(self._session, phase)
+        begun, now, step = time.monotonic(), self._session.now, decision_number(self._session, phase)
         deadline = begun + min(self._seconds, self._left)
         try:
-            self._channel.send([phase, step, 0 if phase == "end" else self._calls, state_of(self._gateway), *news], deadline)
+            self._channel.send([phase, step, 0 if phase == "end" else self._calls, read_state(self._gateway), *news], deadline)
             while True:
-                name, arguments = checked(self._channel.receive(deadline))
+                name, arguments = check_request(self._channel.receive(deadline))
                 if name in REQUESTS:
-                    self._channel.send(answered(self._gateway, name, arguments), deadline)
+                    self._channel.send(build_answer(self._gateway, name, arguments), deadline)
                 elif name == "done":
                     self.reacts |= bool(arguments[0])
                     return None
                 elif name == "failed":
                     return self._raised(arguments, step, now)
                 else:
-                    raise Malformed(f"{name} while it ran")
-        except (Closed, OutOfTime, Malformed) as error:
+                    raise MalformedMessage(f"{name} while it ran")
+        except (ChannelClosed, ChannelTimeout, MalformedMessage) as error:
             return self._failed(error, step, now)
         finally:
             self._left -= time.monotonic() - begun
 
     def _raised(self, said: list[str], step: int, now: int) -> Failure:
         kind, message, trace = said
-        return Failure(plain(kind), plain(message), step, now, self._with_output(readable(trace)))
+        return Failure(sanitize_line(kind), sanitize_line(message), step, now, self._with_output(sanitize_text(trace)))
 
     def _failed(self, error: Exception, step: int, now: int) -> Failure:
         output = self._with_output("")
-        if isinstance(error, Malformed):
-            return Failure("MalformedMessage", plain(f"its process sent {error}"), step, now, output)
-        if isinstance(error, Closed):
+        if isinstance(error, MalformedMessage):
+            return Failure("MalformedMessage", sanitize_line(f"its process sent {error}"), step, now, output)
+        if isinstance(error, ChannelClosed):
             return Failure("ProcessEnded", self._end(), step, now, output)
         if self._left <= self._seconds:
             return Failure("RunTimeout", "the decisions took longer than seconds_per_run in all", step, now, output)
         return Failure("StepTimeout", STEP_TIMEOUT, step, now, output)
 
     def _with_output(self, trace: str) -> str:
-        printed = readable(self._channel.printed)
+        printed = sanitize_text(self._channel.printed)
         return "\n".join(part for part in (trace, f"The agent printed last:\n{printed}" if printed else "") if part)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, get_args, get_origin
 import numpy as np
 import orjson
 
-from bellwether.replay.agents.interface import CALLS, STATE, Call, Shape, Simulator
+from bellwether.replay.agents.interface import CALLS, STATE, ArrayShape, MethodSignature, Simulator
 
 #: The longest message of an agent, bytes: a `place_many` of 100,000 orders fits.
 MOST_BYTES = 16 << 20
@@ -28,27 +28,27 @@ _CHUNK = 1 << 16
 _POLL_ERRORS = select.POLLHUP | select.POLLERR
 
 
-class Malformed(Exception):
+class MalformedMessage(Exception):
     """Invalid message of an agent."""
 
 
-class Closed(Exception):
+class ChannelClosed(Exception):
     """The other side has ended."""
 
 
-class OutOfTime(Exception):
+class ChannelTimeout(Exception):
     """A message did not come, or was not taken, in time."""
 
 
 def _integer(value: Any) -> int:
     if type(value) is not int or not -_LARGEST < value < _LARGEST:
-        raise Malformed(f"{value!r:.60} where a whole number below 2^62 belongs")
+        raise MalformedMessage(f"{value!r:.60} where a whole number below 2^62 belongs")
     return value
 
 
 def _text(value: Any, longest: int = _LONGEST_TEXT) -> str:
     if type(value) is not str or len(value) > longest or (longest < _LONGEST_TEXT and not value.isprintable()):
-        raise Malformed(f"{value!r:.60} where a text of at most {longest:,} characters belongs")
+        raise MalformedMessage(f"{value!r:.60} where a text of at most {longest:,} characters belongs")
     return value
 
 
@@ -58,23 +58,23 @@ def _optional_text(value: Any) -> str | None:
 
 def _array(value: Any, columns: int | None) -> np.ndarray:
     if type(value) is not list:
-        raise Malformed(f"{value!r:.60} where a list of whole numbers belongs")
+        raise MalformedMessage(f"{value!r:.60} where a list of whole numbers belongs")
     shape = (0,) if columns is None else (0, columns)
     try:
         found = np.array(value) if value else np.zeros(shape, np.int64)
     except (ValueError, OverflowError):
-        raise Malformed("a list whose rows differ in length") from None
+        raise MalformedMessage("a list whose rows differ in length") from None
     if found.dtype != np.int64 or found.ndim != len(shape) or found.shape[1:] != shape[1:]:
-        raise Malformed(f"{found.dtype}{list(found.shape)} where int64{['n', *shape[1:]]} belongs")
+        raise MalformedMessage(f"{found.dtype}{list(found.shape)} where int64{['n', *shape[1:]]} belongs")
     if found.size and (found.max() >= _LARGEST or found.min() <= -_LARGEST):
-        raise Malformed("a number of 2^62 or more")
+        raise MalformedMessage("a number of 2^62 or more")
     return found
 
 
 def _converter(hint: Any) -> Callable[[Any], Any]:
     """The check of an argument of this type."""
     limit = get_args(hint)[1] if get_origin(hint) is Annotated else None
-    if isinstance(limit, Shape):
+    if isinstance(limit, ArrayShape):
         return partial(_array, columns=limit.columns)
     return partial(_text, longest=limit) if limit is not None else _integer
 
@@ -95,45 +95,45 @@ ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
 }
 
 
-def checked(message: Any) -> tuple[str, list[Any]]:
-    """The name and the arguments of a message. Raises `Malformed`."""
+def check_request(message: Any) -> tuple[str, list[Any]]:
+    """The name and the arguments of a message. Raises `MalformedMessage`."""
     if type(message) is not list or not message or type(message[0]) is not str:
-        raise Malformed(f"{message!r:.60} where a list that begins with a name belongs")
+        raise MalformedMessage(f"{message!r:.60} where a list that begins with a name belongs")
     name, *arguments = message
     types = REQUESTS.get(name) if name in REQUESTS else ENDS.get(name)
     if types is None:
-        raise Malformed(f"the unknown request {name!r:.60}")
+        raise MalformedMessage(f"the unknown request {name!r:.60}")
     if len(arguments) != len(types):
-        raise Malformed(f"{name} with {len(arguments)} arguments; it has {len(types)}")
+        raise MalformedMessage(f"{name} with {len(arguments)} arguments; it has {len(types)}")
     return name, [convert(argument) for convert, argument in zip(types, arguments, strict=True)]
 
 
-def framed(message: Any) -> bytes:
+def encode_message(message: Any) -> bytes:
     """A message as it travels; arrays of numbers become lists."""
-    body = orjson.dumps(message, default=_listed)
+    body = orjson.dumps(message, default=_to_lists)
     return _LENGTH.pack(len(body)) + body
 
 
-def _listed(value: Any) -> Any:
+def _to_lists(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot be sent")
 
 
-def answered(simulator: Simulator, name: str, arguments: list[Any]) -> Any:
+def build_answer(simulator: Simulator, name: str, arguments: list[Any]) -> Any:
     """The answer to a request; after one that changes something with the state, and with the row of a placed order."""
     answer = getattr(simulator, name)(*arguments)
     if CALLS[name].kind != "change":
         return answer
-    return [answer, state_of(simulator), simulator.order(answer) if name == "place" and answer is not None else None]
+    return [answer, read_state(simulator), simulator.order(answer) if name == "place" and answer is not None else None]
 
 
-def state_of(simulator: Simulator) -> list[Any]:
+def read_state(simulator: Simulator) -> list[Any]:
     """What is sent with every message."""
     return [getattr(simulator, name)() for name in STATE]
 
 
-def rebuilt(value: Any, call: Call) -> Any:
+def restore_result(value: Any, call: MethodSignature) -> Any:
     """A result of a call as the simulator returned it."""
     if value is None:
         return None
@@ -148,7 +148,7 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(one) for one in value) if type(value) is list else value
 
 
-class Channel:
+class MessageChannel:
     """One end of the wire, by its descriptor. output: what another descriptor prints, of which the end is kept.
 
     With an output no call blocks beyond its deadline; without one, as the agent's side has it, there are no deadlines.
@@ -171,29 +171,29 @@ class Channel:
         return self._printed.decode("utf-8", "replace")
 
     def send(self, message: Any, deadline: float = float("inf")) -> None:
-        """Send a message. deadline: on the monotonic clock. Raises `Closed`, `OutOfTime`."""
-        left = memoryview(framed(message))
+        """Send a message. deadline: on the monotonic clock. Raises `ChannelClosed`, `ChannelTimeout`."""
+        left = memoryview(encode_message(message))
         while left:
             try:
                 left = left[os.write(self._descriptor, left) :]
             except BlockingIOError:
                 self._wait_for(select.POLLOUT, deadline)
             except OSError:
-                raise Closed from None
+                raise ChannelClosed from None
 
     def receive(self, deadline: float = float("inf")) -> Any:
-        """The next message. Raises `Malformed`, `Closed`, `OutOfTime`."""
+        """The next message. Raises `MalformedMessage`, `ChannelClosed`, `ChannelTimeout`."""
         received = self._received
         while True:
             if len(received) >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(received)
                 if length > MOST_BYTES:
-                    raise Malformed(f"a message of {length:,} bytes; {MOST_BYTES:,} is the most")
+                    raise MalformedMessage(f"a message of {length:,} bytes; {MOST_BYTES:,} is the most")
                 end = _LENGTH.size + length
                 if len(received) >= end:
                     body = bytes(received[_LENGTH.size : end])
                     del received[:end]
-                    return _parsed(body)
+                    return _parse_message(body)
             if not self._blocks:
                 self._wait_for(select.POLLIN, deadline)
             try:
@@ -201,9 +201,9 @@ class Channel:
             except BlockingIOError:
                 continue
             except OSError:
-                raise Closed from None
+                raise ChannelClosed from None
             if not fresh:
-                raise Closed
+                raise ChannelClosed
             received += fresh
 
     def _wait_for(self, event: int, deadline: float) -> None:
@@ -212,7 +212,7 @@ class Channel:
         while True:
             left = deadline - time.monotonic()
             if left <= 0:
-                raise OutOfTime
+                raise ChannelTimeout
             for descriptor, found in self._poll.poll(None if left == float("inf") else min(left, 3600.0) * 1000):
                 if descriptor == self._descriptor:
                     return
@@ -232,8 +232,8 @@ class Channel:
             self._printed = (self._printed + fresh)[-4000:]
 
 
-def _parsed(body: bytes) -> Any:
+def _parse_message(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Malformed(f"what is no JSON: {error}") from None
+        raise MalformedMessage(f"what is no JSON: {error}") from None

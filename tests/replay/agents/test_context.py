@@ -115,6 +115,16 @@ WRONG_ORDERS: list[tuple[str, Callable[[AgentContext], Any], str]] = [
     ("requests in a list", lambda ctx: ctx.place_many([[0, 0, 0, 45 * CENT, 100, 1, 0]]), "found list"),
     ("a column of floats", lambda ctx: requests(0, YES, BUY, np.array([45.0]), 100), "price is float64"),
     ("columns of two lengths", lambda ctx: requests(np.zeros(2, int), YES, BUY, np.ones(3, int), 100), "2 and 3 rows"),
+    (
+        "a batch with an unknown side",
+        lambda ctx: ctx.place_many(requests(0, np.array([YES, 2]), BUY, 44 * CENT, 100)),
+        r"side of order 1 is 2; it is one of YES \(0\), NO \(1\)",
+    ),
+    (
+        "a batch with an unknown action",
+        lambda ctx: ctx.place_many(requests(0, YES, np.array([BUY, BUY, -1]), 44 * CENT, 100)),
+        "action of order 2 is -1; it is one of BUY",
+    ),
     ("series that is not there", lambda ctx: ctx.exogenous("spx"), "no 'spx'; there are none"),
     ("ids that are not there", lambda ctx: ctx.buy("M-0", YES, 100, 44 * CENT) and ctx.is_resting(np.array([0, 9])), "no order 9"),
 ]

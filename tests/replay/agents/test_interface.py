@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from bellwether.replay import (
     requests,
     run,
 )
-from bellwether.replay.agents.interface import CALLS, Simulator
-from bellwether.replay.agents.loader import AgentReference, agent_class
+from bellwether.replay.agents.interface import CALLS, MOST_TIMERS, Simulator
+from bellwether.replay.agents.loader import AgentReference, load_agent_class
 from bellwether.replay.engine import kernel
 from bellwether.replay.engine.codes import O_PRICE, O_TAG
 from bellwether.replay.isolation.wire_protocol import REQUESTS
@@ -127,15 +128,22 @@ def test_a_timer_is_later_than_now_and_of_an_agent_that_hears_it() -> None:
         def on_timer(self, ctx: AgentContext, time_ns: int) -> None: ...
 
     def past(ctx: AgentContext) -> None:
-        with pytest.raises(OrderError, match="not later than now"):
+        with pytest.raises(OrderError, match=r"not later than now \(\d+\); give a later time$"):
             ctx.at(ctx.now_ns)
 
     def unheard(ctx: AgentContext) -> None:
-        with pytest.raises(OrderError, match="no on_timer"):
+        with pytest.raises(OrderError, match=r"^setting a timer: the agent has no on_timer"):
+            ctx.at(ctx.now_ns + 1)
+
+    def too_many(ctx: AgentContext) -> None:
+        for after in range(MOST_TIMERS):
+            ctx.at(ctx.now_ns + 10**15 + after)
+        with pytest.raises(OrderError, match=r"^setting a timer: 10,000 timers are set already"):
             ctx.at(ctx.now_ns + 1)
 
     assert run(market(), Hears(past), settings()).failure is None
     assert run(market(), Scripted(unheard), settings()).failure is None
+    assert run(market(), Hears(once(too_many)), replace(settings(), calls_per_step=2 * MOST_TIMERS)).failure is None
 
 
 # Time limits and failures.
@@ -287,7 +295,7 @@ def test_the_name_of_a_folder_is_no_episode(name: Any) -> None:
 def test_what_could_be_misread_is_refused(tmp_path: Path, source: str, message: str) -> None:
     (tmp_path / "old.py").write_text(source)
     with pytest.raises(ConfigError, match=message):
-        agent_class(f"{tmp_path / 'old.py'}:Old")
+        load_agent_class(f"{tmp_path / 'old.py'}:Old")
 
 
 def test_a_class_in_memory_that_uses_present_constants_without_the_version_is_refused() -> None:

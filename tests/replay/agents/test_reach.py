@@ -14,7 +14,7 @@ import pytest
 
 from bellwether.replay import BUY, CENT, CONTRACT, YES, AgentContext, BudgetError, Prepared, requests, run
 from bellwether.replay.agents.gateway import Gateway
-from bellwether.replay.agents.interface import CALLS, Door, hidden
+from bellwether.replay.agents.interface import CALLS, SimulatorProxy, hide_function
 from bellwether.replay.engine import Outcome, Session
 from bellwether.replay.tape import Tape
 from tests.replay.agents.scenes import TRADE, Scripted, market, once, settings, traded
@@ -155,12 +155,12 @@ def test_no_attribute_leads_to_the_simulator(session: list[Session]) -> None:
 def test_the_walk_finds_what_is_not_hidden(hold: Callable[[Session], Any], session: list[Session]) -> None:
     run(market(), Scripted(lambda ctx: None), settings())
     assert found(hold(session[0]), list(session[0]._arrays.values()))
-    assert not found(hidden(lambda: hold(session[0])), list(session[0]._arrays.values()))
+    assert not found(hide_function(lambda: hold(session[0])), list(session[0]._arrays.values()))
 
 
 def test_the_door_has_every_call_of_the_gateway() -> None:
     calls = {name for name in vars(Gateway) if not name.startswith("_")} - {"begin", "end", "wake", "watch", "news"}
-    assert calls | {"bids", "positions", "status"} == {*CALLS, "conditions"} == set(Door.__slots__)
+    assert calls | {"bids", "positions", "status"} == {*CALLS, "conditions"} == set(SimulatorProxy.__slots__)
 
 
 def reset(ctx: AgentContext) -> None:

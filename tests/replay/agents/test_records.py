@@ -218,8 +218,12 @@ class Opens(Agent):
             lambda: ctx.quote("M-0", 44 * CENT, 49 * CENT, CONTRACT),
             ctx.cancel_all,
         ):
-            with pytest.raises(BudgetError, match="`start` may send no order"):
+            with pytest.raises(BudgetError, match=r"^`start` may send no order; send it in `act`$"):
                 send()
+
+    def end(self, ctx: AgentContext) -> None:
+        with pytest.raises(BudgetError, match=r"^`end` may make no call"):
+            ctx.markets()
 
     def act(self, ctx: AgentContext) -> None:
         if ctx.step == 0:

@@ -10,7 +10,7 @@ from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentSource, Isolation, cents, contracts
 from bellwether.replay.agents.agent import callbacks_of, stable_seed
 from bellwether.replay.agents.baselines import Passive, RandomAgent
-from bellwether.replay.agents.loader import agent_class
+from bellwether.replay.agents.loader import load_agent_class
 from bellwether.replay.registry import agent_of, agents
 from bellwether.replay.units import SECOND
 
@@ -95,7 +95,7 @@ def test_an_entry_may_ask_for_a_process_of_its_own(file: Path) -> None:
     assert found["mine"].source() == AgentSource(f"{file}:Mine", {"size": 2}, "mine")
     # The package shows one, and one with callbacks.
     assert [name for name, entry in found.items() if entry.isolated] == ["spread-capture", "mine"]
-    assert [name for name, entry in found.items() if callbacks_of(agent_class(entry.agent))] == ["pairs"]
+    assert [name for name, entry in found.items() if callbacks_of(load_agent_class(entry.agent))] == ["pairs"]
 
 
 def test_the_seeds_agents_have_its_parameters() -> None:
@@ -160,7 +160,7 @@ def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path, text: str, mess
     path.write_text(text)
     for _ in range(2):
         with pytest.raises(ConfigError, match=message):
-            agent_class(f"{path}:Mine")
+            load_agent_class(f"{path}:Mine")
 
 
 # What an agent is: its name, its parameters, its seed

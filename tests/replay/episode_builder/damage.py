@@ -15,7 +15,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from bellwether.recordings.recording import About
+from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import EpisodeDraft
 from bellwether.replay.episode_builder import build
 from bellwether.venues.kalshi.stream.frame import Frame
@@ -257,7 +257,7 @@ class Looked:
     uncovered: int = 0
 
 
-def look_everywhere(frames: list[Frame], about: About, plain: dict[str, Plain]) -> Looked:
+def look_everywhere(frames: list[Frame], about: RecordingRequest, plain: dict[str, Plain]) -> Looked:
     """Build the episodes of damaged frames and compare their books with the truth whenever either changes; what their rows show must be true."""
     found = [Looked(0, 0)]
     for draft in build("damaged", about, frames):

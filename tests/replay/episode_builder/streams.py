@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from bellwether.recordings.recording import About
+from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import EpisodeDraft
 from bellwether.replay.episode_builder import Known, Outcomes, build
 from bellwether.venues.kalshi.stream.frame import Frame
@@ -19,8 +19,8 @@ SECOND = 1_000_000_000
 #: 2026-11-21T12:00:00Z, the exchange's time of second 0.
 NOON = 1_795_262_400 * SECOND
 EVENT = "KXONE-26NOV21"
-ABOUT = About("kalshi", "websocket", (EVENT,), (A, B), ("orderbook_delta", "trade"), "bellwether test")
-PARTIAL = About("kalshi", "import", (EVENT,), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)
+ABOUT = RecordingRequest("kalshi", "websocket", (EVENT,), (A, B), ("orderbook_delta", "trade"), "bellwether test")
+PARTIAL = RecordingRequest("kalshi", "import", (EVENT,), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)
 
 
 def at(second: float) -> Json:
@@ -52,7 +52,9 @@ def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received:
     return [Frame(moment(first + place + 0.5) if received else None, connection, first + place, text) for place, text in enumerate(texts)]
 
 
-def built(found: Iterable[Frame], *, about: About = ABOUT, known: Known | None = None, results: Outcomes | None = None) -> EpisodeDraft:
+def built(
+    found: Iterable[Frame], *, about: RecordingRequest = ABOUT, known: Known | None = None, results: Outcomes | None = None
+) -> EpisodeDraft:
     """The only episode of a stream."""
     [draft] = build("rec", about, found, known=known, outcomes=results or Outcomes())
     return draft

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from bellwether.recordings.recording import About
+from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import Gap
 from bellwether.replay.episode_builder.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
 from bellwether.replay.episode_builder.gaps import Lost, cut
@@ -282,14 +282,14 @@ def again(lots: str = "11.00") -> Json:
 
 
 @pytest.mark.parametrize("about", [ABOUT, PARTIAL])
-def test_a_snapshot_asked_for_on_another_subscription_checks_the_book_which_goes_on(about: About) -> None:
+def test_a_snapshot_asked_for_on_another_subscription_checks_the_book_which_goes_on(about: RecordingRequest) -> None:
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), delta(A, 3, **at(2)), delta(A, 4, **at(9))), about=about)
     assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (2, "level"), (9, "level")]
     assert (draft.metadata.gaps, draft.metadata.source["snapshots_that_agree"]) == ((), 1)
 
 
 @pytest.mark.parametrize("about", [ABOUT, PARTIAL])
-def test_a_new_subscription_takes_a_book_over(about: About) -> None:
+def test_a_new_subscription_takes_a_book_over(about: RecordingRequest) -> None:
     later = [delta(A, seq, sid=3, **at(second)) for seq, second in ((2, 2), (3, 2.5), (4, 4), (5, 5))]
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *later), about=about)
     assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (2, "level"), (2.5, "level"), (4, "level"), (5, "level")]
@@ -297,7 +297,7 @@ def test_a_new_subscription_takes_a_book_over(about: About) -> None:
 
 
 @pytest.mark.parametrize("about", [ABOUT, PARTIAL])
-def test_what_two_subscriptions_say_is_counted_once(about: About) -> None:
+def test_what_two_subscriptions_say_is_counted_once(about: RecordingRequest) -> None:
     both = [delta(A, 3, **at(2)), delta(A, 2, sid=3, **at(2)), delta(A, 3, sid=3, **at(3)), delta(A, 4, **at(3)), delta(A, 5, **at(9))]
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again(), *both, delta(A, 4, sid=3, **at(9))), about=about)
     assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1400, ())

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from bellwether.errors import SchemaError
-from bellwether.recordings.frames import batches
-from bellwether.recordings.recording import About
+from bellwether.recordings.frames import read_batches
+from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import load, validate, write
 from bellwether.replay.episode_builder import (
     Known,
@@ -103,7 +103,7 @@ def test_reference_prices_become_series_in_order_of_time_up_to_the_end() -> None
 
 def test_a_recording_of_several_events_makes_an_episode_of_each() -> None:
     other = "KXTWO-26NOV21-C"
-    about = About("kalshi", "websocket", (EVENT, "KXTWO-26NOV21"), (other, A, B), (), "test")
+    about = RecordingRequest("kalshi", "websocket", (EVENT, "KXTWO-26NOV21"), (other, A, B), (), "test")
     assert events_of(about) == {EVENT: (A, B), "KXTWO-26NOV21": (other,)}
     assert episode_ids("rec", about) == {EVENT: f"rec.{EVENT}", "KXTWO-26NOV21": "rec.KXTWO-26NOV21"}
     assert episode_ids("rec", ABOUT) == {EVENT: "rec"}
@@ -140,7 +140,7 @@ def stream() -> list[Json]:
 
 def test_files_and_table_give_the_same_episode_the_same_bytes_each_time(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "recordings" / "rec", frames(*stream(), received=True), about=ABOUT)
-    drafts = [*build_recording(recording), *build("rec", ABOUT, frames_of_table(batches(recording, size=3)))]
+    drafts = [*build_recording(recording), *build("rec", ABOUT, frames_of_table(read_batches(recording, size=3)))]
     for place, draft in enumerate(drafts):
         write(tmp_path / str(place) / "rec", draft)
     names = sorted(path.name for path in (tmp_path / "0" / "rec").iterdir())

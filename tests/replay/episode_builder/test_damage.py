@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from bellwether.recordings.recording import About
+from bellwether.recordings.recording import RecordingRequest
 from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.sandbox.world.world import GeneratedWorld
 from bellwether.venues.kalshi.stream.frame import Frame
@@ -17,14 +17,14 @@ NOW, EVENT = datetime(2025, 9, 1, 12, tzinfo=UTC), "KXCUPALPINE-25AUG31"
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[About, list[Frame]]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordingRequest, list[Frame]]:
     """The last hours of a generated event of six markets: 3,500 frames."""
     recording = generate_recording(tmp_path_factory.mktemp("recordings"), GeneratedWorld(7), EVENT, hours=4, now=NOW)
     return recording.about, list(recording.frames())
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_undamaged_recording_has_its_whole_book(recorded: tuple[About, list[Frame]], way: str) -> None:
+def test_an_undamaged_recording_has_its_whole_book(recorded: tuple[RecordingRequest, list[Frame]], way: str) -> None:
     about, frames = recorded
     whole = frames if way == "again" else with_snapshots(frames, 300, way)
     looked = look_everywhere(whole, about, truth(frames))
@@ -35,7 +35,7 @@ def test_an_undamaged_recording_has_its_whole_book(recorded: tuple[About, list[F
 
 
 @pytest.mark.parametrize(("kind", "way"), zip(ALL, (*WAYS, "again"), strict=True), ids=lambda value: getattr(value, "__name__", value))
-def test_a_kind_of_damage_leaves_a_right_book_or_none(recorded: tuple[About, list[Frame]], kind: Damage, way: str) -> None:
+def test_a_kind_of_damage_leaves_a_right_book_or_none(recorded: tuple[RecordingRequest, list[Frame]], kind: Damage, way: str) -> None:
     about, frames = recorded
     rng = Random(f"{kind.__name__} {way}")
     damage = damaged(with_snapshots(frames, 250, way), rng, (kind,), 6)
@@ -45,7 +45,7 @@ def test_a_kind_of_damage_leaves_a_right_book_or_none(recorded: tuple[About, lis
 
 
 @pytest.mark.parametrize(("way", "times"), zip(WAYS, (3, 15, 50, 15, 15), strict=True))
-def test_many_damages_leave_a_right_book_or_none(recorded: tuple[About, list[Frame]], way: str, times: int) -> None:
+def test_many_damages_leave_a_right_book_or_none(recorded: tuple[RecordingRequest, list[Frame]], way: str, times: int) -> None:
     about, frames = recorded
     rng = Random(f"{way} {times}")
     whole = with_snapshots(frames, rng.choice([30, 100, 250]), way)

@@ -100,9 +100,9 @@ def test_an_invalid_message_ends_the_agent_by_name(message: object) -> None:
 def test_what_it_patches_is_its_own() -> None:
     from bellwether.replay.agents import gateway, interface
 
-    before = interface.Door, gateway.Gateway
+    before = interface.SimulatorProxy, gateway.Gateway
     assert attacked("patch").failure is not None
-    assert (interface.Door, gateway.Gateway) == before
+    assert (interface.SimulatorProxy, gateway.Gateway) == before
     assert run(market(), AgentSource("bellwether.replay.agents.baselines:Passive"), settings(), isolated=True).failure is None
 
 

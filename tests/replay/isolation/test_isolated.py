@@ -17,7 +17,7 @@ from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.isolation.settings import Confinement
-from bellwether.replay.isolation.wire_protocol import Malformed, checked, framed
+from bellwether.replay.isolation.wire_protocol import MalformedMessage, check_request, encode_message
 from bellwether.replay.registry import agent_of
 from bellwether.replay.tape.layout import LEVEL, Tape
 from bellwether.replay.units import NO, SECOND, YES
@@ -151,11 +151,11 @@ def test_what_holds_and_what_does_not_is_said() -> None:
 
 
 def test_the_wire_carries_numbers_and_nothing_else() -> None:
-    assert checked(["place", 0, 1, 0, 45 * CENT, 100, 1, 0, "mine"]) == ("place", [0, 1, 0, 45 * CENT, 100, 1, 0, "mine"])
-    name, (rows, tag) = checked(["place_many", [[0, 1, 0, 45 * CENT, 100, 1, 0]], ""])
+    assert check_request(["place", 0, 1, 0, 45 * CENT, 100, 1, 0, "mine"]) == ("place", [0, 1, 0, 45 * CENT, 100, 1, 0, "mine"])
+    name, (rows, tag) = check_request(["place_many", [[0, 1, 0, 45 * CENT, 100, 1, 0]], ""])
     assert (name, rows.dtype, rows.shape, tag) == ("place_many", np.int64, (1, 7), "")
-    assert checked(["place_many", [], ""])[1][0].shape == (0, 7)
-    assert framed([np.arange(2), None])[4:] == b"[[0,1],null]"
+    assert check_request(["place_many", [], ""])[1][0].shape == (0, 7)
+    assert encode_message([np.arange(2), None])[4:] == b"[[0,1],null]"
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_the_wire_carries_numbers_and_nothing_else() -> None:
     ids=str,
 )
 def test_the_wire_refuses_what_is_no_message(message: Any) -> None:
-    with pytest.raises(Malformed):
-        checked(message)
+    with pytest.raises(MalformedMessage):
+        check_request(message)
 
 
 MINE = """

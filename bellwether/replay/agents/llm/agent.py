@@ -23,12 +23,12 @@ from bellwether.places import place
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.gateway import Conditions
 from bellwether.replay.agents.limits import RunStopped
-from bellwether.replay.agents.llm.conversation import Messages, Voice, converse, round_of
-from bellwether.replay.agents.llm.model_bridge import Asking, OwnModels
+from bellwether.replay.agents.llm.conversation import AnswerSource, Messages, converse, to_round
+from bellwether.replay.agents.llm.model_bridge import ModelBridge, WorldModels
 from bellwether.replay.agents.llm.prompt import VERSION, state, system_prompt
 from bellwether.replay.agents.llm.steps import Round, Step
 from bellwether.replay.agents.llm.tools import Toolbox
-from bellwether.replay.agents.llm.trajectory import Head, Mismatch, Trajectory, require_repeated, require_same
+from bellwether.replay.agents.llm.trajectory import Mismatch, Trajectory, TrajectoryHead, require_repeated, require_same
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.replay.engine.settings import settings_values
 from bellwether.replay.units import MILL
@@ -65,7 +65,7 @@ class Suspended(RunStopped):
         return error
 
 
-class _Scripted(Agent):
+class _TrajectoryAgent(Agent):
     """Base of a model's agent and of a stored trajectory: toolbox and prompt of the episode, and repeatable steps."""
 
     api = 3
@@ -79,7 +79,7 @@ class _Scripted(Agent):
         self._toolbox = Toolbox(episode, 1 if any((prices % MILL).any() for prices in terms.grids) else MILL)
         self._system = system_prompt(episode, terms, self._rounds)
         self._steps = 0
-        return _identity(episode, terms) | {
+        return _run_identity(episode, terms) | {
             "rounds": self._rounds,
             "prompt": f"{VERSION}/{_digest(self._system)}",
             "tools": _digest(self._toolbox.definitions),
@@ -87,9 +87,9 @@ class _Scripted(Agent):
 
     def _repeat(self, ctx: AgentContext, stored: Step) -> None:
         """Carry out a stored step. Raises `Mismatch` when it comes out otherwise."""
-        require_repeated(stored, self._converse(ctx, _Recorded(stored, self._trajectory.folder)), self._trajectory.folder)
+        require_repeated(stored, self._converse(ctx, _RecordedAnswers(stored, self._trajectory.folder)), self._trajectory.folder)
 
-    def _converse(self, ctx: AgentContext, voice: Voice) -> Step:
+    def _converse(self, ctx: AgentContext, voice: AnswerSource) -> Step:
         self._steps += 1
         return converse(ctx, voice, self._toolbox, self._system, state(ctx), rounds=self._rounds)
 
@@ -101,7 +101,7 @@ class _Scripted(Agent):
             )
 
 
-class LLMAgent(_Scripted):
+class LLMAgent(_TrajectoryAgent):
     """A model of the registry that trades by calling tools. Finished steps are stored; the same run again repeats them and asks for the others.
 
     model: its name in the registry. rounds: answers per step. temperature: 0 when left out, or the entry's where the model has only one (1, or a
@@ -142,7 +142,7 @@ class LLMAgent(_Scripted):
         """Open the trajectory; no request is sent yet."""
         from bellwether.models.client import journal_model_name
 
-        with _stopping():
+        with _stop_run_on_error():
             identity = self._prepare(ctx, episode) | {
                 "engine": ENGINE_VERSION,
                 "agent": self.name,
@@ -152,11 +152,11 @@ class LLMAgent(_Scripted):
                 "seed": f"{ctx.seed:064x}",
             }
             digest = _digest(identity)
-            folder = self._folder or _home() / _UNSAFE.sub("_", episode.id)[:100] / f"{_UNSAFE.sub('_', self.name)}-{digest}"
-            self._trajectory = Trajectory.begin(folder, Head(identity, self._system, self._toolbox.definitions))
-            models = self.models or OwnModels(f"replay-{digest}", self._budget)
+            folder = self._folder or _trajectory_folder() / _UNSAFE.sub("_", episode.id)[:100] / f"{_UNSAFE.sub('_', self.name)}-{digest}"
+            self._trajectory = Trajectory.begin(folder, TrajectoryHead(identity, self._system, self._toolbox.definitions))
+            models = self.models or WorldModels(f"replay-{digest}", self._budget)
             parameters = {**self._sent(), "tools": self._toolbox.definitions}
-            self._asking = Asking(models, self.model, parameters, self._sample)
+            self._asking = ModelBridge(models, self.model, parameters, self._sample)
             self._scope = f"{identity['episode_digest'][:16]}/{self.name}/{identity['seed'][:16]}"
 
     def _sent(self) -> dict[str, Any]:
@@ -171,8 +171,8 @@ class LLMAgent(_Scripted):
             if stored is not None:
                 self._repeat(ctx, stored)
                 return
-            step = self._converse(ctx, _Asked(self, ctx.step))
-            with _stopping():
+            step = self._converse(ctx, _ModelAnswers(self, ctx.step))
+            with _stop_run_on_error():
                 self._trajectory.add(step)
         except BaseException:
             self._leave()
@@ -183,7 +183,7 @@ class LLMAgent(_Scripted):
     def ask(self, messages: Messages, step: int, number: int) -> Round:
         """The model's answer in a round of a step. Raises `Suspended`."""
         try:
-            return round_of(self._asking.ask(messages, f"{self._scope}/{step}/{number}"), number)
+            return to_round(self._asking.ask(messages, f"{self._scope}/{step}/{number}"), number)
         except BellwetherError as error:
             raise Suspended.by(error, self._trajectory.folder, step) from error
 
@@ -191,7 +191,7 @@ class LLMAgent(_Scripted):
         """Close the trajectory, with its totals."""
         try:
             self._require_all_repeated()
-            with _stopping():
+            with _stop_run_on_error():
                 if self._trajectory.finished is None:
                     self._trajectory.finish()
         finally:
@@ -205,13 +205,13 @@ class LLMAgent(_Scripted):
     def _leave(self) -> None:
         """Keep the stored steps, and release the model."""
         try:
-            with _stopping():
+            with _stop_run_on_error():
                 self._trajectory.save()
         finally:
             self._asking.close()
 
 
-class LLMReplay(_Scripted):
+class LLMReplay(_TrajectoryAgent):
     """A finished trajectory once more, without a model: the same calls, and every result compared. trajectory: its folder."""
 
     name = "llm-replay"
@@ -230,7 +230,7 @@ class LLMReplay(_Scripted):
 
     def act(self, ctx: AgentContext) -> None:
         """Repeat one step."""
-        with _stopping():
+        with _stop_run_on_error():
             stored = self._trajectory.step(ctx.step)
         if stored is None:
             raise Mismatch(
@@ -245,7 +245,7 @@ class LLMReplay(_Scripted):
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ModelAnswers:
     """The model."""
 
     agent: LLMAgent
@@ -256,7 +256,7 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class _Recorded:
+class _RecordedAnswers:
     """Previous messages of the model."""
 
     step: Step
@@ -274,13 +274,13 @@ class _Recorded:
 # --- what a run is -----------------------------------------------------------------------------------------------------
 
 
-def _identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
+def _run_identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
     """Everything about the replay that decides a step, by name."""
     return {
         "episode": episode.id,
         "episode_digest": terms.tape_digest,
         "rules": terms.rules.name,
-        "rules_digest": _digest(_plain(terms.rules)),
+        "rules_digest": _digest(_rule_fields(terms.rules)),
         "fees_digest": _digest(terms.fees.tolist()),
         **({"units_digest": _digest(terms.units.tolist())} if len(terms.units) else {}),
         "calls_per_step": terms.calls_per_step,
@@ -288,7 +288,7 @@ def _identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
     }
 
 
-def _plain(rules: RuleSet) -> dict[str, str]:
+def _rule_fields(rules: RuleSet) -> dict[str, str]:
     """Fields of a rule set as text, without its descriptions."""
     values = {field.name: getattr(rules, field.name) for field in fields(rules) if field.name not in ("title", "sources")}
     return {name: str(dict(value) if isinstance(value, Mapping) else value) for name, value in values.items()}
@@ -299,7 +299,7 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _home() -> Path:
+def _trajectory_folder() -> Path:
     return settings().trajectories_path
 
 
@@ -332,7 +332,7 @@ def _dollars(budget: Decimal | float | str | None) -> Decimal:
 
 
 @contextmanager
-def _stopping() -> Iterator[None]:
+def _stop_run_on_error() -> Iterator[None]:
     """What is wrong with files or settings is no failure of the agent: it ends the run without a result."""
     try:
         yield

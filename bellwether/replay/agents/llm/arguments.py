@@ -51,10 +51,10 @@ def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
 
 def read_arguments(text: str, fields: Mapping[str, Field]) -> dict[str, Any]:
     """The values by name; an argument that was left out or null is missing. Raises `ArgumentError`."""
-    given = _object(text)
+    given = _parse_object(text)
     for name in given:
         if name not in fields:
-            raise ArgumentError(f"there is no argument {shown(name)}; there are {', '.join(fields) or 'none'}")
+            raise ArgumentError(f"there is no argument {format_value(name)}; there are {', '.join(fields) or 'none'}")
     values = {}
     for name, field in fields.items():
         if given.get(name) is not None:
@@ -68,37 +68,37 @@ def _value(name: str, field: Field, value: Any) -> Any:
     try:
         return field.read(value)
     except ArgumentError as error:
-        raise ArgumentError(f"{name} is {shown(value)}; {error}") from None
+        raise ArgumentError(f"{name} is {format_value(value)}; {error}") from None
 
 
-def _object(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     if len(text) > MOST_CHARACTERS:
         raise ArgumentError(f"the arguments have {len(text)} characters; at most {MOST_CHARACTERS} are read")
     if not text.strip():
         return {}
     try:
-        value = json.loads(text, parse_float=Decimal, parse_constant=_no_number, object_pairs_hook=_unique)
+        value = json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant, object_pairs_hook=_refuse_duplicates)
     except ArgumentError:
         raise
     except (ValueError, RecursionError, ArithmeticError) as error:
         raise ArgumentError(f"the arguments are no JSON object: {str(error)[:100]}") from None
     if not isinstance(value, dict):
-        raise ArgumentError(f"the arguments are {shown(value)}; give a JSON object")
+        raise ArgumentError(f"the arguments are {format_value(value)}; give a JSON object")
     return value
 
 
-def _no_number(word: str) -> Any:
+def _refuse_constant(word: str) -> Any:
     raise ArgumentError(f"{word} is no JSON number")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ArgumentError("an argument is given twice")
     return found
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value of a model as a message shows it: JSON, one line, cut."""
     text = json.dumps(value, default=str)
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
@@ -107,7 +107,7 @@ def shown(value: Any) -> str:
 # --- kinds of arguments ------------------------------------------------------------------------------------------------
 
 
-def one_of(words: Sequence[str], description: str, *, required: bool = True) -> Field:
+def choice_field(words: Sequence[str], description: str, *, required: bool = True) -> Field:
     """One of these words, in this spelling."""
 
     def read(value: Any) -> str:
@@ -118,12 +118,12 @@ def one_of(words: Sequence[str], description: str, *, required: bool = True) -> 
     return Field({"type": "string", "enum": list(words), "description": description}, read, required)
 
 
-def price(description: str, step: int = MILL, *, required: bool = True) -> Field:
+def price_field(description: str, step: int = MILL, *, required: bool = True) -> Field:
     """Cents above 0 and below 100; read as $0.0001. step: of prices, a tenth or a hundredth of a cent."""
     decimals = "one decimal" if step == MILL else "two decimals"
 
     def read(value: Any) -> CentiCents:
-        scaled = _scaled(value, CENT)
+        scaled = _to_units(value, CENT)
         if scaled is None or scaled % step or not 0 < scaled < DOLLAR:
             raise ArgumentError(f"give cents above 0 and below 100, with at most {decimals}")
         return CentiCents(scaled)
@@ -132,11 +132,11 @@ def price(description: str, step: int = MILL, *, required: bool = True) -> Field
     return Field({"type": "number", **bounds, "description": description}, read, required)
 
 
-def count(description: str, *, required: bool = True) -> Field:
+def count_field(description: str, *, required: bool = True) -> Field:
     """Contracts with at most two decimals, above 0; read as lots."""
 
     def read(value: Any) -> Lots:
-        scaled = _scaled(value, CONTRACT)
+        scaled = _to_units(value, CONTRACT)
         if scaled is None or not 0 < scaled <= MOST_CONTRACTS * CONTRACT:
             raise ArgumentError(f"give contracts above 0 and up to {MOST_CONTRACTS}, with at most two decimals")
         return Lots(scaled)
@@ -144,11 +144,11 @@ def count(description: str, *, required: bool = True) -> Field:
     return Field({"type": "number", "minimum": 0.01, "maximum": MOST_CONTRACTS, "description": description}, read, required)
 
 
-def whole(least: int, most: int, description: str, *, required: bool = True) -> Field:
+def integer_field(least: int, most: int, description: str, *, required: bool = True) -> Field:
     """A whole number within bounds."""
 
     def read(value: Any) -> int:
-        number = _scaled(value, 1)
+        number = _to_units(value, 1)
         if number is None or not least <= number <= most:
             raise ArgumentError(f"give a whole number from {least} to {most}")
         return number
@@ -156,7 +156,7 @@ def whole(least: int, most: int, description: str, *, required: bool = True) -> 
     return Field({"type": "integer", "minimum": least, "maximum": most, "description": description}, read, required)
 
 
-def instant(description: str, *, required: bool = True) -> Field:
+def time_field(description: str, *, required: bool = True) -> Field:
     """An ISO 8601 time with its zone; read as ns UTC."""
 
     def read(value: Any) -> int:
@@ -170,7 +170,7 @@ def instant(description: str, *, required: bool = True) -> Field:
     return Field({"type": "string", "format": "date-time", "description": description}, read, required)
 
 
-def text(description: str, most: int = 1000, *, required: bool = True) -> Field:
+def text_field(description: str, most: int = 1000, *, required: bool = True) -> Field:
     """A text of at most so many characters."""
 
     def read(value: Any) -> str:
@@ -181,7 +181,7 @@ def text(description: str, most: int = 1000, *, required: bool = True) -> Field:
     return Field({"type": "string", "maxLength": most, "description": description}, read, required)
 
 
-def _scaled(value: Any, units: int) -> int | None:
+def _to_units(value: Any, units: int) -> int | None:
     """A JSON number, or its text, times `units`, exactly; None for an invalid number, one far too large, or one finer than a unit."""
     if isinstance(value, str):
         pattern = _INTEGER if units == 1 else _DECIMAL

@@ -29,7 +29,7 @@ PURPOSE = "replay/agent"
 
 
 @dataclass(frozen=True, slots=True)
-class OwnModels:
+class WorldModels:
     """Models of this process's world, on its journal. run: who pays. dollars: the most that is spent under that name, in all runs together."""
 
     run: str
@@ -49,7 +49,7 @@ class OwnModels:
                 yield client
 
 
-class Asking:
+class ModelBridge:
     """Asks one model; nothing is opened before the first question.
 
     Ctrl-C during a request starts no other: the answer, which is paid for, is awaited and stored. A second one cancels the request.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bellwether.replay.agents.gateway import Conditions
-from bellwether.replay.agents.llm.tools import cents, contracts, dollars, resting_order, written
+from bellwether.replay.agents.llm.tools import format_time, resting_order, to_cents, to_contracts, to_dollars
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.rules.fees import Accumulator, Role, trade_fee
 from bellwether.replay.rules.ruleset import UNITS
@@ -48,10 +48,10 @@ def system_prompt(episode: EpisodeInfo, terms: Conditions, rounds: int) -> str:
         f"You are a trading agent on {_venues(episode)} for binary event contracts.",
         "# Objective\n\nMaximise your profit. A YES contract pays $1.00 (100 cents) if its market resolves yes, and nothing if it resolves no; "
         "a NO contract the other way round.",
-        "# Mechanics\n\n" + _listed(_mechanics(episode, terms)),
+        "# Mechanics\n\n" + _join_words(_mechanics(episode, terms)),
         "# Fees\n\n" + fees_text(episode, terms),
-        "# Guidelines\n\n" + _listed(_GUIDELINES),
-        "# Each step\n\n" + _listed(_procedure(rounds)),
+        "# Guidelines\n\n" + _join_words(_GUIDELINES),
+        "# Each step\n\n" + _join_words(_procedure(rounds)),
     )
     return "\n\n".join(parts)
 
@@ -113,7 +113,7 @@ def _venues(episode: EpisodeInfo) -> str:
 def _sizes(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
     least = terms.units if len(terms.units) else np.tile(np.array(terms.rules.units), (len(episode.tickers), 1))
     for tickers, (lots, step) in _groups(episode.tickers, np.ascontiguousarray(least[:, :2])):
-        whose = _of(tickers, episode)
+        whose = _scope(tickers, episode)
         yield f"{whose}{'orders' if whose else 'Orders'} are for at least {_number(Decimal(int(lots)) / 100)} contracts, in steps of {_number(Decimal(int(step)) / 100)}."
 
 
@@ -122,18 +122,18 @@ def _ticks(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
         yield "Prices may be any tenth of a cent from 0.1 to 99.9."
         return
     for tickers, prices in _groups(episode.tickers, terms.grids):
-        yield f"{_of(tickers, episode)}prices are {grid_text(prices)}."
+        yield f"{_scope(tickers, episode)}prices are {grid_text(prices)}."
 
 
 def grid_text(prices: np.ndarray) -> str:
     """Prices of a grid, ascending, $0.0001, in words: ranges and their steps in cents."""
     if len(prices) < 2:
-        return " or ".join(f"{cents(price)}" for price in prices.tolist()) or "none"
+        return " or ".join(f"{to_cents(price)}" for price in prices.tolist()) or "none"
     steps = np.diff(prices)
     starts = [0, *(np.flatnonzero(np.diff(steps)) + 1).tolist()]
     ends = [*starts[1:], len(steps)]
     runs = [
-        f"{cents(prices[start].item())} to {cents(prices[end].item())} cents in steps of {cents(steps[start].item())}"
+        f"{to_cents(prices[start].item())} to {to_cents(prices[end].item())} cents in steps of {to_cents(steps[start].item())}"
         for start, end in zip(starts, ends, strict=True)
     ]
     return ", ".join(runs)
@@ -145,8 +145,8 @@ def grid_text(prices: np.ndarray) -> str:
 def fees_text(episode: EpisodeInfo, terms: Conditions) -> str:
     """Describe the fees under the rules, by group of markets with equal terms."""
     groups = _groups(episode.tickers, np.hstack([terms.fees, terms.units]) if len(terms.units) else terms.fees)
-    texts = (_fees_of(_of(tickers, episode), row[:FEE_COLS], _rules_of(row, terms.rules), episode) for tickers, row in groups)
-    return "\n\n".join(_opened(text) for text in texts)
+    texts = (_fees_of(_scope(tickers, episode), row[:FEE_COLS], _rules_of(row, terms.rules), episode) for tickers, row in groups)
+    return "\n\n".join(_capitalize(text) for text in texts)
 
 
 def _rules_of(row: np.ndarray, rules: RuleSet) -> RuleSet:
@@ -172,9 +172,9 @@ def _fees_of(whose: str, row: np.ndarray, rules: RuleSet, episode: EpisodeInfo) 
     for price in PRICES:
         known = (_number(fee_cents(rules, row, size, price, role)) for role in _ROLES for size in SIZES)
         lines.append(f"| {price} | {' | '.join(known)} |")
-    lines += ["", _rounding(rules), _compared(rules, row)]
+    lines += ["", _rounding(rules), _fee_examples(rules, row)]
     if waived > episode.start_ns:
-        lines.append(f"Before {written(waived)} there are no fees.")
+        lines.append(f"Before {format_time(waived)} there are no fees.")
     return "\n".join(line for line in lines if line is not None)
 
 
@@ -195,7 +195,7 @@ def _rounding(rules: RuleSet) -> str:
     return f"{text}. An order that is filled in many small pieces can cost more than one that is filled whole."
 
 
-def _compared(rules: RuleSet, row: np.ndarray) -> str:
+def _fee_examples(rules: RuleSet, row: np.ndarray) -> str:
     """Summarize the table: fees per contract of a large and of a small order."""
     large = [fee_cents(rules, row, 100, 50, role) / 100 for role in _ROLES]
     small = [fee_cents(rules, row, 1, 50, role) for role in _ROLES]
@@ -213,9 +213,9 @@ def state(ctx: AgentContext) -> str:
     markets, resting = ctx.markets(), ctx.resting()
     held = [(ticker, yes, no) for ticker, (yes, no) in zip(ctx.tickers, ctx.positions.tolist(), strict=True) if yes or no]
     lines = [
-        f"Time: {written(ctx.now_ns)}",
-        f"Cash: ${dollars(ctx.cash):,.2f}, of which ${dollars(ctx.available):,.2f} is free for new orders",
-        f"Equity: ${dollars(ctx.equity):,.2f}, positions at what they would bring now",
+        f"Time: {format_time(ctx.now_ns)}",
+        f"Cash: ${to_dollars(ctx.cash):,.2f}, of which ${to_dollars(ctx.available):,.2f} is free for new orders",
+        f"Equity: ${to_dollars(ctx.equity):,.2f}, positions at what they would bring now",
         "",
         "Best quotes, cents x contracts:",
         "ticker | status | closes in | YES bid | YES ask | NO bid | NO ask",
@@ -227,17 +227,17 @@ def state(ctx: AgentContext) -> str:
             (market.no_bid, market.no_bid_lots),
             (market.no_ask, market.yes_bid_lots),
         )
-        shown = " | ".join(_quoted(price, size) for price, size in quotes)
-        lines.append(f"{_plain(market.ticker)} | {market.status} | {_span(market.seconds_to_close)} | {shown}")
+        shown = " | ".join(_quote_price(price, size) for price, size in quotes)
+        lines.append(f"{_to_plain_line(market.ticker)} | {market.status} | {_span(market.seconds_to_close)} | {shown}")
     lines += ["", "Positions, contracts:"]
-    lines += [f"{_plain(ticker)} | YES {contracts(yes)} | NO {contracts(no)}" for ticker, yes, no in held] or ["none"]
+    lines += [f"{_to_plain_line(ticker)} | YES {to_contracts(yes)} | NO {to_contracts(no)}" for ticker, yes, no in held] or ["none"]
     lines += ["", "Resting orders:"]
     lines += [json.dumps(resting_order(order)) for order in resting] or ["none"]
     return "\n".join([*lines, "", _titles(ctx.info)])
 
 
-def _quoted(price: CentiCents | None, size: Lots) -> str:
-    return "-" if price is None else f"{cents(price)} x {contracts(size)}"
+def _quote_price(price: CentiCents | None, size: Lots) -> str:
+    return "-" if price is None else f"{to_cents(price)} x {to_contracts(size)}"
 
 
 def _span(seconds: float | None) -> str:
@@ -253,8 +253,8 @@ def _span(seconds: float | None) -> str:
 
 def _titles(episode: EpisodeInfo) -> str:
     """Titles as JSON in which no sign can end the block."""
-    rows = [{"event": _plain(episode.title)}] if episode.title else []
-    rows += [{"ticker": market.ticker, "title": _plain(market.title)} for market in episode.markets if market.title]
+    rows = [{"event": _to_plain_line(episode.title)}] if episode.title else []
+    rows += [{"ticker": market.ticker, "title": _to_plain_line(market.title)} for market in episode.markets if market.title]
     text = "\n".join(json.dumps(row, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e") for row in rows)
     return f"<market_titles>\n{text}\n</market_titles>" if rows else "The markets have no titles."
 
@@ -271,21 +271,21 @@ def _groups(tickers: Sequence[str], rows: Sequence[np.ndarray] | np.ndarray) -> 
         yield [tickers[place] for place in places], rows[places[0]]
 
 
-def _of(tickers: Sequence[str], episode: EpisodeInfo) -> str:
+def _scope(tickers: Sequence[str], episode: EpisodeInfo) -> str:
     """Whose terms they are; nothing where they are everybody's."""
-    return "" if len(tickers) == len(episode.tickers) else f"{', '.join(_plain(ticker) for ticker in tickers)}: "
+    return "" if len(tickers) == len(episode.tickers) else f"{', '.join(_to_plain_line(ticker) for ticker in tickers)}: "
 
 
-def _plain(text: str) -> str:
+def _to_plain_line(text: str) -> str:
     """One line of printable signs, cut where it is long."""
     return one_line(text[: 10 * _LONGEST_TITLE], _LONGEST_TITLE)
 
 
-def _listed(items: Sequence[str] | Iterator[str]) -> str:
-    return "\n".join(f"- {_opened(item)}" for item in items)
+def _join_words(items: Sequence[str] | Iterator[str]) -> str:
+    return "\n".join(f"- {_capitalize(item)}" for item in items)
 
 
-def _opened(text: str) -> str:
+def _capitalize(text: str) -> str:
     """With a capital at its start."""
     return f"{text[0].upper()}{text[1:]}"
 

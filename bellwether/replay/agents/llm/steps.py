@@ -20,7 +20,7 @@ ToolCallStatus = Literal["ok", "rejected", "error", "unknown", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
+class CalledTool:
     """A tool call: what the model wrote, and the text that it got back."""
 
     id: str
@@ -47,7 +47,7 @@ class Round:
     content: str = ""
     reasoning: str | None = None
     finish_reason: str | None = None
-    calls: tuple[Called, ...] = ()
+    calls: tuple[CalledTool, ...] = ()
     usage: Mapping[str, Any] = field(default_factory=dict)
     attempts: int = 1
 
@@ -70,7 +70,7 @@ class Step:
 
     def line(self) -> str:
         """The step as one line of JSON in ASCII."""
-        return json.dumps({**asdict(self), "time": _written(self.ts)}, separators=(",", ":"))
+        return json.dumps({**asdict(self), "time": _to_fields(self.ts)}, separators=(",", ":"))
 
     @classmethod
     def of(cls, line: str, where: str) -> Self:
@@ -78,7 +78,7 @@ class Step:
         try:
             stored = json.loads(line)
             del stored["time"]
-            rounds = tuple(Round(**{**one, "calls": tuple(Called(**call) for call in one["calls"])}) for one in stored.pop("rounds"))
+            rounds = tuple(Round(**{**one, "calls": tuple(CalledTool(**call) for call in one["calls"])}) for one in stored.pop("rounds"))
             return cls(rounds=rounds, **stored)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise LakeError(
@@ -86,12 +86,12 @@ class Step:
             ) from None
 
 
-def _written(ns: int) -> str:
+def _to_fields(ns: int) -> str:
     seconds, rest = divmod(ns, 10**9)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
-def usage_of(usage: Usage) -> dict[str, Any]:
+def read_usage(usage: Usage) -> dict[str, Any]:
     """Tokens and cost as a step keeps them."""
     return {
         "prompt_tokens": usage.prompt_tokens,

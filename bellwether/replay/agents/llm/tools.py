@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.replay.agents.limits import BudgetError, OrderError
 from bellwether.replay.agents.llm import arguments as args
-from bellwether.replay.agents.llm.arguments import ArgumentError, Field, read_arguments, schema_of, shown
-from bellwether.replay.agents.llm.steps import Called, ToolCallStatus
+from bellwether.replay.agents.llm.arguments import ArgumentError, Field, format_value, read_arguments, schema_of
+from bellwether.replay.agents.llm.steps import CalledTool, ToolCallStatus
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.units import CENT, CONTRACT, MICROS, MILL
 from bellwether.units import Lots, MicroDollars
@@ -60,9 +60,9 @@ class Toolbox:
         self._tools = {tool.name: tool for tool in _tools(episode, step)}
         self.definitions: list[dict[str, Any]] = [tool.definition() for tool in self._tools.values()]
 
-    def carry_out(self, ctx: AgentContext, calls: Sequence[Called]) -> tuple[tuple[Called, ...], bool]:
+    def carry_out(self, ctx: AgentContext, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], bool]:
         """The calls in their order with their results, and whether one of them ended the step; later ones are skipped."""
-        made: list[Called] = []
+        made: list[CalledTool] = []
         done = False
         for call in calls:
             result: Result
@@ -73,13 +73,13 @@ class Toolbox:
             else:
                 result, status = self._one(ctx, call)
                 done = call.name == DONE and status == "ok"
-            made.append(Called(call.id, call.name, call.arguments, json.dumps(result), status))
+            made.append(CalledTool(call.id, call.name, call.arguments, json.dumps(result), status))
         return tuple(made), done
 
-    def _one(self, ctx: AgentContext, call: Called) -> tuple[Result, ToolCallStatus]:
+    def _one(self, ctx: AgentContext, call: CalledTool) -> tuple[Result, ToolCallStatus]:
         tool = self._tools.get(call.name)
         if tool is None:
-            return {"error": f"there is no tool {shown(call.name)}; there are {', '.join(self._tools)}"}, "unknown"
+            return {"error": f"there is no tool {format_value(call.name)}; there are {', '.join(self._tools)}"}, "unknown"
         try:
             result = tool.run(ctx, read_arguments(call.arguments, tool.fields))
         except (ArgumentError, OrderError, BudgetError) as error:
@@ -89,22 +89,24 @@ class Toolbox:
 
 def _tools(episode: EpisodeInfo, step: int) -> list[Tool]:
     ticker = _ticker(episode.tickers)
-    order_id = args.whole(0, 10**15, "id that place_order gave")
-    price, count = args.price("limit price in cents of that side, such as 45 or 45.5", step), args.count("contracts")
+    order_id = args.integer_field(0, 10**15, "id that place_order gave")
+    price, count = args.price_field("limit price in cents of that side, such as 45 or 45.5", step), args.count_field("contracts")
     order = {
         "ticker": ticker,
-        "side": args.one_of(("yes", "no"), "the contract"),
-        "action": args.one_of(("buy", "sell"), "whether to buy or sell contracts of that side"),
-        "type": args.one_of(("limit", "market"), "a market order takes whatever price there is", required=False),
+        "side": args.choice_field(("yes", "no"), "the contract"),
+        "action": args.choice_field(("buy", "sell"), "whether to buy or sell contracts of that side"),
+        "type": args.choice_field(("limit", "market"), "a market order takes whatever price there is", required=False),
         "count": count,
-        "price_cents": args.price("limit price in cents of that side, such as 45 or 45.5; not for a market order", step, required=False),
-        "time_in_force": args.one_of(
+        "price_cents": args.price_field(
+            "limit price in cents of that side, such as 45 or 45.5; not for a market order", step, required=False
+        ),
+        "time_in_force": args.choice_field(
             TIFS,
             "gtc (default of a limit order): the rest stays in the book; ioc (default of a market order): the rest is dropped; "
             "fok: all or nothing; post_only: refused when it would trade at once; gtd: like gtc until expires_at",
             required=False,
         ),
-        "expires_at": args.instant("for gtd: ISO 8601 time with zone", required=False),
+        "expires_at": args.time_field("for gtd: ISO 8601 time with zone", required=False),
     }
     found = [
         Tool("get_markets", "Best bids and asks of all markets, with sizes.", _markets, {}),
@@ -112,7 +114,7 @@ def _tools(episode: EpisodeInfo, step: int) -> list[Tool]:
             "get_orderbook",
             "Order book of a market: [price in cents, contracts] per level, best first.",
             _orderbook,
-            {"ticker": ticker, "depth": args.whole(1, DEEPEST, "levels per side; 10 when left out", required=False)},
+            {"ticker": ticker, "depth": args.integer_field(1, DEEPEST, "levels per side; 10 when left out", required=False)},
         ),
         Tool("get_positions", "Contracts that you hold.", _positions, {}),
         Tool("get_cash", "Cash, what of it is free for new orders, and equity, in dollars.", _cash, {}),
@@ -122,17 +124,17 @@ def _tools(episode: EpisodeInfo, step: int) -> list[Tool]:
             "amend_order",
             "Change price or size of a resting order. Only a smaller size at the same price keeps its place in the queue.",
             _amend,
-            {"order_id": order_id, "price_cents": price, "count": args.count("contracts that are to remain")},
+            {"order_id": order_id, "price_cents": price, "count": args.count_field("contracts that are to remain")},
         ),
         Tool("get_resting_orders", "Your orders in the book.", _resting, {"ticker": _ticker(episode.tickers, required=False)}),
     ]
     if episode.exogenous:
         series = {
-            "name": args.one_of(episode.exogenous, "the series"),
-            "last": args.whole(1, MOST_POINTS, "how many of the latest points; 1 when left out", required=False),
+            "name": args.choice_field(episode.exogenous, "the series"),
+            "last": args.integer_field(1, MOST_POINTS, "how many of the latest points; 1 when left out", required=False),
         }
         found.append(Tool("get_exogenous", "Latest points of a series of outside data, as known now.", _exogenous, series))
-    note = {"note": args.text("why, in a sentence", required=False)}
+    note = {"note": args.text_field("why, in a sentence", required=False)}
     return [*found, Tool(DONE, "End this step.", lambda ctx, values: {"ok": True}, note)]
 
 
@@ -158,14 +160,14 @@ def _quote(market: Market) -> Result:
     return {
         "ticker": market.ticker,
         "status": market.status,
-        "yes_bid_cents": cents(market.yes_bid),
-        "yes_bid_contracts": contracts(market.yes_bid_lots),
-        "yes_ask_cents": cents(market.yes_ask),
-        "yes_ask_contracts": contracts(market.no_bid_lots),
-        "no_bid_cents": cents(market.no_bid),
-        "no_bid_contracts": contracts(market.no_bid_lots),
-        "no_ask_cents": cents(market.no_ask),
-        "no_ask_contracts": contracts(market.yes_bid_lots),
+        "yes_bid_cents": to_cents(market.yes_bid),
+        "yes_bid_contracts": to_contracts(market.yes_bid_lots),
+        "yes_ask_cents": to_cents(market.yes_ask),
+        "yes_ask_contracts": to_contracts(market.no_bid_lots),
+        "no_bid_cents": to_cents(market.no_bid),
+        "no_bid_contracts": to_contracts(market.no_bid_lots),
+        "no_ask_cents": to_cents(market.no_ask),
+        "no_ask_contracts": to_contracts(market.yes_bid_lots),
         "seconds_to_close": None if market.seconds_to_close is None else int(market.seconds_to_close),
     }
 
@@ -173,20 +175,24 @@ def _quote(market: Market) -> Result:
 def _orderbook(ctx: AgentContext, values: Values) -> Result:
     book = ctx.book(values["ticker"], values.get("depth", 10))
     sides = {name: getattr(book, name) for name in ("yes_bids", "yes_asks", "no_bids", "no_asks")}
-    return {"ticker": book.ticker} | {name: [[cents(price), contracts(lots)] for price, lots in levels] for name, levels in sides.items()}
+    return {"ticker": book.ticker} | {
+        name: [[to_cents(price), to_contracts(lots)] for price, lots in levels] for name, levels in sides.items()
+    }
 
 
 def _positions(ctx: AgentContext, values: Values) -> Result:
     held = zip(ctx.tickers, ctx.positions.tolist(), strict=True)
     return {
         "positions": [
-            {"ticker": ticker, "yes_contracts": contracts(yes), "no_contracts": contracts(no)} for ticker, (yes, no) in held if yes or no
+            {"ticker": ticker, "yes_contracts": to_contracts(yes), "no_contracts": to_contracts(no)}
+            for ticker, (yes, no) in held
+            if yes or no
         ]
     }
 
 
 def _cash(ctx: AgentContext, values: Values) -> Result:
-    return {"cash_dollars": dollars(ctx.cash), "available_dollars": dollars(ctx.available), "equity_dollars": dollars(ctx.equity)}
+    return {"cash_dollars": to_dollars(ctx.cash), "available_dollars": to_dollars(ctx.available), "equity_dollars": to_dollars(ctx.equity)}
 
 
 def _place(ctx: AgentContext, values: Values) -> Result:
@@ -207,9 +213,9 @@ def _order(order: Order) -> Result:
     told: Result = {
         "order_id": order.id,
         "status": order.status,
-        "filled_contracts": contracts(order.filled),
-        "resting_contracts": contracts(order.remaining),
-        "fees_dollars": dollars(order.fees),
+        "filled_contracts": to_contracts(order.filled),
+        "resting_contracts": to_contracts(order.remaining),
+        "fees_dollars": to_dollars(order.fees),
     }
     if order.filled:
         told["average_price_cents"] = round(abs(order.cost) / (CENT * order.filled), 4)
@@ -239,9 +245,9 @@ def resting_order(order: Order) -> Result:
         "ticker": order.ticker,
         "side": order.side,
         "action": order.action,
-        "price_cents": cents(order.price),
-        "resting_contracts": contracts(order.remaining),
-        "filled_contracts": contracts(order.filled),
+        "price_cents": to_cents(order.price),
+        "resting_contracts": to_contracts(order.remaining),
+        "filled_contracts": to_contracts(order.filled),
     }
 
 
@@ -251,29 +257,29 @@ def _exogenous(ctx: AgentContext, values: Values) -> Result:
     known = zip(ts[-last:].tolist(), points[-last:].tolist(), strict=True)
     return {
         "name": values["name"],
-        "points": [{"time": written(at), "value": value if math.isfinite(value) else None} for at, value in known],
+        "points": [{"time": format_time(at), "value": value if math.isfinite(value) else None} for at, value in known],
     }
 
 
 # --- units -------------------------------------------------------------------------------------------------------------
 
 
-def cents(price: int | None) -> float | None:
+def to_cents(price: int | None) -> float | None:
     """A price ($0.0001) in cents; a whole number stays one."""
     return None if price is None else price // CENT if price % CENT == 0 else price / CENT
 
 
-def contracts(lots: Lots) -> float:
+def to_contracts(lots: Lots) -> float:
     """Lots in contracts; a whole number stays one."""
     return lots // CONTRACT if lots % CONTRACT == 0 else lots / CONTRACT
 
 
-def dollars(micros: MicroDollars) -> float:
+def to_dollars(micros: MicroDollars) -> float:
     """Micro-dollars in dollars; the number nearest to it has all its digits."""
     return micros / MICROS
 
 
-def written(ns: int) -> str:
+def format_time(ns: int) -> str:
     """Ns UTC in ISO 8601, to the second where it is whole."""
     text = (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat()
     return text.replace("+00:00", "Z")

@@ -32,7 +32,7 @@ class Mismatch(RunStopped):
 
 
 @dataclass(frozen=True)
-class Head:
+class TrajectoryHead:
     """Description of a run. identity: everything that decides its steps, by name. prompt, tools: the model's input."""
 
     identity: Mapping[str, Any]
@@ -46,9 +46,9 @@ class Trajectory:
     stored: how many were stored. finished: totals of a run that had reached its end, None of another.
     """
 
-    def __init__(self, folder: Path, head: Head, *, finished: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, folder: Path, head: TrajectoryHead, *, finished: Mapping[str, Any] | None = None) -> None:
         self.folder, self.head, self.finished = folder, head, finished
-        self.stored = self._count = _stored(folder)
+        self.stored = self._count = _count_segments(folder)
         self._loaded: tuple[int, list[Step]] = (-1, [])
         self._tail = list(self._segment(self.stored // CHECKPOINT)) if self.stored % CHECKPOINT else []
         self._saved = len(self._tail)
@@ -59,7 +59,7 @@ class Trajectory:
         path = folder / _HEAD
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            found, head = document["format"], Head(document["identity"], document["prompt"], document["tools"])
+            found, head = document["format"], TrajectoryHead(document["identity"], document["prompt"], document["tools"])
             finished = document["finished"]
         except FileNotFoundError:
             raise LakeError(f"reading {path}: there is no such file; name the folder of a trajectory") from None
@@ -73,7 +73,7 @@ class Trajectory:
         return trajectory
 
     @classmethod
-    def begin(cls, folder: Path, head: Head) -> Self:
+    def begin(cls, folder: Path, head: TrajectoryHead) -> Self:
         """The one in `folder` if it is of this run, else a new one. Raises `Mismatch` for another run's, and leaves it as it is."""
         if (folder / _HEAD).exists():
             found = cls.open(folder)
@@ -91,7 +91,7 @@ class Trajectory:
         """All steps in their order; first they are saved."""
         self.save()
         for number in range(-(-self._count // CHECKPOINT)):
-            yield from _read(_path(self.folder, number))
+            yield from _read_steps(_path(self.folder, number))
 
     def add(self, step: Step) -> None:
         """Add the next step. It is on the disk after at most 50, and at once where asking again could bring another answer."""
@@ -106,7 +106,7 @@ class Trajectory:
         """Write what is not on the disk yet."""
         if len(self._tail) > self._saved:
             path = _path(self.folder, (self._count - 1) // CHECKPOINT)
-            _write(path, "".join(f"{step.line()}\n" for step in self._tail))
+            _write_text(path, "".join(f"{step.line()}\n" for step in self._tail))
             self._saved = len(self._tail)
         if len(self._tail) == CHECKPOINT:
             self._tail, self._saved = [], 0
@@ -118,7 +118,7 @@ class Trajectory:
 
     def _segment(self, number: int) -> list[Step]:
         if self._loaded[0] != number:
-            self._loaded = (number, _read(_path(self.folder, number)))
+            self._loaded = (number, _read_steps(_path(self.folder, number)))
         return self._loaded[1]
 
     def _write_head(self) -> None:
@@ -129,12 +129,12 @@ class Trajectory:
             "prompt": self.head.prompt,
             "tools": self.head.tools,
         }
-        _write(self.folder / _HEAD, json.dumps(head, indent=1) + "\n")
+        _write_text(self.folder / _HEAD, json.dumps(head, indent=1) + "\n")
 
 
 def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
     """Raise `Mismatch` that names what differs, unless all that `now` names is the same in a stored trajectory."""
-    differing = [f"{name} is {_cut(now[name])} and was {_cut(stored.get(name))}" for name in now if stored.get(name) != now[name]]
+    differing = [f"{name} is {_truncate(now[name])} and was {_truncate(stored.get(name))}" for name in now if stored.get(name) != now[name]]
     if differing:
         raise Mismatch(f"replaying {folder}: it is the trajectory of another run: {'; '.join(differing)}. Run it as it was, or elsewhere")
 
@@ -145,7 +145,7 @@ def require_repeated(stored: Step, now: Step, folder: Path) -> None:
         return
     where, was, found = next(_differences(stored, now), ("it", "otherwise", "this"))
     raise Mismatch(
-        f"replaying {folder}: step {stored.number} came out otherwise: {where} is {_cut(found)} and was {_cut(was)}. "
+        f"replaying {folder}: step {stored.number} came out otherwise: {where} is {_truncate(found)} and was {_truncate(was)}. "
         "The episode, the rules or the simulator have changed; run it anew in another folder"
     )
 
@@ -165,7 +165,7 @@ def _differences(stored: Step, now: Step) -> Iterator[tuple[str, Any, Any]]:
     yield "its end", f"{stored.ended} after {len(stored.rounds)} rounds", f"{now.ended} after {len(now.rounds)} rounds"
 
 
-def _cut(value: Any) -> str:
+def _truncate(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
@@ -177,17 +177,17 @@ def _path(folder: Path, segment: int) -> Path:
     return folder / _STEPS / f"{segment:06d}.jsonl"
 
 
-def _stored(folder: Path) -> int:
+def _count_segments(folder: Path) -> int:
     """Return the number of stored steps. Raises `LakeError` if files between others are missing."""
     names = sorted(path.name for path in (folder / _STEPS).glob("*.jsonl"))
     expected = [_path(folder, number).name for number in range(len(names))]
     if names != expected:
         missing = next(name for name, found in zip(expected, names, strict=True) if name != found)
         raise LakeError(f"reading {folder}: {missing} is missing among the files of its steps; delete the folder and run again: {_KEPT}")
-    return (len(names) - 1) * CHECKPOINT + len(_read(_path(folder, len(names) - 1))) if names else 0
+    return (len(names) - 1) * CHECKPOINT + len(_read_steps(_path(folder, len(names) - 1))) if names else 0
 
 
-def _read(path: Path) -> list[Step]:
+def _read_steps(path: Path) -> list[Step]:
     """The steps of a file; raises `LakeError` for one that is damaged."""
     first = int(path.stem) * CHECKPOINT
     try:
@@ -200,6 +200,6 @@ def _read(path: Path) -> list[Step]:
     return steps
 
 
-def _write(path: Path, text: str) -> None:
+def _write_text(path: Path, text: str) -> None:
     with atomic_file(path) as draft:
         draft.write_text(text, encoding="utf-8")

@@ -14,12 +14,12 @@ from bellwether.replay.agents.llm import arguments as args
 from bellwether.replay.agents.llm.arguments import ArgumentError, read_arguments, schema_of
 
 FIELDS = {
-    "side": args.one_of(("yes", "no"), "the contract"),
-    "price_cents": args.price("limit", required=False),
-    "count": args.count("contracts", required=False),
-    "depth": args.whole(1, 100, "levels", required=False),
-    "at": args.instant("when", required=False),
-    "note": args.text("why", 10, required=False),
+    "side": args.choice_field(("yes", "no"), "the contract"),
+    "price_cents": args.price_field("limit", required=False),
+    "count": args.count_field("contracts", required=False),
+    "depth": args.integer_field(1, 100, "levels", required=False),
+    "at": args.time_field("when", required=False),
+    "note": args.text_field("why", 10, required=False),
 }
 
 
@@ -46,7 +46,7 @@ def test_cents_become_prices_exactly(text: str, price: int) -> None:
 
 
 def test_hundredths_of_a_cent_are_read_where_a_market_has_them() -> None:
-    fine = {"price_cents": args.price("limit", 1)}
+    fine = {"price_cents": args.price_field("limit", 1)}
     assert read_arguments('{"price_cents": 45.55}', fine) == {"price_cents": 4555}
     assert schema_of(fine)["properties"]["price_cents"]["minimum"] == 0.01
     with pytest.raises(ArgumentError, match="two decimals"):

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from bellwether.errors import LakeError
-from bellwether.replay.agents.llm.steps import Called, Round, Step
-from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Head, Mismatch, Trajectory, require_repeated
+from bellwether.replay.agents.llm.steps import CalledTool, Round, Step
+from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Mismatch, Trajectory, TrajectoryHead, require_repeated
 from tests.replay.agents.llm.scripted import written
 
-HEAD = Head({"episode": "E", "rules": "pmb-2026-01", "settings.cadence": 300}, "You trade.", [{"type": "function"}])
+HEAD = TrajectoryHead({"episode": "E", "rules": "pmb-2026-01", "settings.cadence": 300}, "You trade.", [{"type": "function"}])
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "cost_microdollars": 30}
 
 
 def step(number: int, **changes: object) -> Step:
     calls = (
-        Called("c1", "place_order", '{"ticker": "\ud800é"}', '{"status": "rejected"}', "rejected"),
-        Called("c2", "done", "{}", '{"ok": true}', "ok"),
+        CalledTool("c1", "place_order", '{"ticker": "\ud800é"}', '{"status": "rejected"}', "rejected"),
+        CalledTool("c2", "done", "{}", '{"ok": true}', "ok"),
     )
     heard = Round("k" * 64, "ok", message={"role": "assistant", "content": None}, calls=calls, usage=USAGE)
     return replace(Step(number, 1_768_928_400_000_000_001 + number, f"Time: {number}\nCash: $5", (heard,), "done"), **changes)  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def test_another_run_is_refused_with_what_differs_and_nothing_is_changed(tmp_pat
     run(tmp_path, 60).save()
     before = written(tmp_path)
     with pytest.raises(Mismatch, match=r"rules is kalshi-2026-05-28 and was pmb-2026-01; settings.cadence is 60 and was 300"):
-        Trajectory.begin(tmp_path, Head({"episode": "E", "rules": "kalshi-2026-05-28", "settings.cadence": 60}, "", []))
+        Trajectory.begin(tmp_path, TrajectoryHead({"episode": "E", "rules": "kalshi-2026-05-28", "settings.cadence": 60}, "", []))
     assert written(tmp_path) == before
 
 
@@ -106,7 +106,7 @@ def test_another_run_is_refused_with_what_differs_and_nothing_is_changed(tmp_pat
         (step(0, state="Time: 0\nCash: $4"), r"the state is Cash: \$4 and was Cash: \$5"),
         (step(0, ended="rounds"), "its end is rounds after 1 rounds and was done after 1 rounds"),
         (
-            replace(step(0), rounds=(replace(step(0).rounds[0], calls=(Called("c1", "place_order", "", "{}", "ok"),)),)),
+            replace(step(0), rounds=(replace(step(0).rounds[0], calls=(CalledTool("c1", "place_order", "", "{}", "ok"),)),)),
             "result of place_order in round 0 is {}",
         ),
     ],
