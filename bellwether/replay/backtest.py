@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of, stable_seed
 from bellwether.replay.agents.context import AgentContext
-from bellwether.replay.agents.failures import Failure, build_failure
+from bellwether.replay.agents.failures import Failure, build_failure, describe_error
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.interface import SimulatorProxy
 from bellwether.replay.agents.limits import RunStopped, StepLimit

@@ -138,9 +138,9 @@ def test_a_class_of_a_file_needs_no_entry(file: Path) -> None:
 
 MISSING = [
     ("rando", "did you mean random"),
-    ("{file}:Nine", "has Mine"),
-    ("{file}:Other", "has Mine"),
-    ("{folder}/none.py:Mine", "there is no file"),
+    ("{file}:Nine", "subclasses of Agent: Mine"),
+    ("{file}:Other", "subclasses of Agent: Mine"),
+    ("{folder}/none.py:Mine", "does not exist"),
     ("no_such_module:Mine", "cannot be imported"),
     ("{file}:", "write my_file.py:MyAgent"),
 ]
