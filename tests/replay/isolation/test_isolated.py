@@ -88,8 +88,8 @@ def test_a_failure_comes_back_with_its_traceback() -> None:
     ("reference", "message"),
     [
         (f"{CompiledMarketMaker.__module__}:CompiledMarketMaker", "compiled agents run within the simulator and cannot be isolated"),
-        (f"{FILE}:Waits", "waits for a service such as a model, and an isolated agent has no network"),
-        (f"{FILE}:Nowhere", "Nowhere is no class that derives from Agent; it has Everything"),
+        (f"{FILE}:Waits", "sends requests to a service such as a language model, and an isolated agent has no network"),
+        (f"{FILE}:Nowhere", "Nowhere is not a subclass of Agent; its subclasses of Agent: Everything"),
         ("no_such_module:One", "the module no_such_module cannot be imported"),
         (f"{FILE}:BadName", "give it one of at most 100 printable characters"),
     ],
