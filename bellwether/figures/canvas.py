@@ -50,7 +50,7 @@ STYLES = tuple(_shifted(one, by) for by in range(len(_DASHES)) for one in PALETT
 _POINTS = ("circle", "square", "triangle-up")
 
 #: Titles of axes in percent, and their format.
-SHARES, PERCENT = frozenset({"return", "share"}), ".3~%"
+SHARES, PERCENT = frozenset({"return", "share"}), ",.3~%"
 _FONT = "Liberation Sans, DejaVu Sans, sans-serif"
 _STYLE: dict[str, Any] = {
     "background": "white",
