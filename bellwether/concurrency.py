@@ -20,7 +20,7 @@ _DOWN = frozenset({"rate limit", "server", "timeout", "connection"})
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """`asyncio.run`, but SIGINT and SIGTERM cancel `main`, and their own handlers are called once the loop has ended.
+    """Run a coroutine like `asyncio.run`; SIGINT and SIGTERM cancel it, and their handlers are called after the end of the loop.
 
     A handler that returns is followed by `KeyboardInterrupt`. Signals without a handler in Python, and threads other than the main one, are left alone.
     """
@@ -59,9 +59,9 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 async def together(works: Iterable[Callable[[], Awaitable[T]]], *, most: int) -> list[T]:
-    """The results of `works` in their order, at most `most` of them running at once.
+    """Return the results of `works` in their order; at most `most` run at once.
 
-    The first failure cancels the running works, starts no others, and is raised unchanged.
+    The first failure cancels all others and is raised unchanged.
     """
     results: dict[int, T] = {}
     waiting = enumerate(works)
@@ -82,9 +82,9 @@ async def together(works: Iterable[Callable[[], Awaitable[T]]], *, most: int) ->
 
 
 async def each(works: Mapping[K, Callable[[], Awaitable[T]]], *, most: int) -> tuple[dict[K, T], dict[K, BellwetherError]]:
-    """The results of `works`, and the failures of the others: one failure does not end the rest, except a `ConfigError`.
+    """Return results and failures of `works` by name. Only a `ConfigError` stops the others.
 
-    After `most` failures in a row that suggest that the venue is down, no other work is begun.
+    After `most` consecutive failures of an unreachable venue, no more works are started.
     """
     results: dict[K, T] = {}
     failures: dict[K, BellwetherError] = {}

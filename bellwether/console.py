@@ -36,7 +36,7 @@ _BETWEEN = " – "
 
 @lru_cache(maxsize=1)
 def console() -> Console:
-    """The text console, on standard output."""
+    """Return the text console on standard output."""
     return Console(highlight=False)
 
 
@@ -60,7 +60,7 @@ def output_to_stderr() -> Iterator[None]:
         os.close(former)
 
 
-#: Characters that steer a terminal or turn the direction of writing, which JSON may contain unescaped.
+#: Control characters of terminals and text direction that JSON may contain unescaped.
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
 
 
 def grid(frame: pl.DataFrame, *, title: str | None = None, most: int = 100) -> TextTable:
-    """A frame as a table of at most `most` rows that breaks no word; cells are text, never markup."""
+    """Convert a frame to a table of at most `most` rows; cells are text, never markup."""
     table = TextTable(
         title or "",
         [visible(name) for name in frame.columns],
@@ -114,7 +114,7 @@ class TextTable:
         self.rows.append((tuple(map(visible, several)), [visible(cell) for cell in cells]))
 
     def room(self, width: int) -> int:
-        """Characters that a table of `width` leaves for each name; `width` where all fit unshortened."""
+        """Return the characters for each name in a table of `width`; `width` if all names fit."""
         cells = self.columns[1:-1] if self.wraps else self.columns[1:]
         taken = sum(1 + max(_longest(head.split("\n")), _longest(row[index] for _, row in self.rows)) for index, head in enumerate(cells))
         least = 1 + _longest(self.columns[-1].split()) if self.wraps else 0
@@ -125,7 +125,7 @@ class TextTable:
         return (free - len(_BETWEEN) * (names - 1)) // names
 
     def grid(self, names: Mapping[str, str]) -> Grid:
-        """The table without its caption, each name as `names` shortens it."""
+        """Build the table without its caption. names: shortened names."""
         shown = [_BETWEEN.join(names.get(name, name) if self.shortens else name for name in row) for row, _ in self.rows]
         table = plain_grid(Text(visible(self.title), style="italic"))
         for index, name in enumerate(self.columns):
@@ -161,7 +161,7 @@ class TextTable:
         return table
 
     def _widths(self, room: int, heads: list[list[str]]) -> list[int] | None:
-        """Characters for each column, of which none is shorter than its longest word or part of its head; None where there is no room for these."""
+        """Return the width of each column, at least its longest word or part of its head; None if they do not fit."""
         cells = [[row[index] for _, row in self.rows] for index in range(len(heads))]
         least = [
             max((cell_len(word) for text in (*head, *column) for word in text.split()), default=1) or 1
@@ -183,7 +183,7 @@ class TextTable:
         return widths
 
     def _blocks(self, room: int) -> Iterator[Text]:
-        """A block per row: the column's name, and its text from a common edge on, broken between words."""
+        """Yield a block per row: names and texts of columns, wrapped between words."""
         edge = min(max(map(cell_len, self.columns), default=0) + 2, max(room // 2, 1))
         if self.title:
             yield Text(self.title)
@@ -203,12 +203,12 @@ class TextTable:
 
 
 def _parts(name: str) -> list[str]:
-    """A column's name in parts that each end with an underscore, but for the last."""
+    """Split a column's name after underscores."""
     return re.findall(r"[^_]*_+|[^_]+", name) or [name]
 
 
 def _folded(parts: list[str], width: int) -> str:
-    """The parts of a name in lines of at most so many characters."""
+    """Join the parts of a name to lines of at most `width` characters."""
     lines = [parts[0]]
     for part in parts[1:]:
         if cell_len(lines[-1] + part) <= width:
@@ -233,7 +233,7 @@ def _cell(value: object) -> str:
 def plain_grid(
     title: Text, columns: Sequence[str] = (), left: Collection[str] = (), *, padding: int | tuple[int, int, int, int] = 0
 ) -> Grid:
-    """A table without rows in the style of all tables: columns whose names are in `left` are aligned there, the others at the right."""
+    """Create an empty table in the common style. left: names of left-aligned columns."""
     table = Grid(title=title, title_justify="left", box=SIMPLE_HEAD, padding=padding, show_edge=False)
     for name in columns:
         table.add_column(name, justify="left" if name in left else "right", no_wrap=True)
@@ -275,7 +275,7 @@ def shortened(names: Sequence[str], width: int) -> Mapping[str, str]:
 
 
 def _beginning(name: str, width: int) -> str:
-    """As many characters of the beginning as take at most `width` columns; letters of East Asian scripts take two."""
+    """Return the beginning of a name in at most `width` columns; East Asian letters take two."""
     taken = list(accumulate(map(cell_len, name)))
     return name[: bisect_right(taken, width)]
 

@@ -1,4 +1,4 @@
-"""Probes of a deployment: its places, by an object that is written and deleted, and the servers of a fleet.
+"""Probes of a deployment: folders and object stores, journal, and servers of a fleet.
 
 Probes run at the same time, each for a few seconds at most. Findings contain no password.
 Not here: the installation, venues and keys (doctor.py).
@@ -50,7 +50,7 @@ class Finding:
 
 
 def missing_settings(config: Settings) -> list[str]:
-    """Settings and packages that a fleet lacks, one message each."""
+    """List missing settings and packages of a fleet, one message each."""
     if config.fleet is None:
         return []
     found = [f"{name} is not installed: pip install 'bellwether[fleet]'" for name in _MODULES[config.fleet] if find_spec(name) is None]
@@ -70,7 +70,7 @@ def missing_settings(config: Settings) -> list[str]:
 
 
 def deployment(config: Settings) -> Iterator[Finding]:
-    """Places of files, the journal and, in a fleet, its servers."""
+    """Probe places of files, the journal and the servers of a fleet."""
     missing = missing_settings(config)
     yield from (Finding("fleet", "bad", text, "docs/operating.md lists the settings of a fleet") for text in missing)
     probes: list[tuple[str, Callable[[], Finding]]] = [
@@ -87,7 +87,7 @@ def _bound(probe: Callable[..., Finding], *arguments: object) -> Callable[[], Fi
 
 
 def _together(probes: Sequence[tuple[str, Callable[[], Finding]]]) -> Iterator[Finding]:
-    """Findings in the order of the probes, which run side by side in threads that are abandoned when their time is over."""
+    """Run the probes in threads, abandoned after a timeout; findings are in their order."""
     found: dict[str, Finding] = {}
 
     def run(name: str, probe: Callable[[], Finding]) -> None:
@@ -109,7 +109,7 @@ def _together(probes: Sequence[tuple[str, Callable[[], Finding]]]) -> Iterator[F
 
 
 def _places(config: Settings) -> dict[str, str]:
-    """Folders and URLs where the world keeps its files, by name; the warehouse is a file in a folder or a prefix of a store."""
+    """Return folders and URLs of the world's files, by name."""
     warehouse = config.warehouse_uri if "://" in config.warehouse_uri else str(Path(config.warehouse_uri).parent)
     return {
         "store": config.world_store,
@@ -159,7 +159,7 @@ def _journal(config: Settings) -> Finding:
 
 
 def _servers(config: Settings) -> dict[str, Callable[[Settings], Finding]]:
-    """Probes of the servers of a fleet whose settings are complete."""
+    """Return the probes of a fleet's servers."""
     found: dict[str, Callable[[Settings], Finding]] = {}
     if config.postgres is not None:
         found["postgres"] = _postgres
@@ -181,7 +181,7 @@ def _read(url: str, setting: str) -> URL:
 
 
 def _database(name: str, url: URL, setting: str) -> Finding:
-    """The version of a Postgres server, and whether tables can be created there."""
+    """Return the version of a Postgres server. Checks that tables can be created."""
     engine = create_engine(url, connect_args={"connect_timeout": _CONNECT_SECONDS}, poolclass=NullPool)
     question = "SELECT current_setting('server_version'), has_schema_privilege(current_schema(), 'CREATE') AND NOT pg_is_in_recovery()"
     try:
@@ -220,7 +220,7 @@ def _persists(client: Any) -> bool:
 
 
 def _workers(config: Settings) -> Finding:
-    """Workers that answer a ping."""
+    """Count workers that answer a ping."""
     from celery import Celery
 
     options = {"socket_timeout": _CONNECT_SECONDS, "socket_connect_timeout": _CONNECT_SECONDS, "max_retries": 0}
@@ -240,7 +240,7 @@ def _workers(config: Settings) -> Finding:
 
 
 def _ui(config: Settings) -> Finding:
-    """The UI's answer, and the health that it reports of the daemon."""
+    """Probe the UI and the daemon's health that it reports."""
     shown_address = _without_user(config.ui)
     try:
         response = httpx.post(f"{config.ui.rstrip('/')}/graphql", json={"query": _DAEMONS}, timeout=_CONNECT_SECONDS)
@@ -259,7 +259,7 @@ def _ui(config: Settings) -> Finding:
 
 
 def _without_user(address: str) -> str:
-    """An address without user, password and query; folders unchanged."""
+    """Remove user, password and query of an address."""
     if "://" not in address:
         return address
     try:

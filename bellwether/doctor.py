@@ -1,6 +1,6 @@
-"""Checks of the installation, and one harmless request to each venue and for each configured key. No key is shown, not even a part of one.
+"""Checks of the installation, and connection tests of venues and configured keys.
 
-A provider's answer to a wrong key may repeat it, so only the status of such an answer is reported.
+Keys are never shown. A provider may repeat a wrong key in its answer, so only the status of errors is reported.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LEAST_FREE_BYTES = 2 * 1024**3
 
 
 def examine(config: Settings) -> list[Finding]:
-    """Everything that can be wrong with an installation, in the order in which it would stop a user."""
+    """Run all checks of the installation."""
     return [finding for look in LOOKS for finding in _guarded(look, config)]
 
 
@@ -102,7 +102,7 @@ def _registry(config: Settings) -> Iterator[Finding]:
 
 
 def _arena(config: Settings) -> Iterator[Finding]:
-    """Return whether the lineup and the methodology of new cohorts exist."""
+    """Check that lineup and methodology of new cohorts exist."""
     require_registered(config.arena_lineup, config.methodology, config.registry)
     yield Finding("arena", "ok", f"lineup {config.arena_lineup}" + (f", methodology {config.methodology}" if config.methodology else ""))
 
@@ -112,7 +112,7 @@ def _venue(config: Settings) -> Iterator[Finding]:
 
 
 def ask_venues(config: Settings) -> Iterator[Finding]:
-    """One harmless call to each venue that is pulled."""
+    """Send one harmless request to each enabled venue."""
     with addresses(config) as found:
         tries = {Venue.KALSHI: (try_kalshi, found.kalshi), Venue.POLYMARKET: (try_gamma, found.gamma)}
         for venue in config.venues:
@@ -171,10 +171,9 @@ class Connection:
 
 
 def try_connections(config: Settings) -> list[Connection]:
-    """Every venue of the world and every key of the environment, tried side by side; venues come first.
+    """Test all venues of the world and all keys of the environment concurrently; venues come first.
 
-    In the sandbox and in playback the venues and one endpoint of models are those of the world, served for the purpose; keys of models are
-    tried where they belong to, in every world. Raises `ConfigError` when the world cannot be started.
+    Sandbox and playback serve their own venues and model endpoint; keys of providers are tested in every world. Raises `ConfigError` when the world cannot be started.
     """
     with addresses(config) as venues:
         return asyncio.run(_all(venues, live=config.world is World.LIVE))
@@ -202,18 +201,18 @@ async def _all(venues: Addresses, *, live: bool) -> list[Connection]:
 
 
 async def try_kalshi(url: str) -> Connection:
-    """Kalshi's REST interface, by its status."""
+    """Test Kalshi's REST interface by its status."""
     return await _try_venue("Kalshi REST", KalshiClient, url, VenueCall("/exchange/status"))
 
 
 async def try_gamma(url: str) -> Connection:
-    """Polymarket's Gamma interface, by one market."""
+    """Test Polymarket's Gamma interface by one market."""
     first = routes.markets(closed=False, limit=1)
     return await _try_venue("Polymarket Gamma", GammaClient, url, VenueCall(first.path, first.params))
 
 
 async def try_clob(url: str) -> Connection:
-    """Polymarket's CLOB interface, by its clock."""
+    """Test Polymarket's CLOB interface by its clock."""
     return await _try_venue("Polymarket CLOB", ClobClient, url, routes.time())
 
 
@@ -230,7 +229,7 @@ async def _try_venue(name: str, kind: type[HttpClient], url: str, question: Venu
 
 
 def _try_kalshi_key(venues: Addresses, *, live: bool) -> list[Awaitable[Connection]]:
-    """Kalshi's WebSocket and, in the live world, a signed call; neither where no key is set."""
+    """Test Kalshi's WebSocket and, in the live world, a signed request; neither without a key."""
     try:
         credentials = venues.credentials()
     except ConfigError as error:
@@ -246,7 +245,7 @@ async def _settled(name: str, error: ConfigError) -> Connection:
 
 
 async def try_kalshi_stream(url: str, credentials: Credentials) -> Connection:
-    """Kalshi's WebSocket, by opening and closing it."""
+    """Test Kalshi's WebSocket by opening and closing it."""
 
     async def call() -> str:
         try:
@@ -262,7 +261,7 @@ async def try_kalshi_stream(url: str, credentials: Credentials) -> Connection:
 
 
 async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
-    """A key of Kalshi, by a signed call that reads the limits of its account."""
+    """Test a Kalshi key by reading the limits of its account."""
     path = urlsplit(url).path.rstrip("/") + KALSHI_KEY_PATH
 
     def signed() -> dict[str, str]:
@@ -276,7 +275,7 @@ async def try_kalshi_key(url: str, credentials: Credentials) -> Connection:
 
 
 async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Connection:
-    """A provider's key, by a list of its models or, where that is open to all, by the provider's description of the key."""
+    """Test a provider's key by its list of models or, if that is public, its description of the key."""
     variable = set_variable(provider.variables, environment)
     if variable is None:
         return Connection(provider.name, "not set", f"{provider.variables[0]} is not set", f"set {provider.variables[0]} to use its models")
@@ -294,15 +293,15 @@ async def try_provider(provider: Provider, environment: Mapping[str, str]) -> Co
 
 
 class _Refused(Exception):
-    """The other end understood the call and refuses it."""
+    """Refused request."""
 
 
 class _Unreachable(Exception):
-    """No useful answer came."""
+    """Missing or unusable answer."""
 
 
 async def _ask(url: str, build_headers: Callable[[], dict[str, str]]) -> str:
-    """One GET with secret headers, repeated once where that may help; its words hold neither headers nor bodies."""
+    """Send a GET request with secret headers, retried once. The result contains neither headers nor bodies."""
     failure = ""
     async with httpx.AsyncClient(timeout=PHASE_SECONDS) as client:
         for _ in range(_ATTEMPTS):

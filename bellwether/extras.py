@@ -1,4 +1,4 @@
-"""Imports that wait: names that a package imports at their first use, and the modules of the extra `platform`, with advice where one is missing.
+"""Lazy imports, and advice for missing modules of the extra `platform`.
 
 Not here: the other extras. The modules that use those say themselves what to install.
 """
@@ -36,23 +36,23 @@ MODULES = (
 
 
 def missing_module() -> str | None:
-    """The first module of the extra that is not installed; None when all are. Nothing is imported."""
+    """Return the first module of the extra that is not installed, without importing any; None if all are."""
     return next((name for name in MODULES if not _is_installed(name)), None)
 
 
 def missing_from(error: ImportError) -> str | None:
-    """The module of the extra that is not installed, if that is why an import failed; None for every other reason."""
+    """Return the missing module of the extra that made an import fail; None for other causes."""
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     return name if name in MODULES and not _is_installed(name) else None
 
 
 def advice(what: str, module: str) -> str:
-    """One line: what needs the extra, which of its modules is missing, and what to install."""
+    """Return one line: who needs the extra, the missing module, and what to install."""
     return f"{what} needs the extra `platform` ({module} is missing); install it: pip install 'bellwether[platform]'"
 
 
 def require_platform(what: str) -> None:
-    """Raise `ConfigError` where a module of the extra is not installed."""
+    """Raise `ConfigError` if a module of the extra is not installed."""
     if module := missing_module():
         raise ConfigError(advice(what, module))
 
@@ -65,7 +65,7 @@ def _is_installed(name: str) -> bool:
 
 
 def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package. homes: the names that it exports, by the module of the package that has them."""
+    """Create the `__getattr__` of a package. homes: exported names by their module."""
     home = {name: module for module, names in homes.items() for name in names}
 
     def found(name: str) -> Any:

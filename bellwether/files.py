@@ -1,7 +1,6 @@
-"""Atomic writes, copies and locks of files outside the lake: a file or a folder appears whole or not at all.
+"""Atomic writes, copies and locks of files outside the lake: a file or folder appears complete or not at all.
 
-Locally it is written under another name in the same folder, then renamed. On an object store it is built locally, then uploaded, and one file of a folder, its
-marker, is uploaded last: readers require it.
+Local files are written under another name and renamed. On an object store, a folder is built locally and uploaded; its marker, which readers require, comes last.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def open_bytes(path: Path) -> IO[bytes]:
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[Path]:
-    """A local path to write to; it takes the place of `target` when the block ends, and is gone when the block fails.
+    """Yield a local path that replaces `target` at the end of the block, and is removed if the block fails.
 
     Raises `BellwetherError` when it cannot be written.
     """
@@ -64,7 +63,7 @@ def atomic_file(target: Path) -> Iterator[Path]:
 
 
 def create(target: Path, data: bytes = b"") -> bool:
-    """Store a new file; False, and nothing changes, where there is one of that name. Raises `BellwetherError` when it cannot be written."""
+    """Store a new file; False if it exists already. Raises `BellwetherError` when it cannot be written."""
     if is_stored(target):
         return _put_if(target, data, mode="create")
     with writing(target):
@@ -78,7 +77,7 @@ def create(target: Path, data: bytes = b"") -> bool:
 
 
 def _put_if(target: Path, data: bytes, **condition: str) -> bool:
-    """Store an object on a condition; False where it does not hold."""
+    """Store an object on a condition; False if it does not hold."""
     fs, key = filesystem(target)
     with writing(target):
         try:
@@ -91,7 +90,7 @@ def _put_if(target: Path, data: bytes, **condition: str) -> bool:
 
 
 def version(path: Path) -> str | None:
-    """The ETag of a stored file; None where there is no such file. Raises `BellwetherError` where it cannot be asked for."""
+    """Return the ETag of a stored file; None if it does not exist. Raises `BellwetherError` if the store does not answer."""
     fs, key = filesystem(path)
     try:
         return cast(str, fs.info(key).get("ETag", ""))
@@ -102,7 +101,7 @@ def version(path: Path) -> str | None:
 
 
 def replace_version(path: Path, data: bytes, known: str | None) -> bool:
-    """Replace a stored file if it still has the `version` that is known; False, and nothing changes, where another process has replaced it."""
+    """Replace a stored file if it still has the version `known`; False if another process has replaced it."""
     if known is None:
         return create(path, data)
     return _put_if(path, data, **({"IfMatch": known} if known else {}))
@@ -110,7 +109,7 @@ def replace_version(path: Path, data: bytes, known: str | None) -> bool:
 
 @contextmanager
 def atomic_folder(target: Path, marker: str) -> Iterator[Path]:
-    """A local folder that takes the place of `target` when the block ends; nothing is left of it when the block fails.
+    """Yield a local folder that replaces `target` at the end of the block, and is removed if the block fails.
 
     marker: the file in it that readers require; see `upload`. Folders that killed processes left next to a local `target` are removed first.
     Raises `BellwetherError` when it cannot be written.
@@ -138,7 +137,7 @@ def atomic_folder(target: Path, marker: str) -> Iterator[Path]:
 
 
 def upload(folder: Path, target: Path, marker: str) -> None:
-    """Store a local folder at `target`, in place of what is there; files whose bytes are there already are left as they are.
+    """Upload a local folder to replace `target`; unchanged files are skipped.
 
     Where other files change, the marker is removed first and stored last: a reader who requires it finds a whole folder or none.
     """
@@ -158,7 +157,7 @@ def upload(folder: Path, target: Path, marker: str) -> None:
 
 
 def _is_same(path: Path, stored: tuple[str, int] | None) -> bool:
-    """Return whether a local file has the ETag of a stored one, which is the MD5 of most: where it is not, the file is uploaded again."""
+    """Return whether a local file equals a stored one, by its MD5; other ETags count as different."""
     if stored is None or stored[1] != path.stat().st_size:
         return False
     with path.open("rb") as file:
@@ -166,7 +165,7 @@ def _is_same(path: Path, stored: tuple[str, int] | None) -> bool:
 
 
 def _stored(folder: Path) -> dict[str, tuple[str, int]]:
-    """The files of a stored folder by name: ETag and size."""
+    """Return ETag and size of the files of a stored folder, by name."""
     fs, key = filesystem(folder)
     root = f"{key}/"
     try:
@@ -235,7 +234,7 @@ def _remove_unused(cache: Path) -> None:
 
 
 def folders(root: Path, marker: str) -> dict[Path, str]:
-    """The folders directly below `root` that hold the file `marker`, by name, with its ETag, empty where it is local; hidden ones left out."""
+    """Return the folders directly below `root` that contain `marker`, with its ETag (empty if local); hidden ones excluded."""
     if is_stored(root):
         found = {name: etag for name, (etag, _) in _stored(root).items() if name.endswith(f"/{marker}") and name.count("/") == 1}
     else:
@@ -246,7 +245,7 @@ def folders(root: Path, marker: str) -> dict[Path, str]:
 
 @contextmanager
 def _draft_folder(target: Path) -> Iterator[Path]:
-    """A new folder, locked as long as the block lasts and removed with it, unless it was renamed."""
+    """Yield a new locked folder, which is removed at the end of the block unless renamed."""
     while True:
         draft = target.with_name(f".{target.name}.tmp-{secrets.token_hex(4)}")
         draft.mkdir()
@@ -264,7 +263,7 @@ def _draft_folder(target: Path) -> Iterator[Path]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove drafts that no process has locked; a target that its owner had moved away, but not replaced, is moved back."""
+    """Remove unlocked drafts, and restore a target that a killed process moved away but did not replace."""
     for draft in parent.glob(".*.tmp-*"):
         if _DRAFT.fullmatch(draft.name) and not _is_locked(draft):
             shutil.rmtree(draft, ignore_errors=True)
@@ -276,7 +275,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def _is_locked(folder: Path) -> bool:
-    """Return whether a process works in `folder`, or it was removed meanwhile."""
+    """Return whether `folder` is locked, or was removed meanwhile."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except FileNotFoundError:
@@ -319,18 +318,18 @@ def require_whole_home(config: Settings) -> None:
 
 
 def with_checksum(content: bytes | memoryview) -> bytes:
-    """The content of a cached file, followed by its SHA-256."""
+    """Append the SHA-256 to the content of a cached file."""
     return b"".join((content, hashlib.sha256(content).digest()))
 
 
 def checked(data: bytes | memoryview) -> memoryview | None:
-    """The content of a cached file that `with_checksum` wrote, not copied; None where it is damaged."""
+    """Return the content of a file of `with_checksum` without a copy; None if it is damaged."""
     content, stated = memoryview(data)[:-_CHECKSUM], bytes(memoryview(data)[-_CHECKSUM:])
     return content if hashlib.sha256(content).digest() == stated else None
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -372,7 +371,7 @@ def try_lock(file: IO[str] | IO[bytes] | int, *, shared: bool = False) -> bool:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of the file at `path`, which is made if it lacks, with its folder; waits for it. Raises `BellwetherError` when it cannot be made."""
+    """Wait for and hold the lock of the file `path`, created if missing. Raises `BellwetherError` if that fails."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a")

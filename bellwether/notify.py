@@ -1,6 +1,6 @@
-"""Tells operators of an incident: in the log, by a webhook, by e-mail. What is secret in the settings is in no message, log or error.
+"""Alarms to operators by log, webhook and e-mail. No message, log or error contains secrets of the settings.
 
-Not here: what an incident is, and whether operators know of it (orchestration/alarms.py).
+Not here: definition and state of incidents (orchestration/alarms.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LONGEST_TITLE, _LONGEST_TEXT = 200, 4000
 
 
 class NotDelivered(BellwetherError):
-    """A channel did not take an alarm. again: another attempt may succeed."""
+    """Alarm refused by a channel. again: another attempt may succeed."""
 
     def __init__(self, problem: str, *, again: bool) -> None:
         self.again = again
@@ -66,7 +66,7 @@ Notifier = Callable[[Alarm], None]
 
 
 def notifiers(config: Settings) -> dict[Channel, Notifier]:
-    """The channels that the settings name. Raises `ConfigError` for one that they do not describe, without its secrets."""
+    """Return the channels of the settings. Raises `ConfigError`, without secrets, for an incomplete one."""
     made: dict[Channel, Callable[[Settings], Notifier]] = {
         Channel.LOG: lambda config: partial(to_log, config.alarms_path),
         Channel.WEBHOOK: _webhook,
@@ -76,15 +76,15 @@ def notifiers(config: Settings) -> dict[Channel, Notifier]:
 
 
 def notify(alarm: Alarm, channels: Mapping[Channel, Notifier], *, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Hand an alarm to all channels, each tried up to three times. Raises `NotDelivered` that names those that did not take it."""
+    """Send an alarm to all channels, with up to three attempts each. Raises `NotDelivered`, naming those that failed."""
     rng = Random(alarm.incident)
-    problems = [f"{channel}: {problem}" for channel, one in channels.items() if (problem := _delivered(alarm, one, rng, sleep))]
+    problems = [f"{channel}: {problem}" for channel, one in channels.items() if (problem := _deliver(alarm, one, rng, sleep))]
     if problems:
         raise NotDelivered(f"alarming {alarm.subject!r}: {'; '.join(problems)}", again=True)
 
 
-def _delivered(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[float], None]) -> str | None:
-    """Why a channel did not take the alarm; None when it did."""
+def _deliver(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[float], None]) -> str | None:
+    """Send an alarm to a channel; returns the error of the last attempt, or None."""
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             notifier(alarm)
@@ -98,7 +98,7 @@ def _delivered(alarm: Alarm, notifier: Notifier, rng: Random, sleep: Callable[[f
 
 
 def to_log(path: Path, alarm: Alarm) -> None:
-    """Write an alarm to the log, as an error, and add it to the file of alarms: one line each, of which the text's further ones are indented.
+    """Log an alarm as an error, and append it to the file of alarms; continuation lines are indented.
 
     Raises `NotDelivered` when the file cannot be written.
     """
@@ -131,7 +131,7 @@ def _webhook(config: Settings) -> Notifier:
 
 
 async def _post(url: str, alarm: Alarm) -> None:
-    """Post an alarm as JSON; `text` is what Slack, Mattermost and their like show."""
+    """Post an alarm as JSON; Slack and Mattermost show `text`."""
     import aiohttp
 
     body = {
@@ -161,7 +161,7 @@ async def _post(url: str, alarm: Alarm) -> None:
 
 @dataclass(frozen=True)
 class _Server:
-    """A mail server. tls: from the first byte on; else from when the server offers it."""
+    """Mail server. tls: implicit TLS; otherwise STARTTLS if offered."""
 
     host: str
     port: int
@@ -193,7 +193,7 @@ def _server(address: str | None) -> _Server:
 
 
 def message(alarm: Alarm, sender: str, receivers: tuple[str, ...]) -> EmailMessage:
-    """An alarm as an e-mail."""
+    """Build the e-mail of an alarm."""
     made = EmailMessage()
     made["Subject"], made["From"], made["To"] = alarm.subject, sender, ", ".join(receivers)
     made["Date"], made["Message-ID"] = format_datetime(alarm.at), make_msgid(domain=sender.rpartition("@")[2] or None)
@@ -221,7 +221,7 @@ def _send(server: _Server, login: tuple[str, str] | None, mail: EmailMessage) ->
 
 @contextmanager
 def _connected(server: _Server) -> Iterator[smtplib.SMTP]:
-    """A connection to a mail server, by TLS where it offers that."""
+    """Connect to a mail server, with TLS if it offers that."""
     context = ssl.create_default_context()
     if server.tls:
         with smtplib.SMTP_SSL(server.host, server.port, timeout=_TIMEOUT_SECONDS, context=context) as smtp:

@@ -1,6 +1,6 @@
 """Places of files: local folders and object stores, and one set of S3 options for the libraries that read and write there.
 
-Options carry Polars' names; what is left out is taken from the environment variable of the same name in capitals.
+Options have the names of Polars; missing ones are read from the environment variable of the same name in capitals.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 SCHEMES = ("s3", "s3a")
 KEYS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token", "aws_region", "aws_endpoint_url", "aws_allow_http")
-#: A lost answer is waited for less long than botocore's minute, and errors of the server are retried.
+#: Shorter timeouts than botocore's minute; errors of the server are retried.
 _PATIENCE = {"connect_timeout": 5, "read_timeout": 20, "retries": {"mode": "standard", "max_attempts": 4}}
 
 
 def place(where: str | Path) -> Path:
-    """A local path as it is given, or an object store's URL as a `UPath`, which has the same methods.
+    """Return a local path unchanged, or an object-store URL as a `UPath`, which has the same methods.
 
     Listings are not cached: other machines write there, too. Credentials stay in the environment. Raises `ConfigError` for a scheme without its package.
     """
@@ -40,7 +40,7 @@ def place(where: str | Path) -> Path:
 
 
 def open_store(url: str, options: Mapping[str, Any]) -> UPath:
-    """The root of a store, with the options of its fsspec filesystem. Raises `ConfigError` for a scheme without its package."""
+    """Open the root of a store with options of its fsspec filesystem. Raises `ConfigError` for a scheme without its package."""
     try:
         from upath import UPath
 
@@ -56,7 +56,7 @@ def open_store(url: str, options: Mapping[str, Any]) -> UPath:
 
 @cache
 def _retry_connections() -> None:
-    """Have s3fs retry refused and broken connections, as it does for timeouts: a store that restarts is away for seconds."""
+    """Make s3fs retry refused and broken connections like timeouts: a restarting store is away for seconds."""
     from botocore.exceptions import ConnectionError as NoConnection
     from s3fs.core import add_retryable_error
 
@@ -69,19 +69,19 @@ def is_stored(path: Path) -> bool:
 
 
 def filesystem(path: Path) -> tuple[AbstractFileSystem, str]:
-    """The fsspec filesystem of a path in an object store, and its key there."""
+    """Return the fsspec filesystem of a path in an object store, and its key."""
     stored = cast("UPath", path)
     return stored.fs, stored.path.rstrip("/")
 
 
 def failures(*more: type[Exception]) -> tuple[type[Exception], ...]:
-    """Errors of reading and writing a place: `OSError`, and the errors of the libraries below s3fs, of connections and credentials, and `more`."""
+    """Return the exceptions of reading and writing a place: `OSError`, those of the libraries below s3fs, and `more`."""
     names = (("botocore.exceptions", "BotoCoreError"), ("aiohttp", "ClientError"))
     return (OSError, *more, *(getattr(sys.modules[module], name) for module, name in names if module in sys.modules))
 
 
 def is_conflict(error: OSError) -> bool:
-    """Return whether a store refused a write because its condition does not hold, or because another write of the same object is in progress."""
+    """Return whether a store refused a write because of its condition or a concurrent write."""
     if isinstance(error, FileExistsError):
         return True
     answer = getattr(error.__cause__, "response", None) or {}
@@ -89,7 +89,7 @@ def is_conflict(error: OSError) -> bool:
 
 
 def resolve(options: Mapping[str, str]) -> dict[str, str]:
-    """`options` completed from the environment; an `http://` endpoint allows plain http. Raises `ConfigError` for an unknown option."""
+    """Complete `options` from the environment; an `http://` endpoint allows plain http. Raises `ConfigError` for an unknown option."""
     unknown = sorted(set(options) - set(KEYS))
     if unknown:
         raise ConfigError(f"opening a place on S3: no option is called {unknown[0]!r}; there are {', '.join(KEYS)}")
@@ -102,7 +102,7 @@ def resolve(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def for_fsspec(options: Mapping[str, str]) -> dict[str, Any]:
-    """Resolved options as keyword arguments of `s3fs.S3FileSystem`."""
+    """Convert resolved options to keyword arguments of `s3fs.S3FileSystem`."""
     names = {
         "aws_access_key_id": "key",
         "aws_secret_access_key": "secret",
@@ -117,7 +117,7 @@ def for_fsspec(options: Mapping[str, str]) -> dict[str, Any]:
 
 
 def for_duckdb(options: Mapping[str, str]) -> dict[str, str]:
-    """Resolved options as the fields of a DuckDB secret of type s3."""
+    """Convert resolved options to fields of a DuckDB secret of type s3."""
     names = {"aws_access_key_id": "key_id", "aws_secret_access_key": "secret", "aws_session_token": "session_token", "aws_region": "region"}
     fields = {theirs: options[ours] for ours, theirs in names.items() if ours in options}
     if endpoint := options.get("aws_endpoint_url"):

@@ -1,4 +1,4 @@
-"""Settings of the platform, from the environment or an `.env` file; one place that knows where things are.
+"""Settings of the platform, from the environment or an `.env` file; the only module with places of files.
 
 Variables start with `BELLWETHER_`. Secrets are read where they are used and never stored here.
 """
@@ -64,7 +64,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="BELLWETHER_", env_file=".env", extra="ignore", frozen=True)
 
     world: World = Field(default=World.SANDBOX, description="sandbox (generated, offline), playback (recorded) or live")
-    home: Path = Field(default=Path(".bellwether"), description="folder that holds everything written, one sub-folder per world")
+    home: Path = Field(default=Path(".bellwether"), description="folder of all written files, one sub-folder per world")
     fleet: Fleet | None = Field(
         default=None, description="celery or kubernetes: runs are spread over workers (docs/operating.md); one machine when left out"
     )
@@ -89,11 +89,9 @@ class Settings(BaseSettings):
         description="folder with your own releases.toml, forecasters.toml, models.toml, agents.toml, methodologies.toml, families.toml and lineups.toml, read after the built-in ones",
     )
     models: Annotated[tuple[str, ...], NoDecode] = Field(
-        default=(), description="language models that take part in every release unasked, comma-separated; they may cost money"
+        default=(), description="language models that run on every release by default, comma-separated; they may cost money"
     )
-    budget: Decimal = Field(
-        default=Decimal(20), ge=0, description="most dollars that one evaluation may spend on calls of models; 0: only what costs nothing"
-    )
+    budget: Decimal = Field(default=Decimal(20), ge=0, description="maximum dollars of one evaluation's model calls; 0: only free models")
     lineup: str | None = Field(
         default=None, description="lineup of the arena's new cohorts; `sandbox` in the sandbox and `rules`, which costs nothing, elsewhere"
     )
@@ -101,11 +99,9 @@ class Settings(BaseSettings):
         default=None,
         description="methodology of the arena's new cohorts, and with it their venue, such as v1-kalshi; their lineup's when left out",
     )
-    week_budget: Decimal | None = Field(
-        default=None, ge=0, description="most dollars that the arena's models may cost in a week; none: no limit"
-    )
+    week_budget: Decimal | None = Field(default=None, ge=0, description="maximum dollars per week of the arena's models; none: no limit")
     week_model_budget: Decimal | None = Field(
-        default=None, ge=0, description="most dollars that one of them may cost in a week; none: no limit"
+        default=None, ge=0, description="maximum dollars per week of one model of the arena; none: no limit"
     )
     reports: str | None = Field(
         default=None, description="folder or object-store URL of reports and exported datasets; <store>/<world>/reports when left out"
@@ -113,24 +109,22 @@ class Settings(BaseSettings):
     playback: Path | None = Field(default=None, description="folder of recorded bodies that the playback world serves")
     sandbox_seed: int = Field(default=7, description="seed of the generated world")
     sandbox_now: AwareDatetime = Field(
-        default=datetime(2026, 7, 1, tzinfo=UTC), description="what the sandbox's clock shows; it stands still"
+        default=datetime(2026, 7, 1, tzinfo=UTC), description="time of the sandbox's clock, which is stopped"
     )
     sandbox_faults: str = Field(default="", description="faults of the sandbox, such as `status=0.1,cut=0.05`; docs/sandbox.md lists them")
     sandbox_speed: float = Field(
         default=1.0, gt=0, description="seconds of the sandbox's clock per real second where its clock runs, as for `bellwether record`"
     )
     playback_now: AwareDatetime | None = Field(
-        default=None, description="what playback's clock shows; the time of the newest recording when left out"
+        default=None, description="time of playback's clock; that of the newest recording when left out"
     )
     first_day: datetime = Field(default=datetime(2025, 7, 1, tzinfo=UTC), description="first daily partition (UTC date)")
     kalshi_url: str = Field(default=KALSHI_LIVE_URL, repr=False, description="base URL of Kalshi's REST interface in the live world")
     kalshi_tokens_per_second: float = Field(default=200.0, gt=0, description="read tokens per second of your Kalshi tier; a read costs 10")
     response_mb: int = Field(
-        default=64, gt=0, description="most MB of one answer of a venue, as sent and as unpacked; a larger one fails and is not read"
+        default=64, gt=0, description="maximum MB of a venue's response, compressed and decompressed; a larger one fails"
     )
-    venues: Annotated[tuple[Venue, ...], NoDecode] = Field(
-        default=tuple(Venue), description="venues that are pulled, comma-separated; of the others a day has no rows"
-    )
+    venues: Annotated[tuple[Venue, ...], NoDecode] = Field(default=tuple(Venue), description="venues to pull, comma-separated")
     kalshi_stream_url: str = Field(
         default=KALSHI_LIVE_STREAM_URL, repr=False, description="address of Kalshi's WebSocket in the live world"
     )
@@ -166,16 +160,14 @@ class Settings(BaseSettings):
     )
 
     notify: Annotated[tuple[Channel, ...], NoDecode] = Field(
-        default=(Channel.LOG,), description="where alarms go, comma-separated: log, webhook, email; nothing for nowhere"
+        default=(Channel.LOG,), description="channels of alarms, comma-separated: log, webhook, email; empty for none"
     )
-    notify_webhook: SecretStr | None = Field(
-        default=None, description="address that alarms are posted to as JSON; secret, it lets people post"
-    )
+    notify_webhook: SecretStr | None = Field(default=None, description="address to which alarms are posted as JSON; secret")
     notify_smtp: str | None = Field(
         default=None, description="mail server: smtp://host:587, with TLS if it offers that, or smtps://host:465"
     )
-    notify_smtp_user: str | None = Field(default=None, description="user of the mail server; none logs nobody in")
-    notify_smtp_password: SecretStr | None = Field(default=None, description="that user's password; it is sent over TLS alone")
+    notify_smtp_user: str | None = Field(default=None, description="user of the mail server; none: no login")
+    notify_smtp_password: SecretStr | None = Field(default=None, description="password of that user, sent only over TLS")
     notify_from: str | None = Field(default=None, description="sender of alarms by e-mail")
     notify_to: Annotated[tuple[str, ...], NoDecode] = Field(default=(), description="receivers of alarms by e-mail, comma-separated")
     keep_runs_days: int = Field(
@@ -233,14 +225,14 @@ class Settings(BaseSettings):
 
     @property
     def lake_uri(self) -> str:
-        """Where the lake is: an absolute folder or an object-store URL."""
+        """Absolute folder or object-store URL of the lake."""
         return self.lake or f"{self.world_store}/lake"
 
     @property
     def durable(self) -> bool:
-        """Return whether each partition of the lake is forced to the disk when it is written.
+        """Return whether each partition of the lake is synced to the disk.
 
-        Not in the sandbox, whose lake can be made again: after a loss of power `bellwether verify` names what is damaged. The journal always is.
+        Not in the sandbox, whose lake can be rebuilt; `bellwether verify` lists damaged files. The journal is always synced.
         """
         return self.world is not World.SANDBOX
 
@@ -272,19 +264,19 @@ class Settings(BaseSettings):
 
     @property
     def journal_url(self) -> str:
-        """Database URL of the journal; it may hold a password, so it is shown to nobody."""
+        """Database URL of the journal. It may contain a password: never print it."""
         if self.journal is None and self.postgres is not None:
             return self.postgres.get_secret_value()
         return self.journal or f"sqlite:///{self.world_home / 'journal.db'}"
 
     @property
     def shares_limits(self) -> bool:
-        """Whether rates of venues and limits of models hold over all processes, through a journal on Postgres."""
+        """Return whether all processes share rates of venues and limits of models, through a journal on Postgres."""
         return self.journal_url.startswith("postgres")
 
     @property
     def reports_uri(self) -> str:
-        """Where reports and exported datasets are: an absolute folder or an object-store URL."""
+        """Absolute folder or object-store URL of reports and exported datasets."""
         return self.reports or f"{self.world_store}/reports"
 
     @property
@@ -324,7 +316,7 @@ class Settings(BaseSettings):
 
     @property
     def tapes_path(self) -> Path:
-        """Folder of the cache of tapes, absolute; what is missing in it is made again."""
+        """Absolute folder of the cache of tapes."""
         return (self.tapes or self.world_home / "tapes").expanduser().absolute()
 
     @property
@@ -346,7 +338,7 @@ def settings() -> Settings:
 
 
 def _require_known_names() -> None:
-    """Raise `ConfigError` for a variable that begins like a setting and is none: what it was to change would stay as it is."""
+    """Raise `ConfigError` for an unknown variable with the prefix of settings."""
     prefix, known = "BELLWETHER_", [name.upper() for name in Settings.model_fields]
     for place, names in (("the environment", os.environ), (".env", dotenv_values(".env"))):
         for name in names:

@@ -19,28 +19,28 @@ CREDENTIAL_NAMES = frozenset(
 
 
 def redact(text: str) -> str:
-    """`text` without what looks like a credential."""
+    """Replace text that looks like a credential."""
     return _CREDENTIAL.sub("***", text)
 
 
 def redact_name(text: str) -> str:
-    """`redact` for names of markets: what is all capitals, as tickers are and keys are not, stays."""
+    """Redact a name of a market; tickers, which are all capitals, are kept."""
     return _CREDENTIAL.sub(lambda found: found[0] if found[0].isupper() else "***", text)
 
 
 def is_credential_name(name: str) -> bool:
-    """Return whether what is called so may carry a credential."""
+    """Return whether a field of this name may contain a credential."""
     return name.lower().replace("-", "_") in CREDENTIAL_NAMES
 
 
 def one_line(text: str, most: int | None = None) -> str:
-    """`text` on one line of at most `most` characters; what cannot be printed becomes a space."""
+    """Reduce text to one line of at most `most` characters; unprintable ones become spaces."""
     line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
     return line if most is None or len(line) <= most else line[: most - 1] + "…"
 
 
 def visible(text: str, kept: str = "") -> str:
-    r"""Text with a sign in place of every control character but those `kept`: `\x1b[31m` in a name shows as `␛[31m` and colours nothing."""
+    r"""Replace control characters, except those `kept`, by signs: `\x1b[31m` becomes `␛[31m`."""
     return text if text.isprintable() else "".join(letter if letter in kept else _sign(letter) for letter in text)
 
 

@@ -35,7 +35,7 @@ class Addresses:
 
 @contextmanager
 def addresses(config: Settings, *, running: bool = False, served: bool = True) -> Iterator[Addresses]:
-    """The addresses of the venues; the sandbox and playback are served on a loopback port for as long as the block lasts.
+    """Yield the addresses of the venues; sandbox and playback are served on a loopback port during the block.
 
     running: the sandbox's clock runs at `sandbox_speed` instead of being fixed, for listeners to its streams.
     served: False for a caller that only speaks REST and passes `transport` on: it reaches the application without a port, at

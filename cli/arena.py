@@ -1,4 +1,4 @@
-"""`bellwether arena`. Dagster is imported only by subcommands that run something."""
+"""`bellwether arena`. Subcommands that only read do not import Dagster."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def arena() -> None:
 
 
 @arena.command()
-@click.option("--week", "day", type=DAY, help="A day of the (last) week to run, YYYY-MM-DD; today when left out.")
-@click.option("--weeks", default=1, show_default=True, type=click.IntRange(1, 520), help="Weeks to run, up to and with that one.")
-@click.option("--lineup", help="Lineup of the cohorts that are started; BELLWETHER_LINEUP when left out.")
+@click.option("--week", "day", type=DAY, help="Day of the (last) week to run.  [default: today]")
+@click.option("--weeks", default=1, show_default=True, type=click.IntRange(1, 520), help="Number of weeks to run, up to that one.")
+@click.option("--lineup", help="Lineup of new cohorts.  [default: BELLWETHER_LINEUP]")
 @click.option(
     "--methodology",
-    help="Methodology of the cohorts that are started, and with it their venue; BELLWETHER_METHODOLOGY, or the lineup's, when left out.",
+    help="Methodology of new cohorts, which states their venue.  [default: BELLWETHER_METHODOLOGY, or the lineup's]",
 )
 @click.option(
     "--budget",
     "dollars",
     type=click.FloatRange(min=0, min_open=True),
-    help="Most dollars for calls of models; BELLWETHER_BUDGET when left out.",
+    help="Maximum dollars for model calls.  [default: BELLWETHER_BUDGET]",
 )
-@click.option("--dry-run", is_flag=True, help="Show the prompts of one week, their size and the most they may cost. Changes nothing.")
+@click.option("--dry-run", is_flag=True, help="Show the prompts of one week with size and maximum cost; change nothing.")
 @AS_JSON
 def run(
     day: datetime | None,
@@ -69,7 +69,7 @@ def run(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Run weeks: universe, cohort, decisions, trades, evidence, marks and results. What is done is not done again.
+    """Run weeks: universe, cohort, decisions, trades, evidence, marks and results. Finished steps are not repeated.
 
     A week whose decisions are past is reconstructed as of its Sunday 00:05 UTC. The command ends with a summary: refused legs, open decisions, cost, and
     what is due next. Exit status 1: decisions wait for money or a key, or marks are missing; the same command continues. Refused legs leave it 0.
@@ -105,15 +105,15 @@ def run(
 
 
 def _require_weeks(weeks: list[date]) -> None:
-    """Raise `click.BadParameter` for weeks that this world does not have."""
+    """Raise `click.BadParameter` for a week outside of this world."""
     first, last = settings().first_day.date(), week_of(settings().now())
     for week in weeks:
         if not first <= week <= last:
-            raise click.BadParameter(f"the week {week} is none of the world {settings().world}, which has {first} to {last}")
+            raise click.BadParameter(f"the week {week} is not in the world {settings().world}, which has {first} to {last}")
 
 
 def _require_lineup(weeks: list[date], lineup: str | None) -> None:
-    """Raise `click.BadParameter` where a cohort of the weeks has another lineup than the one asked for: it keeps its own for life."""
+    """Raise `click.BadParameter` if a cohort of the weeks was started with another lineup, which it keeps."""
     if lineup is None:
         return
     others = open_table_reader(None)(AGENTS).filter(pl.col("week").is_in(weeks), pl.col("lineup") != lineup).sort("week")
@@ -126,7 +126,7 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
 @arena.command()
 @AS_JSON
 def status(as_json: bool) -> None:
-    """Show the weeks: who started, what was decided, what is left, what is open."""
+    """Show the weeks with their cohorts, decisions and open positions."""
     from bellwether.arena.weekly.queries import week_status as found
 
     config = settings()
@@ -135,7 +135,7 @@ def status(as_json: bool) -> None:
     if as_json:
         emit({"weeks": rows.to_dicts()})
     elif rows.is_empty():
-        console().print("No week was run. `bellwether arena run` runs one.")
+        console().print("No weeks yet; `bellwether arena run` runs one.")
     else:
         console().print(grid(status_columns(rows)))
         console().print(STATUS_NOTE, style="dim")
@@ -145,7 +145,7 @@ def status(as_json: bool) -> None:
 @KNOWN_AT
 @AS_JSON
 def leaderboard(known_at: datetime | None, as_json: bool) -> None:
-    """Show the leaderboard, live and reconstructed cohorts apart."""
+    """Show the leaderboards of live and reconstructed cohorts."""
     rows = open_table_reader(known_at)(LEADERBOARD).sort("methodology", "reconstructed", "rank", "family", nulls_last=True)
     if as_json:
         emit({"arena": rows.to_dicts()})
@@ -161,7 +161,7 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
 @KNOWN_AT
 @AS_JSON
 def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
-    """Show the agents of COHORT (its Sunday), or what AGENT (a family) of it did."""
+    """Show the agents of COHORT (its Sunday), or the history of its AGENT (a family)."""
     from bellwether.arena.weekly.queries import agent_rows, cohort_rows
 
     rows = open_table_reader(known_at)
@@ -180,7 +180,7 @@ def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json
 @REASON
 @AS_JSON
 def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
-    """Cancel MARKET (its id) for all cohorts: what is held of it is refunded at cost, and its bets are not scored. This cannot be undone."""
+    """Cancel MARKET (an id) for all cohorts: positions are refunded at cost and bets are not scored. Irreversible."""
     from bellwether.arena.weekly.interventions import cancel_market
 
     with open_arena() as world:
@@ -192,7 +192,7 @@ def cancel(market: str, by: str, reason: str, as_json: bool) -> None:
 @click.argument("market")
 @AS_JSON
 def resolve(market: str, as_json: bool) -> None:
-    """Look at MARKET (its id) now, due or not: settle it, or correct its settlement, as the methodology's rules say."""
+    """Query MARKET (an id) now, and settle it or correct its settlement by the methodology's rules."""
     from assets.arena import runs
     from assets.warehouse.runs import publish
     from bellwether.arena.weekly.interventions import require_bets
@@ -226,7 +226,7 @@ def resolve(market: str, as_json: bool) -> None:
 @REASON
 @AS_JSON
 def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
-    """Close AGENT (COHORT/FAMILY): it decides no more, and its cohort completes without it. It keeps its positions until they are settled."""
+    """Close AGENT (COHORT/FAMILY): it makes no more decisions, and keeps its positions until they are settled."""
     from bellwether.arena.weekly.interventions import close_agent as closed
 
     with open_arena() as world:
@@ -240,7 +240,7 @@ def close_agent(agent: str, by: str, reason: str, as_json: bool) -> None:
 @REASON
 @AS_JSON
 def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
-    """Archive COHORT (its Sunday): its agents decide no more, and no ranking or curve has it. What it holds is settled, and `show` still has it."""
+    """Archive COHORT (its Sunday): no more decisions, and no place in rankings and curves; its positions are still settled."""
     from bellwether.arena.weekly.interventions import archive_cohort
 
     with open_arena() as world:
@@ -249,7 +249,7 @@ def archive(cohort: datetime, by: str, reason: str, as_json: bool) -> None:
 
 
 def _intervened(done: Intervention, as_json: bool) -> None:
-    """Make the tables that tell of an intervention, and what follows from it."""
+    """Update the tables that depend on an intervention."""
     from assets.arena.runs import apply_intervention
     from assets.warehouse.runs import publish
 
@@ -266,7 +266,7 @@ def _intervened(done: Intervention, as_json: bool) -> None:
 @KNOWN_AT
 @AS_JSON
 def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
-    """Show everything behind DECISION (COHORT/FAMILY/WEEK): prompt, answers, how they were read, fills, refusals, cash."""
+    """Show DECISION (COHORT/FAMILY/WEEK) with prompt, answers, parsing, fills, refusals and cash."""
     from bellwether.arena.weekly.queries import explain_decision as explained
     from bellwether.arena.weekly.queries import parse_decision_key
 
@@ -355,13 +355,13 @@ def _print_standings(known_at: datetime | None) -> None:
     type=click.Choice(["none", "price", "half"]),
     default="none",
     show_default=True,
-    help="What stands for a missing forecast: nothing, the market's price, or one half.",
+    help="Substitute for a missing forecast: none, the market's price, or one half.",
 )
 @click.option("--pairs", "with_pairs", is_flag=True, help="Show the paired tests too.")
 @KNOWN_AT
 @AS_JSON
 def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as_json: bool) -> None:
-    """Show how the families compare, with intervals over events: live, reconstructed and contaminated cohorts apart."""
+    """Show the rankings of live, reconstructed and contaminated cohorts, with intervals over events."""
     from bellwether.arena.rankings.standings import render_standings
 
     read = open_table_reader(known_at)
@@ -391,7 +391,7 @@ def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as
 @KNOWN_AT
 @AS_JSON
 def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
-    """Show the mean portfolio of each family over a range: a point per ten minutes, hour, six hours, day or week that changed one."""
+    """Show the mean portfolio of each family over a range of time."""
     from bellwether.arena.rankings.equity import WINDOWS, equity_in_window
     from bellwether.arena.rankings.standings import load_cutoffs, load_inputs
 
@@ -411,7 +411,7 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
 @click.option("--lineup", help="Lineup that is reviewed; BELLWETHER_LINEUP when left out.")
 @AS_JSON
 def review(lineup: str | None, as_json: bool) -> None:
-    """Show which families have a later release in LiteLLM's price map or the registry, and what to add to adopt it. Changes nothing."""
+    """List later releases of families in LiteLLM's price map or the registry."""
     from bellwether.arena.review import ReviewState, render_advice
     from bellwether.arena.weekly.interventions import review_registry, review_rows
 
@@ -435,7 +435,7 @@ def review(lineup: str | None, as_json: bool) -> None:
 @REASON
 @AS_JSON
 def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> None:
-    """Dismiss MODEL (its id, provider/id) as a release of FAMILY: later reviews leave it out. This cannot be undone."""
+    """Exclude MODEL (provider/id) from reviews of FAMILY. Irreversible."""
     from bellwether.arena.weekly.interventions import dismiss_release
 
     with open_arena() as world:
@@ -456,7 +456,7 @@ def dismiss(family: str, model: str, by: str, reason: str, as_json: bool) -> Non
 def show_table(
     name: str, known_at: datetime | None, first: datetime | None, last: datetime | None, into: Path | None, *, as_json: bool
 ) -> None:
-    """Show the rows of NAME, a table of the arena such as rankings, positions or leaderboard."""
+    """Show the rows of the arena's table NAME, such as rankings or positions."""
     named = {one.name: one for one in TABLES.values() if one.group == "arena"}
     declared = named.get(name if "/" in name else f"arena/{name}")
     if declared is None:
@@ -481,7 +481,7 @@ def show_table(
 @click.option("--without-prompts", is_flag=True, help="Leave prompts and answers out.")
 @AS_JSON
 def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_json: bool) -> None:
-    """Write COHORT (its Sunday) into TARGET, a folder or a .zip: Parquet and CSV, a card, and the query that gives its leaderboard."""
+    """Export COHORT (its Sunday) to TARGET, a folder or a .zip, as Parquet and CSV with a card and the leaderboard's query."""
     from bellwether.arena.export import cohort_tables
     from bellwether.arena.export import export_cohort as write
     from bellwether.journal import Journal

@@ -201,7 +201,7 @@ def _deprecation_notes() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.filterwarnings("always", "the agent ", DeprecationWarning)
-        warnings.showwarning = note
+        warnings.showwarning = note  # type: ignore[assignment]
         yield
 
 

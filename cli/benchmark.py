@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--days", default=3, show_default=True, type=click.IntRange(1, 2000), help="Complete UTC days to pull, up to yesterday.")
-@click.option("--release", "releases", multiple=True, required=True, help="Release to build and score; may be repeated.")
+@click.option("--release", "releases", multiple=True, required=True, help="Release to build and score; repeatable.")
 @ARCHIVE
 @AS_JSON
 def run(days: int, releases: tuple[str, ...], archive: bool, as_json: bool) -> None:
-    """Pull the last days of this world, build releases from all that is there, score every forecaster, publish."""
+    """Pull the last days, build releases, score all forecasters, and publish."""
     from assets.benchmark.runs import forecast_and_publish
     from assets.venues.runs import last_days, pull
     from bellwether.questions import release
@@ -65,12 +65,12 @@ _MOST_NAMED = 20
     "--forecaster",
     "chosen",
     multiple=True,
-    help="Only this forecaster; may be repeated. When left out: all that cost nothing, and BELLWETHER_MODELS.",
+    help="Forecaster; repeatable.  [default: all free ones, and BELLWETHER_MODELS]",
 )
 @click.option("--list", "listing", is_flag=True, help="List the registered releases and their versions.")
-@click.option("--diff", is_flag=True, help="Only show what a new version of each would change.")
-@click.option("--new-version", is_flag=True, help="Show what a new version would change, and build it.")
-@click.option("--yes", is_flag=True, help="Build the new version without asking.")
+@click.option("--diff", is_flag=True, help="Show the changes of a new version; build nothing.")
+@click.option("--new-version", is_flag=True, help="Show the changes of a new version, and build it.")
+@click.option("--yes", is_flag=True, help="Build the new version without confirmation.")
 @AS_JSON
 def release(
     names: tuple[str, ...], chosen: tuple[str, ...], *, listing: bool, diff: bool, new_version: bool, yes: bool, as_json: bool
@@ -216,18 +216,18 @@ _TYPES = {"Brier": pl.Float64, "Brier, new version": pl.Float64}
 @cloup.option_group(
     "Models and questions",
     cloup.option("--models", "first", multiple=True, metavar="NAME...", help="Models to evaluate; `bellwether models` lists them."),
-    cloup.option("--release", help="Release to answer; the first of this world when left out."),
-    cloup.option("--samples", type=click.IntRange(1), help="Only the first N questions of the release; all when left out."),
-    cloup.option("--resume", is_flag=True, help="Go on with the latest evaluation that was left unfinished."),
-    cloup.option("--dry-run", is_flag=True, help="Only say what it would take and cost."),
+    cloup.option("--release", help="Release to answer.  [default: the first of this world]"),
+    cloup.option("--samples", type=click.IntRange(1), help="Number of questions, the first of the release.  [default: all]"),
+    cloup.option("--resume", is_flag=True, help="Continue the latest unfinished evaluation."),
+    cloup.option("--dry-run", is_flag=True, help="Estimate calls and cost; send no request."),
 )
 @cloup.option_group(
     "Limits",
-    cloup.option("--budget", type=DOLLARS, help="Most dollars that all models together may spend; BELLWETHER_BUDGET when left out."),
-    cloup.option("--budget-per-model", type=DOLLARS, help="Most dollars that one model may spend; entries with the same id count as one."),
-    cloup.option("--concurrency", type=click.IntRange(1), help="Most calls under way at a time, over all models."),
-    cloup.option("--requests-per-minute", type=click.IntRange(1), help="Most requests per minute, over all models."),
-    cloup.option("--tokens-per-minute", type=click.IntRange(1), help="Most tokens per minute, over all models."),
+    cloup.option("--budget", type=DOLLARS, help="Maximum dollars of all models together.  [default: BELLWETHER_BUDGET]"),
+    cloup.option("--budget-per-model", type=DOLLARS, help="Maximum dollars of one model; entries with the same id share it."),
+    cloup.option("--concurrency", type=click.IntRange(1), help="Maximum concurrent calls of all models."),
+    cloup.option("--requests-per-minute", type=click.IntRange(1), help="Maximum requests per minute of all models."),
+    cloup.option("--tokens-per-minute", type=click.IntRange(1), help="Maximum tokens per minute of all models."),
 )
 @AS_JSON
 def evaluate(
@@ -298,7 +298,7 @@ def _show_estimates(found: list[dict[str, Any]], as_json: bool) -> None:
 @click.argument("releases", nargs=-1)
 @AS_JSON
 def leaderboard(releases: tuple[str, ...], as_json: bool) -> None:
-    """Show the leaderboard of RELEASES from the published warehouse (all releases when none is named)."""
+    """Show the leaderboards of RELEASES from the published warehouse; of all by default."""
     frame = query(settings().warehouse_uri, "SELECT * FROM benchmark.leaderboard ORDER BY release, rank NULLS LAST, forecaster")
     known = frame["release"].unique(maintain_order=True).to_list()
     unknown = [name for name in releases if name not in known]
@@ -321,16 +321,14 @@ _SHOWN = 20
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--forecaster", metavar="NAME", help="Who made the forecasts, where no column of FILE says so.")
+@click.option("--forecaster", metavar="NAME", help="Forecaster, if FILE has no such column.")
 @click.option(
     "--week",
     type=DAY,
-    help="The week of the arena (its Sunday) that the forecasts are for, where no column says so.",
+    help="Week of the arena (its Sunday), if FILE has no such column.",
 )
-@click.option(
-    "--refused", type=click.Path(dir_okay=False, path_type=Path), help="Write all refused lines with their reasons into this CSV."
-)
-@click.option("--dry-run", is_flag=True, help="Judge every line; keep nothing.")
+@click.option("--refused", type=click.Path(dir_okay=False, path_type=Path), help="Write refused lines with reasons to this CSV file.")
+@click.option("--dry-run", is_flag=True, help="Check every line; store nothing.")
 @AS_JSON
 def submit(file: Path, forecaster: str | None, week: datetime | None, refused: Path | None, *, dry_run: bool, as_json: bool) -> None:
     """Submit forecasts in FILE (CSV, Parquet or JSON lines): market, probability, stated_at, forecaster.
@@ -377,7 +375,7 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
 
 @click.command()
 @click.argument("release")
-@click.option("--to", "reports", help="Folder or object-store URL; BELLWETHER_REPORTS when left out. The release gets a folder in it.")
+@click.option("--to", "reports", help="Folder or object-store URL for the report's folder.  [default: BELLWETHER_REPORTS]")
 @click.option("--revision", help="Revision of the code, for the metadata.")
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
 def report(release: str, reports: str | None, revision: str | None, as_json: bool) -> None:
@@ -397,8 +395,8 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
 
 @click.command()
 @click.argument("release", required=False)
-@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), help="Folder to write; an earlier export is replaced.")
-@click.option("--license", "license_id", default="mit", show_default=True, help="Licence, as the Hub writes it.")
+@click.option("--to", "folder", type=click.Path(file_okay=False, path_type=Path), help="Target folder; an earlier export is replaced.")
+@click.option("--license", "license_id", default="mit", show_default=True, help="Licence identifier of the Hub.")
 @click.option(
     "--upload",
     "repository",
@@ -407,7 +405,7 @@ def report(release: str, reports: str | None, revision: str | None, as_json: boo
 )
 @click.option("--private", is_flag=True, help="Make the uploaded dataset private.")
 @click.option("--delta", metavar="FOLDER|URL", help="Update Delta Lake copies of tables there (extra `delta`); without RELEASE.")
-@click.option("--table", "names", multiple=True, metavar="GROUP/NAME", help="Table for --delta; may be repeated; all if omitted.")
+@click.option("--table", "names", multiple=True, metavar="GROUP/NAME", help="Table for --delta; repeatable.  [default: all]")
 def export(release: str | None, folder: Path | None, delta: str | None, names: tuple[str, ...], **hub: Any) -> None:
     """Write RELEASE from the published warehouse as a dataset folder: Parquet and a card (docs/scoring.md).
 
@@ -455,7 +453,7 @@ def _export_release(release: str, folder: Path, *, license_id: str, repository: 
 
 
 def _recipe(name: str) -> Release | None:
-    """The registry's entry of a release; None for a release that was removed."""
+    """Return the registry's entry of a release; None for a removed one."""
     from bellwether.questions import ReleaseName, release, releases
 
     return release(name) if ReleaseName.parse(name).base in releases() else None

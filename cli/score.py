@@ -31,44 +31,43 @@ from cli.options import AS_JSON
     "Columns",
     cloup.option("--probability", multiple=True, metavar="COLUMN", help="Probability of yes; several columns are one forecaster each."),
     cloup.option("--outcome", metavar="COLUMN", help="Outcome: yes or no, 1 or 0."),
-    cloup.option("--forecaster", metavar="COLUMN", help="Who made the forecast; without it each file is a forecaster."),
-    cloup.option("--question", multiple=True, metavar="COLUMN", help="What was forecast; several columns name it together."),
+    cloup.option("--forecaster", metavar="COLUMN", help="Forecaster; without it, each file is a forecaster."),
+    cloup.option("--question", multiple=True, metavar="COLUMN", help="Question; several columns form one key."),
     cloup.option(
-        "--cluster", multiple=True, metavar="COLUMN", help="What shares its fate, such as the event; two columns for two-way clusters."
+        "--cluster",
+        multiple=True,
+        metavar="COLUMN",
+        help="Cluster of dependent questions, such as the event; two columns for two-way clusters.",
     ),
-    cloup.option("--weight", metavar="COLUMN", help="How much a question counts."),
-    cloup.option("--market", metavar="COLUMN", help="The market's price of yes when the forecast was made."),
-    cloup.option("--by", multiple=True, metavar="COLUMN", help="Score the groups of this column too; may be repeated."),
-    cloup.option(
-        "--percent", multiple=True, metavar="COLUMN", help="Divide this column of probabilities or prices by 100; may be repeated."
-    ),
+    cloup.option("--weight", metavar="COLUMN", help="Weight of a question."),
+    cloup.option("--market", metavar="COLUMN", help="Market price of yes at the time of the forecast."),
+    cloup.option("--by", multiple=True, metavar="COLUMN", help="Also score the groups of this column; repeatable."),
+    cloup.option("--percent", multiple=True, metavar="COLUMN", help="Divide this column of probabilities or prices by 100; repeatable."),
 )
 @cloup.option_group(
     "Outcomes in a file of their own",
-    cloup.option("--outcomes", type=click.Path(path_type=Path), help="A file with the outcome of each question, where FILES hold none."),
+    cloup.option("--outcomes", type=click.Path(path_type=Path), help="File with the outcome of each question, if FILES have none."),
     cloup.option(
         "--on",
         multiple=True,
         metavar="COLUMN[=COLUMN]",
-        help="Join --outcomes on this column, or on two with different names; may be repeated.",
+        help="Join --outcomes on this column, or on two with different names; repeatable.",
     ),
 )
 @cloup.option_group(
     "Rows that count",
-    cloup.option(
-        "--keep", type=click.Choice(["last", "first", "mean"]), help="Which of repeated forecasts counts; last and first need --at."
-    ),
+    cloup.option("--keep", type=click.Choice(["last", "first", "mean"]), help="Choice among repeated forecasts; last and first need --at."),
     cloup.option("--at", metavar="COLUMN", help="Time of the forecast, for --keep and --before."),
-    cloup.option("--before", metavar="COLUMN", help="Leave out forecasts that are not before this time, such as the close."),
-    cloup.option("--skip-unresolved", is_flag=True, help="Leave out rows without an outcome."),
+    cloup.option("--before", metavar="COLUMN", help="Exclude forecasts at or after this time, such as the close."),
+    cloup.option("--skip-unresolved", is_flag=True, help="Exclude rows without an outcome."),
     cloup.option("--clip", is_flag=True, help="Clip rounding errors beyond 0 and 1."),
     cloup.option("--fractional", is_flag=True, help="Accept outcomes between 0 and 1."),
 )
 @cloup.option_group(
     "Statistics",
-    cloup.option("--independent", is_flag=True, help="Count questions as independent though there is a column of clusters."),
+    cloup.option("--independent", is_flag=True, help="Treat questions as independent despite a cluster column."),
     cloup.option(
-        "--loss", type=click.Choice(["brier", "log_loss"]), default="brier", show_default=True, help="What pairs are compared by."
+        "--loss", type=click.Choice(["brier", "log_loss"]), default="brier", show_default=True, help="Loss of paired comparisons."
     ),
     cloup.option(
         "--bins", default=10, show_default=True, type=click.IntRange(1, 10_000), help="Bins of calibration errors and reliability."
@@ -85,7 +84,7 @@ from cli.options import AS_JSON
         default=10_000,
         show_default=True,
         type=click.IntRange(0, 1_000_000),
-        help="Of simulated distributions: 200 or more, or 0 for no test of calibration.",
+        help="Replicates of simulated distributions: at least 200, or 0 for no calibration test.",
     ),
     cloup.option("--seed", default=1950, show_default=True, type=click.IntRange(0, 2**63 - 1), help="Seed of simulated distributions."),
 )
@@ -120,7 +119,7 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
 
 
 def _keep_inputs(files: tuple[Path, ...], outcomes: Path | None, html: Path | None) -> None:
-    """Raise `ConfigError` where the page would replace a file that is read."""
+    """Raise `ConfigError` if the page would replace an input file."""
     read = {path.resolve() for path in (*files, *([] if outcomes is None else [outcomes]))}
     if html is not None and html.resolve() in read:
         raise ConfigError(f"writing {html}: it is read as data; name another file with --html")
@@ -128,7 +127,7 @@ def _keep_inputs(files: tuple[Path, ...], outcomes: Path | None, html: Path | No
 
 @contextmanager
 def _progress() -> Iterator[Any]:
-    """Progress on standard error, if it is a terminal."""
+    """Show progress on standard error if it is a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -142,22 +141,22 @@ def _progress() -> Iterator[Any]:
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option(
-    "--labels", type=click.Path(path_type=Path), help="Outcomes of the entries, which KalshiBench's files lack: CSV, Parquet or JSON."
+    "--labels", type=click.Path(path_type=Path), help="Outcomes of the entries, missing in KalshiBench's files: CSV, Parquet or JSON."
 )
-@click.option("--model", "models", multiple=True, help="Show this model, number by number; may be repeated.")
+@click.option("--model", "models", multiple=True, help="Show all numbers of this model; repeatable.")
 @click.option(
     "--clusters",
     type=click.Choice(["family", "series"]),
     default="family",
     show_default=True,
-    help="What intervals and paired tests take as independent: families of events, or single series.",
+    help="Clusters of intervals and paired tests: families of events, or single series.",
 )
 @click.option(
     "--replicates",
     default=10_000,
     show_default=True,
     type=click.IntRange(0),
-    help="Replicates of simulated distributions; 0 for no test of calibration.",
+    help="Replicates of simulated distributions; 0 for no calibration test.",
 )
 @click.option("--seed", default=1950, show_default=True, help="Seed of simulated distributions.")
 @click.option(
@@ -175,7 +174,7 @@ def compat(
     figures: Path | None,
     as_json: bool,
 ) -> None:
-    """Recompute the published numbers of KalshiBench results from their predictions, by the same rules and corrected.
+    """Recompute and correct published KalshiBench results from their predictions.
 
     Corrected means: each number read in agreement with its answer, each entry scored with its own outcome, p = 1 in a bin, ties averaged, with
     95 % intervals and paired tests. docs/kalshibench.md explains. PATH is a result file or a folder, which may hold the folders of tiers;

@@ -396,7 +396,7 @@ def test_a_dry_run_shows_prompts_and_changes_nothing(here: World) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("run", "--week", "2027-01-01"), "is none of the world sandbox"),
+        (("run", "--week", "2027-01-01"), "is not in the world sandbox"),
         (("run", "--dry-run", "--weeks", "2"), "--dry-run shows one week"),
         (("show", "2026-01-04"), "no cohort started"),
         (("explain", "yesterday"), "COHORT/FAMILY/WEEK"),
