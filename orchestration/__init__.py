@@ -1,6 +1,6 @@
-"""What all domains share of Dagster."""
+"""Shared Dagster parts of all domains, and the processes that execute runs."""
 
 import warnings
 
-# Dagster's classes of warnings are not imported for this: the command line imports this package before it needs Dagster.
+# By message: the command line imports this package without Dagster.
 warnings.filterwarnings("ignore", message=r".* is currently in (beta|preview),")

@@ -1,6 +1,6 @@
-"""Alarms: runs that failed, and what the checks of the arena find stuck. Each incident is told once, by the channels of the settings.
+"""Alarms about failed runs and a stuck arena, one per incident.
 
-Not here: how an alarm is delivered (bellwether/notify.py), or what a check asks (bellwether/<domain>/checks.py).
+Not here: delivery (bellwether/notify.py) and checks (bellwether/<domain>/checks.py).
 Concept: https://docs.dagster.io/guides/automate/run-status-sensors
 """
 
@@ -22,18 +22,18 @@ from orchestration.run_priority import COMMAND, LAUNCHED_BY
 from orchestration.steps import failure_reason
 from resources import LakeResource
 
-#: Tag of a failed run of which operators were told.
+#: Tag of a failed run that was reported.
 REPORTED = "bellwether/alarmed"
 #: Tag that Dagster gives to a failed run that its daemon retries.
 _WILL_RETRY = "dagster/will_retry"
 _FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE]
-#: Finished runs of a job, among which the earlier ones of an incident are looked for.
+#: Finished runs of a job that are searched for earlier ones of an incident.
 _LOOKED_AT = 200
 _NAMED = 5
 
 
 def run_subject(run: dg.DagsterRun) -> str:
-    """What a run makes, in words: its job, what is selected of it, and its partitions. Runs of the same subject that fail in a row are one incident."""
+    """Describe a run: job or selected assets, and partitions. Consecutive failures of one subject are one incident."""
     tags = run.tags
     span = f"{tags[RANGE_START]}..{tags.get(RANGE_END)}" if RANGE_START in tags else tags.get(PARTITION, "")
     chosen = sorted(one.to_user_string() for one in run.asset_selection or ())
@@ -42,7 +42,7 @@ def run_subject(run: dg.DagsterRun) -> str:
 
 
 def is_reported(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether operators know of a failed run's incident: they were told of it, or of a failure before it with no success in between."""
+    """Return whether a failed run was reported, or a failure of the same subject since its last success."""
     records = instance.get_run_records(dg.RunsFilter(job_name=run.job_name, statuses=_FINISHED), limit=_LOOKED_AT)
     number = next((record.storage_id for record in records if record.dagster_run.run_id == run.run_id), None)
     subject = run_subject(run)
@@ -61,17 +61,17 @@ def is_reported(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     name="failures",
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Alarms when a run fails: once, until a run of the same job and partition has succeeded. BELLWETHER_NOTIFY says where to.",
+    description="Alarms once when a run fails, until a run of the same job and partition succeeds. BELLWETHER_NOTIFY names the channels.",
 )
 def failures(context: dg.RunFailureSensorContext) -> None:
-    """Tell operators of a failed run. An alarm that a channel did not take fails the tick, and the next failure of the same subject is told."""
+    """Report a failed run. An undelivered alarm fails the tick, and the next failure of the subject is reported."""
     run = context.dagster_run
     if run.tags.get(LAUNCHED_BY) == COMMAND:
         context.log.info(f"reported by its command: {run_subject(run)}")
         return
     if is_reported(context.instance, run):
-        # No reason to skip: Dagster fails a tick in which one of several failed runs is told and another skipped.
-        context.log.info(f"told already: {run_subject(run)}")
+        # Without a SkipReason: Dagster fails a tick in which one failed run is reported and another skipped.
+        context.log.info(f"reported before: {run_subject(run)}")
         return
     at, config = datetime.now(UTC), settings()
     why = (
@@ -79,7 +79,7 @@ def failures(context: dg.RunFailureSensorContext) -> None:
         or context.failure_event.message
         or ""
     )
-    then = "It is retried automatically." if run.tags.get(_WILL_RETRY) == "true" else "Run it again when the cause is gone."
+    then = "It is retried automatically." if run.tags.get(_WILL_RETRY) == "true" else "Fix the cause, then run it again."
     alarm = Alarm(f"run/{run_subject(run)}", f"{run_subject(run)} failed", f"{why}\n{then}\n\nRun {run.run_id}", at, str(config.world))
     notify(alarm, notifiers(config))
     context.instance.add_run_tags(run.run_id, {REPORTED: at.isoformat()})
@@ -88,10 +88,10 @@ def failures(context: dg.RunFailureSensorContext) -> None:
 def report_stuck(
     found: Mapping[LakeCheck, Observation], known: Mapping[str, list[str]], channels: Mapping[Channel, Notifier], world: str, at: datetime
 ) -> tuple[dict[str, list[str]], list[str]]:
-    """Tell operators of what the checks find that they do not know, one alarm per check.
+    """Report new subjects of failed checks, one alarm per check.
 
-    known: subjects that they know, by check. Returns what they know now, and why alarms were not delivered: their subjects are told next time. A subject
-    that is well again is forgotten, and alarms when it is stuck again.
+    known: reported subjects by check. Returns the reported subjects, and the reasons of undelivered alarms, which are repeated next time. A subject that
+    recovers is removed, and alarms when it is stuck again.
     """
     told: dict[str, list[str]] = {}
     problems: list[str] = []
@@ -101,9 +101,7 @@ def report_stuck(
         if new:
             more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
             text = f"{one.found}\n\nNew: {', '.join(new[:_NAMED])}{more}"
-            alarm = Alarm(
-                f"{check.table}/{check.name}/{new[0]}", f"{check.table}: this does not hold: {check.description}", text, at, world
-            )
+            alarm = Alarm(f"{check.table}/{check.name}/{new[0]}", f"{check.table}: check failed: {check.description}", text, at, world)
             try:
                 notify(alarm, channels)
             except NotDelivered as error:
@@ -114,7 +112,7 @@ def report_stuck(
 
 
 def evaluate_check(check: LakeCheck, lake: Lake, now: datetime, known: Iterable[str] = ()) -> Observation:
-    """What the check finds. That it cannot be evaluated is an incident of its own, beside those that operators know, and stops no other check."""
+    """Evaluate a check. An exception is an incident of its own in addition to the known ones."""
     try:
         return check.evaluate(lake, now)
     except Exception as error:
@@ -125,20 +123,20 @@ def evaluate_check(check: LakeCheck, lake: Lake, now: datetime, known: Iterable[
 @dg.sensor(
     minimum_interval_seconds=1800,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Alarms when the arena is stuck: a cohort that did not start, decisions past their deadline, markets closed for long. Each week and market once.",
+    description="Alarms when the arena is stuck: missing cohorts, decisions past their deadline, markets closed for long. Once per week and market.",
 )
 def stuck(context: dg.SensorEvaluationContext, lake: LakeResource) -> dg.SkipReason:
-    """Ask the arena's checks of the whole lake. What a channel did not take is told at the next tick."""
+    """Evaluate the arena's checks of the whole lake. Undelivered alarms are repeated at the next tick."""
     config = settings()
     known = json.loads(context.cursor) if context.cursor else {}
     found = {check: evaluate_check(check, lake.lake, config.now(), known.get(check.name, ())) for check in LAKE_CHECKS}
     told, problems = report_stuck(found, known, notifiers(config), str(config.world), datetime.now(UTC))
     context.update_cursor(json.dumps(told))
-    # A failed tick would lose the cursor, and tell again what was told.
+    # A failed tick would lose the cursor and repeat alarms.
     if problems:
         return dg.SkipReason("; ".join(problems))
     open_ones = sum(map(len, told.values()))
-    return dg.SkipReason(f"{open_ones} stuck, of which operators were told" if open_ones else "nothing is stuck")
+    return dg.SkipReason(f"{open_ones} stuck, reported" if open_ones else "nothing is stuck")
 
 
 SENSORS = (failures, stuck)

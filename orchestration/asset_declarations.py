@@ -24,7 +24,7 @@ def key(name: str) -> dg.AssetKey:
 
 
 def select(*names: str) -> dg.AssetSelection:
-    """The assets `group/name`, for a job."""
+    """Select the assets `group/name` for a job."""
     return dg.AssetSelection.assets(*(key(name) for name in names))
 
 
@@ -39,12 +39,12 @@ def table_metadata(declared: Table) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class UpdatePolicy:
-    """How a table follows its inputs, as definition metadata of its asset.
+    """Policy of automatic updates of a table, stored as definition metadata of its asset.
 
     Attributes:
-        ignored: inputs whose changes leave it up to date.
-        attempts: runs that may fail in a row for the same inputs, with growing pauses.
-        candidates: `module:function` from the partitions of the first input to those that are made automatically; all whose inputs exist when left out.
+        ignored: inputs whose changes do not make it out of date.
+        attempts: maximum of consecutive failures for the same inputs, with growing pauses.
+        candidates: `module:function` that selects partitions from those of the first input; all with existing inputs when left out.
     """
 
     ignored: tuple[str, ...] = ()
@@ -52,17 +52,17 @@ class UpdatePolicy:
     candidates: str | None = None
 
     def metadata(self) -> dict[str, Any]:
-        """Definition metadata, which the UI shows."""
+        """Return the policy as definition metadata."""
         return {_FOLLOWS: dg.MetadataValue.json(asdict(self))}
 
 
-#: A table that is made again whenever an input has changed.
+#: Policy of a table that is rebuilt after every change of an input.
 FOLLOW_INPUTS = UpdatePolicy()
 _FOLLOWS = "follows"
 
 
 def update_policy(graph: Any, key: dg.AssetKey) -> UpdatePolicy | None:
-    """How an asset follows its inputs; None where it is made on request only."""
+    """Return the update policy of an asset; None if it is built on request only."""
     stated = graph.get(key).metadata.get(_FOLLOWS)
     if not isinstance(stated, dg.JsonMetadataValue) or not isinstance(stated.value, Mapping):
         return None
@@ -70,9 +70,9 @@ def update_policy(graph: Any, key: dg.AssetKey) -> UpdatePolicy | None:
 
 
 def table_asset(name: str, *kinds: str, follows: UpdatePolicy | None = None, about: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Keyword arguments for `dg.asset` that makes a table.
+    """Return keyword arguments of `dg.asset` for a table.
 
-    kinds: of computation, for a table without a file in `sql/`. follows: how it follows its inputs; built on request only when left out.
+    kinds: of computation, for a table without a file in `sql/`. follows: update policy; built on request only when left out.
     about: more definition metadata.
     """
     declared = table(name)
@@ -97,7 +97,7 @@ def table_asset(name: str, *kinds: str, follows: UpdatePolicy | None = None, abo
 
 
 def file_asset(name: str, row: str, *kinds: str, site_page: str, where: str, follows: UpdatePolicy | None = None) -> dict[str, Any]:
-    """Keyword arguments for `dg.asset` that writes files outside the lake.
+    """Return keyword arguments of `dg.asset` for files outside the lake.
 
     row: one sentence that describes the files. site_page: the page of the static site that it links to. where: sentence with the place of the files.
     """
@@ -109,7 +109,7 @@ def file_asset(name: str, row: str, *kinds: str, site_page: str, where: str, fol
 
 
 def site_link(path: str) -> dg.UrlMetadataValue:
-    """Link to a page of the static site: at its address, or else its file."""
+    """Return the link to a page of the static site: its address, or else its file."""
     config = settings()
     return dg.MetadataValue.url(f"{config.site_url.rstrip('/')}/{path}" if config.site_url else (config.site_path / path).as_uri())
 
@@ -132,7 +132,7 @@ def _trigger(follows: UpdatePolicy | None) -> str:
 
 
 def code_version(declared: Table) -> str:
-    """Version of the rules that make a table: the declaration's, and a digest of its SQL where SQL builds it."""
+    """Return the version of a table: that of its declaration and a digest of its SQL."""
     text = _sql(declared)
     return f"{declared.version}-{sha256(text.read_bytes()).hexdigest()[:12]}" if text.is_file() else declared.version
 
@@ -142,5 +142,5 @@ def _sql(declared: Table) -> Traversable:
 
 
 def table_output(name: str, *kinds: str, follows: UpdatePolicy | None = None, is_required: bool = True) -> dg.AssetOut:
-    """One output of a `dg.multi_asset` that makes several tables; arguments as of `table_asset`. is_required: false in a step that can make some of them."""
+    """Return an output of `dg.multi_asset`; arguments as for `table_asset`. is_required: false in a step that can be subset."""
     return dg.AssetOut(**table_asset(name, *kinds, follows=follows), is_required=is_required)

@@ -1,6 +1,6 @@
-"""Derived tables that follow their inputs: the sensor `automation` requests runs for partitions that are out of date.
+"""Sensor `automation`, which requests runs of outdated partitions.
 
-Not here: how the lake shows that (bellwether/lake/staleness.py), clocks (schedules.py) or new partitions (sensors.py).
+Not here: staleness (bellwether/lake/staleness.py), schedules (schedules.py) and new partitions (sensors.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
 """
 
@@ -32,12 +32,12 @@ from resources import LakeResource
 
 #: Time after a failure before the next attempt, doubled with each.
 BACK_OFF = timedelta(minutes=5)
-#: Tag of the sensor's runs: a digest of the partitions and the versions of their inputs.
+#: Tag of the sensor's runs: digest of the partitions and the versions of their inputs.
 MADE_FROM = "bellwether/made_from"
 
 
 def asset_recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
-    """The inputs of an asset among the tables of the lake."""
+    """Return the recipe of an asset: its table and inputs in the lake."""
     node, follow = graph.get(key), update_policy(graph, key)
     inputs = sorted(name for parent in node.parent_keys if (name := "/".join(parent.path)) in TABLES and parent != key)
     return TableInputs(
@@ -49,7 +49,7 @@ def asset_recipe(graph: Any, key: dg.AssetKey) -> TableInputs:
 
 
 def asset_table(graph: Any, key: dg.AssetKey) -> Table:
-    """The declaration of an asset's table, or of files outside the lake."""
+    """Return the declaration of an asset's table, or of files outside the lake."""
     name, definition = "/".join(key.path), graph.get(key).partitions_def
     if name in TABLES:
         return TABLES[name]
@@ -62,7 +62,7 @@ _BLOCKED: dict[str, bool] = {}
 
 @dataclass(frozen=True, slots=True)
 class OutdatedPartition:
-    """A partition that is out of date, with what it would be made from now."""
+    """Outdated partition with a description of its current inputs."""
 
     key: dg.AssetKey
     partition: Partition
@@ -71,7 +71,7 @@ class OutdatedPartition:
 
 
 class UpdatePlan:
-    """Partitions to make now: out of date, and none of their inputs is about to change, unless the same run makes it.
+    """Plan of updates: outdated partitions whose inputs do not change in other runs.
 
     runs: assets and tags of the runs in progress.
     """
@@ -93,7 +93,7 @@ class UpdatePlan:
                     self._changing["/".join(key.path)].update(self._partitions(key, tags))
 
     def due(self) -> list[OutdatedPartition]:
-        """The partitions, upstream first."""
+        """Return the partitions, upstream first."""
         return [
             one for key in self._graph.toposorted_asset_keys if (follow := update_policy(self._graph, key)) for one in self._of(key, follow)
         ]
@@ -116,7 +116,7 @@ class UpdatePlan:
                 yield OutdatedPartition(key, partition, self._made_from(found, partition), follow.attempts)
 
     def _is_blocked(self, found: TableInputs, partition: Partition) -> bool:
-        """Whether rows of the same partition of an input break a blocking rule. A file is examined once in a process."""
+        """Return whether the same partition of an input breaks a blocking rule. A file is checked once per process."""
         for source in found.followed:
             made = self._state.stored_partitions(source).get(partition) if source.partitioned_by == found.table.partitioned_by else None
             if made is not None and made.sha256 not in _BLOCKED:
@@ -130,7 +130,7 @@ class UpdatePlan:
         return False
 
     def _has_input(self, among: Mapping[str, set[Partition]], found: TableInputs, partition: Partition, *, apart: bool = False) -> bool:
-        """Whether a partition has an input among some partitions. apart: one that another run makes."""
+        """Return whether a partition has an input among some partitions. apart: only inputs of other runs."""
         return any(
             is_read(found.table, partition, source, other)
             for source in found.followed
@@ -139,7 +139,7 @@ class UpdatePlan:
         )
 
     def _partitions(self, key: dg.AssetKey, tags: Mapping[str, str]) -> set[Partition]:
-        """The partitions of an asset that a run with these tags makes."""
+        """Return the partitions of an asset that a run with these tags makes."""
         table, definition = asset_table(self._graph, key), self._graph.get(key).partitions_def
         return {from_key(table, name) if definition else () for name in keys_from_tags(definition, tags, self._instance)}
 
@@ -149,7 +149,7 @@ class UpdatePlan:
 
 
 def run_requests(graph: Any, due: Iterable[OutdatedPartition], instance: dg.DagsterInstance, now: datetime) -> Iterator[dg.RunRequest]:
-    """A run for each range of partitions of the tables that are made of them."""
+    """Request a run for each range of partitions."""
     partitions: dict[tuple[tuple[str, ...], str], list[OutdatedPartition]] = defaultdict(list)
     for one in due:
         table = asset_table(graph, one.key)
@@ -168,7 +168,7 @@ def run_requests(graph: Any, due: Iterable[OutdatedPartition], instance: dg.Dags
 def _run_request(
     keys: Iterable[dg.AssetKey], tags: Mapping[str, str], ones: list[OutdatedPartition], instance: dg.DagsterInstance, now: datetime
 ) -> Iterator[dg.RunRequest]:
-    """A run, unless too many have failed for the same inputs, or the last a short time ago. The same state is requested once a day at most."""
+    """Request a run unless too many failed for the same inputs, or the last one recently. The same inputs are requested at most once a day."""
     digest = sha256("\n".join(sorted(one.made_from for one in ones)).encode()).hexdigest()[:16]
     filters = dg.RunsFilter(tags={MADE_FROM: digest}, statuses=[dg.DagsterRunStatus.FAILURE])
     failed = [record.end_time or record.create_timestamp.timestamp() for record in instance.get_run_records(filters)]
@@ -197,13 +197,13 @@ def _in_progress(context: dg.SensorEvaluationContext) -> Iterator[tuple[Iterable
     job_name="__ASSET_JOB",
     minimum_interval_seconds=30,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description="Derived tables follow what they are made from, as the lake shows it; models that cost money only where the settings name them.",
+    description="Updates derived tables after changes of their inputs; models that cost money only if the settings name them.",
 )
 def automation(context: dg.SensorEvaluationContext, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
-    """Runs for what is out of date. While a command executes runs the sensor waits: the command makes what follows itself."""
+    """Request runs of outdated partitions. The sensor waits while a command executes runs."""
     assert context.repository_def is not None
     if running_commands(context.instance):
-        return dg.SkipReason("a command is running; it makes what follows itself, and the rest is made when it ends")
+        return dg.SkipReason("a command is running; remaining updates follow when it ends")
     graph = context.repository_def.asset_graph
     due = UpdatePlan(graph, lake.lake, context.instance, _in_progress(context)).due()
     found = list(run_requests(graph, due, context.instance, datetime.now(UTC)))

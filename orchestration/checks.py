@@ -1,8 +1,8 @@
-"""Asset checks: one multi-check per table, or per step that makes several, with the rules that the domains declare.
+"""Asset checks of the rules that the domains declare: one check step per step of assets.
 
-A check looks at the partitions of its run, or at all when it is executed by itself, and has one result per run. Where a blocking rule is broken
-in some of several partitions, the failure of the step names them, and commands make what follows from the others.
-Not here: the rules and how they are evaluated (bellwether/checks).
+A check examines the partitions of its run, or all if it is executed alone, and has one result per run. If a blocking rule is broken in some of several
+partitions, the failure of the step names them.
+Not here: rules and their evaluation (bellwether/checks).
 Concept: https://docs.dagster.io/guides/test/asset-checks
 """
 
@@ -25,7 +25,7 @@ from resources import LakeResource, lake_partition
 
 
 def build_checks(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefinition]:
-    """The rules of all tables that the assets make: one check step for each step of theirs whose tables have any."""
+    """Build one check step per step of assets whose tables have rules."""
     found = []
     for made in assets:
         names = [name for name in ("/".join(key.path) for key in made.keys) if rules_for(name)]
@@ -37,7 +37,7 @@ def build_checks(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDe
 
 
 def _check_step(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None) -> dg.AssetChecksDefinition:
-    """All rules of some tables as one check step, `check_<name>`."""
+    """Build the check step `check_<name>` of all rules of some tables."""
 
     @dg.multi_asset_check(
         name=f"check_{name}",
@@ -70,9 +70,9 @@ def _check_table(
     rules: Sequence[Rule],
     failures: dict[str, Exception],
 ) -> Iterator[dg.AssetCheckResult]:
-    """One result per rule of a table. A rule that could not be evaluated fails the step: that is not a fact about the data.
+    """Yield one result per rule of a table. A rule that cannot be evaluated fails the step.
 
-    failures: filled with the partitions in which a blocking rule is broken.
+    failures: filled with the partitions that break a blocking rule.
     """
     rows = lake.lake.slice(declared, partitions, missing="skip")
     stored = [manifest.partition for manifest in rows.manifests]
@@ -83,9 +83,7 @@ def _check_table(
         outcomes = [outcomes[number] for outcomes in of_chunks]
         crashed = next((outcome for outcome in outcomes if outcome.passed is None), None)
         if crashed:
-            raise dg.Failure(
-                f"the check {rule.name} of {declared.name} could not run (this says nothing about the data): {crashed.crashed}"
-            )
+            raise dg.Failure(f"the check {rule.name} of {declared.name} could not be evaluated, independent of the data: {crashed.crashed}")
         if rule.blocking:
             for chunk, outcome in zip(chunks, outcomes, strict=True):
                 failures |= {} if outcome.passed else _broken_partitions(lake, chunk, rule)
@@ -98,7 +96,7 @@ def _validate_chunk(lake: LakeResource, rows: Slice, rules: Sequence[Rule]) -> l
 
 
 def _broken_partitions(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str, Exception]:
-    """The partitions in which a rule is broken."""
+    """Return the partitions that break a rule, with the reasons."""
     found: dict[str, Exception] = {}
     for manifest in rows.manifests:
         (outcome,) = _validate_chunk(lake, rows.restrict([manifest.partition]), [rule])
@@ -109,7 +107,7 @@ def _broken_partitions(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str,
 
 
 def _result(declared: Table, outcomes: Sequence[CheckOutcome], expected: str) -> dg.AssetCheckResult:
-    """The result of a rule over all chunks. expected: why this world breaks the rule on purpose, which passes; empty if it does not."""
+    """Return the result of a rule over all chunks. expected: why this world breaks it on purpose, which passes; or empty."""
     total, failing = sum(outcome.rows for outcome in outcomes), sum(outcome.failing_rows for outcome in outcomes)
     sample = next((outcome.sample for outcome in outcomes if outcome.sample), "")
     return dg.AssetCheckResult(
@@ -128,7 +126,7 @@ def _result(declared: Table, outcomes: Sequence[CheckOutcome], expected: str) ->
 
 
 def _partitions_of_run(context: dg.AssetCheckExecutionContext, definition: dg.PartitionsDefinition | None) -> list[str] | None:
-    """Keys of the partitions that the run made; None for a run without partitions."""
+    """Return the partition keys of the run; None for a run without partitions."""
     if definition is None:
         return None
     if context.has_partition_key:
@@ -139,20 +137,20 @@ def _partitions_of_run(context: dg.AssetCheckExecutionContext, definition: dg.Pa
 
 
 def _lake_partitions(declared: Table, definition: dg.PartitionsDefinition | None, keys: list[str] | None) -> list[tuple[str, ...]] | None:
-    """The same as partitions of a table; None, which is all of them, for a run without partitions."""
+    """Convert partition keys to partitions of a table; None means all."""
     if definition is None:
         return [()]
     return None if keys is None else [lake_partition(declared, found) for found in keys]
 
 
-#: Why a new installation shows the checks of the whole lake as not evaluated.
-EVALUATED = "It looks at the whole lake: not evaluated by pulls, but every day at 03:20 UTC, or when the job `operations` is launched."
+#: Time of evaluation of the checks of the whole lake.
+EVALUATED = "It checks the whole lake: evaluated every day at 03:20 UTC and by the job `operations`, not by pulls."
 
 LAKE_CHECKS = dg.AssetSelection.checks(*(dg.AssetCheckKey(key(check.table), check.name) for check in lake_checks()))
 
-#: The checks that look at the whole lake: once a day, not once per day of a backfill.
+#: Job of the checks of the whole lake.
 OPERATIONS = dg.define_asset_job(
-    "operations", LAKE_CHECKS, description="Is the lake fresh and complete, do markets have prices, what held the pulls up?"
+    "operations", LAKE_CHECKS, description="Check the whole lake: freshness, completeness, prices and rate limits."
 )
 
 
@@ -165,7 +163,7 @@ OPERATIONS = dg.define_asset_job(
     compute_kind="polars",
 )
 def whole_lake(context: dg.AssetCheckExecutionContext, lake: LakeResource) -> Iterator[dg.AssetCheckResult]:
-    """What operators want to know of the lake as a whole: fresh, complete, priced, unhindered."""
+    """Evaluate the checks of the whole lake."""
     for check in lake_checks():
         asset = key(check.table)
         if dg.AssetCheckKey(asset, check.name) not in context.selected_asset_check_keys:

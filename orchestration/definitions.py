@@ -1,7 +1,6 @@
-"""The code location: what the domains declare, put together, with the checks, clocks and resources that they share.
+"""Code location: the definitions of all domains, with shared checks, schedules, sensors and resources.
 
-Not here: any logic, and nothing of one domain (bellwether/domains says where its part is). Nothing heavy is imported on the way: every step of
-a run pays for what this module loads.
+Not here: definitions of one domain (bellwether/domains). This module imports nothing heavy, since every run loads it.
 Concept: https://docs.dagster.io/guides/build/projects-and-components
 """
 
@@ -28,14 +27,14 @@ from resources.journal import JournalResource
 from resources.reports import ReportsResource
 from resources.venues import WorldResource
 
-#: A spawned step imports all modules (seconds); a forked one finds them loaded.
+#: Forked steps reuse loaded modules; spawned ones would import them for seconds.
 EXECUTOR = dg.multiprocess_executor.configured({"max_concurrent": 2, "start_method": {"forkserver": {"preload_modules": [__name__]}}})
-# In every process that the preloaded one forks: a step.
+# Called in each step, which the preloaded process forks.
 register_after_fork(EXECUTOR, kill_with_run)
 
 
 def resources(config: Settings) -> dict[str, Any]:
-    """The resources of a world that domains share."""
+    """Return the shared resources of a world."""
     lake, world, journal = LakeResource.of(config), WorldResource.of(config), JournalResource()
     return {
         "lake": lake,
@@ -49,7 +48,7 @@ def resources(config: Settings) -> dict[str, Any]:
 
 
 def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[str, Any] | None = None) -> dg.Definitions:
-    """The definitions of the platform; production, the command line and tests differ in resources only."""
+    """Build the definitions of the platform. Production, command line and tests differ in resources only."""
     config = config or settings()
     declared = [import_module(domain.definitions).definitions(config) for domain in load_domains() if domain.definitions]
     together = dg.Definitions.merge(*declared)
@@ -63,7 +62,7 @@ def build_defs(*, config: Settings | None = None, resource_overrides: Mapping[st
         jobs=(*(together.jobs or ()), OPERATIONS, PRUNE),
         schedules=(*(together.schedules or ()), *SCHEDULES),
         sensors=(*(together.sensors or ()), *SENSORS, *alarms.SENSORS),
-        # A run of a fleet is a process of a worker, which cannot start others.
+        # A run of a fleet is a process of a worker, which cannot start child processes.
         executor=EXECUTOR if config.fleet is None else dg.in_process_executor,
         loggers={"console": dg.colored_console_logger, "progress": progress},
         resources={**resources(config), **(together.resources or {}), **(resource_overrides or {})},

@@ -1,4 +1,4 @@
-"""Pictures as asset metadata: inline in the event, so that they are seen where the run is seen."""
+"""Pictures as asset metadata, stored in the event."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import base64
 
 import dagster as dg
 
-#: Events are kept for ever in Dagster's storage: a larger picture belongs into a file.
+#: Maximum size of a picture in an event, which Dagster keeps for long.
 MOST_BYTES = 100_000
 
 
 def picture(png: bytes) -> dg.MarkdownMetadataValue:
-    """A PNG of at most 100 kB as Markdown with a data address; raises `ValueError` when it is larger."""
+    """Embed a PNG of at most 100 kB in Markdown. Raises `ValueError` for a larger one."""
     if len(png) > MOST_BYTES:
         raise ValueError(f"the picture has {len(png)} bytes; at most {MOST_BYTES} belong into an event")
     return dg.MetadataValue.md(f"![figure](data:image/png;base64,{base64.b64encode(png).decode()})")

@@ -59,13 +59,13 @@ CELERY = {
 
 
 def require_settings(config: Settings) -> None:
-    """Raise `ConfigError` with all that a fleet lacks."""
+    """Raise `ConfigError` with all missing settings of a fleet."""
     if missing := missing_settings(config):
         raise ConfigError(f"reading BELLWETHER_FLEET={config.fleet}: {'; '.join(missing)}")
 
 
 def export_urls(config: Settings) -> None:
-    """Set the variables to which dagster.yaml refers, for this process and the processes that it starts."""
+    """Set the environment variables of dagster.yaml for this process and its children."""
     if config.postgres is not None:
         os.environ[_POSTGRES] = _postgres_url(config)
     if config.broker is not None:
@@ -73,7 +73,7 @@ def export_urls(config: Settings) -> None:
 
 
 def instance_settings(config: Settings) -> dict[str, Any]:
-    """The content of dagster.yaml for a fleet."""
+    """Return the content of dagster.yaml for a fleet."""
     shared = yaml.safe_load((files("orchestration") / "dagster.yaml").read_text())
     del shared["event_log_storage"]
     slots = RUNS_PER_WORKER * config.workers
@@ -96,7 +96,7 @@ def instance_settings(config: Settings) -> dict[str, Any]:
 
 
 def celery_settings() -> dict[str, Any]:
-    """Arguments of `CeleryRunLauncher`, as dagster.yaml contains them."""
+    """Return the arguments of `CeleryRunLauncher` in dagster.yaml."""
     return {"broker": {"env": _BROKER}, "backend": {"env": _BROKER}, "config_source": CELERY}
 
 
@@ -120,7 +120,7 @@ def _launcher(config: Settings) -> dict[str, Any]:
 
 
 def _compute_logs(config: Settings) -> dict[str, Any] | None:
-    """Output of steps in the object store; None where files are in folders."""
+    """Return the storage of step output in the object store; None for local folders."""
     store = urlsplit(config.world_store)
     if store.scheme != "s3":
         return None
@@ -129,12 +129,12 @@ def _compute_logs(config: Settings) -> dict[str, Any] | None:
 
 
 def is_own(file: Path) -> bool:
-    """Whether a dagster.yaml belongs to the operator, who may have mounted it read-only."""
+    """Return whether dagster.yaml is the operator's own, possibly read-only."""
     return file.exists() and not file.read_text(encoding="utf-8").startswith(HEADER)
 
 
 def write_settings(config: Settings, target: Path) -> None:
-    """Write dagster.yaml where it is missing or out of date."""
+    """Write dagster.yaml if it is missing or out of date."""
     written = f"{HEADER}\n{yaml.safe_dump(instance_settings(config), sort_keys=False)}"
     if not target.exists() or target.read_text(encoding="utf-8") != written:
         with atomic_file(target) as draft:
@@ -163,7 +163,7 @@ def create_tables(config: Settings) -> None:
 
 
 class AdvisoryLock:
-    """A lock of Postgres, released when its connection ends. Raises `BellwetherError` where Postgres does not answer."""
+    """Lock in Postgres, released when its connection ends. Raises `BellwetherError` if Postgres does not answer."""
 
     def __init__(self, config: Settings, key: int) -> None:
         self._engine = create_engine(_postgres_url(config), connect_args={"connect_timeout": 10}, poolclass=NullPool)
@@ -171,7 +171,7 @@ class AdvisoryLock:
         self._connection: Connection | None = None
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Take the lock, or confirm that this process still has it. wait: until others release it; otherwise return False."""
+        """Acquire the lock, or confirm that this process still has it. wait: until it is free; otherwise return False."""
         try:
             if self._connection is not None:
                 self._connection.execute(text("SELECT 1"))
@@ -195,7 +195,7 @@ class AdvisoryLock:
 
     @property
     def file(self) -> int:
-        """Descriptor of the connection: a process that inherits it keeps the lock as well."""
+        """Descriptor of the connection; a process that inherits it keeps the lock."""
         return int(self._connection.connection.fileno()) if self._connection is not None else -1
 
 
@@ -210,7 +210,7 @@ def _locked(config: Settings, key: int) -> Iterator[None]:
 
 
 def wait_for_postgres() -> None:
-    """Have every later connection of this process, and of those it forks, wait while Postgres is restarted: a step would fail otherwise."""
+    """Make new connections of this process and its forks wait while Postgres restarts."""
     event.listen(Engine, "do_connect", _connect_patiently)
 
 
@@ -228,12 +228,12 @@ def _connect_patiently(dialect: Dialect, _: object, positional: tuple[Any, ...],
 
 
 def postgres_failure(error: SQLAlchemyError) -> str:
-    """The first line of a driver's message, which contains no password."""
+    """Return the first line of a driver's message, which contains no password."""
     return str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
 
 
 def _postgres_url(config: Settings) -> str:
-    """The URL with the driver that dagster-postgres installs: SQLAlchemy 2.1 takes another one by default."""
+    """Return the URL with the driver of dagster-postgres, which is not the default of SQLAlchemy 2.1."""
     stated = config.postgres.get_secret_value() if config.postgres else ""
     try:
         url = make_url(stated)

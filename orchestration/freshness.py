@@ -1,6 +1,6 @@
-"""When tables that clocks renew count as late, which Dagster's daemon reports as their freshness; only where the world's clock runs.
+"""Freshness policies of scheduled tables in the live world.
 
-Not here: the clocks (assets/<domain>/schedules.py), or when a partition is out of date (freshness.py).
+Not here: schedules (assets/<domain>/schedules.py) and outdated partitions (bellwether/lake/staleness.py).
 Concept: https://docs.dagster.io/guides/observe/asset-freshness-policies
 """
 
@@ -15,16 +15,14 @@ import dagster as dg
 from bellwether.settings import Settings, World
 from orchestration.asset_declarations import key
 
-#: Of a table that is made every day: it is late after a day and a half, and missing after two and a half.
+#: Policy of a daily table: late after 36 hours, missing after 60.
 DAILY = dg.FreshnessPolicy.time_window(warn_window=timedelta(hours=36), fail_window=timedelta(hours=60))
-#: Of a table that is made every week.
+#: Policy of a weekly table.
 WEEKLY = dg.FreshnessPolicy.time_window(warn_window=timedelta(days=8), fail_window=timedelta(days=11))
 
 
 def apply_policies(assets: Iterable[Any], policies: Mapping[str, dg.FreshnessPolicy], config: Settings) -> list[Any]:
-    """The assets, in the live world those that `policies` names (`group/name`) with their policy: the sandbox's clock stands still, and every
-    deadline would pass.
-    """
+    """Return the assets, in the live world with the policies of `policies` (by `group/name`)."""
     if config.world is not World.LIVE:
         return list(assets)
     chosen = {key(name): policy for name, policy in policies.items()}

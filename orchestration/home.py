@@ -1,4 +1,4 @@
-"""DAGSTER_HOME: created on first use by one process at a time, and converted once from the storage classes of version 0.2.
+"""Creation of DAGSTER_HOME, and its conversion from version 0.2.
 
 Not here: retention (retention.py).
 """
@@ -25,17 +25,17 @@ from bellwether.settings import Settings
 from orchestration import fleet
 from orchestration.run_priority import runs_at_once
 
-#: The code location that the UI shows, its module, and Dagster's name of the definitions in it.
+#: Name and module of the code location, and Dagster's name of its definitions.
 LOCATION, CODE, REPOSITORY = "bellwether", "orchestration.definitions", "__repository__"
 #: File that marks Dagster's databases in the home as complete.
 _MADE = "made"
 _FILE, _SWITCHES = "dagster.yaml", "schedules/schedules.db"
 _LOCK = "first-start.lock"
 _STORAGE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
-#: Advice where a write failed.
+#: Advice after a failed write.
 STORAGE_ADVICE = (
-    "What was stored before is whole. Free space, or make the folder writable, or set BELLWETHER_HOME to another place; then run again: it goes on "
-    "where it stopped"
+    "Stored results are complete. Free space, make the folder writable, or set BELLWETHER_HOME to another place; then repeat the command, which "
+    "continues from there"
 )
 _MAGIC = b"SQLite format 3\x00"
 _DAMAGE = re.compile(r"file is not a database|malformed|no such (table|column)|dagster instance migrate")
@@ -43,7 +43,7 @@ _SQLITE_ERRORS = ("disk is full", "readonly database", "unable to open database 
 
 
 def settings_file() -> str:
-    """Dagster's settings for this machine, as YAML."""
+    """Return Dagster's settings for this machine as YAML."""
     runs, automatic = runs_at_once()
     text = (files("orchestration") / "dagster.yaml").read_text()
     return text.replace("max_concurrent_runs: 2", f"max_concurrent_runs: {runs}").replace("limit: 1}", f"limit: {automatic}}}")
@@ -52,7 +52,7 @@ def settings_file() -> str:
 def prepare(config: Settings) -> Path:
     """Create DAGSTER_HOME of this world with its dagster.yaml and databases, point this process at it and switch telemetry off.
 
-    Several processes may do so at once: one creates it, the others wait. An existing dagster.yaml is left unchanged; a deleted one is written again.
+    One process creates it while others wait. An existing dagster.yaml is left unchanged.
     In a fleet the file follows the settings, and the databases are in Postgres.
 
     Raises:
@@ -80,7 +80,7 @@ def prepare(config: Settings) -> Path:
 
 
 def _prepare_fleet(config: Settings, home: Path) -> None:
-    """Write dagster.yaml of a fleet, and create Dagster's tables at the first start of a node; with a file of the operator's do neither."""
+    """Write dagster.yaml of a fleet and create Dagster's tables, unless the operator has a file of their own."""
     fleet.require_settings(config)
     fleet.export_urls(config)
     if fleet.is_own(home / _FILE):
@@ -138,7 +138,7 @@ def _lock_home(home: Path) -> Iterator[None]:
 
 
 def _delete_events() -> None:
-    """Remove what the switches' database has of events: cursors, which count events that no longer exist, and compressed evaluations."""
+    """Delete cursors and evaluations of former events from the database of schedules."""
     with dg.DagsterInstance.get() as instance:
         for state in instance.all_instigator_state():
             data = state.instigator_data
@@ -158,7 +158,7 @@ def _create_folder(home: Path) -> None:
 
 
 def _create_databases(home: Path) -> None:
-    """Write dagster.yaml, and have Dagster create its databases: two processes at once would both create the same tables."""
+    """Write dagster.yaml and create Dagster's databases. Not safe for concurrent processes."""
     target = home / _FILE
     if not target.exists():
         with atomic_file(target) as draft:
@@ -175,7 +175,7 @@ def _create_databases(home: Path) -> None:
 
 @contextmanager
 def storage_errors(home: Path) -> Iterator[None]:
-    """Raise `BellwetherError` with the remedy where a write meets a full or read-only disk, or one of Dagster's databases is damaged."""
+    """Raise `BellwetherError` with advice for a full or read-only disk and for a damaged database of Dagster."""
     try:
         yield
     except BellwetherError:
@@ -191,13 +191,13 @@ def storage_errors(home: Path) -> Iterator[None]:
 
 def _damage_error(database: Path, home: Path) -> BellwetherError:
     return BellwetherError(
-        f"opening {database}: Dagster's database is damaged. Move the folder {home} away and run again: a new one is created. Lake, journal "
-        "and results are not affected; the UI forgets its runs, and shows partitions as missing until they are materialized"
+        f"opening {database}: Dagster's database is damaged. Move the folder {home} away and repeat the command, which creates a new one. Lake, "
+        "journal and results are not affected; the UI loses its runs and shows partitions as missing until they are materialized"
     )
 
 
 def _require_databases(home: Path) -> None:
-    """Raise `BellwetherError` where a database of Dagster does not begin like one; a UI would serve errors from it."""
+    """Raise `BellwetherError` if a database of Dagster is not an SQLite file."""
     for path in (home / _SWITCHES, home / "history" / "runs.db", home / "event_log.db", home / "history" / "runs" / "index.db"):
         if path.is_file():
             with path.open("rb") as file:
@@ -206,7 +206,7 @@ def _require_databases(home: Path) -> None:
 
 
 def _damaged_database(error: BaseException, home: Path) -> Path | None:
-    """Return the database of Dagster that SQLite calls damaged, where that is among the causes of `error`."""
+    """Return the damaged database of Dagster that caused `error`, if any."""
     if not any(isinstance(cause, sqlite3.DatabaseError | dg.DagsterError) and _DAMAGE.search(str(cause)) for cause in _causes(error)):
         return None
     return next((path for path in sorted(home.rglob("*.db")) if not (path.stat().st_size and _is_sound(path))), home)
@@ -221,12 +221,12 @@ def _is_sound(database: Path) -> bool:
 
 
 def is_storage_message(text: str) -> bool:
-    """Whether an error message is that of a write to a full or read-only disk."""
+    """Return whether an error message reports a full or read-only disk."""
     return any(f"[Errno {number}]" in text for number in _STORAGE_ERRORS) or any(said in text for said in _SQLITE_ERRORS)
 
 
 def _storage_error(error: BaseException) -> str | None:
-    """Return the system's message where a write that failed is among the causes of `error`."""
+    """Return the system's message of a failed write that caused `error`, if any."""
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno in _STORAGE_ERRORS:
             return f"{cause.strerror} ({cause.filename})" if cause.filename else str(cause.strerror)

@@ -1,7 +1,7 @@
 """Celery's run launcher with a check that detects lost workers.
 
 While a worker executes a run, it refreshes the run's entry in Celery's result backend. A run without such a heartbeat is lost unless its worker reports
-that it executes it. A ping alone would not do: a worker that finishes its runs before it stops answers none.
+that it executes it. Stopping workers answer no ping while they finish their runs.
 Concept: https://docs.dagster.io/deployment/execution/run-monitoring
 """
 
@@ -25,7 +25,7 @@ class CeleryLauncher(CeleryRunLauncher):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        #: The latest heartbeat of each run and when it was first seen, in seconds of the monotonic clock.
+        #: Latest heartbeat of each run and the time of its first observation, in seconds of the monotonic clock.
         self._heartbeats: dict[str, tuple[object, float]] = {}
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> CheckRunHealthResult:
@@ -57,11 +57,11 @@ class CeleryLauncher(CeleryRunLauncher):
         return True
 
     def _executes(self, worker: str | None, task_id: str) -> bool:
-        """Whether a worker reports a task as its own; all workers are asked where it is unknown."""
+        """Return whether a worker executes a task; all workers are queried if it is unknown."""
         inspect = self.celery.control.inspect(destination=[worker] if worker else None, timeout=_REPLY_SECONDS)
         replies = inspect.query_task(task_id) or {}
         return any(task_id in tasks for tasks in replies.values())
 
     def _lost(self, run: dg.DagsterRun, message: str) -> CheckRunHealthResult:
         self._heartbeats.pop(run.run_id, None)
-        return CheckRunHealthResult(WorkerStatus.FAILED, f"{message}. What the run had stored is kept")
+        return CheckRunHealthResult(WorkerStatus.FAILED, f"{message}. Stored results of the run are kept")

@@ -1,9 +1,7 @@
-"""End of runs whose process was killed: Dagster would show them as started and keep their pool slots for ever.
+"""End of runs whose process was killed, which Dagster would show as started and which would keep their pool slots.
 
-A command that executes runs has one lock, which is free again when its process ends, however it ends. Its runs carry a tag with the name of the lock;
-runs without the tag belong to the daemon of `bellwether ui`. All of this applies to runs of a database that only this machine uses. In a fleet, and on a
-shared database, no run is ended here and commands take no locks: the run launcher's health check decides.
-Not here: runs that fail by themselves, which Dagster records.
+A command that executes runs holds a lock until its process ends. Its runs have a tag with the name of the lock; runs without the tag belong to the daemon of
+`bellwether ui`. This applies to databases that only this machine uses. In a fleet and on a shared database the health check of the run launcher decides.
 Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 """
 
@@ -33,8 +31,8 @@ from orchestration.run_priority import COMMAND, LAUNCHED_BY
 TAG = "bellwether/process"
 UI = "ui"
 #: Message of a run that a user has stopped.
-STOPPED = "Stopped. What it had stored is kept: run again, it goes on from there."
-#: A lock that another process only tests is free again after this time.
+STOPPED = "Stopped. Stored results are kept; the same command continues from there."
+#: Time in which another process may test a lock.
 _PATIENCE_SECONDS = 0.5
 _BEGUN = [dg.DagsterRunStatus.NOT_STARTED, dg.DagsterRunStatus.STARTING, dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING]
 #: Statuses of runs that have not ended.
@@ -42,9 +40,9 @@ UNFINISHED = [dg.DagsterRunStatus.QUEUED, *_BEGUN]
 
 
 class ProcessLock:
-    """The lock of a process, given up when the process ends.
+    """Lock of a process, released when the process ends.
 
-    name: of the lock, a new one when left out. `held` is false where another process has the lock, or where runs are not only this machine's.
+    name: of the lock; a new one when left out. `held` is false if another process has the lock, or if runs are not local.
     """
 
     def __init__(self, instance: dg.DagsterInstance, name: str | None = None) -> None:
@@ -60,17 +58,17 @@ class ProcessLock:
             self.write(shlex.join(["bellwether", *sys.argv[1:]]))
 
     def write(self, note: str) -> None:
-        """Store a note in the lock's file, for processes that find it taken."""
+        """Store a note in the lock's file for other processes."""
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, note.encode(), 0)
 
     @property
     def file(self) -> int:
-        """Descriptor of the lock's file: a program that inherits it holds the lock as well."""
+        """Descriptor of the lock's file; a process that inherits it keeps the lock."""
         return self._file
 
     def close(self) -> None:
-        """Give the lock up and remove its file; the file of another process that holds it stays."""
+        """Release the lock and remove its file."""
         if self.held:
             self._path.unlink(missing_ok=True)
         if self._file >= 0:
@@ -78,21 +76,20 @@ class ProcessLock:
 
 
 def has_local_runs(instance: dg.DagsterInstance) -> bool:
-    """Whether all runs of the instance are processes of this machine: of no fleet, launcher or database that others share."""
+    """Return whether all runs of the instance are processes of this machine."""
     storage = type(instance.run_storage).__name__
     return settings().fleet is None and isinstance(instance.run_launcher, dg.DefaultRunLauncher) and storage == "SqliteRunStorage"
 
 
 def is_orphan(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether a command of this home executed an unfinished run, and was killed."""
+    """Return whether an unfinished run belongs to a killed command of this home."""
     return TAG in run.tags and has_local_runs(instance) and _is_free(_folder(instance) / Path(run.tags[TAG]).name)
 
 
 def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[str]:
     """Report every unfinished run of a killed command as failed and free its pool slots. Returns the run ids.
 
-    Without a UI its runs are ended as well whose processes are gone: they would keep their pool slots, for which commands wait.
-    of_ui: all of them, where this process is about to start the UI and no other runs.
+    Without a UI, its runs whose processes are gone are ended as well. of_ui: end all runs of the UI; for its start.
     """
     if not has_local_runs(instance):
         return []
@@ -111,9 +108,9 @@ def end_orphans(instance: dg.DagsterInstance, *, of_ui: bool = False) -> list[st
 
 
 def requeue_runs(instance: dg.DagsterInstance) -> list[str]:
-    """Queue every unfinished run of the UI, whose process was ended on purpose, and free its pool slots. Returns the run ids.
+    """Queue the unfinished runs of a stopped UI for its next start, and free their pool slots. Returns the run ids.
 
-    The daemon launches it at its next start. One that a user was cancelling is canceled.
+    Runs that were being canceled are canceled.
     """
     queued = []
     for run in _begun(instance) if has_local_runs(instance) else ():
@@ -129,27 +126,27 @@ def requeue_runs(instance: dg.DagsterInstance) -> list[str]:
 
 
 def running_commands(instance: dg.DagsterInstance) -> list[str]:
-    """Names of the locks of commands that execute runs in this home, or are between two of them; in a fleet ids of their unfinished runs."""
+    """Return the names of the locks of running commands of this home; in a fleet the ids of their unfinished runs."""
     if not has_local_runs(instance):
         return [run.run_id for run in instance.get_runs(dg.RunsFilter(statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))]
     return sorted(path.name for path in _folder(instance).iterdir() if path.name != UI and not _is_free(path))
 
 
 def command_line(instance: dg.DagsterInstance, name: str) -> str:
-    """The command that has the lock `name`, as typed; empty if it has ended meanwhile."""
+    """Return the command line of the process with the lock `name`; empty if it has ended."""
     with suppress(FileNotFoundError):
         return (_folder(instance) / name).read_text()
     return ""
 
 
 def ui_note(instance: dg.DagsterInstance) -> str | None:
-    """The note in the lock of the UI that serves this home, empty until it is ready; None where none serves it."""
+    """Return the note in the lock of the UI of this home: empty until it is ready, None without a UI."""
     path = _folder(instance) / UI
     return None if _is_free(path) else path.read_text()
 
 
 def kill_with_run(_registered: object) -> None:
-    """In a step's process: kill it when the process of its run is gone, so that no step ends after its run was reported as failed."""
+    """Kill the process of a step when the process of its run has ended."""
     run = multiprocessing.parent_process()
     if run is not None:
         threading.Thread(target=_kill_after, args=(run.sentinel,), name="end-with-the-run", daemon=True).start()
@@ -165,7 +162,7 @@ def _begun(instance: dg.DagsterInstance) -> Iterator[dg.DagsterRun]:
 
 
 def _is_abandoned(instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
-    """Whether processes have worked on a run and none of them is alive."""
+    """Return whether all processes that executed a run have ended."""
     pids = {entry.dagster_event.pid for entry in instance.all_logs(run.run_id) if entry.dagster_event and entry.dagster_event.pid}
     return bool(pids) and not any(is_running(pid) for pid in pids)
 
@@ -177,9 +174,9 @@ def _folder(instance: dg.DagsterInstance) -> Path:
 
 
 def _lock_file(path: Path, *, wait: bool) -> tuple[int, bool]:
-    """(the file at `path`, whether this process has its lock); again where the file was removed before it could be locked.
+    """Open and lock the file at `path`. Returns its descriptor and whether the lock is held.
 
-    wait: no other process wants the lock. Others may take it for a moment, to test whether it is free.
+    wait: until the lock is free; other processes only test it.
     """
     end = time.monotonic() + _PATIENCE_SECONDS
     while True:
@@ -194,7 +191,7 @@ def _lock_file(path: Path, *, wait: bool) -> tuple[int, bool]:
 
 
 def _is_free(path: Path, *, remove: bool = False) -> bool:
-    """Whether no process has a lock. remove: remove the file of a free one, before another process can take it."""
+    """Return whether no process has a lock. remove: remove the file of a free lock."""
     try:
         file = os.open(path, os.O_RDWR)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The days of this world as partitions, shared by every domain that has days.
+"""Daily partitions of this world, and ranges and keys of partitions.
 
 Not here: other partitions (assets/<domain>/partitions.py).
 Concept: https://docs.dagster.io/guides/build/partitions-and-backfills
@@ -22,12 +22,12 @@ from orchestration.fleet import RUNS_PER_WORKER
 
 
 def days_ahead(end: date) -> int:
-    """Days from today to `end`, where the sandbox's clock shows a later day: Dagster has partitions up to today unless they are extended."""
+    """Return the days from today to `end`, by which Dagster's partitions are extended if the sandbox's clock is ahead."""
     return max(0, (end - datetime.now(UTC).date()).days)
 
 
 def daily_partitions() -> dg.DailyPartitionsDefinition:
-    """UTC close days from the first day of the settings; the sandbox's clock stands still, so its days end there."""
+    """UTC close days from the first day of the settings. In the sandbox they end with its fixed clock."""
     config = settings()
     start = config.first_day.strftime("%Y-%m-%d")
     if config.world is not World.SANDBOX:
@@ -40,30 +40,30 @@ DAY = daily_partitions()
 
 
 def run_slots() -> int:
-    """Runs among which work is divided: one on one machine, those that its workers execute at once in a fleet."""
+    """Return the number of runs among which work is divided: one, or the concurrent runs of a fleet."""
     config = settings()
     return RUNS_PER_WORKER * config.workers if config.fleet else 1
 
 
-#: Days of one run: a day's own work is far cheaper than a run's start.
+#: Maximum of days of a run; the start of a run costs far more than a day.
 MAX_DAYS = 100
-#: Days of one run of a backfill. In a fleet ten days occupy all slots; the policy is fixed before the length of a backfill is known.
+#: Policy of daily backfills. In a fleet ten days occupy all slots.
 DAYS_PER_RUN = dg.BackfillPolicy.multi_run(max_partitions_per_run=max(1, 10 // run_slots()) if settings().fleet else MAX_DAYS)
-#: Days whose rows a step holds in memory at once.
+#: Maximum of days whose rows a step has in memory.
 CHUNK = 31
-#: All partitions of a backfill in one run, in order; each is stored as soon as it is made.
+#: Policy of one run per backfill, which stores each partition when it is made.
 ONE_RUN = dg.BackfillPolicy.single_run()
-#: Partitions that are independent of each other: in a fleet each is a run of a backfill.
+#: Policy of independent partitions: in a fleet one run each.
 INDEPENDENT = dg.BackfillPolicy.multi_run(max_partitions_per_run=1) if settings().fleet else ONE_RUN
 
-#: Tags that say for which partitions a run was launched: one, or the first and the last of several.
+#: Tags of the partitions of a run: one, or the first and the last of a range.
 PARTITION, RANGE_START, RANGE_END = "dagster/partition", "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 
 ALL_DAYS = dg.AllPartitionMapping()
 
 
 def partition_keys(context: dg.AssetExecutionContext) -> list[str]:
-    """The partitions of a run, in order. Raises `dg.Failure`, which is not retried, where the run was launched for one that does not exist."""
+    """Return the partitions of a run in order. Raises `dg.Failure` without retries for a partition that does not exist."""
     try:
         return sorted(context.partition_keys)
     except CheckError as error:
@@ -72,27 +72,27 @@ def partition_keys(context: dg.AssetExecutionContext) -> list[str]:
         asked = dict.fromkeys(context.run.tags.get(tag) for tag in (PARTITION, RANGE_START, RANGE_END))
         there = f"{known[0]} to {known[-1]}" if known else "none"
         unknown = ", ".join(one for one in asked if one and one not in known)
-        raise dg.Failure(f"no such partition: {unknown}; there are {there}", allow_retries=False) from error
+        raise dg.Failure(f"unknown partition {unknown}; existing ones: {there}", allow_retries=False) from error
 
 
 def from_key(declared: Table, key: str) -> Partition:
-    """A Dagster partition key as the lake's. As text, those of several dimensions are in the order of their names."""
+    """Convert a Dagster partition key to a partition of the lake. Dimensions in a key are ordered by name."""
     dimensions = dict(zip(sorted(declared.partitioned_by), key.split("|"), strict=True)) if len(declared.partitioned_by) > 1 else None
     return tuple(dimensions[name] for name in declared.partitioned_by) if dimensions else (key,)
 
 
 def to_key(declared: Table, partition: Partition) -> str:
-    """A partition of the lake as a Dagster partition key; empty for a table without partitions."""
+    """Convert a partition of the lake to a Dagster partition key; empty for a table without partitions."""
     return "|".join(value for _, value in sorted(zip(declared.partitioned_by, partition, strict=True)))
 
 
 def keys_per_run(count: int) -> int:
-    """Partitions of one run if `count` of them are divided among the slots."""
+    """Return the number of partitions per run if `count` of them are divided among the slots."""
     return max(1, ceil(count / run_slots()))
 
 
 def group_days(days: Iterable[str], *, most: int = MAX_DAYS, step: timedelta = timedelta(days=1)) -> list[tuple[str, str]]:
-    """Days (ISO), or weeks by their first day, as closed ranges of neighbours, at most `most` long."""
+    """Group days (ISO), or weeks by their first day, into closed ranges of at most `most` steps."""
     groups: list[list[str]] = []
     for day in sorted(days):
         if groups and len(groups[-1]) < most and date.fromisoformat(groups[-1][-1]) + step == date.fromisoformat(day):
@@ -103,9 +103,9 @@ def group_days(days: Iterable[str], *, most: int = MAX_DAYS, step: timedelta = t
 
 
 def group_keys(definition: dg.PartitionsDefinition[Any] | None, keys: Iterable[str], instance: dg.DagsterInstance) -> list[list[str]]:
-    """Partition keys as ranges, each of which can be one run: neighbours in Dagster's order, rectangles where there are two dimensions.
+    """Group partition keys into ranges for one run each: consecutive keys, or rectangles of two dimensions.
 
-    In a fleet they are divided further, into about as many ranges of equal size as there are slots.
+    In a fleet they are divided into about as many ranges as there are slots.
     """
     keys = list(keys)
     return [part for group in _group_neighbours(definition, keys, instance) for part in _split_range(group, keys_per_run(len(keys)))]
@@ -139,7 +139,7 @@ def _group_neighbours(
 
 
 def _split_range(group: list[str], most: int) -> list[list[str]]:
-    """A range as ranges of at most `most` partitions, equal as far as possible. A rectangle is cut across its longer side."""
+    """Split a range into equal ranges of at most `most` partitions. A rectangle is cut across its longer side."""
     if len(group) <= most:
         return [group]
     names = [key.split("|") for key in group]
@@ -151,7 +151,7 @@ def _split_range(group: list[str], most: int) -> list[list[str]]:
 
 
 def keys_from_tags(definition: dg.PartitionsDefinition[Any] | None, tags: Mapping[str, str], instance: dg.DagsterInstance) -> list[str]:
-    """The partitions that a run with these tags was launched for: all of them without a tag."""
+    """Return the partitions of a run with these tags; all without a tag."""
     if definition is None:
         return [""]
     if PARTITION in tags:
@@ -162,7 +162,7 @@ def keys_from_tags(definition: dg.PartitionsDefinition[Any] | None, tags: Mappin
 
 
 def keys_between(definition: dg.PartitionsDefinition[Any], first: str, last: str, instance: dg.DagsterInstance) -> list[str]:
-    """The partitions of a range in Dagster's order, rectangles where there are two dimensions."""
+    """Return the partitions of a range in Dagster's order, or of a rectangle of two dimensions."""
     if isinstance(definition, dg.MultiPartitionsDefinition):
         ends = zip(definition.partitions_defs, first.split("|"), last.split("|"), strict=True)
         ones, twos = (keys_between(dimension.partitions_def, start, end, instance) for dimension, start, end in ends)

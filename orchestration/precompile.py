@@ -1,8 +1,6 @@
-"""Compiles, at the end of an installation, what the first commands would compile otherwise: `python -m orchestration.precompile`.
+"""Compilation at the end of an installation: `python -m orchestration.precompile`.
 
-Python keeps the bytecode of a module that is imported, numba the machine code of a function that is called. So this imports all modules of the
-project and what they use, and replays a short event of the sandbox. It stores nothing but compiled code, and reads no settings: a wrong one is
-the first command's to report.
+It imports all modules of the project for their bytecode, and replays a short event of the sandbox for numba's machine code. It reads no settings.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ from bellwether.replay.results.metrics import metrics
 from bellwether.sandbox import GeneratedWorld
 
 PACKAGES = ("bellwether", "assets", "resources", "orchestration", "cli")
-#: What takes seconds to import and most commands never do.
+#: Packages that take seconds to import and that most commands do not need.
 _RARE = ("great_expectations", "litellm")
-#: Hours of the event that is replayed, and the present as of which it is over.
+#: Hours of the replayed event, and a time after its end.
 _HOURS, _NOW = 0.5, datetime(2026, 7, 1, tzinfo=UTC)
 
 
 def import_all(packages: Iterable[str]) -> list[str]:
-    """Import the modules of packages, and what their functions import: the names of the modules. What belongs to an extra that is not installed is left out."""
+    """Import the modules of packages and the imports of their functions, without missing extras. Returns the names of the modules."""
     names = []
     for module in _modules(packages):
         names.append(module.__name__)
@@ -53,21 +51,21 @@ def _modules(packages: Iterable[str]) -> Iterator[ModuleType]:
         found = importlib.import_module(package)
         yield found
         for module in pkgutil.walk_packages(found.__path__, f"{package}."):
-            # Commands run when they are imported.
+            # These run commands when they are imported.
             if module.name.rpartition(".")[2] != "__main__":
                 with suppress(ImportError, BellwetherError):
                     yield importlib.import_module(module.name)
 
 
 def _imports(module: ModuleType) -> set[str]:
-    """Names of the modules that are imported anywhere in a module."""
+    """Return the names of all modules that a module imports, also in functions."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     imported = {name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names}
     return imported | {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module and not node.level}
 
 
 def compile_replay() -> None:
-    """Take a recording of the sandbox through all that the replay compiles: episode, tape, backtest, metrics and books."""
+    """Replay a recording of the sandbox to compile episode, tape, backtest, metrics and books."""
     world = GeneratedWorld(7)
     with tempfile.TemporaryDirectory() as folder:
         (recording,) = generate_recordings(Path(folder) / "recordings", world, settled_events(world, _NOW, 1), hours=_HOURS, now=_NOW)
@@ -78,7 +76,7 @@ def compile_replay() -> None:
 
 
 def run_empty_job() -> None:
-    """Execute a run without a step that does anything: Dagster imports what executes runs when the first one is."""
+    """Execute an empty run, for which Dagster imports its executor."""
 
     @dg.op
     def nothing() -> None:

@@ -1,6 +1,5 @@
-"""Shows what a step says while it works, where a person waits: the command line's spinner listens to the steps' own log.
+"""Progress of steps on the command line, taken from their log.
 
-Not here: what is said (the domain library's progress callbacks) or how it is shown (commands.py).
 Concept: https://docs.dagster.io/guides/log-debug/logging/custom-logging
 """
 
@@ -12,18 +11,18 @@ from contextvars import ContextVar
 
 import dagster as dg
 
-#: Called with every line that a step logs by itself; silent unless the command line sets it.
+#: Receives every line that a step logs; set by the command line.
 listener: ContextVar[Callable[[str], None] | None] = ContextVar("listener", default=None)
 
 
 class _ProgressHandler(logging.Handler):
-    """Passes on what steps say; Dagster's own events are not progress."""
+    """Handler that passes on lines of steps without Dagster's own events."""
 
     def emit(self, record: logging.LogRecord) -> None:
         hear = listener.get()
         meta = getattr(record, "dagster_meta", None) or {}
         line = str(meta.get("orig_message") or record.getMessage())
-        # Steps without the tables of a failed one are a consequence, and the failure itself is reported.
+        # Skipped steps follow from a failure, which is reported itself.
         if hear is not None and not meta.get("dagster_event") and not line.startswith("Dependencies for step "):
             hear(line)
 
@@ -34,12 +33,12 @@ def _listening(init_context: dg.InitLoggerContext) -> logging.Logger:
     return made
 
 
-#: The logger that jobs of the command line run with.
-progress = dg.LoggerDefinition(_listening, description="Lines that steps log by themselves, for the command line's progress.")
+#: Logger of the runs of the command line.
+progress = dg.LoggerDefinition(_listening, description="Lines logged by steps, for the progress of the command line.")
 
 
 def report(line: str) -> None:
-    """Show a line where a command waits for the run; it is no event of the run."""
+    """Show a line as progress of the command, without an event of the run."""
     hear = listener.get()
     if hear is not None:
         hear(line)

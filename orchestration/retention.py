@@ -1,7 +1,7 @@
 """Retention of Dagster's runs and of the stored pages of venues.
 
 Dagster deletes old ticks (`retention` in `dagster.yaml`) and evaluations of conditions, but never runs. The daily job `prune` deletes finished runs older than
-`BELLWETHER_KEEP_RUNS_DAYS`, except those that made the present version of a partition: without them the UI would show the partition as missing.
+`BELLWETHER_KEEP_RUNS_DAYS`, except those that made the current version of a partition, without which the UI would show it as missing.
 
 Not here: the lake's superseded files (`Lake.vacuum`).
 Concept: https://docs.dagster.io/deployment/oss/dagster-yaml
@@ -18,7 +18,7 @@ from resources import LakeResource
 
 #: Statuses of runs that have ended.
 FINISHED = [dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED]
-#: Superseded pulls stay for so long, as superseded files of tables do.
+#: Time for which pages of superseded pulls are kept.
 KEEP_SUPERSEDED = timedelta(days=7)
 #: Events per query.
 _PAGE = 500
@@ -38,7 +38,7 @@ def prune(instance: dg.DagsterInstance, keep: timedelta, now: datetime) -> list[
 
 
 def _current_runs(instance: dg.DagsterInstance) -> set[str]:
-    """Runs that made the latest materialization of an asset or of one of its partitions."""
+    """Return the runs of the latest materializations of all assets and partitions."""
     runs: set[str] = set()
     for key in instance.get_asset_keys():
         latest = instance.fetch_materializations(key, limit=1).records
@@ -51,7 +51,7 @@ def _current_runs(instance: dg.DagsterInstance) -> set[str]:
 
 
 def prune_pages(lake: Lake) -> int:
-    """Delete the pages of pulls that were superseded a week ago and that no row of raw/<venue>_pulls names. Returns bytes freed."""
+    """Delete pages of pulls that were superseded a week ago and are not in raw/<venue>_pulls. Returns freed bytes."""
     from bellwether.venues.http.pages import PageStore
 
     freed = 0
@@ -72,9 +72,9 @@ def prune_history(context: dg.OpExecutionContext, lake: LakeResource) -> None:
 
 @dg.job(
     name="prune",
-    description="Delete Dagster's old runs and the pages of superseded pulls; runs that made the present version of a partition stay.",
+    description="Delete old runs of Dagster and pages of superseded pulls, except runs that made the current version of a partition.",
     executor_def=dg.in_process_executor,
 )
 def PRUNE() -> None:
-    """One step."""
+    """Delete old runs and pages."""
     prune_history()

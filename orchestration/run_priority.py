@@ -1,4 +1,4 @@
-"""Which runs go first: those that people launch before those that start by themselves, as many at once as the machine has processors.
+"""Priority and concurrency of runs: runs of users first, as many at once as processors.
 
 Concept: https://docs.dagster.io/guides/operate/managing-concurrency
 """
@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import os
 
-#: Tag of runs that start by themselves. `dagster.yaml` leaves one place that they cannot take.
+#: Tag of automatic runs, for which `dagster.yaml` reserves one place less.
 LAUNCHED_BY = "bellwether/launched_by"
 AUTOMATION, COMMAND = "automation", "command"
-#: Tags of automatic runs: of the runs that wait, those of users go first, then those with a deadline, then the others.
+#: Tags of automatic runs. Queued runs of users go first, then runs with a deadline, then other automatic runs.
 AUTOMATIC = {LAUNCHED_BY: AUTOMATION, "dagster/priority": "-2"}
 DUE = {**AUTOMATIC, "dagster/priority": "-1"}
 
 
 def runs_at_once(processors: int | None = None) -> tuple[int, int]:
-    """Runs that this machine should execute at once, and how many of them may have started by themselves."""
+    """Return the number of concurrent runs of this machine, and of automatic ones among them."""
     processors = processors or len(os.sched_getaffinity(0))
     return max(2, processors), max(1, processors - 1)

@@ -1,6 +1,6 @@
-"""Shared parts of commands that run the graph: a runner on this world's DAGSTER_HOME, and the summary at the end.
+"""Session of a command that runs the graph: its runner, and the summary at the end.
 
-Dagster is imported inside: `--help` and wrong options need none.
+Functions import Dagster, which `--help` and wrong options do not need.
 """
 
 from __future__ import annotations
@@ -31,10 +31,9 @@ FIRST_QUERY = "SELECT release, forecaster, brier FROM benchmark.leaderboard WHER
 
 @contextmanager
 def runner(*, venues: bool = True) -> Iterator[Runner]:
-    """A runner on this world's DAGSTER_HOME that shows its progress on a terminal.
+    """Open a runner on DAGSTER_HOME of this world that shows its progress.
 
-    venues: whether it sends requests to the venues, which must then answer. Ctrl-C and SIGTERM cancel the current run, or leave it to the fleet; a message
-    names what is kept.
+    venues: whether it sends requests to the venues, which must then answer. Ctrl-C and SIGTERM cancel the current run, or leave it to the fleet.
     """
     from orchestration.home import prepare, storage_errors
 
@@ -56,8 +55,8 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
         except KeyboardInterrupt:
             ended = work.stats.runs
             sys.stderr.write(
-                f"\nStopped at: {work.doing}. Kept: {ended} finished {'run' if ended == 1 else 'runs'}, and what unfinished ones had stored. "
-                "The same command goes on from there.\n"
+                f"\nStopped at: {work.doing}. Kept: {ended} finished {'run' if ended == 1 else 'runs'}, and stored results of unfinished ones. "
+                "The same command continues from there.\n"
             )
             raise
         finally:
@@ -65,7 +64,7 @@ def runner(*, venues: bool = True) -> Iterator[Runner]:
 
 
 def _print_processes(work: Runner) -> None:
-    """Name other commands whose runs are in progress, and the UI that executes the runs of this one. Raises `ConfigError` if a fleet's UI does not answer."""
+    """Print running commands and the UI that executes the runs of this one. Raises `ConfigError` if a fleet's UI does not answer."""
     from orchestration.orphaned_runs import command_line, running_commands
     from orchestration.run_submission import find_endpoint
 
@@ -88,7 +87,7 @@ def _print_processes(work: Runner) -> None:
 
 @contextmanager
 def _interrupt_on_sigterm() -> Iterator[None]:
-    """SIGTERM interrupts like Ctrl-C; runs of a fleet continue without a question."""
+    """Interrupt on SIGTERM as on Ctrl-C; runs of a fleet continue."""
     from orchestration.run_submission import Terminated
 
     def terminate(*_: object) -> None:
@@ -103,16 +102,16 @@ def _interrupt_on_sigterm() -> Iterator[None]:
 
 @cache
 def _freeze_objects() -> None:
-    """Exclude modules and definitions from garbage collection: they live as long as the process.
+    """Exclude modules and definitions from garbage collection, and collect less often.
 
-    Runs create mostly pages of JSON, without cycles: a collection after every 700 objects costs a twentieth of a pull.
+    Runs create mostly JSON without cycles; the default threshold costs a twentieth of a pull.
     """
     gc.freeze()
     gc.set_threshold(250_000, 20, 100)
 
 
 def require_venues() -> None:
-    """Raise `ConfigError` unless the venues answer: without a network, a command would only fail after all retries of a request."""
+    """Raise `ConfigError` unless the venues answer."""
     from bellwether.doctor import ask_venues
 
     if settings().world is not World.LIVE or settings().fleet is not None:  # a fleet's workers send the requests
@@ -123,7 +122,7 @@ def require_venues() -> None:
 
 
 def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
-    """Raise the first failure among how evaluations of forecasters ended; the others are named."""
+    """Raise the first failure of evaluations, naming the others."""
     failed = {name: error for name, error in ends.items() if error is not None}
     if failed:
         first = next(iter(failed.values()))
@@ -134,7 +133,7 @@ def require_success(ends: Mapping[str, BellwetherError | None]) -> None:
 def print_summary(work: Runner, as_json: bool, *, results: Mapping[str, Any], stopped: Mapping[str, str] = MappingProxyType({})) -> None:
     """Print the counts of runs, the places of the results, and the evaluations that stopped, with the reason.
 
-    results: added by `--json`; without it the command has printed them before.
+    results: for `--json`; printed before otherwise.
     """
     config = settings()
     summary = {"warehouse": config.warehouse_uri, "lake": config.lake_uri, "runs": work.stats.runs, "fresh": work.stats.fresh}

@@ -1,7 +1,7 @@
 """Submission of a command's runs to a UI, and the progress of such runs.
 
-The UI is that of the fleet (BELLWETHER_UI), or one that serves the command's home. The latter writes its port into its lock, with a digest of its settings:
-a command with other settings or keys executes its runs itself.
+The UI is that of the fleet (BELLWETHER_UI), or of the command's home. The latter writes port and digest of its settings into its lock; a command with
+other settings or keys executes its runs itself.
 Concept: https://docs.dagster.io/guides/operate/graphql/graphql-client
 """
 
@@ -38,9 +38,9 @@ from orchestration.orphaned_runs import ProcessLock, ui_note
 
 HOST = "127.0.0.1"
 _POLL_SECONDS = 0.5
-#: Tag that names a submission, so that its run is found when the submitting command is interrupted.
+#: Tag of a submission, by which its run is found after an interruption.
 SUBMISSION = "bellwether/submission"
-#: Time in which Dagster creates a run, after which an interrupted submission is taken for one that never arrived.
+#: Time in which Dagster creates a submitted run.
 _CREATION_SECONDS = 15.0
 #: Time for a run to end after its command was interrupted.
 _PATIENCE_SECONDS = 60.0
@@ -50,7 +50,7 @@ _OUTAGE_SECONDS = 120.0
 _CHOICE_SECONDS = 5.0
 #: Tags that Dagster adds to a failed run: whether it will be retried, and the id of the retry.
 _WILL_RETRY, _RETRY = "dagster/will_retry", "dagster/auto_retry_run_id"
-#: Variables of the environment that a run may need and that are not settings: keys and addresses of model providers and venues.
+#: Environment variables of runs besides settings: keys and addresses of model providers and venues.
 _CREDENTIAL = re.compile(r"_(KEY|KEY_ID|TOKEN|SECRET|BASE|URL)$")
 
 
@@ -81,12 +81,12 @@ class Endpoint:
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: the command ends at once."""
+    """Interruption by SIGTERM, which ends the command at once."""
 
 
 @dataclass
 class Submission:
-    """A run to submit and to follow, or to follow only if `run_id` is given. say: shows a line that its steps log. end: receives the finished run."""
+    """Run to submit and follow; only followed if `run_id` is given. say: shows a line of its steps. end: receives the finished run."""
 
     job: str
     tags: Mapping[str, str]
@@ -100,12 +100,12 @@ class Submission:
 
 
 def announce_ui(process: ProcessLock, port: int, dagster: int) -> None:
-    """Note in the lock of the UI that its daemon takes runs. dagster: process number of `dagster dev`."""
+    """Write into the lock of the UI that its daemon accepts runs. dagster: process number of `dagster dev`."""
     process.write(json.dumps({"port": port, "settings": _digest(), "ui": os.getpid(), "dagster": dagster}))
 
 
 def describe_ui(instance: dg.DagsterInstance) -> str:
-    """Address and process of the UI that serves this home, and how to stop it; "" until it is ready."""
+    """Describe address and process of the UI of this home, and how to stop it; empty until it is ready."""
     found = json.loads(ui_note(instance) or "{}")
     if "ui" not in found:
         return ""
@@ -114,7 +114,7 @@ def describe_ui(instance: dg.DagsterInstance) -> str:
 
 
 def find_endpoint(instance: dg.DagsterInstance) -> Endpoint | None:
-    """The UI that executes the runs of this process: the fleet's, or the one that serves this home with the same settings; None without one."""
+    """Return the UI that executes the runs of this process: that of the fleet, or of this home with the same settings. None without one."""
     if settings().fleet is not None:
         return Endpoint(settings().ui.rstrip("/"), of_fleet=True)
     note = ui_note(instance)
@@ -123,14 +123,14 @@ def find_endpoint(instance: dg.DagsterInstance) -> Endpoint | None:
 
 
 def is_listening(port: int) -> bool:
-    """Whether a program listens on a port of this machine."""
+    """Return whether a program listens on a port of this machine."""
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex((HOST, port)) == 0
 
 
 def execute(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[Submission]) -> None:
-    """Submit runs, wait for all of them, and pass on what their steps log and each run when it has ended.
+    """Submit runs and wait for all of them, passing on their log and their ends.
 
     Raises:
         BellwetherError: Dagster refuses a run or does not answer; the UI was stopped, and its runs continue at its next start; or a run was deleted.
@@ -172,12 +172,14 @@ def _submit(instance: dg.DagsterInstance, ui: Endpoint, one: Submission, token: 
     except DagsterGraphQLClientError as error:
         raise BellwetherError(f"submitting {one.job} to {ui}: {error.__cause__ or error}") from error
     if instance.get_run_by_id(run_id) is None:
-        raise ConfigError(f"{ui} has another storage than this command, which cannot follow run {run_id}: set BELLWETHER_POSTGRES alike")
+        raise ConfigError(
+            f"{ui} uses another storage than this command, which cannot follow run {run_id}: set the same BELLWETHER_POSTGRES"
+        )
     return run_id
 
 
 def _follow(instance: dg.DagsterInstance, ui: Endpoint, pending: list[Submission]) -> None:
-    """Wait for submitted runs, which leave the list when they have ended. Reading a fleet's storage may fail for a while: it may be restarting."""
+    """Wait for submitted runs and remove them from the list when they end. The storage of a fleet may be unavailable for a while."""
     answered = time.monotonic()
     while pending:
         is_served = ui.of_fleet or ui_note(instance) is not None
@@ -200,7 +202,7 @@ def _follow(instance: dg.DagsterInstance, ui: Endpoint, pending: list[Submission
 
 
 def _has_ended(instance: dg.DagsterInstance, one: Submission, *, retries: bool) -> bool:
-    """Pass on what is new about a run; return whether it has ended. retries: another run may take its place."""
+    """Pass on new entries of a run; return whether it has ended. retries: follow a retry of the run."""
     run = instance.get_run_by_id(one.run_id)
     page = instance.get_records_for_run(one.run_id, one.cursor)
     one.cursor = page.cursor
@@ -217,7 +219,7 @@ def _has_ended(instance: dg.DagsterInstance, one: Submission, *, retries: bool) 
         return False
     if retries and run.status is dg.DagsterRunStatus.FAILURE:
         one.failures += 1
-        if run.tags.get(_WILL_RETRY) == "true" or (_WILL_RETRY not in run.tags and one.failures == 1):  # it is added after the status
+        if run.tags.get(_WILL_RETRY) == "true" or (_WILL_RETRY not in run.tags and one.failures == 1):  # the tag is added after the status
             if retry := run.tags.get(_RETRY):
                 one.say("its worker was lost; another one repeats it")
                 one.run_id, one.cursor, one.failures = retry, None, 0
@@ -227,7 +229,7 @@ def _has_ended(instance: dg.DagsterInstance, one: Submission, *, retries: bool) 
 
 
 def _handle_interrupt(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str], *, choice: bool = False) -> None:
-    """Cancel runs of an interrupted command. Those of a fleet continue, unless the user interrupts again. choice: wait for that."""
+    """Cancel runs of an interrupted command. In a fleet they continue unless the user interrupts again. choice: wait for that."""
     if ui.of_fleet and runs:
         again = f" Ctrl-C again within {_CHOICE_SECONDS:.0f} seconds cancels them." if choice else ""
         sys.stderr.write(
@@ -246,7 +248,7 @@ def _handle_interrupt(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence
 
 
 def _cancel(instance: dg.DagsterInstance, ui: Endpoint, runs: Sequence[str]) -> None:
-    """Cancel submitted runs and wait until they have ended. Where the UI of this home has ended too, they are queued again."""
+    """Cancel submitted runs and wait for their end. If the UI of this home has ended, they are queued again."""
     end = time.monotonic() + _PATIENCE_SECONDS
     while time.monotonic() < end:
         begun = [run for run in map(instance.get_run_by_id, runs) if run is not None and not run.is_finished]
@@ -266,7 +268,7 @@ def _client(url: str) -> DagsterGraphQLClient:
 
 
 def _digest() -> str:
-    """Digest of the version, settings and keys of this process."""
+    """Compute a digest of the version, settings and keys of this process."""
     values = {name: _text(value) for name, value in settings()}
     keys = {name: value for name, value in os.environ.items() if _CREDENTIAL.search(name)}
     return sha256(json.dumps([__version__, values, keys], sort_keys=True).encode()).hexdigest()

@@ -1,6 +1,6 @@
-"""Runs the graph from the command line: the same jobs as the UI's, in a fleet or by the daemon of a running UI, otherwise in this process.
+"""Runner of jobs for the command line: in a fleet, by the daemon of a running UI, or in this process.
 
-Not here: what a domain launches in which order (assets/<domain>/runs.py) or when a partition is out of date (bellwether/lake/staleness.py).
+Not here: the order of jobs (assets/<domain>/runs.py) and outdated partitions (bellwether/lake/staleness.py).
 Concept: https://docs.dagster.io/guides/build/jobs/job-execution
 """
 
@@ -41,18 +41,18 @@ if TYPE_CHECKING:
     from bellwether.lake.partitions import Partition
 
 _POLL_SECONDS = 1.0
-#: Lines that steps log go to the listener; Dagster's own log stays in its storage.
+#: Configuration that sends lines of steps to the listener instead of the console.
 QUIET: dict[str, Any] = {"loggers": {"progress": {}}}
-#: The UI shows a run under its job where this tag names the code location of `workspace.yaml`.
+#: Tags of runs; the first makes the UI show a run under its job.
 TAGS = {".dagster/repository": f"{REPOSITORY}@{LOCATION}", LAUNCHED_BY: COMMAND}
-#: On one machine the user repeats a failed run; in a fleet, Dagster retries one whose worker was lost.
+#: Tags outside a fleet, where lost runs are not retried.
 NO_RETRIES = {"dagster/max_retries": "0"}
 
 
 class RunFailed(BellwetherError):
-    """A run ended without success; its history is in Dagster.
+    """Run without success.
 
-    partitions: why each partition failed, by its key, where the others of the run were finished.
+    partitions: reasons of failed partitions by key, if the others were finished.
     """
 
     def __init__(self, message: str, partitions: Mapping[str, str] | None = None) -> None:
@@ -62,9 +62,9 @@ class RunFailed(BellwetherError):
 
 @dataclass(frozen=True)
 class Launch:
-    """A run of a job.
+    """Run of a job to launch.
 
-    partitions: the range that it makes. run_id: of a run in progress, which is followed instead of a new one. paid_by: name of the budget that it shares.
+    partitions: range of partitions. run_id: of a run in progress to follow instead. paid_by: name of the shared budget.
     """
 
     label: str
@@ -88,7 +88,7 @@ End = Callable[[int, dg.DagsterRun, Sequence[dg.DagsterEvent]], None]
 
 @dataclass
 class RunStats:
-    """Counts of a command: runs that ended, partitions found fresh, seconds spent in runs."""
+    """Counts of a command: runs that ended, partitions that were up to date, seconds spent in runs."""
 
     runs: int = 0
     fresh: int = 0
@@ -97,7 +97,7 @@ class RunStats:
 
 
 class Runner:
-    """Launches runs and waits for them."""
+    """Launcher of runs that waits for their ends."""
 
     def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance, progress: Progress | None = None) -> None:
         self._defs = defs
@@ -111,11 +111,11 @@ class Runner:
             instance.add_dynamic_partitions(request.partitions_def_name, list(request.partition_keys))
 
     def close(self) -> None:
-        """Give the lock up: this process executes no more runs."""
+        """Release the lock of this process."""
         self.process.close()
 
     def launch(self, job: Any, label: str, *, partitions: Sequence[str] = (), config: dict[str, Any] | None = None) -> None:
-        """Run a job and wait for it. partitions: the range of partitions that it makes.
+        """Run a job and wait for it. partitions: range of partitions.
 
         Raises:
             RunFailed: it did not succeed.
@@ -126,7 +126,7 @@ class Runner:
             raise error
 
     def launch_all(self, job: Any, launches: Sequence[Launch], advance: Callable[[int], None] = lambda _: None) -> list[RunFailed | None]:
-        """Run a job several times and wait, in a fleet for all at once; returns how each ended. advance: receives counts of partitions that were run.
+        """Run a job several times, in a fleet concurrently. Returns None or the error per launch. advance: receives counts of finished partitions.
 
         Raises `KeyboardInterrupt` like `launch`.
         """
@@ -161,12 +161,12 @@ class Runner:
         self.stats.seconds += seconds
         self.stats.by_job[job] = self.stats.by_job.get(job, 0.0) + seconds
 
-    def _told(self, label: str) -> Callable[[str], None]:
-        """Shows lines that steps of a run log."""
+    def _line_printer(self, label: str) -> Callable[[str], None]:
+        """Return a function that shows lines of a run."""
         return lambda line: self.progress.say(f"{label}: {line}")
 
     def _submit(self, ui: Endpoint, job: str, launches: Mapping[int, Launch], end: End) -> None:
-        """Have a UI execute runs, all at once, and wait for them."""
+        """Submit runs to a UI and wait for them."""
         extra = {} if ui.of_fleet else NO_RETRIES
 
         def submission(number: int, one: Launch) -> Submission:
@@ -174,15 +174,15 @@ class Runner:
                 entries = self.instance.all_logs(run.run_id, of_type={dg.DagsterEventType.STEP_FAILURE, dg.DagsterEventType.RUN_FAILURE})
                 end(number, run, [entry.get_dagster_event() for entry in entries])
 
-            return Submission(job, {**TAGS, **extra, **one.tags}, one.config, self._told(one.label), ended, one.run_id)
+            return Submission(job, {**TAGS, **extra, **one.tags}, one.config, self._line_printer(one.label), ended, one.run_id)
 
         execute(self.instance, ui, [submission(number, one) for number, one in launches.items()])
 
     def _execute(self, job: str, one: Launch) -> tuple[dg.DagsterRun, list[dg.DagsterEvent]]:
-        """Execute a run in this process; returns it with its failures. Raises `KeyboardInterrupt` where a signal ended it."""
+        """Execute a run in this process. Returns it with its failures. Raises `KeyboardInterrupt` if a signal ended it."""
         definition = self._defs.resolve_job_def(job)
-        self._wait_for_pools(definition, self._told(one.label))
-        token = listener.set(self._told(one.label))
+        self._wait_for_pools(definition, self._line_printer(one.label))
+        token = listener.set(self._line_printer(one.label))
         result = definition.execute_in_process(
             instance=self.instance,
             partition_key=one.tags.get(PARTITION),
@@ -200,7 +200,7 @@ class Runner:
         return run, events
 
     def _wait_for_pools(self, job: dg.JobDefinition, say: Callable[[str], None]) -> None:
-        """Wait until each pool of a job has a free slot. Dagster would wait as well, but ignore signals meanwhile."""
+        """Wait until each pool of a job has a free slot. Unlike Dagster this can be interrupted."""
         pools = sorted({node.pool for node in job.all_node_defs if isinstance(node, dg.OpDefinition) and node.pool})
         told = False
         while True:
@@ -217,10 +217,7 @@ class Runner:
     def run_due(
         self, job: Any, names: Sequence[str], wanted: Iterable[Partition], label: str, *, go_on: bool = False
     ) -> dict[str, BellwetherError | None]:
-        """Run a job for the partitions that are out of date, as few runs as possible. go_on: return the failures by partition.
-
-        Raises `RunFailed` otherwise.
-        """
+        """Run a job for outdated partitions in as few runs as possible. go_on: return failures by partition instead of raising `RunFailed`."""
         wanted = list(wanted)
         due = self.due(names, wanted)
         self.stats.fresh += len(wanted) - len(due)
@@ -235,7 +232,7 @@ class Runner:
     def run_partitions(
         self, job: Any, name: str, partitions: Sequence[str], label: str, config: dict[str, Any] | None = None
     ) -> dict[str, BellwetherError | None]:
-        """Run a job for partitions of a table, in one run for each range of them; returns how each ended."""
+        """Run a job for partitions of a table, one run per range. Returns None or the error per partition."""
         ends: dict[str, BellwetherError | None] = dict.fromkeys(partitions)
         launches = self.launches(job, name, partitions, label, config)
         with self.progress.stage(f"{label}s", len(partitions)) as advance:
@@ -246,7 +243,7 @@ class Runner:
         return ends
 
     def launches(self, job: Any, name: str, partitions: Sequence[str], label: str, config: Mapping[str, Any] | None = None) -> list[Launch]:
-        """The runs of a job for partitions of a table, with one budget. In a fleet, runs of an interrupted command that still make some of them are among them."""
+        """Plan runs of a job for partitions of a table with one budget. In a fleet they include runs in progress of an interrupted command."""
         definition = self._defs.resolve_asset_graph().get(key(name)).partitions_def
         rest, found, paid_by = dict.fromkeys(partitions), list[Launch](), ""
 
@@ -263,15 +260,15 @@ class Runner:
         return [*found, *map(of, groups)]
 
     def _in_progress(self, job: str) -> Sequence[dg.DagsterRun]:
-        """Runs of a job that commands have submitted to the fleet, also from other machines."""
+        """Return unfinished runs of a job that commands of any machine submitted to the fleet."""
         if settings().fleet is None:
             return ()
         return self.instance.get_runs(dg.RunsFilter(job_name=job, statuses=UNFINISHED, tags={LAUNCHED_BY: COMMAND}))
 
     def reference(self, job: Any, name: str, *others: str, most_age: timedelta, refresh: bool = False) -> None:
-        """Run the job of an unpartitioned table and those made with it, unless that was done less than `most_age` ago.
+        """Run the job of an unpartitioned table unless it ran less than `most_age` ago.
 
-        The venue is queried again where it was before. refresh: run in any case, and take nothing that is stored.
+        refresh: run in any case, without stored pages.
         """
         made = self.lake.readable_manifests(table(name)).get(())
         if not refresh and made is not None and datetime.now(UTC) - made.written_at < most_age and not self.due((name, *others)):
@@ -280,11 +277,11 @@ class Runner:
         self.launch(job, name, config={"ops": {name.replace("/", "__"): {"config": {"refresh": refresh or made is not None}}}})
 
     def state(self) -> Staleness:
-        """The lake as of now."""
+        """Return the staleness of the lake as of now."""
         return Staleness(self.lake, settings().now().date())
 
     def due(self, names: Iterable[str], wanted: Iterable[Partition] = ((),), state: Staleness | None = None) -> list[Partition]:
-        """The partitions among `wanted` of which one of some tables is missing, damaged or out of date."""
+        """Return the partitions among `wanted` with a missing, damaged or outdated table."""
         state, graph, wanted = state or self.state(), self._defs.resolve_asset_graph(), list(wanted)
         found = {partition for name in names for partition in state.find_outdated(asset_recipe(graph, key(name)), wanted, sound=True)}
         return [partition for partition in wanted if partition in found]
@@ -298,28 +295,28 @@ class Runner:
 
     @property
     def journal(self) -> Journal:
-        """The journal of model calls of this world."""
+        """Journal of model calls of this world."""
         return self.models.journal.journal
 
     @property
     def models(self) -> ModelsResource:
-        """Language models as the graph asks them."""
+        """Resource of language models."""
         found: ModelsResource = self.resource("models")
         return found
 
     @property
     def lake(self) -> Lake:
-        """The lake of this world."""
+        """Lake of this world."""
         resource: LakeResource = self.resource("lake")
         return resource.lake
 
     def resource(self, name: str) -> Any:
-        """The resource of that name, as steps get it."""
+        """Return a resource of the definitions."""
         return (self._defs.resources or {})[name]
 
 
 def _format_range(kind: str, group: Sequence[str]) -> str:
-    """A range of partitions, for users."""
+    """Format a range of partitions for users."""
     first = f"{kind} {' in '.join(group[0].split('|'))}"
     if len(group) == 1:
         return first
@@ -327,14 +324,14 @@ def _format_range(kind: str, group: Sequence[str]) -> str:
 
 
 def _was_interrupted(failures: Sequence[dg.DagsterEvent]) -> bool:
-    """Whether a signal ended the run: Dagster records it as a failure of the run or of the running step."""
+    """Return whether a signal ended the run, which Dagster records as a failure of the run or of a step."""
     errors = [getattr(event.event_specific_data, "error", None) for event in failures]
     texts = [error.to_string() for error in errors if error is not None]
     return any("DagsterExecutionInterruptedError" in text or f"Failure: {BY_SIGNAL}" in text for text in texts)
 
 
 def _run_error(label: str, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent], ui: Endpoint | None) -> RunFailed | None:
-    """The failure of a run, if it did not succeed."""
+    """Return the failure of a run; None if it succeeded."""
     if run.status is dg.DagsterRunStatus.SUCCESS:
         return None
     advice = f" {STORAGE_ADVICE}." if _is_storage_failure(events) else ""
@@ -345,7 +342,7 @@ def _run_error(label: str, run: dg.DagsterRun, events: Sequence[dg.DagsterEvent]
 
 
 def _describe_failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> str:
-    """How a run ended, with its first failure, in one line."""
+    """Describe the first failure of a run in one line."""
     if run.status is dg.DagsterRunStatus.CANCELED:
         return "was canceled in the UI"
     for event in failures:
@@ -357,11 +354,11 @@ def _describe_failure(run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -
 
 
 def _failed_partitions(failures: Sequence[dg.DagsterEvent]) -> dict[str, str]:
-    """Why each partition failed, by its key, where every step that failed tells; empty otherwise."""
+    """Return reasons of failed partitions by key; empty if a failed step names none."""
     told = [failure_reasons(event) for event in failures if event.is_step_failure]
     return {day: "; ".join(found[day] for found in told if day in found) for found in told for day in found} if all(told) else {}
 
 
 def _is_storage_failure(failures: Sequence[dg.DagsterEvent]) -> bool:
-    """Whether a step failed of a full or read-only disk."""
+    """Return whether a full or read-only disk failed a step."""
     return any(is_storage_message(text) for event in failures if event.is_step_failure for text in causes(event))

@@ -1,6 +1,6 @@
-"""Clocks of all domains: the checks of the whole lake, and the pruning of Dagster's history.
+"""Shared schedules: checks of the whole lake, and pruning of old runs.
 
-Not here: what follows by itself when its inputs change (automation.py), or the clocks of a domain (assets/<domain>/schedules.py).
+Not here: updates after changes of inputs (automation.py) and schedules of a domain (assets/<domain>/schedules.py).
 Concept: https://docs.dagster.io/guides/automate/schedules
 """
 
@@ -19,7 +19,7 @@ daily_operations = dg.ScheduleDefinition(
     tags=AUTOMATIC,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Every day at 03:20 UTC, after the pull: is the lake fresh and complete, do markets have prices, what held the pulls up?",
+    description="Every day at 03:20 UTC, after the pull: checks freshness, completeness, prices and rate limits of the lake.",
 )
 
 daily_prune = dg.ScheduleDefinition(
@@ -29,7 +29,7 @@ daily_prune = dg.ScheduleDefinition(
     tags=AUTOMATIC,
     execution_timezone="UTC",
     default_status=dg.DefaultScheduleStatus.RUNNING,
-    description="Every day at 04:20 UTC: finished runs older than BELLWETHER_KEEP_RUNS_DAYS are deleted, and pages of superseded pulls.",
+    description="Every day at 04:20 UTC: deletes finished runs older than BELLWETHER_KEEP_RUNS_DAYS, and pages of superseded pulls.",
 )
 
 SCHEDULES = (daily_operations, daily_prune)

@@ -1,6 +1,6 @@
-"""Sensors of all domains: registered names become partitions, and derived tables follow their inputs.
+"""Shared sensors: partitions of registered names, and backfills of all assets.
 
-Not here: the registries (bellwether/domains) and the conditions (automation.py).
+Not here: registries (bellwether/domains) and updates of derived tables (automation.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
 """
 
@@ -17,13 +17,13 @@ from orchestration.automation import automation
 
 
 def find_missing(registered: Iterable[str], existing: Iterable[str]) -> list[str]:
-    """Registered names that are no partition yet, in the registry's order. Nothing is ever removed: a run may hold it."""
+    """Return registered names without a partition, in the order of the registry. Partitions are never removed."""
     have = set(existing)
     return [name for name in registered if name not in have]
 
 
 def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPartitionsRequest]:
-    """Requests for everything that the domains register and that Dagster does not know yet."""
+    """Return requests for registered names without a partition."""
     requests = []
     for domain in load_domains():
         for name, function in domain.partitions.items():
@@ -34,7 +34,7 @@ def registered_partitions(instance: dg.DagsterInstance) -> list[dg.AddDynamicPar
 
 
 def unavailable() -> dict[str, str]:
-    """Registered names of which no partition can be made yet, with the reason."""
+    """Return registered names that cannot be materialized yet, with the reasons."""
     return {name: why for domain in load_domains() if domain.waiting for name, why in resolve_reference(domain.waiting)().items()}
 
 
@@ -45,22 +45,22 @@ ALL_ASSETS = (
     "A backfill of all assets is stopped: it would pull every day, query every model and run every backtest again. Launch a job (days, evaluate, "
     "rank, replay, arena_week), or materialize a group or single assets"
 )
-#: What the domains register, in words.
+#: Names of registered partitions, for users.
 _REGISTERED = ", ".join(name for domain in load_domains() for name in domain.partitions)
 
 
 @dg.sensor(
     minimum_interval_seconds=60,
     default_status=dg.DefaultSensorStatus.RUNNING,
-    description=f"Adds to the partitions of this world what is registered and is none yet: {_REGISTERED}.",
+    description=f"Adds partitions of registered names: {_REGISTERED}.",
 )
 def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-    """Add what the registry has and the partitions lack; a registry that cannot be read fails the tick and changes nothing."""
+    """Add missing partitions. A registry that cannot be read fails the tick."""
     requests = registered_partitions(context.instance)
     if not requests:
         lacking = unavailable()
-        marked = f". Cannot be asked yet: {', '.join(f'{name} ({why})' for name, why in lacking.items())}" if lacking else ""
-        return dg.SkipReason(f"everything registered ({_REGISTERED}) is a partition{marked}")
+        marked = f". Not available yet: {', '.join(f'{name} ({why})' for name, why in lacking.items())}" if lacking else ""
+        return dg.SkipReason(f"all registered names ({_REGISTERED}) have partitions{marked}")
     return dg.SensorResult(dynamic_partitions_requests=requests)
 
 

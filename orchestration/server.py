@@ -1,6 +1,6 @@
-"""Serves Dagster's UI with its daemon, and stops both so that unfinished runs continue at the next start.
+"""Server of Dagster's UI and daemon, whose unfinished runs continue at the next start.
 
-Dagster runs in a session of its own: Ctrl-C in the terminal would otherwise reach every run, and each would record it as its failure.
+Dagster has a session of its own, so that Ctrl-C does not reach its runs.
 Concept: https://docs.dagster.io/deployment/oss/dagster-daemon
 """
 
@@ -37,10 +37,10 @@ from orchestration.run_submission import HOST, announce_ui, describe_ui, is_list
 _POLL_SECONDS = 0.2
 #: Seconds between checks of the daemon's lock, and for a daemon to launch the runs that it has taken from the queue.
 _LOCK_SECONDS, _PATIENCE_SECONDS = 10.0, 10.0
-#: Age at which the UI replaces a connection to Postgres: after a restart of the server, the first launch over a former one would fail.
+#: Age at which the UI replaces a connection to Postgres, which may have restarted.
 _POOL_SECONDS = "2"
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-#: Ends Dagster, whose number is $0, in order and then with SIGKILL when standard input ends, as it does with the process that started it.
+#: Shell script that ends Dagster (process $0) when the parent process ends.
 _WATCHDOG = """
 cat > /dev/null
 kill -s INT "$0" 2> /dev/null
@@ -60,7 +60,7 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
     with storage_errors(home), dg.DagsterInstance.get() as instance:
         process = ProcessLock(instance, UI)
         if not process.held:
-            raise ConfigError(f"bellwether ui: another one already serves this world ({config.world_home}){describe_ui(instance)}")
+            raise ConfigError(f"bellwether ui: another UI already serves this world ({config.world_home}){describe_ui(instance)}")
         try:
             if is_listening(port):
                 raise ConfigError(f"bellwether ui: port {port} is taken by another program; choose another one with --port")
@@ -71,12 +71,8 @@ def serve(config: Settings, port: int, say: Callable[[str], None], host: str = H
                 code = _run_dagster(home, port, process, say, alarms=config.alarms_path, environment=environment)
             if code == 0:
                 kept = requeue_runs(instance)
-                runs = (
-                    f"{len(kept)} run{'' if len(kept) == 1 else 's'} under way: queued again, and launched at the next start. "
-                    if kept
-                    else ""
-                )
-                say(f"Stopped. {runs}What runs had stored is kept.")
+                runs = f"{len(kept)} run{'' if len(kept) == 1 else 's'} in progress: queued for the next start. " if kept else ""
+                say(f"Stopped. {runs}Stored results are kept.")
             return code
         finally:
             process.close()
@@ -106,7 +102,7 @@ def _serve_fleet(config: Settings, home: Path, call: list[str], say: Callable[[s
 
 
 def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Callable[[], bool]) -> None:
-    """Wait for the end of Dagster or a signal. Raises `ConfigError` where another daemon has started after a loss of the connection to Postgres."""
+    """Wait for the end of Dagster or a signal. Raises `ConfigError` if another daemon started after a loss of the connection to Postgres."""
     checked = time.monotonic()
     while server.poll() is None and not stopped():
         time.sleep(_POLL_SECONDS)
@@ -119,17 +115,17 @@ def _wait_fleet(server: subprocess.Popen[bytes], lock: AdvisoryLock, stopped: Ca
 
 
 def describe_groups(port: int) -> str:
-    """The groups of the graph, with their pages, for newcomers. Dagster's own pages have no place for it."""
+    """Describe the groups of the graph with links to their pages."""
     lines = []
     for domain in load_domains():
         for group, text in domain.groups.items():
             page = f"http://{HOST}:{port}/locations/{LOCATION}/asset-groups/{group}"
             lines += [f"  {group}: {page}", *wrap(text.replace("`", ""), 96, initial_indent="    ", subsequent_indent="    ")]
-    return "\n".join(["What it shows:", *lines, "Automation makes what follows; runs that you launch go before it."])
+    return "\n".join(["What it shows:", *lines, "Automation updates derived tables; runs that you launch have priority."])
 
 
 def dagster_command(port: int, workspace: Path, host: str = HOST) -> list[str]:
-    """The call of `dagster dev`."""
+    """Return the command line of `dagster dev`."""
     return [
         str(Path(sys.executable).with_name("dagster")),
         "dev",
@@ -145,7 +141,7 @@ def dagster_command(port: int, workspace: Path, host: str = HOST) -> list[str]:
 
 
 def write_workspace(home: Path) -> Path:
-    """Write the code location of Dagster with its folder: otherwise `assets` and `resources` of the present folder would be imported."""
+    """Write workspace.yaml with the folder of the code, so that modules of the working directory are not imported."""
     place = {"module_name": CODE, "working_directory": str(Path(__file__).resolve().parent.parent)}
     target = home / "workspace.yaml"
     with atomic_file(target) as draft:
@@ -156,7 +152,7 @@ def write_workspace(home: Path) -> Path:
 def _run_dagster(
     home: Path, port: int, process: ProcessLock, say: Callable[[str], None], *, alarms: Path, environment: Mapping[str, str]
 ) -> int:
-    """Run Dagster until it ends or a signal arrives, which returns 0. Its output goes to a file; the previous one is kept.
+    """Run Dagster until it ends, or return 0 after a signal. Its output goes to a file.
 
     alarms: a file whose new lines are printed. environment: more variables.
     """
@@ -171,7 +167,7 @@ def _run_dagster(
                     ready = True
                     announce_ui(process, port, server.pid)
                     say(describe_groups(port))
-                    say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs under way go on at the next start.")
+                    say(f"Ready: http://{HOST}:{port}. Ctrl-C stops it; runs in progress continue at the next start.")
                 if text := added():
                     say(text)
                 time.sleep(_POLL_SECONDS)
@@ -202,7 +198,7 @@ def _serve_site(folder: Path) -> Iterator[str]:
 
 
 def _rotate_log(home: Path) -> Path:
-    """The file of Dagster's output; the previous one is kept."""
+    """Return the file of Dagster's output, and rename the previous one."""
     log = home / "ui.log"
     with suppress(FileNotFoundError):
         log.replace(home / "ui.log.1")
@@ -210,21 +206,21 @@ def _rotate_log(home: Path) -> Path:
 
 
 def _start(call: list[str], out: IO[str], *, keep: int, **environment: str) -> subprocess.Popen[bytes]:
-    """Start Dagster in a session of its own. keep: descriptor of a lock that it holds as well. environment: more variables."""
+    """Start Dagster in a session of its own. keep: descriptor of a lock that it inherits. environment: more variables."""
     return subprocess.Popen(  # noqa: S603
         call,
         start_new_session=True,
         pass_fds=[keep],
         stdout=out,
         stderr=subprocess.STDOUT,
-        # Steps are processes of Python, which would import `assets` or `resources` of the present folder.
+        # Steps must not import modules of the working directory.
         env={**os.environ, "PYTHONSAFEPATH": "1", **environment},
     )
 
 
 @contextmanager
 def _watched(server: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Have Dagster end with this process, also after SIGKILL: its daemon would go on without the lock once Postgres had been restarted."""
+    """End Dagster with this process, also after SIGKILL."""
     watchdog = subprocess.Popen(["sh", "-c", _WATCHDOG, str(server.pid)], stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603, S607
     try:
         yield
@@ -234,7 +230,7 @@ def _watched(server: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:
-    """Kill Dagster's processes at once: one that gets SIGTERM would record its run as failed. patience: seconds to end in order before."""
+    """Kill Dagster's processes, since SIGTERM would record runs as failed. patience: seconds to end in order before."""
     if patience and server.poll() is None:
         server.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
@@ -250,7 +246,7 @@ def _report_end(code: int, log: Path, say: Callable[[str], None]) -> int:
 
 
 def _line_reader(path: Path) -> Callable[[], str]:
-    """A function that returns the whole lines added to a text file, which may not exist yet, since its last call."""
+    """Return a function that returns new complete lines of a text file, which may not exist yet."""
     read = path.stat().st_size if path.exists() else 0
 
     def added() -> str:
@@ -267,7 +263,7 @@ def _line_reader(path: Path) -> Callable[[], str]:
 
 @contextmanager
 def _catch_signals() -> Iterator[Callable[[], bool]]:
-    """Whether a signal that ends a program has arrived."""
+    """Catch signals that end a program; yields a function that returns whether one arrived."""
     came: list[int] = []
     former = {number: signal.signal(number, lambda found, _: came.append(found)) for number in _SIGNALS}
     try:

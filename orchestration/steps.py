@@ -1,7 +1,4 @@
-"""Steps over several partitions, and the reasons of failed steps.
-
-Not here: who is notified (alarms.py, runner.py).
-"""
+"""Steps over several partitions, and reasons of failed steps."""
 
 from __future__ import annotations
 
@@ -20,12 +17,12 @@ from orchestration.progress import report
 from resources.io_manager import LakeIOManager, Unchanged
 from resources.venues import STOPPED
 
-#: Metadata of a failure: why each partition failed, by its key.
+#: Metadata of a failure: reasons of failed partitions by key.
 _PARTITIONS = "partitions"
 
 
 def causes(event: dg.DagsterEvent) -> Iterator[str]:
-    """The messages of a step's failure and of what caused it, the innermost last; none where Dagster recorded none."""
+    """Yield the messages of a step's failure and its causes, the innermost last."""
     error = event.step_failure_data.error
     while error is not None:
         yield " ".join(error.message.split())
@@ -33,7 +30,7 @@ def causes(event: dg.DagsterEvent) -> Iterator[str]:
 
 
 def failure_reason(event: dg.DagsterEvent) -> str:
-    """Why a step failed, in one line: the description of a `dg.Failure`, otherwise the innermost cause; empty where Dagster recorded neither."""
+    """Return the reason of a step's failure in one line: description of a `dg.Failure`, or the innermost cause, or empty."""
     data = event.step_failure_data
     if data.user_failure_data is not None and data.user_failure_data.description:
         return " ".join(data.user_failure_data.description.split())
@@ -41,13 +38,13 @@ def failure_reason(event: dg.DagsterEvent) -> str:
 
 
 def partitions_failure(reasons: Mapping[str, str], *, allow_retries: bool) -> dg.Failure:
-    """The failure of a step over several partitions some of which failed, for these `reasons`, while the others were finished."""
+    """Create the failure of a step in which some partitions failed for these `reasons`."""
     described = "; ".join(f"{partition}: {text}" for partition, text in reasons.items())
     return dg.Failure(f"failed for {described}", metadata={_PARTITIONS: dg.MetadataValue.json(dict(reasons))}, allow_retries=allow_retries)
 
 
 def failure_reasons(event: dg.DagsterEvent) -> dict[str, str]:
-    """Why each partition failed, by its key, where the step's failure is one of `partitions_failure`."""
+    """Return the reasons of failed partitions by key; empty unless the failure is of `partitions_failure`."""
     failure = event.step_failure_data.user_failure_data
     found = failure.metadata.get(_PARTITIONS) if failure else None
     return dict(found.value) if isinstance(found, dg.JsonMetadataValue) and isinstance(found.value, Mapping) else {}
@@ -55,16 +52,16 @@ def failure_reasons(event: dg.DagsterEvent) -> dict[str, str]:
 
 #: Rows of one partition by table, and by table the metadata of its materialization.
 PartitionRows = tuple[Mapping[str, Any], Mapping[str, Mapping[str, Any]]]
-#: What a step yields.
+#: Output of a step.
 StepOutput = dg.AssetMaterialization | dg.Output[Any]
 
 
 def make_each(
     context: dg.AssetExecutionContext, lake: LakeIOManager, tables: Sequence[str], make: Callable[[str], PartitionRows]
 ) -> Iterator[StepOutput]:
-    """Make the partitions of a run one by one, and store each at once: the outputs of the step.
+    """Make and store the partitions of a run one by one, and yield the outputs of the step.
 
-    A partition that fails, or whose rows break a blocking rule, does not stop the others. The step fails afterwards, naming each.
+    A partition that fails or breaks a blocking rule does not stop the others; the step fails at the end.
     """
     names, shown, failures = partition_keys(context), dict[str, Mapping[str, Mapping[str, Any]]](), dict[str, Exception]()
     for name in names:
@@ -89,7 +86,7 @@ def make_each(
 def yield_outputs(
     context: dg.AssetExecutionContext, tables: Sequence[str], names: Sequence[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> Iterator[StepOutput]:
-    """The outputs of a step whose partitions, `names`, are all stored. shown: by partition and table the metadata of its materialization."""
+    """Yield the outputs of a step whose partitions `names` are stored. shown: metadata by partition and table."""
     for name, of_tables in shown.items():
         for one, metadata in of_tables.items():
             context.add_asset_metadata(metadata, key(one), name)
@@ -99,7 +96,7 @@ def yield_outputs(
 
 
 def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:
-    """Raise `QualityError` where rows break a blocking rule of their table. Rows that are not in memory are left to the checks of the table."""
+    """Raise `QualityError` if rows in memory break a blocking rule of their table. Other rows are left to the asset checks."""
     for one in tables:
         if isinstance(rows[one], pl.DataFrame):
             checks.require(one, rows[one].lazy())
@@ -108,14 +105,14 @@ def require_blocking(tables: Iterable[str], rows: Mapping[str, Any]) -> None:
 def yield_materializations(
     tables: Iterable[str], shown: Mapping[str, Mapping[str, Mapping[str, Any]]]
 ) -> Iterator[dg.AssetMaterialization]:
-    """The materializations of the partitions of a step that are stored although others failed."""
+    """Yield materializations of stored partitions of a step in which others failed."""
     for one in tables:
         for name, of_tables in shown.items():
             yield dg.AssetMaterialization(key(one), partition=name, metadata=of_tables.get(one, {}))
 
 
 def step_failure(failures: Mapping[str, Exception]) -> dg.Failure:
-    """The failure of a step over several partitions some of which failed, while the others are stored. It is repeated unless all reasons are final."""
+    """Create the failure of a step in which some partitions failed. It is retried unless all reasons are final."""
     reasons = {
         name: (error.description or "") if isinstance(error, dg.Failure) else str(error) or type(error).__name__
         for name, error in failures.items()
@@ -125,7 +122,7 @@ def step_failure(failures: Mapping[str, Exception]) -> dg.Failure:
 
 
 def _is_final(error: Exception) -> bool:
-    """Whether a repetition fails in the same way: not of venues that did not answer, and not of bugs."""
+    """Return whether a retry would fail in the same way; false for unavailable venues and for bugs."""
     from bellwether.venues.http.response_body import TooLargeError
 
     if isinstance(error, dg.Failure):

@@ -1,4 +1,4 @@
-"""A worker of a Celery fleet: a process that has imported the definitions and forks processes that execute one run at a time.
+"""Worker of a Celery fleet, which forks processes that execute one run at a time.
 
 SIGTERM finishes the current runs and takes no more. After SIGKILL the daemon retries them on other workers.
 Concept: https://docs.celeryq.dev/en/stable/userguide/workers.html
@@ -40,7 +40,7 @@ def work(config: Settings, name: str | None = None, say: Callable[[str], None] =
     home = prepare(config)
     wait_for_postgres()
     app = application(config)
-    defs.get_repository_def().get_all_jobs()  # forked processes find all that a run needs loaded
+    defs.get_repository_def().get_all_jobs()  # loaded before the fork
     name = name or f"{socket.gethostname()}-{os.getpid()}"
     worker = app.Worker(
         hostname=f"celery@{name}",
@@ -57,7 +57,7 @@ def work(config: Settings, name: str | None = None, say: Callable[[str], None] =
 
 
 def application(config: Settings) -> Celery:
-    """The Celery application of daemon and workers, with the tasks that execute runs."""
+    """Create the Celery application of daemon and workers, with the tasks that execute runs."""
     broker = config.broker.get_secret_value() if config.broker else None
     app = CeleryLauncher(default_queue="dagster", broker=broker, backend=broker, config_source=dict(CELERY)).celery
     create_execute_job_task(app)
@@ -69,7 +69,7 @@ def application(config: Settings) -> Celery:
 
 
 def _end_with_parent(**_: Any) -> None:
-    """End this process when the worker is killed: the run is then retried elsewhere."""
+    """End this process when the worker is killed; the run is retried elsewhere."""
     parent = os.getppid()
 
     def watch() -> None:

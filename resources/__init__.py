@@ -1,4 +1,4 @@
-"""Resources: what assets are given from outside. Each wraps a plain object of the domain library."""
+"""Dagster resources. Each wraps an object of the domain library."""
 
 from resources.io_manager import LakeIOManager, lake_partition
 from resources.lake import LakeResource, table_schema

@@ -1,6 +1,6 @@
-"""The arena as a resource: what running its weeks needs of the world.
+"""Resource of the arena.
 
-Not here: what a week is (bellwether/arena/weekly).
+Not here: weeks (bellwether/arena/weekly).
 Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
@@ -27,19 +27,19 @@ T = TypeVar("T")
 
 
 class ArenaResource(dg.ConfigurableResource):
-    """Lake, journal, venues and models of the arena, and the lineup and the methodology of new cohorts."""
+    """Lake, journal, venues and models of the arena, and lineup and methodology of new cohorts."""
 
     lake: dg.ResourceDependency[LakeResource]
     journal: dg.ResourceDependency[JournalResource]
     polymarket: dg.ResourceDependency[PolymarketVenue]
     kalshi: dg.ResourceDependency[KalshiVenue]
     models: dg.ResourceDependency[ModelsResource]
-    lineup: str = Field(description="lineup of the cohorts that are started")
-    methodology: str | None = Field(default=None, description="methodology of the cohorts that are started; their lineup's when left out")
+    lineup: str = Field(description="lineup of new cohorts")
+    methodology: str | None = Field(default=None, description="methodology of new cohorts; that of their lineup when left out")
 
     @classmethod
     def of(cls, config: Settings) -> "ArenaResource":
-        """The arena of a world, with a journal of its own."""
+        """Create the resource of a world with its own journal."""
         world, journal = WorldResource.of(config), JournalResource()
         return cls(
             lake=LakeResource.of(config),
@@ -52,7 +52,7 @@ class ArenaResource(dg.ConfigurableResource):
         )
 
     def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "WeekContext":
-        """What a run runs the arena in. dollars: the most that its calls may cost; BELLWETHER_BUDGET when left out."""
+        """Create the context of a run. dollars: budget of its calls; BELLWETHER_BUDGET when left out."""
         from bellwether.arena.weekly.context import WeekBudgets, WeekContext
 
         upgrade_partitions(self.lake.lake)

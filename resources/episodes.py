@@ -1,4 +1,4 @@
-"""Folders of episodes and of their tapes as a resource.
+"""Resource of episodes and their tapes.
 
 Not here: how episodes are built, read and replayed (bellwether/replay).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -20,23 +20,23 @@ if TYPE_CHECKING:
 
 
 class EpisodesResource(dg.ConfigurableResource):
-    """Episodes as `bellwether episode` and the graph write them."""
+    """Folder of episodes, and the cache of their tapes."""
 
     path: str = Field(description="folder or object-store URL; each episode is a folder in it")
-    tapes: str = Field(description="folder of the cache of tapes; what is missing in it is made again")
+    tapes: str = Field(description="folder of the cache of tapes; missing tapes are rebuilt")
 
     @property
     def root(self) -> Path:
-        """The folder of episodes, local or in an object store."""
+        """Folder of episodes, local or in an object store."""
         return place(self.path)
 
     @property
     def cache(self) -> Path:
-        """The folder of tapes."""
+        """Folder of tapes."""
         return Path(self.tapes)
 
     def load(self, name: str) -> Episode:
-        """An episode, checked once for all backtests of it; a `dg.Failure` that is not retried when it is not there or not sound."""
+        """Load and check an episode. Raises `dg.Failure` without retries for a missing or invalid one."""
         from bellwether.replay.episode import load
 
         try:

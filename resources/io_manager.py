@@ -1,4 +1,4 @@
-"""Stores what assets return as partitions of the lake, and hands them to other assets as slices.
+"""I/O manager that stores outputs of assets in the lake, and loads inputs as slices.
 
 Not here: validation, files and manifests (bellwether/lake).
 Concept: https://docs.dagster.io/guides/build/io-managers
@@ -23,18 +23,18 @@ from bellwether.settings import settings
 from bellwether.tables import TABLES, Table, table
 from resources.lake import LakeResource
 
-#: Key of an input's metadata that overrules what is done about upstream partitions that were never written: "skip" or "error".
+#: Metadata of an input: "skip" or "error" for missing upstream partitions.
 MISSING = "missing"
-#: Key of the metadata of an input of all days whose rows sensors write: true takes the day under way too.
+#: Metadata of an input of all days: true includes the current day.
 UNDER_WAY = "under_way"
 
 
 class Unchanged:
-    """Returned for a partition whose rows are those that the lake has: nothing is written."""
+    """Output of a partition that keeps its stored rows."""
 
 
 class LakeIOManager(dg.ConfigurableIOManager):
-    """Asset key `group/name` is the table of that name, and the asset's partitions are the table's.
+    """I/O manager of tables: asset key `group/name` and its partitions are those of the table.
 
     An asset returns a `polars.DataFrame`, an iterable of them (written in bounded memory), or, in a run over several
     partitions, a mapping from partition key to either, or to `Unchanged`. There a single frame is split by the table's partition columns,
@@ -48,13 +48,13 @@ class LakeIOManager(dg.ConfigurableIOManager):
     _loaded: dict[str, dict[str, dict[Partition, Manifest]]] = PrivateAttr(default_factory=dict)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Remember when the run began: what others write later, its steps may not have read."""
+        """Record the start of the run: its steps may not have read later writes."""
         self._since, self._loaded = datetime.now(UTC), {}
 
     def handle_output(self, context: dg.OutputContext, obj: Any) -> None:
         """Write one file per partition of the run.
 
-        Raises `SchemaError` for rows that do not fit the table or the run's partitions, `LakeError` when they cannot be stored.
+        Raises `SchemaError` for rows that do not match the table or the partitions, and `LakeError` if they cannot be stored.
         """
         declared = table("/".join(context.asset_key.path))
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
@@ -85,11 +85,10 @@ class LakeIOManager(dg.ConfigurableIOManager):
             )
 
     def load_input(self, context: dg.InputContext) -> Slice:
-        """The upstream partitions that the step depends on.
+        """Load the upstream partitions of the step.
 
-        One that was never written is a `LakeError`, except in a step that reads all partitions, or all of one dimension:
-        such a step takes those that exist. The input's metadata `missing` ("skip" or "error") overrules this; with `under_way` the UTC day
-        under way is taken too, if the lake has it: it is no partition of the graph before it is over.
+        A missing one is a `LakeError`, except in a step that reads all partitions, or all of one dimension. The input's metadata `missing`
+        ("skip" or "error") takes precedence; with `under_way` the current UTC day is included, which is no partition of the graph yet.
         """
         declared = table("/".join(context.asset_key.path))
         keys = list(context.asset_partition_keys) if context.has_asset_partitions else []
@@ -103,14 +102,14 @@ class LakeIOManager(dg.ConfigurableIOManager):
         return rows
 
     def store(self, context: dg.AssetExecutionContext, name: str, key: str, rows: Any) -> None:
-        """Write one partition of a run over several at once; the step returns `Unchanged` for it at its end."""
+        """Write one of several partitions of a run, for which the step returns `Unchanged` at its end."""
         declared, step = table(name), context.get_step_execution_context()
         partition = lake_partition(declared, key)
         versions = self._versions(step, dg.AssetKey(name.split("/")))
         self.lake.lake.write(declared, partition, rows, run_id=context.run_id, **versions(partition))
 
     def _versions(self, step: Any, key: dg.AssetKey) -> Callable[[Partition], dict[str, Any]]:
-        """What the manifest of a partition states of the inputs and the code that made it."""
+        """Return a function from partition to versions of inputs and code for its manifest."""
         if step is None or step.assets_def is None:
             return lambda partition: {}
         declared = table("/".join(key.path))
@@ -122,17 +121,17 @@ class LakeIOManager(dg.ConfigurableIOManager):
 
 
 def record_inputs(lake: Lake, context: dg.AssetExecutionContext, declared: Table, read: Mapping[str, Slice]) -> None:
-    """Record what files outside the lake were made from: the inputs of their step, as it has read them."""
+    """Record the inputs of files outside the lake."""
     loaded = {rows.table.name: {one.partition: one for one in rows.manifests} for rows in read.values()}
     partition = (context.partition_key,) if declared.partitioned_by else ()
-    began = datetime.fromtimestamp(0, UTC)  # what was not loaded was not read
+    began = datetime.fromtimestamp(0, UTC)  # only loaded inputs were read
     state = LoadedLake(lake, settings().now().date(), loaded, since=began, run_id=context.run_id)
     recipe = TableInputs(declared, tuple(rows.table for rows in read.values()))
     lake.record_inputs(declared, partition, run_id=context.run_id, inputs=state.versions(recipe, partition))
 
 
 def lake_partition(declared: Table, key: str) -> Partition:
-    """A Dagster partition key as the lake's; dimensions are taken by name, in the order of the table's partition columns."""
+    """Convert a Dagster partition key to a partition of the lake, matching dimensions by name."""
     columns = sorted(declared.partitioned_by)
     dimensions = key.keys_by_dimension if isinstance(key, dg.MultiPartitionKey) else dict(zip(columns, str(key).split("|"), strict=False))
     if set(dimensions) != set(declared.partitioned_by):
@@ -144,7 +143,7 @@ def lake_partition(declared: Table, key: str) -> Partition:
 
 
 def _split_rows(declared: Table, partitions: Mapping[str, Partition], obj: Any) -> Iterable[tuple[str, Partition, Any]]:
-    """The rows of each partition of the run, as (key, partition, rows)."""
+    """Split rows by partition of the run, as (key, partition, rows)."""
     if isinstance(obj, Mapping):
         if set(obj) != set(partitions):
             odd = sorted(set(obj) ^ set(partitions))
@@ -183,12 +182,12 @@ def _split_error(declared: Table, partitions: Mapping[str, Partition], obj: Any)
 
 
 def _stored_manifest(lake: Lake, declared: Table, partition: Partition) -> Manifest:
-    """What the lake has of a partition. Raises `LakeError` when it has nothing."""
+    """Return the manifest of a partition. Raises `LakeError` for a missing one."""
     return lake.slice(declared, [partition]).manifests[0]
 
 
 def _missing_policy(context: dg.InputContext) -> Literal["error", "skip"]:
-    """What is done about upstream partitions that were never written."""
+    """Return the treatment of missing upstream partitions."""
     stated = context.definition_metadata.get(MISSING)
     if stated not in (None, "error", "skip"):
         raise ConfigError(
@@ -198,7 +197,7 @@ def _missing_policy(context: dg.InputContext) -> Literal["error", "skip"]:
 
 
 def _reads_all(context: dg.InputContext) -> bool:
-    """True when the step reads all upstream partitions, or all of a dimension that it does not have itself."""
+    """Return whether the step reads all upstream partitions, or all of a dimension that it lacks."""
     step = _step(context)
     if step is None or step.assets_def is None or not context.has_asset_partitions:
         return False
@@ -213,7 +212,7 @@ def _reads_all(context: dg.InputContext) -> bool:
 
 
 def _step(context: dg.OutputContext | dg.InputContext) -> Any:
-    """The running step; None where the context was built by hand."""
+    """Return the running step; None for a context of a test."""
     try:
         return context.step_context
     except dg.DagsterInvariantViolationError:
@@ -221,9 +220,9 @@ def _step(context: dg.OutputContext | dg.InputContext) -> Any:
 
 
 def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
-    """Metadata of the one partition that a run made: rows as numbers, which the UI plots, and sizes as text, which it does not.
+    """Return metadata of a single partition: rows as numbers, which the UI plots, and sizes as text.
 
-    The columns are the asset's: an event that repeated them would be three times as large. A run over several partitions states only the rows
+    Columns are metadata of the asset. A run over several partitions states only the rows
     of each, and a preview of the last, since Dagster stores an event per partition.
     """
     declared = rows.table
@@ -238,12 +237,12 @@ def _metadata(lake: Lake, rows: Slice) -> dict[str, Any]:
 
 
 def format_size(count: int) -> str:
-    """Bytes as people read them."""
+    """Format a number of bytes."""
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
 
 
 def _data_version(written: Mapping[str, Manifest]) -> dg.DataVersion:
-    """The checksum of a partition's file. Several of a run share one version, which no other partitions have."""
+    """Return the checksum of a partition's file, or one version of all partitions of a run."""
     if len(written) == 1:
         (manifest,) = written.values()
         return dg.DataVersion(manifest.sha256)

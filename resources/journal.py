@@ -1,7 +1,5 @@
-"""The journal of model calls as a resource.
-
-Not here: what it guarantees and how (bellwether/journal).
-Concept: https://docs.dagster.io/guides/build/external-resources
+"""Resource of the journal of model calls.
+Concept: https://docs.dagster.io/guides/build/external-resources.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class JournalResource(dg.ConfigurableResource):
-    """Model calls of this world, on SQLite or Postgres."""
+    """Journal of this world, on SQLite or Postgres."""
 
     url: str | None = Field(
         default=None,
@@ -30,7 +28,7 @@ class JournalResource(dg.ConfigurableResource):
 
     @property
     def journal(self) -> Journal:
-        """The journal itself, one per process, as code without Dagster uses it."""
+        """Journal, opened once per process."""
         if self._journal is None:
             from bellwether.journal import Journal
 
@@ -38,6 +36,6 @@ class JournalResource(dg.ConfigurableResource):
         return self._journal
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
-        """Close its connections."""
+        """Close the connections of the journal."""
         if self._journal is not None:
             self._journal.close()

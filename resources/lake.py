@@ -1,4 +1,4 @@
-"""The lake as a resource, and what Dagster shows of a table's columns.
+"""Resource of the lake, and column schemas of tables for Dagster.
 
 Not here: how rows are stored (bellwether/lake) or how assets' outputs reach it (io_manager.py).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -23,27 +23,27 @@ class LakeResource(dg.ConfigurableResource):
     uri: str = Field(description="folder, or URL such as s3://bucket/prefix")
     storage_options: dict[str, str] = Field(
         default_factory=dict,
-        description="aws_access_key_id, aws_secret_access_key, aws_session_token, aws_region, aws_endpoint_url; what is left out comes from the environment",
+        description="aws_access_key_id, aws_secret_access_key, aws_session_token, aws_region, aws_endpoint_url; defaults come from the environment",
     )
 
-    durable: bool = Field(default=True, description="whether what is written to a folder survives a loss of power")
+    durable: bool = Field(default=True, description="whether writes to a folder survive a loss of power")
 
     cache: str | None = Field(default=None, description="folder for copies of files in an object store; one per process when left out")
 
     @classmethod
     def of(cls, config: Settings) -> LakeResource:
-        """The lake of a world."""
+        """Create the resource of a world."""
         cache = str(config.world_home / "cache" / "lake") if "://" in config.lake_uri else None
         return cls(uri=config.lake_uri, durable=config.durable, cache=cache)
 
     @property
     def lake(self) -> Lake:
-        """The lake itself, as code without Dagster uses it."""
+        """Lake of the resource."""
         return Lake(self.uri, self.storage_options, durable=self.durable, cache=Path(self.cache) if self.cache else None)
 
 
 def table_schema(table: Table) -> dg.TableSchema:
-    """A declared table's columns as Dagster shows them: DuckDB types, meanings, units and which columns identify a row."""
+    """Return the column schema of a table: DuckDB types, descriptions, units and key."""
     return dg.TableSchema(
         columns=[_column(table, column) for column in table.columns],
         constraints=dg.TableConstraints(other=[f"unique: {', '.join(table.key)}"]),

@@ -1,4 +1,4 @@
-"""The client of language models as a resource.
+"""Resource of language models.
 
 Not here: calls, payment and limits of models (bellwether/models), or what a call's journal row guarantees (bellwether/journal).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -21,36 +21,36 @@ if TYPE_CHECKING:
     from bellwether.models.client import Limits, ModelClient
 
 
-#: Tags of runs that have one budget: Dagster's of a backfill, and that of the runs among which a command divides its partitions.
+#: Tags of runs with a shared budget: of a backfill, and of the runs of one command.
 BACKFILL, PAID_BY = "dagster/backfill", "bellwether/paid_by"
 
 
 def payer(run: dg.DagsterRun) -> str:
-    """Name under which a run's spending is counted: that of its backfill or of the command that divided its work, else the run that it repeats or itself."""
+    """Return the name of a run's budget: of its backfill, of its command, or of the run that it retries."""
     return run.tags.get(BACKFILL) or run.tags.get(PAID_BY) or run.root_run_id or run.run_id
 
 
 def limits(dollars: float | None, **others: Any) -> "Limits":
-    """Limits of a run that may spend so many dollars; BELLWETHER_BUDGET when None. others: as in `Limits`."""
+    """Return the limits of a run. dollars: budget; BELLWETHER_BUDGET when None. others: as in `Limits`."""
     from bellwether.models.client import Limits
 
     return Limits(dollars=settings().budget if dollars is None else Decimal(str(dollars)), **others)
 
 
 class ModelsResource(dg.ConfigurableResource):
-    """Language models of the registry, asked over the journal: the sandbox's own there, everybody's with the user's keys elsewhere."""
+    """Language models of the registry, called through the journal."""
 
     world: dg.ResourceDependency[WorldResource]
     journal: dg.ResourceDependency[JournalResource]
 
     def of_run(self, run: str, limits: "Limits") -> "ModelsOfRun":
-        """Models within the limits of one run; its budget counts what was spent under the name `run`."""
+        """Return models within the limits of a run. run: name of its budget."""
         return ModelsOfRun(self, run, limits)
 
 
 @dataclass(frozen=True)
 class ModelsOfRun:
-    """Access of a forecaster to models: a client for as long as it is open."""
+    """Access of a run to models, through a client."""
 
     models: ModelsResource
     run: str
@@ -58,7 +58,7 @@ class ModelsOfRun:
 
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[ModelClient]":
-        """A client on this world; the sandbox runs as long as it is open."""
+        """Open a client. It also serves the sandbox while it is open."""
         from bellwether.models.client import ModelClient
         from bellwether.models.transport import ProviderWire
 

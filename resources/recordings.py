@@ -1,4 +1,4 @@
-"""The folder of stream recordings as a resource.
+"""Resource of stream recordings.
 
 Not here: how streams are recorded and read (bellwether/recordings).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -21,36 +21,37 @@ if TYPE_CHECKING:
 
 
 class RecordingsResource(dg.ConfigurableResource):
-    """Recordings as `bellwether record` and `bellwether recordings import` write them."""
+    """Folder of recordings."""
 
     path: str = Field(description="folder or object-store URL; each recording is a folder in it")
 
     def all(self) -> list[Recording]:
-        """Every recording by name."""
+        """Return all recordings, ordered by name."""
         return list_recordings(place(self.path))
 
-    def ended(self, name: str) -> Recording:
-        """A recording that nobody is writing; a `dg.Failure` that is not retried for one that is, or that is not there."""
+    def load_ended(self, name: str) -> Recording:
+        """Load a recording that has ended. Raises `dg.Failure` without retries for a missing one, or one in progress."""
         try:
             found = find_recording(place(self.path), name)
         except BellwetherError as error:
             raise dg.Failure(str(error), allow_retries=False) from error
         if found.status is RecordingStatus.RECORDING:
-            raise dg.Failure(f"reading the recording {name!r}: it is being written; wait until it has ended", allow_retries=False)
+            raise dg.Failure(f"reading the recording {name!r}: it is in progress; wait for its end", allow_retries=False)
         return found
 
     def episodes(self) -> dict[str, tuple[Recording, str]]:
-        """The recording and the event of every episode that finished recordings hold, by the episode's name."""
+        """Return recording and event of every episode of finished recordings, by the name of the episode."""
         from bellwether.replay.episode_builder import episode_ids
 
         finished = [found for found in self.all() if found.status is RecordingStatus.FINISHED]
         return {name: (found, event) for found in finished for event, name in episode_ids(found.name, found.about).items()}
 
-    def of_episode(self, name: str) -> tuple[Recording, str]:
-        """The recording and the event of an episode; a `dg.Failure` that is not retried when no finished recording holds it."""
+    def find_episode(self, name: str) -> tuple[Recording, str]:
+        """Find recording and event of an episode. Raises `dg.Failure` without retries if no finished recording contains it."""
         found = self.episodes()
         if name not in found:
             raise dg.Failure(
-                f"making the episode {name!r}: no finished recording holds it; there are {', '.join(found) or 'none'}", allow_retries=False
+                f"making the episode {name!r}: no finished recording contains it; there are {', '.join(found) or 'none'}",
+                allow_retries=False,
             )
         return found[name]

@@ -1,6 +1,6 @@
-"""Where reports and exported datasets are written, as a resource.
+"""Resource of the folder of reports and exported datasets.
 
-Not here: what is in them (bellwether/report, bellwether/publish).
+Not here: their content (bellwether/report, bellwether/publish).
 Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
@@ -17,12 +17,12 @@ from bellwether.places import place
 
 
 class ReportsResource(dg.ConfigurableResource):
-    """A folder or an object store; each release has a folder in it."""
+    """Folder or object store with a folder per release."""
 
     uri: str = Field(description="folder or object-store URL")
 
     def pngs(self, release: str, names: Sequence[str]) -> dict[str, bytes]:
-        """Figures of a report that was written, by name."""
+        """Read figures of a report, by name."""
         from bellwether.report.writer import safe_name
 
         folder = safe_name(release)
@@ -30,7 +30,7 @@ class ReportsResource(dg.ConfigurableResource):
         return {location.removeprefix(f"{folder}/"): png for location, png in found.items()}
 
     def folder(self, kind: str, name: str) -> Path:
-        """The folder of `name` among those of one kind, such as datasets, local or in the object store."""
+        """Return the folder of `name` of a kind, such as datasets."""
         from bellwether.report.writer import safe_name
 
         return place(self.uri) / kind / safe_name(name)

@@ -1,4 +1,4 @@
-"""The venues as resources: clients of the world that the settings choose.
+"""Resources of the venues in the world of the settings.
 
 Not here: requests to a venue (bellwether/venues) or tables made of the answers (assets/).
 Concept: https://docs.dagster.io/guides/build/external-resources
@@ -40,12 +40,12 @@ def _unlimited() -> "RateLimit":
 
 
 def _public_url(address: str) -> str | None:
-    """An address that may be shown; None for one with a user and a password."""
+    """Return an address for messages; None for one with credentials."""
     return address if strip_user(address) == address else None
 
 
 class WorldResource(dg.ConfigurableResource):
-    """Addresses of the venues: in the sandbox, in recordings, or live."""
+    """Addresses of the venues: sandbox, playback or live."""
 
     world: str = Field(default="sandbox", description="sandbox, playback or live")
     kalshi_url: str | None = Field(default=None, description=f"Kalshi's base URL in the live world; {_FROM_SETTINGS}")
@@ -59,7 +59,7 @@ class WorldResource(dg.ConfigurableResource):
 
     @classmethod
     def of(cls, config: Settings) -> "WorldResource":
-        """The world that the settings choose."""
+        """Create the resource of the world of the settings."""
         return cls(
             world=config.world.value,
             kalshi_url=_public_url(config.kalshi_url),
@@ -79,7 +79,7 @@ class WorldResource(dg.ConfigurableResource):
 
     @contextmanager
     def addresses(self, *, served: bool = True) -> Iterator[Addresses]:
-        """The venues' addresses; the sandbox and playback are served on a loopback port for as long as this is open, unless not `served`."""
+        """Open the addresses of the venues. Sandbox and playback are served on a loopback port meanwhile, if `served`."""
         chosen = {name: value for name, value in self.model_dump(include=set(type(self).model_fields)).items() if value is not None}
         with addresses(Settings(**chosen), served=served) as found:
             yield found
@@ -96,7 +96,7 @@ def resume_requests() -> None:
 
 
 def run(work: Callable[[], Awaitable[T]]) -> T:
-    """Run `work()` to its end in an event loop of its own.
+    """Run `work()` in a new event loop.
 
     SIGINT and SIGTERM end it for good, and later sessions of the process. A failure that would repeat (a setting, a missing table, a refusal of the
     venue) is a `dg.Failure` that is not retried.
@@ -119,7 +119,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class VenueResource(dg.ConfigurableResource):
-    """A venue's interfaces, and how much of its prices is pulled."""
+    """Interfaces of a venue, and the amount of prices to pull."""
 
     #: Name of the venue in tables.
     venue: ClassVar[str]
@@ -132,7 +132,7 @@ class VenueResource(dg.ConfigurableResource):
 
     @property
     def shared(self) -> "SharedLimits | None":
-        """Limits that all processes share through the journal; None where it is on SQLite."""
+        """Limits that processes share through the journal; None on SQLite."""
         if self._shared is None and settings().shares_limits:
             from bellwether.journal import Journal
 
@@ -146,7 +146,7 @@ class VenueResource(dg.ConfigurableResource):
             self._shared = None
 
     async def alone(self, what: str, work: Callable[[], Awaitable[T]]) -> T:
-        """`await work()` while no other process that shares the limits pulls `what` of this venue: pages of a pull have one writer."""
+        """Await `work()` while no other process pulls `what` of this venue."""
         if self.shared is None:
             return await work()
         async with self.shared.slots(f"pull {self.venue} {what} of {settings().lake_uri}", 1).hold():
@@ -154,10 +154,10 @@ class VenueResource(dg.ConfigurableResource):
 
     @abstractmethod
     def clients(self) -> AbstractAsyncContextManager[tuple[Any, ...]]:
-        """Connected clients, with rate limits in the live world only."""
+        """Create connected clients, with rate limits in the live world only."""
 
     def run(self, work: Callable[..., Awaitable[T]]) -> T:
-        """Call `work` with the clients to its end; see `run` for its failures."""
+        """Run `work` with the clients. Raises the failures of `run`."""
 
         async def session() -> T:
             async with self.clients() as clients:
@@ -178,7 +178,7 @@ class KalshiVenue(VenueResource):
 
     @asynccontextmanager
     async def clients(self) -> AsyncIterator["tuple[KalshiClient]"]:
-        """A connected client."""
+        """Create a connected client."""
         from bellwether.venues.http.client import RateLimit
         from bellwether.venues.kalshi.client import KalshiClient
 
@@ -197,7 +197,7 @@ class PolymarketVenue(VenueResource):
 
     @asynccontextmanager
     async def clients(self) -> AsyncIterator["tuple[GammaClient, ClobClient]"]:
-        """Connected clients."""
+        """Create connected clients."""
         from bellwether.venues.polymarket.client import ClobClient, GammaClient
 
         with self.world.addresses(served=False) as found:

@@ -1,6 +1,6 @@
-"""The published warehouse as a resource: written whole by one publisher, read by anyone.
+"""Resource of the published warehouse.
 
-Not here: what is in it and how it is replaced (bellwether/lake/warehouse.py).
+Not here: its content and replacement (bellwether/lake/warehouse.py).
 Concept: https://docs.dagster.io/guides/build/external-resources
 """
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     import duckdb
 
 
-#: Between complete publications, others look at the tables that were written since the last one.
+#: Interval of complete publications; others only check tables written since the last one.
 COMPLETE_EVERY = timedelta(days=1)
 
 
 class WarehouseResource(DuckDBResource):
-    """The DuckDB file that users query: a `DuckDBResource` whose connections are read-only, and which one publisher writes as a whole.
+    """Published DuckDB file: a `DuckDBResource` with read-only connections, replaced as a whole by one publisher.
 
     `database` is a local path or an `s3://` URL.
     """
@@ -34,14 +34,14 @@ class WarehouseResource(DuckDBResource):
     lock_timeout: float = Field(default=60.0, gt=0, description="seconds to wait for another publisher")
 
     def publish(self, lake: Lake, *, complete: bool = False) -> Publication:
-        """Publish the current lake as a whole. Once a day, or if `complete`, every partition is looked at."""
+        """Publish the lake. Once a day, or if `complete`, every partition is checked."""
         return warehouse.publish(
             lake, self.database, complete_every=timedelta(0) if complete else COMPLETE_EVERY, lock_timeout=self.lock_timeout
         )
 
     @contextmanager
     def get_connection(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A read-only connection to the latest publication, closed also when the body fails.
+        """Open a read-only connection to the latest publication.
 
         Raises:
             LakeError: nothing has been published, or the file is no warehouse.

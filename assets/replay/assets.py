@@ -110,7 +110,7 @@ def _build_episode(
     from bellwether.replay.episode_builder import Outcomes, build, frames_of_table, known_with, overrides_of, stated_results
     from bellwether.replay.episode_builder.sources import Sources
 
-    recording, event = recordings.of_episode(name)
+    recording, event = recordings.find_episode(name)
     sources = Sources.of(lake, recording.name)
     stored = lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
     yes_prices = has_yes_prices(frames_of_table(stored.collect_batches()), flag=recording.about.use_yes_price)

@@ -29,7 +29,7 @@ def recording(
     """Store the frames of a finished recording in order of arrival, and its gap report."""
 
     def make(name: str) -> PartitionRows:
-        found = recordings.ended(name)
+        found = recordings.load_ended(name)
         report = build_gap_report(found)
         numbers: dict[str, Any] = {
             "frames": report.frames,

@@ -32,7 +32,7 @@ _QUESTION = (
     *(
         holds(
             f"price_{name}_in_time",
-            f"the price for {name} before close stood at least {hours} h before close and not before the opening",
+            f"the price for {name} before close is at least {hours} h older than the close and not older than the opening",
             (pl.col(f"price_{name}_at") <= pl.col("close_time") - pl.duration(hours=hours))
             & (pl.col(f"price_{name}_at") >= pl.col("open_time")).fill_null(True),
             blocking=True,
@@ -58,7 +58,7 @@ _FORECAST = (
     words("answer_is_binary", "an answer is yes or no", "answer", "yes", "no", blocking=True),
     holds(
         "forecast_or_reason",
-        "a row has either a forecast or the reason why there is none",
+        "a row has either a forecast or a reason",
         pl.col("p_yes").is_null() == pl.col("error").is_not_null(),
         blocking=True,
     ),
@@ -74,7 +74,7 @@ _FORECAST = (
     ),
     holds(
         "one_served_model",
-        "all answers of a forecaster to a release are of one model",
+        "all answers of a forecaster on a release are of one model",
         pl.col("served_model").drop_nulls().n_unique().over("release", "forecaster") <= 1,
     ),
     Rule(

@@ -1,4 +1,4 @@
-"""Validates every published table with Great Expectations and builds its Data Docs."""
+"""Validation of published tables with Great Expectations, and its Data Docs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: P
         folder: replaced as a whole.
 
     Raises:
-        BellwetherError: an expectation could not be evaluated. The message names table and rule; it implies nothing about the data.
+        BellwetherError: an expectation could not be evaluated. The message names table and rule.
     """
     import great_expectations as gx
     from great_expectations.core.run_identifier import RunIdentifier
@@ -96,7 +96,7 @@ def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: P
 
 
 def _newest_rows(connection: duckdb.DuckDBPyConnection, table: Table, columns: Sequence[str]) -> pl.DataFrame:
-    """At most `MOST_ROWS` rows in whole partitions, the last ones in order; more where one partition has more."""
+    """Return at most `MOST_ROWS` rows of the last partitions, or all rows of the last one."""
     selected = connection.sql(f"FROM {table.sql_name}")
     if table.partitioned_by:
         partition = ColumnExpression(table.partitioned_by[0])
@@ -109,7 +109,7 @@ def _newest_rows(connection: duckdb.DuckDBPyConnection, table: Table, columns: S
 
 
 def _expectation(gx: Any, rule: Rule) -> Any:
-    """A rule as an expectation; a condition is one about the column with its value per row."""
+    """Convert a rule to an expectation; that of a condition concerns a column with its values."""
     notes = f"{rule.description} (expected to fail in the sandbox: {rule.expected})" if rule.is_expected else rule.description
     made = (
         (rule.expectation, rule.kwargs)
@@ -120,10 +120,10 @@ def _expectation(gx: Any, rule: Rule) -> Any:
 
 
 def _pandas(frame: pl.DataFrame, rules: Sequence[Rule]) -> Any:
-    """The columns that the rules read, conditions computed exactly before decimals become floats."""
+    """Return the columns of the rules for pandas. Conditions are evaluated exactly before decimals become floats."""
     read = dict.fromkeys(name for rule in rules if rule.condition is None for name in rule.columns)
     numbers = {name for name in read if frame.schema[name].is_decimal() or frame.schema[name].is_float()}
-    # pandas takes NaN for a missing value; a rule does not.
+    # pandas treats NaN as missing, rules do not.
     columns = [pl.col(name).cast(pl.Float64).fill_nan(float("inf")) if name in numbers else pl.col(name) for name in read]
     conditions = {rule.name: rule.condition for rule in rules if rule.condition is not None}
     return frame.select(*columns, **conditions, _row=pl.int_range(pl.len())).to_pandas()

@@ -1,7 +1,4 @@
-"""Checks of the lake as a whole: freshness, completeness, delays of pulls.
-
-These look across partitions, where the rules of `rules.py` look at rows; none of them blocks.
-"""
+"""Checks of the whole lake: freshness, completeness, prices and rate limits. None of them blocks."""
 
 from __future__ import annotations
 
@@ -16,18 +13,18 @@ from bellwether.tables import table
 from bellwether.tables.raw import FAILURES
 from bellwether.venues.http.retry import RATE_LIMIT
 
-#: Days after its end by which a day should have been pulled.
+#: Maximum age of the newest day.
 PATIENCE_DAYS = 2
-#: Most days that an observation names.
+#: Maximum of days that an observation names.
 NAMED_DAYS = 10
-#: Share of attempts that the venue may refuse for their rate: waiting beforehand is how it should be, being refused is not.
+#: Share of attempts that the venue may refuse for their rate.
 TOLERATED_REFUSALS = 0.05
-#: Column of the pulls with the attempts that were refused for their rate.
+#: Column of attempts that were refused for their rate.
 REFUSED = FAILURES[RATE_LIMIT]
 
 
 def pulled_days(lake: Lake, venue: str) -> dict[date, int]:
-    """Markets of `venue` per day that has been cleaned, days without any included."""
+    """Count markets of `venue` per cleaned day, including days without markets."""
     declared = table("clean/markets")
     days = {date.fromisoformat(partition[0]): 0 for partition in lake.manifests(declared)}
     counted = lake.slice(declared).scan().filter(pl.col("venue") == venue).group_by("day").len().collect() if days else None

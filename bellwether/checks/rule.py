@@ -1,8 +1,7 @@
-"""Declaration of a rule of a table: an expectation or a condition, and whether a failure blocks what follows.
+"""Rules of tables and checks of the whole lake.
 
-A rule blocks where bad rows would reach a ranking. Words of the venues are open sets: a new one is worth a look and
-stops nothing. A rule that concerns several columns, or only some rows, is a condition over the columns; a row for which
-the condition is null is not concerned.
+A rule is an expectation, or a condition over several columns or some rows; it does not apply to rows for which the condition is null. Rules that
+protect rankings are blocking. Unknown values of venues only warn.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ DEMO_GAP = "the demo drops the messages of 90 s of its last recording"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of one table.
+    """Rule of a table.
 
     Attributes:
         name: of the check; letters, digits and underscores.
@@ -40,12 +39,12 @@ class Rule:
         expectation: class name in Great Expectations; empty for a condition.
         columns: the rule reads these; a sample of failing rows shows them.
         kwargs: arguments of the expectation.
-        blocking: True when a failure stops everything made from the table.
+        blocking: a failure stops everything derived from the table.
         condition: boolean per row that must not be false; None for an expectation.
-        fit: adapts the rule to the lake and to the rows being checked, under the same name; None where it is the same for all.
+        fit: adapts the rule to the lake and the checked rows; None for a constant rule.
         expected: why the sandbox breaks the rule on purpose; there the check reports it and does not fail. Empty for other rules.
 
-    Raises `ConfigError` for an expectation that has no form in Polars; declare it as a condition.
+    Raises `ConfigError` for an expectation without an implementation in Polars.
     """
 
     name: str
@@ -60,7 +59,9 @@ class Rule:
 
     def __post_init__(self) -> None:
         if self.condition is None and not self.counts_rows and self.expectation not in _HOLDS:
-            raise ConfigError(f"rule {self.name!r}: the expectation {self.expectation!r} has no form in Polars; declare it with `holds`")
+            raise ConfigError(
+                f"rule {self.name!r}: the expectation {self.expectation!r} is not implemented in Polars; declare it with `holds`"
+            )
 
     @property
     def is_expected(self) -> bool:
@@ -69,16 +70,16 @@ class Rule:
 
     @property
     def counts_rows(self) -> bool:
-        """True for a rule about the number of rows, which an empty table can break."""
+        """True for a rule about the number of rows."""
         return self.expectation == "ExpectTableRowCountToBeBetween"
 
     @property
     def holds(self) -> pl.Expr:
-        """Boolean per row: whether it meets the rule; null where the rule does not apply. Not for a rule that counts rows."""
+        """Boolean per row; null if the rule does not apply. Not for a rule that counts rows."""
         return self.condition if self.condition is not None else _HOLDS[self.expectation](self.kwargs)
 
 
-#: Expectations about columns in Polars, from their arguments. Missing values break only the first.
+#: Expectations in Polars by their arguments. Missing values break only the first.
 _HOLDS: dict[str, Callable[[Mapping[str, Any]], pl.Expr]] = {
     "ExpectColumnValuesToNotBeNull": lambda kwargs: pl.col(kwargs["column"]).is_not_null(),
     "ExpectColumnValuesToBeInSet": lambda kwargs: pl.col(kwargs["column"]).is_in(kwargs["value_set"]),
@@ -96,9 +97,9 @@ def _is_between(column: pl.Expr, low: float | None, high: float | None) -> pl.Ex
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Result of such a check: passed or not, one sentence, and the numbers behind it.
+    """Result of a check of the whole lake, with a sentence and numbers.
 
-    subjects: what is not well, by name (a week, a market): each is an incident of its own, which alarms once.
+    subjects: names of weeks or markets that fail; each alarms once.
     """
 
     passed: bool
@@ -109,10 +110,9 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class LakeCheck:
-    """One question about the lake.
+    """Check of the whole lake.
 
-    name: of the check. table: whose check it is. description: one sentence that states the rule. evaluate(lake, now): the answer; `now` is the
-    present of the world, aware, UTC.
+    name, table, description: of the check. evaluate(lake, now): its observation; `now` is aware UTC.
     """
 
     name: str
@@ -122,7 +122,7 @@ class LakeCheck:
 
 
 def unique(*columns: str) -> Rule:
-    """The columns together identify a row; blocks."""
+    """Create a blocking rule: the columns together identify a row."""
     if len(columns) == 1:
         return Rule("unique_key", f"{columns[0]} identifies a row", "ExpectColumnValuesToBeUnique", columns, {"column": columns[0]}, True)
     return Rule(
@@ -136,67 +136,67 @@ def unique(*columns: str) -> Rule:
 
 
 def present(name: str, description: str, column: str, *, mostly: float = 1.0) -> Rule:
-    """The column has a value, in a share of at least `mostly` of the rows."""
+    """Create a rule: the column has a value in a share of at least `mostly` of the rows."""
     return Rule(name, description, "ExpectColumnValuesToNotBeNull", (column,), {"column": column, "mostly": mostly})
 
 
 def words(name: str, description: str, column: str, *words: str, blocking: bool = False) -> Rule:
-    """The column, where it has a value, holds one of the words."""
+    """Create a rule: the column is null or one of the words."""
     return Rule(name, description, "ExpectColumnValuesToBeInSet", (column,), {"column": column, "value_set": list(words)}, blocking)
 
 
 def between(name: str, description: str, column: str, low: float | None, high: float | None, *, blocking: bool = False) -> Rule:
-    """The column, where it has a value, lies between two numbers, both included; None is no bound."""
+    """Create a rule: the column is null or within closed bounds; None is no bound."""
     kwargs = {"column": column, "min_value": low, "max_value": high}
     return Rule(name, description, "ExpectColumnValuesToBeBetween", (column,), kwargs, blocking)
 
 
 def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False, expected: str = "") -> Rule:
-    """The condition is not false in any row; null means that a row is not concerned."""
+    """Create a rule: the condition is true or null in every row. expected: as in `Rule`."""
     columns = tuple(dict.fromkeys(condition.meta.root_names()))
     return Rule(name, description, "", columns, {}, blocking, condition, expected=expected)
 
 
 def row_count(name: str, description: str, low: int | None, high: int | None) -> Rule:
-    """The number of rows lies between two bounds, both included; None is no bound."""
+    """Create a rule: the number of rows is within closed bounds; None is no bound."""
     return Rule(name, description, "ExpectTableRowCountToBeBetween", (), {"min_value": low, "max_value": high})
 
 
 def prices(*columns: str) -> Rule:
-    """The columns, where they have a value, lie between 0 and 1; blocks."""
+    """Create a blocking rule: the columns are null or between 0 and 1."""
     within = pl.all_horizontal(pl.col(column).is_between(0, 1).fill_null(True) for column in columns)
     return holds("prices_between_0_and_1", "every price lies between 0 and 1 dollar", within, blocking=True)
 
 
 def applies_to(rows: pl.Expr, condition: pl.Expr) -> pl.Expr:
-    """The condition, where `rows` is true; else null."""
+    """Restrict a condition to `rows`; null for other rows."""
     return pl.when(rows).then(condition)
 
 
 def columns_read(table: Table, rules: Sequence[Rule]) -> list[str]:
-    """The columns that `rules` look at and the key that names a failing row, in stored order; verbatim bodies stay on disk."""
+    """Return the columns of `rules` and the key, in stored order."""
     read = {*table.key}.union(*(rule.columns for rule in rules))
     return [name for name in table.names if name in read]
 
 
 def rules_for(table: str) -> tuple[Rule, ...]:
-    """The rules of `table`; () where none are declared."""
+    """Return the rules of `table`; () without any."""
     return rules_by_table().get(table, ())
 
 
 def lake_checks() -> tuple[LakeCheck, ...]:
-    """The checks of the whole lake, of all domains."""
+    """Return the checks of the whole lake of all domains."""
     return tuple(check for module in _modules() for check in getattr(module, "LAKE_CHECKS", ()))
 
 
 @cache
 def rules_by_table() -> dict[str, tuple[Rule, ...]]:
-    """The rules of every table, as the domains declare them."""
+    """Return the rules of all tables."""
     found: dict[str, tuple[Rule, ...]] = {}
     for module in _modules():
         for name, rules in module.RULES.items():
             if name in found:
-                raise ConfigError(f"{module.__name__} declares rules of {name}, which another domain does; declare them in one place")
+                raise ConfigError(f"{module.__name__} declares rules of {name} like another domain; declare them once")
             found[declared(name).name] = tuple(rules)
     return found
 

@@ -1,4 +1,4 @@
-"""Evaluates rules in Polars: for the asset checks of a run, and before rows reach a ranking."""
+"""Evaluation of rules in Polars."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MARKUP = frozenset("\\`*[]<>|~&")
 
 @dataclass(frozen=True, slots=True)
 class CheckOutcome:
-    """Result of one rule.
+    """Outcome of a rule.
 
     Attributes:
-        passed: None exactly when the rule could not be evaluated; `crashed` then has the reason.
+        passed: None if the rule could not be evaluated, for the reason `crashed`.
         rows: rows checked.
         failing_rows: rows that break the rule.
-        sample: the first failing rows as a Markdown table, or the observed number of rows; empty when the rule holds.
+        sample: first failing rows as a Markdown table, or the number of rows; empty if the rule passes.
     """
 
     name: str
@@ -50,7 +50,7 @@ class CheckOutcome:
 def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[CheckOutcome]:
     """Evaluate `rules` on rows of `table`: one outcome per rule, in order.
 
-    An empty frame meets every rule except those about the number of rows. Rows for which a rule is null do not count.
+    An empty frame passes all rules except those about the number of rows. Null passes.
     """
     return [_outcome(rule, table, frame) for rule in rules]
 
@@ -58,7 +58,7 @@ def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[C
 def require(name: str, rows: pl.LazyFrame) -> None:
     """Check `rows` of the table `name` against its blocking rules.
 
-    Raises `QualityError` naming the first rule that is broken, how often and where, or a rule that could not be evaluated.
+    Raises `QualityError` for the first broken rule, or one that could not be evaluated.
     """
     declared = table(name)
     rules = [rule for rule in rules_for(name) if rule.blocking]
@@ -68,7 +68,7 @@ def require(name: str, rows: pl.LazyFrame) -> None:
         if not outcome.passed:
             raise QualityError(
                 f"checking {name}: {outcome.failing_rows} of {outcome.rows} rows break the rule {outcome.name} ({outcome.description}); "
-                f"pull and clean those days again, or mend their source. First rows:\n{outcome.sample}"
+                f"pull and clean those days again, or fix their source. First rows:\n{outcome.sample}"
             )
 
 
@@ -91,7 +91,7 @@ def _outcome(rule: Rule, table: Table, frame: pl.DataFrame) -> CheckOutcome:
 
 
 def _sample(rule: Rule, table: Table, frame: pl.DataFrame, rows: list[int]) -> str:
-    """Failing rows as a Markdown table: the key and the columns that the rule reads."""
+    """Format failing rows as a Markdown table of the key and the columns of the rule."""
     shown = frame.select(list(dict.fromkeys([*table.key, *rule.columns])))[rows]
     return "\n".join(markdown_table(shown.columns, ([_cell(value) for value in row] for row in shown.rows())))
 

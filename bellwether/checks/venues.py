@@ -1,4 +1,4 @@
-"""Rules of what the venues sent, of its clean form and of recordings."""
+"""Rules of raw and clean tables of the venues, and of recordings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOLERATED_SHARE = 0.01
 
 
 def _as_many(lists: str) -> pl.Expr:
-    """True where a list is empty or has as many elements as outcomes."""
+    """Condition that a list is empty or has an element per outcome."""
     return (pl.col(lists).list.len() == 0) | (pl.col(lists).list.len() == pl.col("outcomes").list.len())
 
 
@@ -258,7 +258,7 @@ _PULL = (
 
 
 def few_rejects(objects: int, *, listed: bool = False) -> Rule:
-    """At most a few rejects per day, or per list of the venue. objects: number of objects stored; a small share of it is tolerated.
+    """Create a rule: at most a few rejects per day or list. objects: number of stored objects, of which a small share is tolerated.
 
     listed: count the rejects of the whole list, such as the archive, instead of each day's.
     """
@@ -274,7 +274,7 @@ def few_rejects(objects: int, *, listed: bool = False) -> Rule:
 
 
 def objects_per_day(lake: Lake, rejects: Slice) -> int:
-    """Number of objects that the pulls of these rejects stored, per day."""
+    """Count the stored objects per day of the pulls of these rejects."""
     days = [manifest.partition for manifest in rejects.manifests]
     venue = rejects.table.name.removesuffix("_rejects")
     pulled = [one for one in raw.TABLES if one.name.startswith(f"{venue}_") and one.partitioned_by and one != rejects.table]

@@ -69,7 +69,7 @@ def test_decisions_that_wait_for_money_fail_the_command(
     )
     monkeypatch.setattr(queries, "rows_known", lambda known_at: lambda declared: rows)
     if waits:
-        with pytest.raises(BellwetherError, match=r"1 decisions are not taken: .*The same command goes on"):
+        with pytest.raises(BellwetherError, match=r"1 decisions are not taken: .*The same command continues"):
             queries.require_answers([WEEK])
     else:
         queries.require_answers([WEEK])

@@ -217,7 +217,7 @@ def test_the_sensor_tells_of_a_missed_cohort_and_keeps_that_in_its_cursor(
             context = dg.build_sensor_context(instance=empty, cursor=cursor, resources={"lake": LakeResource(uri=str(tmp_path))})
             said.append(str(stuck(context).skip_message))  # type: ignore[union-attr]
             cursor = context.cursor
-    assert said == ["1 stuck, of which operators were told"] * 2
+    assert said == ["1 stuck, reported"] * 2
     assert json.loads(cursor or "")["cohort_of_the_week"] == ["2026-06-14"]
     (alarm,) = operators.alarms
     assert alarm.incident == "arena/agents/cohort_of_the_week/2026-06-14"

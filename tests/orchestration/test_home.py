@@ -98,7 +98,7 @@ def test_a_full_database_is_a_full_disk(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "small.db") as database:
         database.execute("PRAGMA max_page_count = 3")
         database.execute("CREATE TABLE big (content)")
-        with pytest.raises(BellwetherError, match=r"disk is full.*goes on where it stopped"), storage_errors(tmp_path):
+        with pytest.raises(BellwetherError, match=r"disk is full.*continues from there"), storage_errors(tmp_path):
             try:
                 database.executemany("INSERT INTO big VALUES (?)", [(bytes(4096),)] * 9)
             except sqlite3.OperationalError as error:
@@ -112,7 +112,7 @@ def test_a_step_on_a_full_disk_says_what_helps(tmp_path: Path, monkeypatch: pyte
 
     world = open_world(tmp_path)
     monkeypatch.setattr(WarehouseResource, "publish", full)
-    with pytest.raises(RunFailed, match=r"No space left on device\. What was stored before is whole\. Free space"):
+    with pytest.raises(RunFailed, match=r"No space left on device\. Stored results are complete\. Free space"):
         publish(world.runner())
 
 

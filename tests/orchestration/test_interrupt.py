@@ -80,7 +80,7 @@ def test_a_stopped_command_keeps_what_it_has_and_goes_on(tmp_path: Path, monkeyp
         assert process.returncode == 1, said
         assert "Traceback" not in said
         assert "Stopped at: days 2026-05-01 to 2026-05-03. Kept: " in said
-        assert "goes on from there" in said
+        assert "continues from there" in said
     process = start(tmp_path)
     out, said = process.communicate(timeout=300)
     assert process.returncode == 0, said + out

@@ -43,7 +43,7 @@ def run(**tags: str) -> dg.ExecuteInProcessResult:
 @pytest.mark.parametrize("tags", [{PARTITION: "2026-07-01"}, {RANGE_START: "2026-06-30", RANGE_END: "2026-07-01"}])
 def test_a_day_that_does_not_exist_is_said_at_once_with_those_that_do(tags: dict[str, str]) -> None:
     (failure,) = [event for event in run(**tags).all_events if event.is_step_failure]
-    assert failure_reason(failure) == "no such partition: 2026-07-01; there are 2026-06-29 to 2026-06-30"
+    assert failure_reason(failure) == "unknown partition 2026-07-01; existing ones: 2026-06-29 to 2026-06-30"
     assert not [event for event in run(**tags).all_events if event.is_step_up_for_retry]
 
 

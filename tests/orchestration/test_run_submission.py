@@ -376,7 +376,7 @@ def test_a_command_submits_its_runs_to_the_ui_of_its_home(tmp_path: Path, monkey
             started = dg.RunsFilter(job_name="days", statuses=[dg.DagsterRunStatus.STARTED], tags={LAUNCHED_BY: COMMAND})
             wait_until(lambda: interrupted.poll() is not None or instance.get_runs(started), "the run has started")
             interrupted.send_signal(signal.SIGINT)
-            assert "goes on from there" in finished(interrupted)
+            assert "continues from there" in finished(interrupted)
             runs = instance.get_runs(dg.RunsFilter(job_name="days", tags={LAUNCHED_BY: COMMAND}))
         assert [(run.status.value, TAG in run.tags) for run in reversed(runs)] == [
             ("SUCCESS", False),

@@ -118,7 +118,7 @@ def test_a_signal_ends_dagster_at_once_and_keeps_its_runs(
 
     assert server.serve(Settings(home=home), port, say) == 0
     assert f"http://127.0.0.1:{port}" in said[2]
-    assert "1 run under way: queued again" in said[-1]
+    assert "1 run in progress: queued" in said[-1]
     assert notes.read_text().strip().isdigit(), "no process was asked to end before it ended"
     wait_until(lambda: not is_running(int(notes.read_text())), "the child of the server has ended")
     with dg.DagsterInstance.get() as instance:
