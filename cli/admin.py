@@ -20,7 +20,7 @@ from bellwether.untrusted_text import visible
 from cli.options import AS_JSON
 from orchestration.run_session import print_summary, require_success, runner
 
-#: Measured seconds of the demo's stages in an empty home, on a machine with two cores.
+#: Rough seconds of the demo's stages in an empty home; the finished stages correct the speed.
 _DEMO_SECONDS = {"venues": 40.0, "benchmark": 25.0, "replay": 30.0, "arena": 20.0, "warehouse": 15.0}
 
 
