@@ -13,7 +13,7 @@ from bellwether.errors import ConfigError
 from bellwether.places import place
 from bellwether.recordings.catalogue import find_recording
 from bellwether.recordings.recording import check_name
-from bellwether.replay.episode.listing import COLUMNS, listing, lonely, row_of
+from bellwether.replay.episode.listing import COLUMNS, build_row, describe_single_market, list_episodes
 from bellwether.settings import settings
 from cli.options import AS_JSON
 
@@ -131,13 +131,13 @@ def import_(
     as_json: bool,
 ) -> None:
     """Import the episode in FOLDER, in this format or PredictionMarketBench's (full books, whole cents)."""
-    from bellwether.replay.episode import draft_of, load_original
+    from bellwether.replay.episode import build_draft, load_original
     from bellwether.replay.episode_builder import overrides_of, with_fees
     from bellwether.replay.episode_builder.overrides import check_fee
 
     overrides = overrides_of(fee, series, tickers)
     check_fee(overrides)
-    draft = draft_of(load_original(folder, trade_price))
+    draft = build_draft(load_original(folder, trade_price))
     chosen = check_name(draft.metadata.episode_id if name is None else name, "the episode (--name)")
     about = replace(draft.metadata, episode_id=chosen)
     if about.venue == "kalshi":
@@ -150,7 +150,7 @@ def import_(
 def list_(*, as_json: bool) -> None:
     """List the episodes with their metadata and settlements."""
     root = settings().episodes_path
-    rows = listing(root)
+    rows = list_episodes(root)
     if as_json:
         emit(rows)
     elif rows:
@@ -172,7 +172,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
 
 
 def _described(found: Episode) -> dict[str, Any]:
-    return row_of(found.id, found.metadata, found.settlements, found.digest)
+    return build_row(found.id, found.metadata, found.settlements, found.digest)
 
 
 def _show(made: list[Episode], *, as_json: bool) -> None:
@@ -187,7 +187,7 @@ def _show(made: list[Episode], *, as_json: bool) -> None:
                 f"{one.id}: nothing states the fees of {', '.join(defaults)}; they are the venue's general ones. --fee, --series or --ticker",
                 err=True,
             )
-        if len(one.tickers) == 1 and (hint := lonely(one.metadata)):
+        if len(one.tickers) == 1 and (hint := describe_single_market(one.metadata)):
             click.echo(f"{one.id}: {hint}", err=True)
         row = _described(one)
         text = f"{one.id}: {row['markets']} markets, {row['hours']} h, {row['settled']} settled, digest {row['digest']}"

@@ -19,7 +19,7 @@ from bellwether.replay.agents.loader import AgentReference, check_complete, load
 from bellwether.replay.agents.mills import price_unit, scale_prices
 from bellwether.replay.agents.records import CALLBACKS, EpisodeInfo
 from bellwether.replay.agents.runner import LocalRunner, call_guarded, finish_session, run_phases
-from bellwether.replay.engine import Outcome, Session, rerun_band
+from bellwether.replay.engine import ReplayOutcome, Session, rerun_band
 from bellwether.replay.engine.codes import O_TAKEN
 from bellwether.replay.isolation import AgentSource, Confinement, Isolation
 from bellwether.replay.isolation.host import IsolatedAgent
@@ -220,14 +220,14 @@ def _trade(
     return session, _run_here(agent, one)
 
 
-def _depends_on_queue(outcome: Outcome) -> bool:
+def _depends_on_queue(outcome: ReplayOutcome) -> bool:
     """Return whether a queue history could fill an order other than on its arrival."""
     return bool((outcome.filled[:, 1] > outcome.orders[:, O_TAKEN]).any())
 
 
 def _run_again(
-    trade: Callable[[BacktestSettings], tuple[Session, _Ran]], settings: BacktestSettings, chosen: Outcome, failed: Failure | None
-) -> tuple[Outcome, Failure | None]:
+    trade: Callable[[BacktestSettings], tuple[Session, _Ran]], settings: BacktestSettings, chosen: ReplayOutcome, failed: Failure | None
+) -> tuple[ReplayOutcome, Failure | None]:
     """The outcome with the agent's runs under the slowest and the fastest queue model as its bounds; a failure of only one of them names its model."""
     others = []
     for queue in ("reconciled", "optimistic"):

@@ -12,8 +12,8 @@ from bellwether.errors import ConfigError
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.rules.combination import combined
-from bellwether.replay.tape.merge import merge_tapes, with_units
+from bellwether.replay.rules.combination import combine_rules
+from bellwether.replay.tape.merge import merge_tapes, replace_units
 from bellwether.units import MicroDollars
 
 Value = TypeVar("Value", bound=int | str)
@@ -44,7 +44,7 @@ def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execut
     parts = sorted(episodes, key=lambda one: (one.info.start_ns, one.info.id))
     _check_markets(parts)
     _check_worlds(parts)
-    rules = combined([one.rules for one in parts])
+    rules = combine_rules([one.rules for one in parts])
     _check_ends(rules)
     exogenous = _exogenous(parts)
     ends = [one.info.end_ns for one in parts]
@@ -62,7 +62,7 @@ def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execut
         exogenous=tuple(exogenous),
         observation_depth=_agreed(parts, "observation_depth", {one.info.id: one.info.observation_depth for one in parts}),
     )
-    tapes = [with_units(one.tape, one.rules.units) for one in parts]
+    tapes = [replace_units(one.tape, one.rules.units) for one in parts]
     return Prepared(
         info=info,
         digest=hashlib.sha256("\n".join(one.digest for one in parts).encode()).hexdigest(),

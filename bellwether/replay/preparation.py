@@ -13,7 +13,7 @@ from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.portfolio import combine
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.rules import RuleSet, rule_set, rules_for, with_fees
-from bellwether.replay.tape import Tape, tape_of
+from bellwether.replay.tape import Tape, load_tape
 from bellwether.replay.units import SECOND
 from bellwether.units import MicroDollars
 
@@ -67,7 +67,7 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
     if wanted is None:
         wanted = rules_for(about.venue, datetime.fromtimestamp(about.start // SECOND, UTC).date())
     chosen = with_fees(rule_set(wanted) if isinstance(wanted, str) else wanted, fees)
-    tape = tape_of(episode, chosen, cache)
+    tape = load_tape(episode, chosen, cache)
     exogenous = episode.exogenous
     # The original tells agents the time to the end of the recording.
     close = about.end if chosen.observations == "frozen" else None
@@ -88,7 +88,7 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
         exogenous=tuple(exogenous),
         observation_depth=about.observation_depth,
     )
-    default_fees = chosen.looks_at_terms and any(market.has_default_fee for market in about.markets)
+    default_fees = chosen.uses_fee_terms and any(market.has_default_fee for market in about.markets)
     return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees, _reader(episode), _world(episode))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from bellwether.replay.agents.records import EpisodeInfo
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape import Tape
-from bellwether.replay.tape.layout import KIND_MASK, PRINT, fixed, unpack
+from bellwether.replay.tape.layout import KIND_MASK, PRINT, freeze, unpack
 from bellwether.replay.units import DOLLAR, YES
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ class Prepared:
         else:
             found = self.read_trades()
             rows = np.column_stack([found.ts, found.ticker, found.price, found.lots, found.taker]).astype(np.int64, copy=False)
-        return fixed(rows)
+        return freeze(rows)
 
 
 def trades_of(parts: Sequence[Prepared]) -> np.ndarray:
     """The trades of all parts by time, as `Prepared.trades` gives them; those of an instant in the order of the parts."""
     codes = accumulate((len(one.tape.tickers) for one in parts), initial=0)
     rows = np.concatenate([one.trades + np.array([0, code, 0, 0, 0]) for one, code in zip(parts, codes, strict=False)])
-    return fixed(rows[np.argsort(rows[:, 0], kind="stable")])
+    return freeze(rows[np.argsort(rows[:, 0], kind="stable")])

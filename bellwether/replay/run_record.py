@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.failures import Failure
-from bellwether.replay.engine import Outcome
-from bellwether.replay.engine import Settings as EngineSettings
+from bellwether.replay.engine import ReplayOutcome
+from bellwether.replay.engine import ReplaySettings as EngineSettings
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.engine.settings import settings_values
 from bellwether.replay.isolation.settings import Confinement
@@ -110,7 +110,7 @@ class RunRecord:
     rules: RuleSet
     settings: BacktestSettings
     tape: Tape
-    outcome: Outcome
+    outcome: ReplayOutcome
     steps: int
     failure: Failure | None = None
     confinement: Confinement | None = None

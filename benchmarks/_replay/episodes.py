@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from bellwether.replay.episode import EpisodeDraft, Market, Metadata, Settlement, write
-from bellwether.replay.episode.price_grid import ranges_of
+from bellwether.replay.episode.price_grid import parse_ranges
 from bellwether.replay.tape.layout import PRINT, TRADED, unpack
 from bellwether.replay.units import DOLLAR, MICROS
 from bellwether.units import MicroDollars
@@ -48,7 +48,7 @@ def write_short(folder: Path, seed: int, *, changes: int, prints: int, hours: in
         }
     )
     terms = {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "synthetic"}
-    markets = tuple(Market(name, close_time=tape.end, price_ranges=ranges_of([("0", "1", "0.001")]), fee=terms) for name in tape.tickers)
+    markets = tuple(Market(name, close_time=tape.end, price_ranges=parse_ranges([("0", "1", "0.001")]), fee=terms) for name in tape.tickers)
     settlements = [
         Settlement(name, ("YES", "NO")[code % 2], MicroDollars(MICROS * (1 - code % 2)), tape.end) for code, name in enumerate(tape.tickers)
     ]

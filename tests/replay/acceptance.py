@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine import codes as c
 from bellwether.replay.engine.state import ORDER
 from bellwether.replay.rules import RuleSet, fee_terms, rule_set
@@ -86,7 +86,7 @@ class Play:
 
     def __init__(self, scene: Scene, rules: RuleSet, tape: Tape | None = None, **settings: Any) -> None:
         chosen = {"cadence": SECOND, "bankroll": 1000 * MICROS, "queue": "trade_only", **settings}
-        self.session = Session(tape or scene.tape(rules), rules, Settings(**chosen))
+        self.session = Session(tape or scene.tape(rules), rules, ReplaySettings(**chosen))
         assert self.session.step()
 
     def order(self, order: str, tif: int | None = None, expires: int = 0) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay.engine import Outcome, Session, Settings
+from bellwether.replay.engine import ReplayOutcome, ReplaySettings, Session
 from bellwether.replay.engine import codes as c
 from bellwether.replay.engine.state import ORDER
 from bellwether.replay.rules import RuleSet
@@ -28,7 +28,7 @@ OPEN = (STATUSES["pending"], STATUSES["resting"])
 REASONS = {"": 0, **{reason.name.lower(): int(reason) for reason in c.Reason if reason}}
 
 
-def compare(tape: Tape, rules: RuleSet, settings: Settings, agent: Callable[[], Agent]) -> Reference:
+def compare(tape: Tape, rules: RuleSet, settings: ReplaySettings, agent: Callable[[], Agent]) -> Reference:
     """`replay_both` with a new agent; of engines that differ, the error names the shortest beginning of the tape on which they do."""
     try:
         return replay_both(tape, rules, settings, agent())
@@ -96,7 +96,7 @@ def merged(parts: Sequence[tuple[Tape, RuleSet]]) -> Recording:
     return portfolio([(recording(tape), rules) for tape, rules in parts])
 
 
-def replay_both(tape: Tape, rules: RuleSet, settings: Settings, act: Agent, *, seen: Recording | None = None) -> Reference:
+def replay_both(tape: Tape, rules: RuleSet, settings: ReplaySettings, act: Agent, *, seen: Recording | None = None) -> Reference:
     """Replay a tape with both engines and one agent. Returns the plain one; fails at the first decision after which they differ.
 
     seen: what the plain engine replays instead, such as a portfolio that it merged itself.
@@ -191,7 +191,7 @@ def _column(name: str) -> int:
     return (ORDER.names or ()).index(name)
 
 
-def _same_tables(plain: Reference, outcome: Outcome) -> None:
+def _same_tables(plain: Reference, outcome: ReplayOutcome) -> None:
     orders = [
         (
             order.ticker if 0 <= order.ticker < len(plain.markets) else -1,
@@ -258,7 +258,7 @@ def _same_rows(name: str, mine: Sequence[tuple[int, ...]], theirs: np.ndarray) -
         )
 
 
-def _same_outcome(plain: Reference, outcome: Outcome) -> None:
+def _same_outcome(plain: Reference, outcome: ReplayOutcome) -> None:
     for what in ("cash", "realised", "fees"):
         assert getattr(plain.account, what) == getattr(outcome, what), what
     assert plain.equity() == outcome.equity[0]

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from bellwether.replay.engine import Settings
+from bellwether.replay.engine import ReplaySettings
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.rules import RuleSet, rule_set
 from tests.replay.both_engines import compare
@@ -29,7 +29,7 @@ FLOAT = (2, 7, 100, 2, 7, 400, 0)
 RICH, POOR = 10**13, 40_000_000
 LIVE = rule_set("kalshi-2026-05-28")
 ORIGINAL = rule_set("pmb-2026-01")
-FAST = Settings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
+FAST = ReplaySettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
 SUBCENT = Shape(tick=10, lot=1, spread_out=12)
 ROWS = Shape(rows=True, fees=FLOAT)
 
@@ -53,7 +53,7 @@ def _like(rules: RuleSet = LIVE, **changes: object) -> RuleSet:
 
 
 #: Mode -> (rules, settings, shape of the tape).
-MODES: dict[str, tuple[RuleSet, Settings, Shape]] = {
+MODES: dict[str, tuple[RuleSet, ReplaySettings, Shape]] = {
     "kalshi-2021-07-01": (rule_set("kalshi-2021-07-01"), FAST, Shape(fees=NO_FEES)),
     "kalshi-2025-07-01": (rule_set("kalshi-2025-07-01"), FAST, Shape()),
     "kalshi-2026-03-09": (rule_set("kalshi-2026-03-09"), FAST, Shape(fees=WAIVED)),

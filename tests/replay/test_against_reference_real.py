@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from bellwether.replay import Prepared, prepare
-from bellwether.replay.engine import Settings
-from bellwether.replay.rules.combination import combined
+from bellwether.replay.engine import ReplaySettings
+from bellwether.replay.rules.combination import combine_rules
 from bellwether.replay.tape.layout import CLOSE, SETTLE, VOID, Tape, unpack
-from bellwether.replay.tape.merge import merge_tapes, with_units
+from bellwether.replay.tape.merge import merge_tapes, replace_units
 from bellwether.replay.units import MICROS, SECOND
 from tests.captures import Captures
 from tests.replay.both_engines import first, merged, moved, replay_both
@@ -25,11 +25,11 @@ EVENTS = 25_000
 #: Takes back its orders now and then: the plain engine looks at all that rest for each that comes.
 TEMPER = Temper(orders=9, stacks=0.02, stack=10, largest=200, odd_lots=0.2, clears=0.05)
 SETTINGS = {
-    "as it was": Settings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
-    "reconciled, late": Settings(
+    "as it was": ReplaySettings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
+    "reconciled, late": ReplaySettings(
         cadence=10 * SECOND, bankroll=10_000 * MICROS, queue="reconciled", order_latency=150_000_000, data_latency=70_000_000
     ),
-    "proportional, often": Settings(cadence=3 * SECOND, bankroll=100 * MICROS, queue="proportional", self_trade="cancel_maker"),
+    "proportional, often": ReplaySettings(cadence=3 * SECOND, bankroll=100 * MICROS, queue="proportional", self_trade="cancel_maker"),
 }
 
 
@@ -38,7 +38,7 @@ def _prepared(captures: Captures, folder: str, rules: str | None = None) -> Prep
     return prepare(captures.built(folder)[0].episode, rules)
 
 
-def _fills(prepared: Prepared, settings: Settings) -> int:
+def _fills(prepared: Prepared, settings: ReplaySettings) -> int:
     tape = first(prepared.tape, EVENTS)
     agent = RandomAgent(11, Shape(tickers=len(tape.tickers), tick=100), TEMPER)
     return len(replay_both(tape, prepared.rules, settings, agent.act).fills)
@@ -50,7 +50,7 @@ def test_both_engines_agree_on_recorded_books(captures: Captures, folder: str, s
 
 
 def test_both_engines_agree_on_recorded_books_under_the_originals_rules(captures: Captures) -> None:
-    assert _fills(_prepared(captures, "ws_nba_2026_03", "pmb-2026-01"), Settings(cadence=5 * SECOND)) > 50
+    assert _fills(_prepared(captures, "ws_nba_2026_03", "pmb-2026-01"), ReplaySettings(cadence=5 * SECOND)) > 50
 
 
 def beginning(tape: Tape, events: int) -> Tape:
@@ -69,8 +69,8 @@ def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures) -> 
     parts = [
         (moved(beginning(one.tape, 10_000), evening - one.tape.start + by), one.rules) for one, by in zip(prepared, delays, strict=True)
     ]
-    tape = merge_tapes([with_units(one, rules.units) for one, rules in parts])
+    tape = merge_tapes([replace_units(one, rules.units) for one, rules in parts])
     agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=100), TEMPER)
-    replay = replay_both(tape, combined([rules for _, rules in parts]), SETTINGS["reconciled, late"], agent.act, seen=merged(parts))
+    replay = replay_both(tape, combine_rules([rules for _, rules in parts]), SETTINGS["reconciled, late"], agent.act, seen=merged(parts))
     assert len({fill.ticker for fill in replay.fills}) == len(tape.tickers)
     assert parts[0][1].name != parts[1][1].name

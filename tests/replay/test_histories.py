@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.replay.engine import Settings
+from bellwether.replay.engine import ReplaySettings
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.rules.choices import Queue
 from bellwether.units import MicroDollars
@@ -121,12 +121,12 @@ def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int
     return calls
 
 
-def case(seed: int, kind: str) -> tuple[Recording, RuleSet, Settings, Iterator[list[tuple[str, tuple[int, ...]]]]]:
+def case(seed: int, kind: str) -> tuple[Recording, RuleSet, ReplaySettings, Iterator[list[tuple[str, tuple[int, ...]]]]]:
     rng = Random(seed)
     rules, terms = rng.choice(FEES) if kind == "fees" else (FREE, NO_FEES)
     made = recording(rng, rng.randint(8, 24), rng.randint(4, 9), terms)
     latency = rng.choice((0, 0, SECOND // 4)) if kind == "streams" else 0
-    settings = Settings(
+    settings = ReplaySettings(
         cadence=SECOND, sample_every=2 * SECOND, bankroll=MicroDollars(10**9), queue=rng.choice(MODELS), order_latency=latency
     )
     return made, rules, settings, iter(script(rng, 12, kind))

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.replay.engine import Session, Settings
-from bellwether.replay.engine.schedule import schedule_of
+from bellwether.replay.engine import ReplaySettings, Session
+from bellwether.replay.engine.schedule import build_schedule
 from bellwether.replay.rules import RuleSet, rule_set
-from bellwether.replay.rules.combination import combined
+from bellwether.replay.rules.combination import combine_rules
 from bellwether.replay.tape import Tape
 from bellwether.replay.tape.layout import FEE_UNIT, LOT_STEP, TICKER_MASK, TICKER_SHIFT, UNIT_COLS
-from bellwether.replay.tape.merge import merge_tapes, with_units
+from bellwether.replay.tape.merge import merge_tapes, replace_units
 from tests.replay.both_engines import merged, moved, recording, replay_both
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
 from tests.replay.reference import Reference
 from tests.replay.test_against_reference import BY_SHARES, BY_SHARES_2, BY_VALUE, KALSHI, NO_FEES, POOR, RICH, WAIVED
 
-FAST = Settings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
+FAST = ReplaySettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
 CENTS, SUBCENT = Shape(), Shape(tick=10, lot=1, spread_out=12)
 #: Rules, shape and start, in quarters of a second after the first, of each episode.
 Part = tuple[str, Shape, int]
@@ -30,7 +30,7 @@ KALSHI_AND_POLYMARKET: tuple[Part, ...] = (
     ("polymarket-2026-04-01", replace(SUBCENT, fees=BY_SHARES), 7),
 )
 #: Mode -> (parts, settings).
-MODES: dict[str, tuple[tuple[Part, ...], Settings]] = {
+MODES: dict[str, tuple[tuple[Part, ...], ReplaySettings]] = {
     "two venues": (KALSHI_AND_POLYMARKET, FAST),
     "two venues, poor": (KALSHI_AND_POLYMARKET, replace(FAST, bankroll=POOR)),
     "two venues, late": (KALSHI_AND_POLYMARKET, replace(FAST, order_latency=SECOND // 4, data_latency=SECOND // 2)),
@@ -84,8 +84,8 @@ def _parts(parts: tuple[Part, ...], seed: int, **changes: Any) -> list[tuple[Tap
 
 
 def _merged(parts: list[tuple[Tape, RuleSet]]) -> tuple[Tape, RuleSet]:
-    rules = combined([one for _, one in parts])
-    return merge_tapes([with_units(tape, one.units) for tape, one in parts]), rules
+    rules = combine_rules([one for _, one in parts])
+    return merge_tapes([replace_units(tape, one.units) for tape, one in parts]), rules
 
 
 def _compare(mode: str, seed: int, temper: Temper, **changes: Any) -> Reference:
@@ -148,4 +148,4 @@ def test_nothing_is_decided_while_no_recording_runs() -> None:
     (first, _), (second, _) = parts
     assert not ((decisions > first.end) & (decisions < second.start)).any()
     assert (decisions[decisions >= second.start] - second.start).tolist()[:2] == [0, SECOND]
-    assert len(schedule_of(tape, rules, FAST)) > len(decisions)
+    assert len(build_schedule(tape, rules, FAST)) > len(decisions)

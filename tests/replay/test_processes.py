@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether.replay import BacktestSettings, run
 from bellwether.replay.agents.baselines import RandomAgent
-from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.units import SECOND
 from tests.replay.engine.small_tapes import LIVE, busy_tape
 from tests.replay.engine.test_growth import follow
@@ -43,7 +43,7 @@ def digests() -> list[str]:
     tape = random_tape(3, Shape(tickers=3, rows=True, lifecycle=False))
     runs = [run(tape, RandomAgent(trade_probability=0.5), BacktestSettings(rules=rules, cadence=SECOND)) for rules in RULES]
     assert all(len(one.outcome.fills) for one in runs)
-    opened = Session(busy_tape(), LIVE, Settings(cadence=SECOND))
+    opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND))
     opened.run_compiled(follow, np.array([200, 0]))
     return [*(one.digest for one in runs), opened.result().digest()]
 

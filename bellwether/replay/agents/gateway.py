@@ -24,13 +24,13 @@ from bellwether.replay.agents.interface import (
 )
 from bellwether.replay.agents.records import Callbacks, News
 from bellwether.replay.engine import codes
-from bellwether.replay.engine.marks import unrealised
+from bellwether.replay.engine.marks import unrealised_pnl
 from bellwether.replay.units import DOLLAR
 from bellwether.units import CentiCents, Lots, MicroDollars
 
 if TYPE_CHECKING:
+    from bellwether.replay.engine import ReplaySettings as EngineSettings
     from bellwether.replay.engine import Session
-    from bellwether.replay.engine import Settings as EngineSettings
     from bellwether.replay.rules import RuleSet
 
 _RESTING, _FILLED = int(codes.Status.RESTING), int(codes.Status.FILLED)
@@ -161,7 +161,7 @@ class Gateway:
         orders = self._updates() if watched.on_order else []
         if watched.on_fill and self._reported_fills < self._fill_count():
             fills = self._session.known_fills[self._reported_fills :, :_FILL_WIDTH].tolist()
-            self._reported_fills = self._session.told()
+            self._reported_fills = self._session.report_fills()
         if watched.on_trade and (until := self._trades_until()) > self._reported_trades:
             trades, self._reported_trades = self._trades[self._reported_trades : until].tolist(), until
         if watched.on_book:
@@ -273,7 +273,7 @@ class Gateway:
         chosen = slice(None) if ticker < 0 else slice(ticker, ticker + 1)
         missing = CentiCents(DOLLAR // 2 if session.rules.mark_missing == "fifty" else 0)
         columns = (session.positions[chosen].tolist(), session.ledger[chosen].tolist(), session.best[chosen].tolist())
-        return [[*held, *money, unrealised(held, money[:2], bids, missing)] for held, money, bids in zip(*columns, strict=True)]
+        return [[*held, *money, unrealised_pnl(held, money[:2], bids, missing)] for held, money, bids in zip(*columns, strict=True)]
 
     def at(self, time: int) -> int | None:
         if not self._spend(1):

@@ -1,6 +1,6 @@
-"""The compiled replay engine: books, queues, orders and money of one episode, advanced from decision to decision.
+"""Compiled replay engine: books, queues, orders and money of one episode.
 
-Nothing is compiled or loaded before it is asked for: an agent's own process needs the codes and not the engine.
+Submodules are imported lazily, because the process of an agent needs the codes but not the compiled code.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from bellwether.extras import lazy_names
 
 if TYPE_CHECKING:
-    from bellwether.replay.engine.outcome import Outcome, rerun_band
+    from bellwether.replay.engine.outcome import ReplayOutcome, rerun_band
     from bellwether.replay.engine.session import Session
-    from bellwether.replay.engine.settings import Settings
+    from bellwether.replay.engine.settings import ReplaySettings
 
-_HOMES = {"outcome": ("Outcome", "rerun_band"), "session": ("Session",), "settings": ("Settings",)}
+_HOMES = {"outcome": ("ReplayOutcome", "rerun_band"), "session": ("Session",), "settings": ("ReplaySettings",)}
 
-__all__ = ["Outcome", "Session", "Settings", "rerun_band"]
+__all__ = ["ReplayOutcome", "ReplaySettings", "Session", "rerun_band"]
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -1,4 +1,7 @@
-"""The account: fills, positions, reserves, settlements and marks. Prices in $0.0001, sizes in lots, money in micro-dollars, times in ns."""
+"""Account of a replay: fills, positions, reserves, settlements and marks.
+
+Prices in $0.0001, sizes in lots, money in micro-dollars, times in ns UTC.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,8 @@ _RESTING = int(Status.RESTING)
 
 
 @inlined
-def share(total, part, whole):
-    """Total x part // whole without overflow for 0 <= part <= whole < 3 x 10^9 and total >= 0."""
+def prorate(total, part, whole):
+    """Compute total × part // whole without overflow, for 0 <= part <= whole < 3 × 10^9 and total >= 0."""
     if part == whole:
         return total
     return total // whole * part + total % whole * part // whole
@@ -22,7 +25,7 @@ def share(total, part, whole):
 
 @inlined
 def booked_price(state, order, price, role):
-    """Price of the side as sent at which a fill at canonical `price` is booked."""
+    """Return the price of the order's side at which a fill at canonical `price` is booked."""
     if order.action == 0 or (role == _MAKER and state.canonical_sell == 1):
         return price
     return DOLLAR - price
@@ -30,7 +33,7 @@ def booked_price(state, order, price, role):
 
 @compiled
 def book_fill(sim, o, price, lots, role, ts):
-    """Book a fill of an order at canonical `price`. False, with nothing booked, for a maker whose cash would fall below 0."""
+    """Book a fill of an order at canonical `price`. Returns False, with nothing booked, if a maker's cash would fall below 0."""
     state, order, sides = state_of(sim), orders_of(sim)[o], sides_of(sim)
     market = markets_of(sim)[order.market]
     side, other = sides[2 * order.market + order.bid_side], sides[2 * order.market + 1 - order.bid_side]
@@ -51,9 +54,9 @@ def book_fill(sim, o, price, lots, role, ts):
     if role == _TAKER:
         order.taken += lots
     if state.net == 1:
-        gained = _move_net(side, other, price, lots)
+        gained = _move_netted(side, other, price, lots)
     else:
-        gained = _move_apart(sides[2 * order.market + order.side], order.action, booked, lots)
+        gained = _move_separate(sides[2 * order.market + order.side], order.action, booked, lots)
     state.realised += gained
     market.realised += gained
     n = state.fills
@@ -66,11 +69,13 @@ def book_fill(sim, o, price, lots, role, ts):
 
 
 @inlined
-def _move_net(new, old, price, lots):
-    """Positions and cost where a YES and a NO contract return a dollar at once: the old holding is closed first. Returns the P&L realised."""
+def _move_netted(new, old, price, lots):
+    """Update positions and cost where a YES and a NO contract net to a dollar: the old position is closed first. Returns the realised
+    P&L.
+    """
     pairs, gained = min(old.position, lots), 0
     if pairs > 0:
-        removed = share(old.basis, pairs, old.position)
+        removed = prorate(old.basis, pairs, old.position)
         gained = (DOLLAR - price) * pairs - removed
         old.basis -= removed
         old.position -= pairs
@@ -80,12 +85,12 @@ def _move_net(new, old, price, lots):
 
 
 @compiled
-def _move_apart(side, action, price, lots):
-    """Update a position and its signed cost where YES and NO do not net and may be short. Returns the P&L realised."""
+def _move_separate(side, action, price, lots):
+    """Update a position and its signed cost where YES and NO do not net and may be short. Returns the realised P&L."""
     sign, held, gained = (1 if action == 0 else -1), side.position, 0
     closed = min(lots, abs(held)) if held * sign < 0 else 0
     if closed > 0:
-        removed = share(abs(side.basis), closed, abs(held))
+        removed = prorate(abs(side.basis), closed, abs(held))
         gained = -sign * (price * closed - removed)
         side.basis += sign * removed
     side.basis += sign * price * (lots - closed)
@@ -95,8 +100,9 @@ def _move_apart(side, action, price, lots):
 
 @compiled
 def side_reserve(sim, s, yes, no, level, price, lots, fee, action, below):
-    """Micro-dollars reserved for the own orders of a side at levels under `below`, were `yes` and `no` lots held and one more order of `lots` at
-    `level` resting (0: none), with its price, maker fee and action.
+    """Compute the reserve, in micro-dollars, of the own orders of a side at levels below `below`, given positions of `yes` and `no` lots.
+
+    If `lots` is not 0, one more resting order of `lots` at `level`, with its price, maker fee and action, is included.
     """
     orders, net = orders_of(sim), state_of(sim).net == 1
     opposite, own = (no, yes) if s & 1 == 0 else (yes, no)
@@ -120,14 +126,14 @@ def side_reserve(sim, s, yes, no, level, price, lots, fee, action, below):
         else:
             covered = min(cover_buys, size)
             cover_buys -= covered
-        # What closing brings in pays the fee first.
+        # Proceeds of closing pay the fee first.
         total += at * (size - covered) + max(0, due - (DOLLAR - at) * covered)
     return total
 
 
 @compiled
 def reserve_side(sim, s):
-    """Set the reserve of a side."""
+    """Update the reserve of a side."""
     state, side, other = state_of(sim), sides_of(sim)[s], sides_of(sim)[s ^ 1]
     if state.collateral == 0:
         return
@@ -139,14 +145,14 @@ def reserve_side(sim, s):
 
 @inlined
 def reserve_market(sim, m):
-    """Set the reserves of both sides of a market."""
+    """Update the reserves of both sides of a market."""
     reserve_side(sim, 2 * m)
     reserve_side(sim, 2 * m + 1)
 
 
 @inlined
 def reserved_fee(sim, order, lots):
-    """Maker fee that is reserved for `lots` of an order: one fill at its price as sent, no waiver, no account rounding."""
+    """Compute the maker fee reserved for `lots` of an order: one fill at its price, without waiver or account rounding."""
     if state_of(sim).collateral == 0:
         return 0
     return trade_fee(markets_of(sim)[order.market], _MAKER, order.price, lots)
@@ -154,7 +160,7 @@ def reserved_fee(sim, order, lots):
 
 @compiled
 def pay_positions(sim, m, value, void):
-    """Settle a market: `value` micro-dollars per YES contract and the rest of a dollar per NO contract, or the cost if void."""
+    """Settle a market: pay `value` micro-dollars per YES contract and the rest of a dollar per NO contract, or the cost if void."""
     state, market = state_of(sim), markets_of(sim)[m]
     for place in range(2):
         side = sides_of(sim)[2 * m + place]
@@ -173,7 +179,7 @@ def pay_positions(sim, m, value, void):
 
 @compiled
 def value_account(state, sides):
-    """Set the equity at the liquidation side and at mid; returns the former."""
+    """Mark the account at the liquidation side and at mid; returns the equity at the liquidation side."""
     equity, mid2_equity, fifty = state.cash, 0, state.fifty == 1
     for s in range(2 * state.tickers):
         side = sides[s]

@@ -1,7 +1,7 @@
-"""The agent's knowledge of its orders and its account where answers take longer than market data.
+"""Orders and account as the agent knows them when acknowledgements are slower than market data.
 
-`seen_*` are a state, sides, markets and orders as of the last answer that has come; their books are not kept. Where nothing takes longer they are the
-account's own. A ledger has the money and positions after a change, and when the agent learns of it.
+`seen_*` are the state, sides, markets and orders as of the last acknowledgement received; they contain no books. Without such a delay they
+are the account's own arrays. A ledger row contains money and positions after a change, and the time at which the agent learns of it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,15 @@ _RESTING = int(Status.RESTING)
 
 @inlined
 def is_late(state):
-    """Return whether answers may take longer than market data."""
+    """Return whether acknowledgements may take longer than market data."""
     return state.watch & WATCH_LATE != 0
 
 
 @compiled
-def arrival(series, answers, time):
-    """Arrival time of a message sent at `time`, interpolated linearly between rows of the recorded latencies; answers: of the venue's answer."""
+def arrival_time(series, answers, time):
+    """Interpolate the arrival time of a message sent at `time` linearly between recorded latencies. answers: of the venue's
+    acknowledgement.
+    """
     last = len(series) - 1
     low, high = 0, last
     while high - low > 1:
@@ -45,23 +47,23 @@ def arrival(series, answers, time):
             low = middle
         else:
             high = middle
-    sent, arrives = _message(series[low], answers)
-    later, latest = _message(series[high], answers)
+    sent, arrives = _leg_times(series[low], answers)
+    later, latest = _leg_times(series[high], answers)
     if time <= sent:
         return time + arrives - sent
     if time >= later:
         return time + latest - later
-    return arrives + _part(latest - arrives, time - sent, later - sent)
+    return arrives + _multiply_divide(latest - arrives, time - sent, later - sent)
 
 
 @inlined
-def _message(row, answers):
+def _leg_times(row, answers):
     return (row.arrived, row.answered) if answers else (row.sent, row.arrived)
 
 
 @compiled
-def _part(rise, along, run):
-    """Rise x along // run for 0 <= along < run, binary digit by digit: the product may have 124 bits."""
+def _multiply_divide(rise, along, run):
+    """Compute rise × along // run for 0 <= along < run bit by bit, since the product may have 124 bits."""
     result, rest = 0, 0
     for bit in range(62, -1, -1):
         result, rest = 2 * result, 2 * rest
@@ -77,23 +79,23 @@ def _part(rise, along, run):
 
 
 @inlined
-def learned(sim, time):
-    """Engine time at which the agent learns of what happened to its orders at `time`: never before the market data of that instant."""
+def acknowledgement_time(sim, time):
+    """Return the engine time at which the agent learns of an order event at `time`: never before the market data of that instant."""
     state, series = state_of(sim), series_of(sim)
-    comes = arrival(series, True, time) if len(series) > 0 else time + state.response_latency
+    comes = arrival_time(series, True, time) if len(series) > 0 else time + state.response_latency
     return max(time, comes - state.data_latency)
 
 
 @inlined
 def is_known(sim, time):
-    """Return whether the agent knows by now of what happened to an order at `time`."""
+    """Return whether the agent already knows of an order event at `time`."""
     state = state_of(sim)
-    return not is_late(state) or learned(sim, time) <= state.time
+    return not is_late(state) or acknowledgement_time(sim, time) <= state.time
 
 
 @compiled
-def remember(sim, time, changed):
-    """Add a ledger where money or fills are not those of the last one, or orders have changed; the caller has seen that it fits."""
+def record_ledger(sim, time, changed):
+    """Append a ledger row if money, fills or orders have changed since the last one. The caller has checked that it fits."""
     state, sides, markets = state_of(sim), sides_of(sim), markets_of(sim)
     changed |= state.cash != state.ledger_cash or state.fills != state.ledger_fills
     changed |= state.realised != state.ledger_realised or state.reserved != state.ledger_reserved
@@ -104,7 +106,7 @@ def remember(sim, time, changed):
     n = state.ledger_tail
     state.ledger_tail = n + 1
     row = ledgers_of(sim)[n]
-    row.learned, row.updates, row.fills = learned(sim, time), state.update_tail, state.fills
+    row.learned, row.updates, row.fills = acknowledgement_time(sim, time), state.update_tail, state.fills
     row.cash, row.reserved = state.cash, state.reserved
     for m in range(state.tickers):
         account = accounts_of(sim)[n * state.tickers + m]
@@ -114,8 +116,8 @@ def remember(sim, time, changed):
 
 
 @compiled
-def learn(sim, time):
-    """Let the agent know what it learns by `time`."""
+def apply_acknowledgements(sim, time):
+    """Apply all acknowledgements that the agent has received by `time`."""
     state, seen, sides, markets = state_of(sim), seen_state_of(sim), seen_sides_of(sim), seen_markets_of(sim)
     ledgers, updates, accounts = ledgers_of(sim), updates_of(sim), accounts_of(sim)
     while state.ledger_head < state.ledger_tail and ledgers[state.ledger_head].learned <= time:
@@ -123,7 +125,7 @@ def learn(sim, time):
         row = ledgers[n]
         state.ledger_head = n + 1
         for u in range(seen.update_tail, row.updates):
-            _learn_of_order(sim, updates[u])
+            _apply_update(sim, updates[u])
         seen.update_tail, seen.fills, seen.cash, seen.reserved = row.updates, row.fills, row.cash, row.reserved
         for m in range(seen.tickers):
             account = accounts[n * seen.tickers + m]
@@ -132,21 +134,21 @@ def learn(sim, time):
             markets[m].realised, markets[m].paid = account.realised, account.paid
     if state.watch & WATCH_ORDERS == 0:
         state.update_head = seen.update_tail
-        rewind(state, seen)
+        reset_rows(state, seen)
 
 
 @inlined
-def rewind(state, seen):
-    """Reuse the rows of updates and ledgers once all of them are delivered or known."""
+def reset_rows(state, seen):
+    """Reuse the rows of updates and ledgers once all are delivered and known."""
     if state.ledger_head == state.ledger_tail:
         state.ledger_head = state.ledger_tail = 0
         if state.update_head == state.update_tail:
-            state.update_head = state.update_tail = state.update_told = seen.update_tail = 0
+            state.update_head = state.update_tail = state.updates_reported = seen.update_tail = 0
 
 
 @compiled
-def _learn_of_order(sim, update):
-    """Apply an update to the known order; one that has joined a queue again goes to the back of its list."""
+def _apply_update(sim, update):
+    """Apply an update to the order as the agent knows it. An order that rejoined its queue moves to the back of its list."""
     sides, orders = seen_sides_of(sim), seen_orders_of(sim)
     o = update.order
     order = orders[o]
@@ -166,7 +168,7 @@ def _learn_of_order(sim, update):
 
 @compiled
 def value_known(sim):
-    """Equity of the account as the agent knows it, at the prices that it sees."""
+    """Compute the equity of the account as the agent knows it, at the prices that it sees."""
     state, seen, sides, known = state_of(sim), seen_state_of(sim), sides_of(sim), seen_sides_of(sim)
     if is_late(state):
         for s in range(2 * state.tickers):

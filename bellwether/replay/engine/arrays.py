@@ -1,4 +1,4 @@
-"""The arrays of a replay: their sizes at the start, how they grow, and the words by which compiled code finds them."""
+"""Arrays of a replay: initial sizes, growth, and the words through which compiled code finds them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from bellwether.replay.engine.codes import Queue, TickerStatus
-from bellwether.replay.engine.requests import entry
+from bellwether.replay.engine.requests import engine_address
 from bellwether.replay.engine.schedule import DECISION
-from bellwether.replay.engine.settings import Settings
+from bellwether.replay.engine.settings import ReplaySettings
 from bellwether.replay.engine.state import (
     ARRAYS,
     ENTRY_WORD,
@@ -27,28 +27,28 @@ from bellwether.replay.engine.state import (
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
 
-#: Rows at the start. Compiled runs, which must start again to grow, begin with many: what is not touched costs nothing.
+#: Initial numbers of rows. Compiled runs restart to grow, so they start with many: untouched memory is free.
 FIRST_ROWS, FIRST_MESSAGES, FIRST_UPDATES, COMPILED_ROWS = 1 << 13, 256, 256, 120_000
 
 
-def places(record: np.dtype) -> Any:
-    """Column of each field in a row of whole numbers."""
+def field_columns(record: np.dtype) -> Any:
+    """Map each field of a record to its column in a row of integers."""
     fields: Any = record.fields
     return SimpleNamespace(**{name: fields[name][1] // 8 for name in record.names or ()})
 
 
-STATE_AT, SIDE_AT, MARKET_AT = places(STATE), places(SIDE), places(MARKET)
+STATE_AT, SIDE_AT, MARKET_AT = field_columns(STATE), field_columns(SIDE), field_columns(MARKET)
 
 
-def width(name: str) -> int:
-    """Whole numbers in a row of an array."""
+def record_width(name: str) -> int:
+    """Return the number of integers in a row of an array."""
     return ARRAYS[name].itemsize // 8
 
 
 class Arrays:
-    """Arrays of one replay for compiled code, each int64[rows, fields]. schedule: from `schedule.schedule_of`."""
+    """Arrays of one replay for compiled code, each int64[rows, fields]. schedule: from `build_schedule`."""
 
-    def __init__(self, tape: Tape, rules: RuleSet, schedule: np.ndarray, settings: Settings, *, bounds: bool) -> None:
+    def __init__(self, tape: Tape, rules: RuleSet, schedule: np.ndarray, settings: ReplaySettings, *, bounds: bool) -> None:
         self.settings = settings
         late, tickers = settings.answers_late, len(tape.tickers)
         self._longest = max(map(len, tape.levels), default=0)
@@ -68,37 +68,37 @@ class Arrays:
             "sides": sides,
             "shown": np.zeros(slots, np.int64),
             "marks": np.full(slots, NO_BOOK_YET, np.int32),
-            "levels": new_rows(slots, width("levels")),
+            "levels": new_rows(slots, record_width("levels")),
             "scratch": np.empty(3 * (self._longest + 1), np.int64),
-            "orders": new_rows(FIRST_ROWS, width("orders")),
-            "fills": new_rows(FIRST_ROWS, width("fills")),
-            "samples": new_rows(len(schedule) - stops, width("samples")),
-            "messages": new_rows(FIRST_MESSAGES, width("messages")),
-            "batch": new_rows(256, width("batch")),
-            "updates": new_rows(FIRST_UPDATES, width("updates")),
-            "noted": new_rows(FIRST_ROWS, width("noted")),
-            "ledgers": new_rows(FIRST_UPDATES, width("ledgers")),
-            "accounts": new_rows(FIRST_UPDATES * tickers, width("accounts")),
+            "orders": new_rows(FIRST_ROWS, record_width("orders")),
+            "fills": new_rows(FIRST_ROWS, record_width("fills")),
+            "samples": new_rows(len(schedule) - stops, record_width("samples")),
+            "messages": new_rows(FIRST_MESSAGES, record_width("messages")),
+            "batch": new_rows(256, record_width("batch")),
+            "updates": new_rows(FIRST_UPDATES, record_width("updates")),
+            "noted": new_rows(FIRST_ROWS, record_width("noted")),
+            "ledgers": new_rows(FIRST_UPDATES, record_width("ledgers")),
+            "accounts": new_rows(FIRST_UPDATES * tickers, record_width("accounts")),
             "series": new_rows(0, 3) if settings.latencies is None else settings.latencies.rows,
-            "trades": new_rows(0, width("trades")),
+            "trades": new_rows(0, record_width("trades")),
             "seen_state": state.copy() if late else state,
             "seen_sides": sides.copy() if late else sides,
             "seen_markets": markets.copy() if late else markets,
         }
-        self._arrays["seen_orders"] = new_rows(FIRST_ROWS, width("orders")) if late else self._arrays["orders"]
-        #: The state, and the one that the agent knows: flat, at `STATE_AT`.
+        self._arrays["seen_orders"] = new_rows(FIRST_ROWS, record_width("orders")) if late else self._arrays["orders"]
+        #: The state, and the state known to the agent: flat, indexed by `STATE_AT`.
         self._state, self._seen = state[0], self._arrays["seen_state"][0]
         self._words = np.zeros(WORDS, np.int64)
-        self._words[ENTRY_WORD] = entry()
+        self._words[ENTRY_WORD] = engine_address()
         for name, array in self._arrays.items():
             self._point(name, array)
 
     def _fit_batch(self, count: int) -> None:
         if count > len(self._arrays["batch"]):
-            self._set("batch", new_rows(2 * count, width("batch")))
+            self._set("batch", new_rows(2 * count, record_width("batch")))
 
     def _grow(self, *, everything: bool = False) -> None:
-        """Double the arrays that are full or nearly so."""
+        """Double the arrays that are full or nearly full."""
         state = self._state
         state[STATE_AT.full] = 0
         orders, fills, tail = (int(state[place]) for place in (STATE_AT.orders, STATE_AT.fills, STATE_AT.message_tail))
@@ -112,14 +112,14 @@ class Arrays:
         self._make_room_for_updates(more=everything)
 
     def _make_room(self) -> None:
-        """For a compiled run."""
+        """Reserve the rows of a compiled run."""
         for name, used in (("orders", STATE_AT.orders), ("fills", STATE_AT.fills)):
             if len(self._arrays[name]) < COMPILED_ROWS:
                 self._resize(name, COMPILED_ROWS, int(self._state[used]))
         self._make_room_for_updates()
 
     def _make_room_for_updates(self, *, more: bool = False) -> None:
-        """As many rows of open orders as of orders, and for the updates that these may become; twice as many as there are with `more`."""
+        """Match the rows of open orders to those of orders, and make room for their updates; doubled with `more`."""
         state, rows = self._state, len(self._arrays["orders"])
         if not state[STATE_AT.watch] & (WATCH_ORDERS | WATCH_LATE):
             return
@@ -139,13 +139,13 @@ class Arrays:
     def _move_messages(self, rows: int) -> None:
         """Move the messages in transit to the front of a larger array."""
         head, tail = self._state[[STATE_AT.message_head, STATE_AT.message_tail]].tolist()
-        larger = new_rows(rows, width("messages"))
+        larger = new_rows(rows, record_width("messages"))
         larger[: tail - head] = self._arrays["messages"][head:tail]
         self._state[[STATE_AT.message_head, STATE_AT.message_tail]] = 0, tail - head
         self._set("messages", larger)
 
     def _resize(self, name: str, rows: int, used: int) -> None:
-        larger = new_rows(rows, width(name))
+        larger = new_rows(rows, record_width(name))
         larger[:used] = self._arrays[name][:used]
         self._set(name, larger)
 
@@ -156,17 +156,17 @@ class Arrays:
             self._set("seen_orders", array)
 
     def _point(self, name: str, array: np.ndarray) -> None:
-        """Show compiled code where an array lies and how many rows it has."""
+        """Store the address and length of an array in the words of compiled code."""
         self._words[WORD_OF[name]], self._words[WORD_OF[name] + 1] = array.ctypes.data, len(array)
 
 
 def new_rows(rows: int, fields: int) -> np.ndarray:
-    """int64[rows, fields] of zeros."""
+    """Allocate zeros, int64[rows, fields]."""
     return np.zeros((rows, fields), np.int64)
 
 
 def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
-    """The sides of all markets before the first event, and how many levels they have together."""
+    """Build the sides of all markets before the first event. Returns them and their total number of levels."""
     sides = np.zeros(2 * len(tape.tickers), SIDE)
     counts = np.repeat([len(levels) for levels in tape.levels], 2)
     sides["book"] = np.cumsum(counts) - counts
@@ -175,11 +175,11 @@ def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
     sides["low"] = 1 << 30
     for name in ("head", "quote", "quote_slow", "quote_fast"):
         sides[name] = -1
-    return _numbers(sides), int(counts.sum())
+    return _integer_rows(sides), int(counts.sum())
 
 
 def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
-    """The markets before the first event."""
+    """Build the markets before the first event."""
     markets = np.zeros(len(tape.tickers), MARKET)
     markets["status"] = TickerStatus.NO_BOOK
     markets["levels"], markets["prices"] = [len(levels) - 2 for levels in tape.levels], tape.starts
@@ -189,11 +189,11 @@ def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
     units = tape.units if len(tape.units) else np.tile(np.array(rules.units, np.int64), (len(markets), 1))
     for name, column in zip(("min_lots", "lot_step", "fee_unit", "balance_unit", "rebate_unit", "rebate_above"), units.T, strict=True):
         markets[name] = column
-    return _numbers(markets)
+    return _integer_rows(markets)
 
 
-def new_state(tape: Tape, rules: RuleSet, settings: Settings, *, bounds: bool) -> np.ndarray:
-    """The account before the first event."""
+def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: bool) -> np.ndarray:
+    """Build the account before the first event."""
     found = np.zeros(1, STATE)
     state = found[0]
     state["tickers"] = state["books_at"] = len(tape.tickers)
@@ -215,9 +215,9 @@ def new_state(tape: Tape, rules: RuleSet, settings: Settings, *, bounds: bool) -
     for name in ("order_latency", "data_latency", "response_latency", "max_orders", "max_resting"):
         state[name] = getattr(settings, name)
     state["watch"] = WATCH_LATE if settings.answers_late else 0
-    return _numbers(found)
+    return _integer_rows(found)
 
 
-def _numbers(records: np.ndarray) -> np.ndarray:
-    """Records as rows of whole numbers, in the same memory."""
+def _integer_rows(records: np.ndarray) -> np.ndarray:
+    """View records as rows of integers without a copy."""
     return records.view(np.int64).reshape(len(records), records.dtype.itemsize // 8)

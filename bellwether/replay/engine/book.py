@@ -1,6 +1,6 @@
-"""Displayed levels, what own orders have taken from them, and the lists of own orders.
+"""Displayed levels, own consumption of them, and the lists of own orders.
 
-`s` is a side (2 x market + side of the canonical bid), `level` a level of it.
+`s` is a side (2 × market + side of the canonical bid), `level` one of its levels.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _RESTING = int(Status.RESTING)
 
 @inlined
 def price_of(sim, m, level):
-    """Price of a level of market `m`, $0.0001; the level of NO and YES alike."""
+    """Return the price of a level of market `m` in $0.0001, for YES and NO levels alike."""
     return prices_of(sim)[markets_of(sim)[m].prices + level]
 
 
 @inlined
 def level_of(sim, m, price):
-    """Level of a price of market `m`, 0 where the market has none."""
+    """Return the level of a price of market `m`, 0 if the market does not have it."""
     return np.int64(numbers_of(sim)[markets_of(sim)[m].numbers + price]) if 0 < price < DOLLAR else 0
 
 
@@ -38,7 +38,7 @@ def set_best(sim, s, level):
 
 @inlined
 def lower_best(sim, s, level):
-    """Set the best displayed level to the highest below `level` that shows a size."""
+    """Lower the best displayed level to the highest one below `level` with a displayed size."""
     base, shown = sides_of(sim)[s].book, shown_of(sim)
     level -= 1
     while level > 0 and shown[base + level] == 0:
@@ -48,7 +48,7 @@ def lower_best(sim, s, level):
 
 @compiled
 def consume(sim, s, level, lots, least, most):
-    """Take own lots from a displayed level until it changes; `least` and `most`: of the queue histories."""
+    """Remove own lots from a displayed level until it changes. `least`, `most`: in the queue histories."""
     if state_of(sim).consume == 0:
         return
     shown, at = shown_of(sim), sides_of(sim)[s].book + level
@@ -65,7 +65,7 @@ def consume(sim, s, level, lots, least, most):
 
 @inlined
 def link(sides, orders, o):
-    """Put an order into the list of its side: highest level first, then first come."""
+    """Insert an order into the list of its side, sorted by level, highest first, then by time."""
     order = orders[o]
     s, level = 2 * order.market + order.bid_side, order.level
     before, after = -1, sides[s].head
@@ -76,7 +76,7 @@ def link(sides, orders, o):
 
 @inlined
 def link_between(sides, orders, o, before, after):
-    """Put an order between two neighbours of its list, -1 for none."""
+    """Insert an order between two neighbours of its list, -1 for none."""
     order = orders[o]
     order.prev, order.next = before, after
     if before >= 0:
@@ -89,7 +89,7 @@ def link_between(sides, orders, o, before, after):
 
 @inlined
 def unlink(sides, orders, o):
-    """Take an order out of its list; its row keeps its neighbours."""
+    """Remove an order from its list; its row keeps its neighbours."""
     order = orders[o]
     before, after = order.prev, order.next
     if before >= 0:
@@ -101,8 +101,8 @@ def unlink(sides, orders, o):
 
 
 @compiled
-def mark(sim, o, change):
-    """Count an order that has come to its level or gone from it, and note the best level left."""
+def count_at_level(sim, o, change):
+    """Count an order that joined or left its level, and update the best level with own orders."""
     sides, orders = sides_of(sim), orders_of(sim)
     order = orders[o]
     s = 2 * order.market + order.bid_side
@@ -113,8 +113,8 @@ def mark(sim, o, change):
 
 
 @inlined
-def first_at(sim, s, level):
-    """The first own order at a level that rests in the account, -1 for none."""
+def first_order_at(sim, s, level):
+    """Return the first own order at a level that rests in the account, -1 for none."""
     orders = orders_of(sim)
     i = sides_of(sim)[s].head
     while i >= 0 and (orders[i].level > level or (orders[i].level == level and orders[i].status != _RESTING)):
@@ -124,7 +124,7 @@ def first_at(sim, s, level):
 
 @inlined
 def first_resting(sim, s):
-    """The best own order of a side that rests in the account, -1 for none."""
+    """Return the best own order of a side that rests in the account, -1 for none."""
     orders = orders_of(sim)
     i = sides_of(sim)[s].head
     while i >= 0 and orders[i].status != _RESTING:

@@ -1,8 +1,9 @@
-"""Fills in the slowest and the fastest queue history, and the band of equity that follows.
+"""Fills in the slowest and the fastest queue history, and the resulting band of equity.
 
-The account's fills of an order lie between `filled_min` and `filled_max`. Equity is linear in the fills of each order but for the mark of a market's net
-position, which is concave: YES is worth the bid where the position is long and the ask where it is short. So the lower end takes the worse end of each
-order at the worse mark, and the upper end the best of each order at the mark, between bid and ask, that makes the sum least.
+The account's fills of an order lie between `filled_min` and `filled_max`. Equity is linear in the fills of each order except for the mark
+of a market's net position, which is concave: YES is marked at the bid if the position is long and at the ask if it is short. The lower end
+therefore combines the worse end of each order with the worse mark. The upper end combines the better end of each order with the mark
+between bid and ask that minimises the sum.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from bellwether.replay.tape.layout import MAKER_KIND, WAIVER_UNTIL
 from bellwether.replay.units import CONTRACT, DOLLAR, MAX_LOTS, MICROS
 
 _MAKER = int(Role.MAKER)
-#: Bits of `unsure`: histories differ; an event could fill the order under a waiver of fees, without one; both are counted.
+#: Bits of `unsure`: histories differ; an event could fill the order under a fee waiver, or without one; both are counted.
 _UNSURE, _WAIVED, _CHARGED, _COUNTED = 1, 2, 4, 8
 #: 10^-9 dollars in a micro-dollar.
 _NANO = 1_000
@@ -24,7 +25,7 @@ _NANO = 1_000
 
 @compiled
 def note_difference(sim, s, level, short, extra):
-    """Add lots that the slowest history has filled less, and the fastest more, than the account at a level."""
+    """Add lots that the slowest history filled less, and the fastest more, than the account at a level."""
     if short == 0 and extra == 0:
         return
     side = sides_of(sim)[s]
@@ -44,7 +45,7 @@ def note_difference(sim, s, level, short, extra):
 
 @compiled
 def _set_net(sim, s):
-    """Set the prices of a side's levels with their fees, at the rate that the largest fill pays."""
+    """Set the prices of a side's levels including fees, at the rate of the largest fill."""
     market, side, prices, levels = markets_of(sim)[s >> 1], sides_of(sim)[s], prices_of(sim), levels_of(sim)
     for level in range(1, market.levels + 1):
         price = prices[market.prices + level]
@@ -61,7 +62,7 @@ def _move_under(side, net, short, extra):
 
 @compiled
 def fill_histories(sim, o, main, slow, fast, ts):
-    """Book the lots that an event fills of a resting order in both histories; `main`: in the account."""
+    """Book the lots of a resting order that an event fills in both histories. `main`: lots filled in the account."""
     order = orders_of(sim)[o]
     order.filled_min += slow
     order.filled_max += fast
@@ -81,7 +82,7 @@ def fill_histories(sim, o, main, slow, fast, ts):
 
 @inlined
 def note_chance(sim, order, ts):
-    """Note that an event may fill an order in some history, before or after a waiver of fees ends."""
+    """Record that an event may fill an order in some history, before or after a fee waiver ends."""
     order.chances += 1
     order.unsure |= _WAIVED if ts < markets_of(sim)[order.market].fees[WAIVER_UNTIL] else _CHARGED
     if order.unsure & _UNSURE:
@@ -90,7 +91,7 @@ def note_chance(sim, order, ts):
 
 @inlined
 def _add_slack(sim, order):
-    """Count what rounding can change in the fees of an unsure order, and all of its fee where it can be filled with and without a waiver."""
+    """Add the possible rounding of an unsure order's fees, and its whole fee if it can be filled both with and without a waiver."""
     market = markets_of(sim)[order.market]
     market.slack += order.chances * rounding_of_a_fill(market, order.bid_price)
     order.chances = 0
@@ -101,7 +102,7 @@ def _add_slack(sim, order):
 
 @compiled
 def _move_pivot(sim, s, each):
-    """Move a side's pivot to the highest level that, with its fee, costs less than `each` (10^-9 dollars of a lot of the side)."""
+    """Move a side's pivot to the highest level that costs less than `each` including its fee, in 10^-9 dollars per lot of the side."""
     side, levels = sides_of(sim)[s], levels_of(sim)
     level = side.pivot
     while level < side.high and levels[side.book + level + 1].net < each:
@@ -117,8 +118,9 @@ def _move_pivot(sim, s, each):
 
 @compiled
 def _add_ends(sim, m, mark):
-    """Changes of equity, in 10^-9 dollars, that the differences of a market bring at `mark` (micro-dollars of a YES contract): each level at its worse,
-    and at its better end.
+    """Compute the changes of equity, in 10^-9 dollars, from the differences of a market at `mark` (micro-dollars of a YES contract).
+
+    Returns the sum of the worse ends of all levels and that of the better ends.
     """
     worse, better = 0, 0
     for s in range(2 * m, 2 * m + 2):
@@ -133,7 +135,7 @@ def _add_ends(sim, m, mark):
         better += each * side.under_extra - side.under_extra_cost
         better += side.short_cost - side.under_short_cost - each * over_short
         if markets_of(sim)[m].fees[MAKER_KIND] != FREE:
-            # The rate in `net` is rounded down, by less than 10^-9 dollars a lot.
+            # The rate in `net` is rounded down by less than 10^-9 dollars per lot.
             worse -= side.short + side.extra
             better += side.short + side.extra
     return worse, better
@@ -141,26 +143,26 @@ def _add_ends(sim, m, mark):
 
 @compiled
 def _market_band(sim, m, bid, ask):
-    """(low, high) change of equity in a market whose YES is worth `bid` if long and `ask` if short, micro-dollars per contract.
+    """Compute the (low, high) change of equity of a market whose YES is worth `bid` if long and `ask` if short, micro-dollars per contract.
 
-    A crossed book makes the mark convex: then the mark between them that makes each sum greatest holds.
+    A crossed book makes the mark convex; each sum then uses the mark in between that maximises it.
     """
     sides, prices, levels = sides_of(sim), prices_of(sim), levels_of(sim)
     market = markets_of(sim)[m]
     held = sides[2 * m].position - sides[2 * m + 1].position
     own = held * (bid if held > 0 else ask) * _NANO // CONTRACT
     inner = ask < bid
-    low, high = _ends(sim, m, bid, held)
+    low, high = _band_ends(sim, m, bid, held)
     if bid != ask:
-        low_ask, high_ask = _ends(sim, m, ask, held)
+        low_ask, high_ask = _band_ends(sim, m, ask, held)
         low = max(low, low_ask) if inner else min(low, low_ask)
         high = max(high, high_ask) if inner else min(high, high_ask)
-    # Prices of uncertain fills between the marks. A settlement has one mark.
+    # Prices of uncertain fills between the marks; a settlement has a single mark.
     lowest, highest = sides[2 * m].best, market.levels + 1 - sides[2 * m + 1].best
     for level in range(min(lowest, highest) + 1, max(lowest, highest) if bid != ask else 0):
         yes, no = levels[sides[2 * m].book + level], levels[sides[2 * m + 1].book + market.levels + 1 - level]
         if yes.short != 0 or yes.extra != 0 or no.short != 0 or no.extra != 0:
-            low_mark, high_mark = _ends(sim, m, CONTRACT * prices[market.prices + level], held)
+            low_mark, high_mark = _band_ends(sim, m, CONTRACT * prices[market.prices + level], held)
             low, high = (max(low, low_mark), high) if inner else (low, min(high, high_mark))
     # A settlement pays whole micro-dollars.
     rest = own % _NANO
@@ -168,8 +170,8 @@ def _market_band(sim, m, bid, ask):
 
 
 @compiled
-def _ends(sim, m, mark, held):
-    """The same with a position of `held` lots of YES."""
+def _band_ends(sim, m, mark, held):
+    """As `_add_ends`, including a position of `held` lots of YES."""
     worse, better = _add_ends(sim, m, mark)
     value = held * mark * _NANO // CONTRACT
     return value + worse, value + better
@@ -183,7 +185,7 @@ def _is_certain(sim, m):
 
 @compiled
 def value_band(sim):
-    """Set the band of equity about the account's own."""
+    """Compute the band of equity around the account's equity."""
     state, sides = state_of(sim), sides_of(sim)
     low, high = state.low_settled, state.high_settled
     if state.bounds == 1:
@@ -197,11 +199,11 @@ def value_band(sim):
 
 @compiled
 def settle_band(sim, m, value, void):
-    """Fix a market's part of the band at its settlement, before the positions are paid."""
+    """Fix a market's part of the band at its settlement, before positions are paid."""
     state, sides, levels = state_of(sim), sides_of(sim), levels_of(sim)
     if state.bounds == 0 or _is_certain(sim, m):
         return
-    low, high = _void_band(sim, m) if void else _market_band(sim, m, value, value)
+    low, high = _void_mark_band(sim, m) if void else _market_band(sim, m, value, value)
     state.low_settled += min(low, 0)
     state.high_settled += max(high, 0)
     markets_of(sim)[m].slack = 0
@@ -214,8 +216,11 @@ def settle_band(sim, m, value, void):
 
 
 @compiled
-def _void_band(sim, m):
-    """A void returns the cost of what is held: P&L is that of a mark at the average cost, which lies between the extreme prices of the fills."""
+def _void_mark_band(sim, m):
+    """Compute the band of a void market, which returns the cost of the position.
+
+    P&L is that of a mark at the average cost, which lies between the extreme prices of the fills.
+    """
     state, market, sides, fills = state_of(sim), markets_of(sim)[m], sides_of(sim), fills_of(sim)
     yes, no = sides[2 * m], sides[2 * m + 1]
     if yes.short == 0 and yes.extra == 0 and no.short == 0 and no.extra == 0:
@@ -243,5 +248,5 @@ def _void_band(sim, m):
 
 @compiled_alone
 def value_band_of(sim):
-    """`value_band`, for calls from Python."""
+    """Call `value_band` from Python."""
     value_band(sim)

@@ -1,7 +1,7 @@
-"""Callbacks of compiled agents: compiled by themselves, and called by their addresses between decisions for fills, updates of orders, trades, books
-that changed, and timers.
+"""Callbacks of compiled agents for fills, order updates, trades, changed books and timers.
 
-What became known since the last look is one batch, in that order; what the callbacks themselves cause is the next batch.
+They are compiled separately and called by address between decisions. News since the last look form one batch, in that order; news that the
+callbacks cause form the next batch.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from numba import typeof, types
 from numba.core.typing import signature
 from numba.extending import intrinsic
 
-from bellwether.replay.engine.agent_view import rewind
+from bellwether.replay.engine.agent_view import reset_rows
 from bellwether.replay.engine.compilation import address_of, compiled, inlined
 from bellwether.replay.engine.memory import array_at, markets_of, seen_state_of, sides_of, state_of, trades_of
 from bellwether.replay.engine.state import CALLBACK_WORDS, PARAMS_WORD
 
-#: Callbacks, in the order of calls; the bits of `callbacks` are 1 << these.
+#: Callbacks in the order of calls; the bits of `callbacks` are 1 << these.
 ON_FILL, ON_ORDER, ON_TRADE, ON_BOOK, ON_TIMER = range(5)
-#: Answer of `next_news` when there is no more.
+#: Result of `next_callback` after the last one.
 NOTHING = -1
 
 _SIM = types.Array(types.int64, 1, "C")
 
 
-def _call(typing: Any, sim: Any, what: Any, number: Any) -> Any:
+def _call_callback(typing: Any, sim: Any, what: Any, number: Any) -> Any:
     """Call the callback `what` with the words, the strategy's parameters and a number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -48,38 +48,40 @@ def _call(typing: Any, sim: Any, what: Any, number: Any) -> Any:
     return types.void(_SIM, types.int64, types.int64), generate
 
 
-#: Parameters of any type are passed as an array of whole numbers: an address and a length, whose meaning the callback knows.
-call: Any = intrinsic(_call)
+#: Parameters of any type are passed as an array of integers, by address and length; the callback knows their type.
+call: Any = intrinsic(_call_callback)
 
 
 @cache
-def _address(function: Callable[..., Any], params: Any) -> int:
+def _callback_address(function: Callable[..., Any], params: Any) -> int:
     return address_of(function, signature(types.void, _SIM, params, types.int64))
 
 
-def addresses(callbacks: Sequence[Any], params: np.ndarray) -> np.ndarray:
-    """int64[n]: where functions made by `@strategy` lie, compiled now or loaded from the cache; 0 for None. params: what they will get as `params`."""
-    return np.array([0 if callback is None else _address(callback.py_func, typeof(params)) for callback in callbacks], np.int64)
+def callback_addresses(callbacks: Sequence[Any], params: np.ndarray) -> np.ndarray:
+    """Return the addresses of `@strategy` functions, int64[n], 0 for None. They are compiled or loaded from the cache. params: their
+    argument `params`.
+    """
+    return np.array([0 if callback is None else _callback_address(callback.py_func, typeof(params)) for callback in callbacks], np.int64)
 
 
 @inlined
-def _hears(state, what):
+def _has_callback(state, what):
     return state.callbacks & (1 << what) != 0
 
 
 @compiled
-def next_news(sim):
-    """Return the next callback, with the number in `news` of a fill, an update, a trade or a market; NOTHING after the last one."""
+def next_callback(sim):
+    """Return the next callback and set `news` to the number of its fill, update, trade or market; NOTHING after the last one."""
     state = state_of(sim)
     if state.step + state.at_news == 0:
-        # Before the first stop nothing is known.
+        # Nothing is known before the first stop.
         return NOTHING
-    what = _next_of_batch(sim)
-    return _next_of_batch(sim) if what == NOTHING and _new_batch(sim) else what
+    what = _next_in_batch(sim)
+    return _next_in_batch(sim) if what == NOTHING and _new_batch(sim) else what
 
 
 @compiled
-def _next_of_batch(sim):
+def _next_in_batch(sim):
     state = state_of(sim)
     if state.fills_at < state.fills_end:
         state.news = state.fills_at
@@ -104,48 +106,48 @@ def _next_of_batch(sim):
 
 @compiled
 def _new_batch(sim):
-    """Take in what is new since the last batch; whether there is anything."""
+    """Start a batch with the news since the last one. Returns whether there are any."""
     state, seen, trades = state_of(sim), seen_state_of(sim), trades_of(sim)
     found = False
-    if _hears(state, ON_FILL):
-        state.fills_end = state.told = seen.fills
+    if _has_callback(state, ON_FILL):
+        state.fills_end = state.fills_reported = seen.fills
         found |= state.fills_at < state.fills_end
-    if _hears(state, ON_ORDER):
-        rewind(state, seen)
-        state.update_end = state.update_told = seen.update_tail
+    if _has_callback(state, ON_ORDER):
+        reset_rows(state, seen)
+        state.update_end = state.updates_reported = seen.update_tail
         found |= state.update_head < state.update_end
-    if _hears(state, ON_TRADE):
+    if _has_callback(state, ON_TRADE):
         end = state.trades_end
-        # Where decisions stand before the prints of their instant, these are not known yet.
+        # Decisions that precede the prints of their instant do not know these yet.
         last = state.time - (1 if state.by_rows == 1 and state.at_news == 0 else 0)
         while end < len(trades) and trades[end].ts <= last:
             end += 1
         state.trades_end = end
         found |= state.trades_at < end
-    if _hears(state, ON_BOOK) and _books_moved(sim):
+    if _has_callback(state, ON_BOOK) and _mark_changed_books(sim):
         state.books_at = 0
         found = True
     return found
 
 
 @compiled
-def _books_moved(sim):
-    """Mark the markets whose best prices are not those of the last call; whether there are any."""
+def _mark_changed_books(sim):
+    """Mark the markets whose best prices changed since the last call. Returns whether there are any."""
     found, sides = False, sides_of(sim)
     for m in range(state_of(sim).tickers):
         yes, no = sides[2 * m], sides[2 * m + 1]
-        moved = yes.best != yes.told or no.best != no.told
+        moved = yes.best != yes.reported_best or no.best != no.reported_best
         markets_of(sim)[m].moved = 1 if moved else 0
-        yes.told, no.told = yes.best, no.best
+        yes.reported_best, no.reported_best = yes.best, no.best
         found |= moved
     return found
 
 
 @contextmanager
-def errors_of_callbacks(stop: Callable[[], Any]) -> Iterator[list[BaseException]]:
-    """The errors that callbacks raise in this thread while it is open; `stop` is called at each.
+def raising_callback_errors(stop: Callable[[], Any]) -> Iterator[list[BaseException]]:
+    """Collect the errors that callbacks raise in this thread while the context is open; `stop` is called at each.
 
-    Compiled code that was called by its address has nobody to hand an error to, so Python treats it as one that cannot be raised.
+    Compiled code called by address has no Python caller, so Python treats its errors as unraisable.
     """
     raised: list[BaseException] = []
     here, before = threading.get_ident(), sys.unraisablehook

@@ -1,16 +1,17 @@
-"""The way over the tape from one stop to the next. Stops are decisions and samples, which no agent moves, and arrivals, expiries, timers, and news of
-own orders.
+"""Advance over the tape from one stop to the next.
+
+Decisions and samples are scheduled in advance. Arrivals, expiries, timers and news of own orders are further stops.
 """
 
 from __future__ import annotations
 
 from bellwether.replay.engine.accounts import value_account
-from bellwether.replay.engine.agent_view import is_late, learn
+from bellwether.replay.engine.agent_view import apply_acknowledgements, is_late
 from bellwether.replay.engine.bounds import value_band
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.events import after, cross_all, has_room, process
-from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, cancel_resting, expire
+from bellwether.replay.engine.events import check_crossings, first_after, has_room, process
+from bellwether.replay.engine.matching import amend_now, cancel_now, cancel_resting, expire_orders, process_arrival
 from bellwether.replay.engine.memory import (
     ledgers_of,
     messages_of,
@@ -22,8 +23,8 @@ from bellwether.replay.engine.memory import (
     state_of,
     ts_of,
 )
-from bellwether.replay.engine.order_updates import note, updates_fit, watches_orders
-from bellwether.replay.engine.quotes import rejoin
+from bellwether.replay.engine.order_updates import has_room_for_updates, is_watching_orders, record_updates
+from bellwether.replay.engine.quotes import rejoin_queue
 from bellwether.replay.engine.schedule import DECISION, WAKE
 from bellwether.replay.engine.state import (
     AMEND_MESSAGE,
@@ -39,20 +40,21 @@ _AGENT = int(Reason.AGENT)
 
 _EXPIRY, _ARRIVAL, _LEARNED, _TIMER, _SCHEDULED = range(5)
 
-#: What `advance` stops for: a decision, news that the agent is to be called for at once, or its timer.
+#: Results of `advance`: a decision, news for which the agent is called at once, or its timer.
 AT_DECISION, AT_NEWS, AT_TIMER = 1, 2, 3
 
 
 @compiled
 def advance(sim):
-    """Go on to the next decision, or to news or the timer where they are stops too. 0 when none is left, and the tape is then processed to its end, or
-    when an array must grow first.
+    """Advance to the next decision, or to news or the timer if the agent is called for these.
+
+    Returns 0 when none is left, after processing the tape to its end, and when an array must grow first.
     """
     ts, schedule, state, seen = ts_of(sim), schedule_of(sim), state_of(sim), seen_state_of(sim)
     if state.over == 1 or state.failed == 1:
         return 0
     while state.full == 0:
-        if watches_orders(state) and not updates_fit(sim, 0):
+        if is_watching_orders(state) and not has_room_for_updates(sim, 0):
             state.full = 1
             return 0
         row = state.stop
@@ -63,55 +65,58 @@ def advance(sim):
             return 0
         cursor = state.cursor
         if state.stirred == 1 and (cursor == len(ts) or ts[cursor] != ts[cursor - 1]):
-            if not cross_all(sim, cursor, ts[cursor - 1]):
+            if not check_crossings(sim, cursor, ts[cursor - 1]):
                 return 0
             state.stirred = 0
-            if _is_news(sim, ts[cursor - 1]):
-                return _stop_for(sim, ts[cursor - 1], AT_NEWS)
+            if _record_news(sim, ts[cursor - 1]):
+                return _stop_at(sim, ts[cursor - 1], AT_NEWS)
             continue
         if stop == _LEARNED:
-            learn(sim, time)
-            if _is_told(state, seen):
-                return _stop_for(sim, time, AT_NEWS)
+            apply_acknowledgements(sim, time)
+            if _has_news(state, seen):
+                return _stop_at(sim, time, AT_NEWS)
             continue
-        if index > 0 and not cross_all(sim, index, ts[index - 1]):
+        if index > 0 and not check_crossings(sim, index, ts[index - 1]):
             return 0
         if stop == _TIMER:
             if is_late(state):
-                learn(sim, time)
+                apply_acknowledgements(sim, time)
             state.timer, state.timer_at = NEVER, -1
-            return _stop_for(sim, time, AT_TIMER)
+            return _stop_at(sim, time, AT_TIMER)
         if stop == _SCHEDULED:
             if not scheduled:
-                _end(sim)
+                _finish(sim)
                 return 0
-            found = _scheduled(sim, row, time)
+            found = _run_scheduled_stop(sim, row, time)
             if found != 0:
                 return found
             continue
         if stop == _EXPIRY:
-            expire(sim, time)
-        elif not _deliver(sim, time):
+            expire_orders(sim, time)
+        elif not _deliver_messages(sim, time):
             return 0
-        if state.watch != 0 and _is_news(sim, time):
-            return _stop_for(sim, time, AT_NEWS)
+        if state.watch != 0 and _record_news(sim, time):
+            return _stop_at(sim, time, AT_NEWS)
     return 0
 
 
 @compiled
 def _next_stop(sim, index, time):
-    """(what, index, time) of the first stop at or before the scheduled one at (index, time); no timer, expiry or arrival after the tape's end."""
+    """Return (kind, index, time) of the first stop at or before the scheduled one at (index, time).
+
+    Timers, expiries and arrivals after the end of the tape are ignored.
+    """
     ts, state = ts_of(sim), state_of(sim)
     stop = _SCHEDULED
     if state.timer <= state.last:
         if state.timer_at < 0:
-            state.timer_at = after(ts, state.cursor, state.timer)
+            state.timer_at = first_after(ts, state.cursor, state.timer)
         if state.timer_at < index or (state.timer_at == index and state.timer < time):
             stop, index, time = _TIMER, state.timer_at, state.timer
     if state.ledger_head < state.ledger_tail:
         then = ledgers_of(sim)[state.ledger_head].learned
         if then <= state.last:
-            at = after(ts, state.cursor, then)
+            at = first_after(ts, state.cursor, then)
             if at < index or (at == index and then <= time):
                 stop, index, time = _LEARNED, at, then
     if state.message_head < state.message_tail:
@@ -120,56 +125,56 @@ def _next_stop(sim, index, time):
             stop, index, time = _ARRIVAL, message.at, message.time
     if state.expiry <= state.last:
         if state.expiry_at < 0:
-            state.expiry_at = after(ts, state.cursor, state.expiry - 1)
+            state.expiry_at = first_after(ts, state.cursor, state.expiry - 1)
         if state.expiry_at < index or (state.expiry_at == index and state.expiry <= time):
             stop, index, time = _EXPIRY, state.expiry_at, state.expiry
     return stop, index, time
 
 
 @compiled
-def _is_news(sim, time):
-    """Note what has become of orders at `time`; whether the agent is to be called at once."""
+def _record_news(sim, time):
+    """Record order updates at `time`. Returns whether the agent is called for them at once."""
     state = state_of(sim)
-    if watches_orders(state):
-        note(sim, time)
-    return not is_late(state) and _is_told(state, state)
+    if is_watching_orders(state):
+        record_updates(sim, time)
+    return not is_late(state) and _has_news(state, state)
 
 
 @inlined
-def _is_told(state, seen):
-    """Return whether the agent knows of fills or updates of orders that it is to be called for."""
-    if state.watch & WATCH_FILLS != 0 and seen.fills > state.told:
+def _has_news(state, seen):
+    """Return whether the agent knows of fills or order updates for which it is called."""
+    if state.watch & WATCH_FILLS != 0 and seen.fills > state.fills_reported:
         return True
-    return state.watch & WATCH_ORDERS != 0 and seen.update_tail > state.update_told
+    return state.watch & WATCH_ORDERS != 0 and seen.update_tail > state.updates_reported
 
 
 @compiled
-def _stop_for(sim, time, what):
-    """Stop for news or the timer, with what the agent has learned by `time`."""
+def _stop_at(sim, time, what):
+    """Stop for news or the timer, with the agent's knowledge at `time`."""
     state, seen = state_of(sim), seen_state_of(sim)
-    state.told, state.update_told, state.at_news = seen.fills, seen.update_tail, 1
+    state.fills_reported, state.updates_reported, state.at_news = seen.fills, seen.update_tail, 1
     state.time, state.now = time, time + state.data_latency
     return what
 
 
 @compiled
-def _end(sim):
+def _finish(sim):
     state = state_of(sim)
     if is_late(state):
-        learn(sim, NEVER)
+        apply_acknowledgements(sim, NEVER)
     state.over, state.time = 1, state.last
 
 
 @compiled
-def _scheduled(sim, row, time):
-    """A decision, AT_DECISION; news, AT_NEWS; or a sample, 0."""
+def _run_scheduled_stop(sim, row, time):
+    """Run a scheduled stop: returns AT_DECISION for a decision, AT_NEWS for a wake-up, 0 after a sample."""
     state, stop = state_of(sim), schedule_of(sim)[row]
     decides, wakes = stop.what == DECISION, stop.what == WAKE
     if (decides or wakes) and is_late(state):
-        learn(sim, time)
+        apply_acknowledgements(sim, time)
     state.stop, state.time = row + 1, time
     if not (decides or wakes):
-        _sample(sim, time, row + 1 == len(schedule_of(sim)))
+        _record_sample(sim, time, row + 1 == len(schedule_of(sim)))
         return 0
     state.at_news = 1 if wakes else 0
     state.now = time + state.data_latency
@@ -181,41 +186,41 @@ def _scheduled(sim, row, time):
 
 
 @compiled
-def _deliver(sim, time):
-    """Deliver the messages that arrive at `time`. False when an array must grow first."""
+def _deliver_messages(sim, time):
+    """Deliver the messages that arrive at `time`. Returns False when an array must grow first."""
     state, messages = state_of(sim), messages_of(sim)
     state.time = time
     while state.message_head < state.message_tail and messages[state.message_head].time == time:
-        watched = watches_orders(state)
+        watched = is_watching_orders(state)
         message = messages[state.message_head]
         kind, o = message.kind, message.order
         m = orders_of(sim)[o].market if kind in (PLACE_MESSAGE, AMEND_MESSAGE) else -1
         if not has_room(sim, m):
             return False
-        if watched and not updates_fit(sim, 0):
+        if watched and not has_room_for_updates(sim, 0):
             state.full = 1
             return False
         state.message_head += 1
         if kind == PLACE_MESSAGE:
-            arrive(sim, o, time)
+            process_arrival(sim, o, time)
         elif kind == CANCEL_MESSAGE:
             cancel_now(sim, o, _AGENT, time)
         elif kind == AMEND_MESSAGE:
             amend_now(sim, o, message.price, message.lots, time)
         elif kind == REJOIN_MESSAGE:
-            rejoin(sim, o, message.price, message.lots, time)
+            rejoin_queue(sim, o, message.price, message.lots, time)
         else:
             cancel_resting(sim, o, time)
         if watched:
-            note(sim, time)
+            record_updates(sim, time)
     if state.message_head == state.message_tail:
         state.message_head = state.message_tail = 0
     return True
 
 
 @compiled
-def _sample(sim, time, final):
-    """Log cash and equity with its band; the last row is cash alone where the rules say so."""
+def _record_sample(sim, time, final):
+    """Append a sample of cash and equity with its band. Under some rules the last sample is cash alone."""
     state, sides = state_of(sim), sides_of(sim)
     value_account(state, sides)
     value_band(sim)

@@ -1,4 +1,4 @@
-"""Codes of the engine: times in force, statuses, reasons, and the columns of its arrays."""
+"""Codes of the engine: times in force, statuses, reasons, and columns of its arrays."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from bellwether.replay.units import BUY, NO, SELL, YES
 
 __all__ = ["BUY", "NO", "SELL", "YES", "Queue", "Reason", "Role", "Status", "TickerStatus", "Tif"]
 
-#: Raised whenever the same run may come out otherwise; named in every result.
+#: Incremented whenever results of the same run may change; stored in every result.
 ENGINE_VERSION = "3"
 
-#: What an int64 column holds where there is nothing to say, such as the end of an order that rests.
+#: Missing value of an int64 column, such as the end of a resting order.
 NONE = -1
 #: The largest size of an order, in lots.
 MAX_ORDER_LOTS = 1_000_000_000
@@ -28,7 +28,7 @@ class Tif(IntEnum):
 
 
 class Status(IntEnum):
-    """State of an order. PENDING: on its way, because of latency."""
+    """State of an order. PENDING: in transit, because of latency."""
 
     PENDING = 0
     RESTING = 1
@@ -39,14 +39,14 @@ class Status(IntEnum):
 
 
 class Role(IntEnum):
-    """Side of a trade that a fill was on."""
+    """Role of the agent in a fill."""
 
     TAKER = 0
     MAKER = 1
 
 
 class Queue(IntEnum):
-    """Models of the queue. TRADE_ONLY is the pessimistic bound, OPTIMISTIC the other one."""
+    """Queue models. TRADE_ONLY is the pessimistic bound, OPTIMISTIC the optimistic one."""
 
     TRADE_ONLY = 0
     RECONCILED = 1
@@ -57,7 +57,7 @@ class Queue(IntEnum):
 
 
 class TickerStatus(IntEnum):
-    """Bits of a ticker's status; 0 is open with a book. PAID: its settlement has been paid out."""
+    """Bits of a ticker's status; 0 is open with a book. PAID: its settlement has been paid."""
 
     HALTED = 1
     CLOSED = 2
@@ -94,7 +94,7 @@ class Reason(IntEnum):
 
     @property
     def text(self) -> str:
-        """The reason as a short English clause."""
+        """Short English clause that states the reason."""
         return _TEXTS[self]
 
 
@@ -143,13 +143,13 @@ TRADE_COLS = 5
 S_TS, S_CASH, S_EQUITY, S_MID_EQUITY, S_PESS, S_OPT = range(6)
 S_COLS = 6
 
-#: Columns of a request in `place_many`.
+#: Columns of an order request in `place_many`.
 R_TICKER, R_SIDE, R_ACTION, R_PRICE, R_LOTS, R_TIF, R_EXPIRES = range(7)
 R_COLS = 7
 
-#: What the engine can be asked to do, in `commands`.
+#: Commands of the engine.
 STEP, PLACE, CANCEL, AMEND, CANCEL_ALL, QUOTE, PLACE_BATCH, CANCEL_BATCH, RESTING_BATCH, QUOTE_BATCH, VALUE, NEWS = range(12)
-#: What it answers when an array must grow first.
+#: Result of a command when an array must grow first.
 FULL = -2
-#: Prices of a quote that is not wanted, and of one that stays as it is.
+#: Prices of a quote that is cancelled, and of one that stays unchanged.
 NO_QUOTE, AS_IT_IS = 0, -1

@@ -1,7 +1,7 @@
-"""Compilation of the engine by numba, cached on disk by the sources of all that compiled code contains.
+"""Compilation of the engine by numba, cached on disk by a digest of all sources that compiled code contains.
 
-numba compares a cached function with its own file alone, but compiled code contains what it calls. So the cache lies in a folder that is named after
-the digest of the engine's sources, below numba's own cache folder or the user's.
+numba checks a cached function against its own file only, but compiled code contains the functions that it calls. The cache is therefore a
+folder named by the digest of the engine's sources, below numba's own cache folder or the user's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bellwether.replay import units
 from bellwether.replay.rules import terms
 from bellwether.replay.tape import layout
 
-#: Without the GIL, and without counting references: the engine allocates nothing.
+#: Without the GIL and without reference counts: the engine allocates nothing.
 _PLAIN: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
@@ -33,7 +33,7 @@ SOURCES = _digest()
 
 
 def _use_own_cache() -> None:
-    """Have numba cache below a folder of this version of the sources: the user's choice, else the package's, else the user's cache."""
+    """Point numba's cache to a folder of this source version: below the configured folder, else the package's, else the user's cache."""
     settings: Any = config
     chosen = settings.CACHE_DIR
     if Path(chosen).name == SOURCES[:16]:
@@ -48,32 +48,32 @@ _use_own_cache()
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function as a part of those that call it."""
+    """Compile a function into its callers."""
     return njit(**_PLAIN)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """As `compiled`, repeated at each place of a call."""
+    """As `compiled`, inlined at each call."""
     return njit(**_PLAIN, forceinline=True)(function)
 
 
 def compiled_alone(function: Callable[..., Any]) -> Any:
-    """Compile on first use, with the result on disk."""
+    """Compile on first use and cache the result on disk."""
     return njit(**_PLAIN, cache=True)(function)
 
 
 def compiled_allocating(function: Callable[..., Any]) -> Any:
-    """As `compiled_alone`, for a function that makes arrays."""
+    """As `compiled_alone`, for a function that allocates arrays."""
     return njit(nogil=True, cache=True)(function)
 
 
 def address_of(function: Callable[..., Any], signature: Any) -> int:
-    """Address of a function for calls from C, compiled now or loaded from disk; the caller asks once for each function."""
+    """Return the address of a function for calls from C, compiled or loaded from disk. Call it once per function."""
     entry = cfunc(signature, **_PLAIN, cache=True)(function)
     _entries.append(entry)
     address: Any = entry.address
     return int(address)
 
 
-#: Compiled code whose address was given away lives as long as the process.
+#: Keeps compiled functions alive as long as the process, since their addresses are in use.
 _entries: list[Any] = []

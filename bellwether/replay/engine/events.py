@@ -1,7 +1,4 @@
-"""The events of the tape, one after the other: books, prints, grids, halts, closes and settlements.
-
-An event costs its decoding, one store, the upkeep of the best bid, and a look whether an own order or own consumption is concerned.
-"""
+"""Events of the tape in sequence: books, prints, grids, halts, closes and settlements."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from bellwether.replay.engine.memory import (
     state_of,
     ts_of,
 )
-from bellwether.replay.engine.queue import book_lost, book_valid_again, crossed, leave_all, level_changed, printed
+from bellwether.replay.engine.queue import apply_level_change, apply_print, end_all_orders, fill_crossed, invalidate_book, restore_book
 from bellwether.replay.engine.state import NO_BOOK_YET
 from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, OPEN, PRINT, SETTLE, TRADED, VALID, VOID
 
@@ -32,8 +29,8 @@ _CLOSED = int(Reason.CLOSED)
 
 
 @inlined
-def after(ts, low, time):
-    """First index from `low` on with a later time than `time`; near ones are found fast."""
+def first_after(ts, low, time):
+    """Return the first index from `low` on whose time is later than `time`; near ones are found fast."""
     step, high = 1, low
     while high < len(ts) and ts[high] <= time:
         low = high + 1
@@ -51,7 +48,9 @@ def after(ts, low, time):
 
 @inlined
 def has_room(sim, m):
-    """Return whether the fills of one more event or order of a market fit: one a level and own order; the arrays are marked to grow if not."""
+    """Return whether the fills of one more event or order of a market fit: one per level and own order. If not, the arrays are marked to
+    grow.
+    """
     state, sides = state_of(sim), sides_of(sim)
     if m < 0:
         return True
@@ -62,31 +61,33 @@ def has_room(sim, m):
 
 
 @compiled
-def _stirs(sim, i, stop):
-    """Event `i` may have changed own orders: where an agent is called for that, processing stops at the end of its instant."""
+def _stop_after_instant(sim, i, stop):
+    """Stop processing at the end of the instant of event `i`, which may have changed own orders, if the agent is called for them."""
     state, ts = state_of(sim), ts_of(sim)
     if state.watch == 0:
         return stop
     state.stirred = 1
-    return min(stop, after(ts, i, ts[i]))
+    return min(stop, first_after(ts, i, ts[i]))
 
 
 @compiled
 def process(sim, stop):
-    """Process the tape up to index `stop`, but for the crossings of its last instant; where own orders are watched, up to the end of the first instant
-    that may have changed one. False when an array must grow first; the next call continues.
+    """Process the tape up to index `stop`, without the crossing checks of its last instant.
+
+    If own orders are watched, stop after the first instant that may have changed one. Returns False when an array must grow first; the next
+    call continues.
     """
     ts, event, state = ts_of(sim), event_of(sim), state_of(sim)
     sides, shown, marks, prices = sides_of(sim), shown_of(sim), marks_of(sim), prices_of(sim)
     flagged = state.flagged == 1
     i = state.cursor
     if state.stirred == 1:
-        stop = min(stop, after(ts, i, ts[i - 1]))
+        stop = min(stop, first_after(ts, i, ts[i - 1]))
     while i < stop:
         word = event[i]
         kind = word & 0xF
         if flagged and (kind >= HALT or ts[i] != ts[i - 1]):
-            if not cross_all(sim, i, ts[i - 1]):
+            if not check_crossings(sim, i, ts[i - 1]):
                 return False
             flagged = False
         s, level, value = (word >> 18) & 0x3FFE | (word >> 4) & 1, (word >> 5) & 0x3FFF, word >> 32
@@ -94,14 +95,14 @@ def process(sim, stop):
             side = sides[s]
             at, best = side.book + level, side.best
             if marks[at] != 0:
-                _own_level(sim, s, level, value, kind == TRADED)
+                _change_own_level(sim, s, level, value, kind == TRADED)
             shown[at] = value
             if value > 0:
                 if level > best:
                     side.best, side.price = level, prices[side.prices + level]
-                    if (level >= side.meets or sides[s ^ 1].best >= sides[s ^ 1].meets) and _flag(sim, s >> 1):
+                    if (level >= side.meets or sides[s ^ 1].best >= sides[s ^ 1].meets) and _flag_crossing(sim, s >> 1):
                         flagged = True
-                        stop = _stirs(sim, i, stop)
+                        stop = _stop_after_instant(sim, i, stop)
             elif level == best:
                 lower_best(sim, s, level)
         elif kind == PRINT:
@@ -109,19 +110,19 @@ def process(sim, stop):
                 if not has_room(sim, s >> 1):
                     state.cursor = i
                     return False
-                printed(sim, s, level, value, ts[i])
-                stop = _stirs(sim, i, stop)
+                apply_print(sim, s, level, value, ts[i])
+                stop = _stop_after_instant(sim, i, stop)
         else:
             flagged |= _change_status(sim, s >> 1, kind, value, ts[i])
-            stop = _stirs(sim, i, stop)
+            stop = _stop_after_instant(sim, i, stop)
         i += 1
     state.cursor = i
     return True
 
 
 @compiled
-def _own_level(sim, s, level, value, traded):
-    """Apply a change of a marked level to the agent: own consumption ends, queue positions move."""
+def _change_own_level(sim, s, level, value, traded):
+    """Apply a change of a marked level: own consumption ends, queue positions move."""
     side, market = sides_of(sim)[s], markets_of(sim)[s >> 1]
     at = side.book + level
     if marks_of(sim)[at] >= NO_BOOK_YET:
@@ -132,12 +133,12 @@ def _own_level(sim, s, level, value, traded):
         row.taken = row.taken_min = row.taken_max = 0
         marks_of(sim)[at] -= 1
     if marks_of(sim)[at] > 0 and market.status & _INVALID_BIT == 0:
-        level_changed(sim, s, level, recorded, value, traded)
+        apply_level_change(sim, s, level, recorded, value, traded)
 
 
 @compiled
 def _show_first_book(sim, m):
-    """A market's first book row: it takes orders from now on."""
+    """Open a market for orders at its first book row."""
     market, marks = markets_of(sim)[m], marks_of(sim)
     market.status &= ~_NO_BOOK_BIT
     first = sides_of(sim)[2 * m].book
@@ -146,8 +147,8 @@ def _show_first_book(sim, m):
 
 
 @compiled
-def cross_all(sim, i, ts):
-    """Crossing checks before event `i`, markets in the order of their codes. False when the fills must grow first."""
+def check_crossings(sim, i, ts):
+    """Check for crossings before event `i`, market by market. Returns False when the fills must grow first."""
     state, markets = state_of(sim), markets_of(sim)
     if state.flagged == 0:
         return True
@@ -159,14 +160,14 @@ def cross_all(sim, i, ts):
             return False
         markets[m].flagged = 0
         if markets[m].status == 0:
-            crossed(sim, m, ts)
+            fill_crossed(sim, m, ts)
     state.flagged = 0
     return True
 
 
 @compiled
-def _flag(sim, m):
-    """Note that a crossing check of a market is due at the end of the instant."""
+def _flag_crossing(sim, m):
+    """Flag a market for a crossing check at the end of the instant."""
     state = state_of(sim)
     if state.crossing == 0:
         return False
@@ -177,29 +178,29 @@ def _flag(sim, m):
 
 @compiled
 def _change_status(sim, m, kind, value, ts):
-    """INVALID to GRID. Returns whether a crossing check is due."""
+    """Apply an event of kind INVALID to GRID. Returns whether a crossing check is due."""
     state, market = state_of(sim), markets_of(sim)[m]
     if kind == INVALID:
         market.status |= _INVALID_BIT
-        book_lost(sim, m)
+        invalidate_book(sim, m)
     elif kind == VALID:
         if market.status & _INVALID_BIT:
             market.status &= ~_INVALID_BIT
-            book_valid_again(sim, m)
-        return _flag(sim, m)
+            restore_book(sim, m)
+        return _flag_crossing(sim, m)
     elif kind == HALT:
         market.status |= _HALTED_BIT
     elif kind == OPEN:
         market.status &= ~_HALTED_BIT
-        return _flag(sim, m)
+        return _flag_crossing(sim, m)
     elif kind == GRID:
         market.grid = value * state.grid_width
     elif kind == CLOSE:
         if state.trade_after == 0:
             market.status |= _CLOSED_BIT
-            leave_all(sim, m, _CLOSED, ts)
+            end_all_orders(sim, m, _CLOSED, ts)
     elif kind in (SETTLE, VOID) and market.status & _PAID_BIT == 0:
-        leave_all(sim, m, _CLOSED, ts)
+        end_all_orders(sim, m, _CLOSED, ts)
         settle_band(sim, m, value, kind == VOID)
         pay_positions(sim, m, value, kind == VOID)
         reserve_market(sim, m)

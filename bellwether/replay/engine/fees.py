@@ -1,6 +1,6 @@
 """Fees of fills in exact integers; `rules.fees` has the same formulas in plain arithmetic.
 
-`market` is a row of the markets, `price` in $0.0001 of the side as booked, `lots` a size. Results are micro-dollars.
+`market` is a row of the markets, `price` in $0.0001 of the side as booked, `lots` a size. Results are in micro-dollars.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from bellwether.replay.units import CENT, CENT_MICROS, DOLLAR
 
 _TAKER, _MAKER = int(Role.TAKER), int(Role.MAKER)
 _DIGIT, _MASK = 2**31 - 1, 2**62 - 1
-#: Below this a value times a numerator below 1024 stays below 2^62, with room for a step.
+#: Below this, a value times a numerator below 1024 stays below 2^62, with room for a step.
 _SMALL = 2**51
 
 
 @compiled
 def trade_fee(market, role, price, lots):
-    """Fee of a fill before waivers and account rounding."""
+    """Compute the fee of a fill before waivers and account rounding."""
     at = TAKER_KIND if role == _TAKER else MAKER_KIND
     kind, num, den, unit = market.fees[at], market.fees[at + 1], market.fees[at + 2], market.fee_unit
     if kind == FREE:
@@ -50,7 +50,7 @@ def trade_fee(market, role, price, lots):
 
 @compiled
 def fill_fee(market, role, action, price, lots, ts, rounding):
-    """(fee, accumulator) of a fill after waiver and account rounding. rounding: the order's accumulator before."""
+    """Compute (fee, accumulator) of a fill after waiver and account rounding. rounding: the order's accumulator before the fill."""
     fee = 0 if ts < market.fees[WAIVER_UNTIL] else trade_fee(market, role, price, lots)
     unit = market.balance_unit
     if unit == 0:
@@ -65,7 +65,7 @@ def fill_fee(market, role, action, price, lots, ts, rounding):
 
 @compiled
 def rounding_of_a_fill(market, price):
-    """Most by which the rounding of one maker fill at a price can change what an order pays; 0 where nothing is ever rounded."""
+    """Return the maximum by which rounding of one maker fill at a price can change what an order pays; 0 if nothing is ever rounded."""
     if market.fees[MAKER_KIND] == FREE and (market.balance_unit == 0 or price % market.balance_unit == 0):
         return 0
     return market.fee_unit + market.balance_unit
@@ -73,9 +73,9 @@ def rounding_of_a_fill(market, price):
 
 @compiled
 def _curve_units(kind, amount, step, price):
-    """Units of amount × worth × (w / 10^8)^e / step, rounded half up; 0 below one unit. Exact: a float guesses, integers decide.
+    """Compute units of amount × worth × (w / 10^8)^e / step, rounded half up, 0 below one unit.
 
-    w = price × (DOLLAR − price). worth: the price by value, DOLLAR by shares.
+    w = price × (DOLLAR − price). worth: the price by value, DOLLAR by shares. A float estimate is corrected in exact integers.
     """
     w = price * (DOLLAR - price)
     worth = price if kind in (BY_VALUE, BY_VALUE_2, BY_VALUE_0, BY_VALUE_HALF) else DOLLAR
@@ -105,7 +105,7 @@ def _covers(right, left, scale, root):
 
 @compiled
 def _product(one, two, three):
-    """Product of three factors from 0 to 2^62 as three digits of base 2^62, most significant first."""
+    """Compute the product of three factors from 0 to 2^62 as three digits of base 2^62, most significant first."""
     top, low = _pair(one, two)
     carry, first = _pair(low, three)
     third, second = _pair(top, three)
@@ -115,7 +115,7 @@ def _product(one, two, three):
 
 @compiled
 def _pair(one, other):
-    """(product // 2^62, product % 2^62) of factors from 0 to 2^62."""
+    """Compute (product // 2^62, product % 2^62) of factors from 0 to 2^62."""
     a, b, c, d = one >> 31, one & _DIGIT, other >> 31, other & _DIGIT
     low, first, second = b * d, a * d, b * c
     middle = (low >> 31) + (first & _DIGIT) + (second & _DIGIT)

@@ -1,11 +1,12 @@
-"""Functions that compiled strategies call. A strategy is `@strategy def f(sim, params): while next_step(sim): ...`. Its callbacks are
-`@strategy def on_fill(sim, params, fill)`, `on_order(sim, params, update)`, `on_trade(sim, params, trade)`, `on_book(sim, params, ticker)` and
-`on_timer(sim, params, time)`: their numbers are read with `fill_order`, `update_order`, `trade_ticker` and the like, and are good until the callback
-returns.
+"""Functions that compiled strategies call.
 
-`sim` is the whole replay; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots of 0.01
-contract, money in micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`; when an array of the engine turns out
-too small, the engine starts it again from where it began, with room: it must do the same again.
+A strategy is `@strategy def f(sim, params): while next_step(sim): ...`. Its callbacks are `@strategy def on_fill(sim, params, fill)`,
+`on_order(sim, params, update)`, `on_trade(sim, params, trade)`, `on_book(sim, params, ticker)` and `on_timer(sim, params, time)`. The
+numbers that they receive are read with `fill_order`, `update_order`, `trade_ticker` and the like, and are valid until the callback returns.
+
+`sim` is the whole replay; `ticker` a code, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots of
+0.01 contract, money in micro-dollars, times in ns UTC. A strategy keeps its state in local variables or in `params`. When an array of the
+engine is too small, the engine restarts the strategy with more room, so a strategy must be deterministic.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from bellwether.replay.engine.clock import AT_NEWS, AT_TIMER
 from bellwether.replay.engine.codes import AMEND, CANCEL, CANCEL_ALL, NEWS, NONE, PLACE, QUOTE, STEP, VALUE, Status
 from bellwether.replay.engine.compilation import compiled, compiled_alone, inlined
 from bellwether.replay.engine.memory import (
-    ask,
+    call_engine,
     fills_of,
     markets_of,
     orders_of,
@@ -37,15 +38,17 @@ _RESTING = int(Status.RESTING)
 
 
 def strategy(function: Callable[..., Any]) -> Any:
-    """Compile a strategy, or a function that it calls, as the engine's own are: cached, and without counting references, which would take half of
-    the time. So it cannot make arrays: a function under `@njit(cache=True)`, which counts, can make them and hand them to one under this.
+    """Compile a strategy, or a function that it calls: cached on disk, and without reference counts, which would take half of the time.
+
+    Such a function cannot allocate arrays. A function under `@njit(cache=True)` can allocate them and pass them to one under this
+    decorator.
     """
     return compiled_alone(function)
 
 
 @inlined
 def _reacting(sim):
-    """The account as far as the agent knows it; reading it makes the agent one that reacts to its fills."""
+    """Return the account as the agent knows it, and record that the agent depends on its fills."""
     state_of(sim).reacted = 1
     return seen_state_of(sim)
 
@@ -58,25 +61,27 @@ def _order(sim, order):
 
 @compiled
 def next_step(sim):
-    """Go on to the next decision, and call the agent's callbacks on the way; False when none is left, and the tape is then processed to its end."""
+    """Advance to the next decision, calling the agent's callbacks on the way. Returns False when none is left and the tape is processed to
+    its end.
+    """
     state = state_of(sim)
     if state.callbacks == 0:
-        return ask(sim, STEP, 0, 0, 0, 0, 0, 0, 0) != 0
+        return call_engine(sim, STEP, 0, 0, 0, 0, 0, 0, 0) != 0
     found = AT_NEWS
     while found >= AT_NEWS:
-        what = ask(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
+        what = call_engine(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
         while what != NOTHING and state.full + state.failed == 0:
             call(sim, what, state.news)
-            what = ask(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
+            what = call_engine(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
         if found == AT_TIMER and state.callbacks & (1 << ON_TIMER):
             call(sim, ON_TIMER, state.now)
-        found = ask(sim, STEP, 0, 0, 0, 0, 0, 0, 0)
+        found = call_engine(sim, STEP, 0, 0, 0, 0, 0, 0, 0)
     return found != 0
 
 
 @compiled
 def set_timer(sim, time):
-    """Call `on_timer` at `time` (ns UTC, of the agent's clock), once; a later call replaces it."""
+    """Call `on_timer` once at `time` (ns UTC, of the agent's clock). A later call replaces it."""
     state = state_of(sim)
     state.timer, state.timer_at = time - state.data_latency, -1
     return time
@@ -84,7 +89,7 @@ def set_timer(sim, time):
 
 @compiled
 def set_tag(sim, order, tag):
-    """Give an order a number of the agent's own, which tables of orders show."""
+    """Set the tag of an order, an integer of the agent's own that tables of orders contain."""
     if order >= 0:
         orders_of(sim)[order].tag = seen_orders_of(sim)[order].tag = tag
     return order
@@ -92,42 +97,42 @@ def set_tag(sim, order, tag):
 
 @compiled
 def tag_of(sim, order):
-    """The number that `set_tag` gave an order, 0 for none."""
+    """Tag of an order as set by `set_tag`, 0 for none."""
     return orders_of(sim)[order].tag if order >= 0 else 0
 
 
 @compiled
 def place(sim, ticker, side, action, price, lots, tif, expires):
-    """Send an order; returns its number, also of one that is rejected, or -1 where nothing is logged. Price 0: market order."""
-    return ask(sim, PLACE, ticker, side, action, price, lots, tif, expires)
+    """Send an order. Returns its number, also if it is rejected, or -1 if nothing is logged. Price 0: market order."""
+    return call_engine(sim, PLACE, ticker, side, action, price, lots, tif, expires)
 
 
 @compiled
 def cancel(sim, order):
-    """Cancel an order: 1 if it rests (or, with latency, may rest when this arrives), 0 if not, FULL if an array must grow first."""
-    return ask(sim, CANCEL, order, 0, 0, 0, 0, 0, 0)
+    """Cancel an order. Returns 1 if it rests (or, with latency, may rest on arrival), 0 if not, FULL if an array must grow first."""
+    return call_engine(sim, CANCEL, order, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def amend(sim, order, price, lots):
-    """Change a resting order to `lots` remaining at `price`: 0, the code of the reason against it, or FULL. With latency 0 means sent."""
-    return ask(sim, AMEND, order, price, lots, 0, 0, 0, 0)
+    """Change a resting order to `lots` remaining at `price`. Returns 0 (with latency: sent), the code of the reason against it, or FULL."""
+    return call_engine(sim, AMEND, order, price, lots, 0, 0, 0, 0)
 
 
 @compiled
 def cancel_all(sim, ticker):
-    """Cancel every resting order of a ticker, or of all for -1; returns how many rest, or FULL."""
-    return ask(sim, CANCEL_ALL, ticker, 0, 0, 0, 0, 0, 0)
+    """Cancel all resting orders of a ticker, or of all tickers for -1. Returns how many rest, or FULL."""
+    return call_engine(sim, CANCEL_ALL, ticker, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def quote(sim, ticker, yes_price, no_price, lots):
-    """Have one post-only bid of `lots` per side, or none for NO_QUOTE, or what there is for AS_IT_IS.
+    """Keep one post-only bid of `lots` per side: NO_QUOTE cancels it, AS_IT_IS leaves it unchanged.
 
-    A quote that is on its way or rests at its price stays and keeps its place. Those at other prices are cancelled before new ones are sent. 1 when
-    done; else 0 when the calls are used up, or FULL, with nothing done, when an array must grow first.
+    A quote that is in transit or rests at its price stays and keeps its queue position. Quotes at other prices are cancelled before new
+    ones are sent. Returns 1 when done, 0 when the calls are used up, or FULL, with nothing done, when an array must grow first.
     """
-    return ask(sim, QUOTE, ticker, yes_price, no_price, lots, 0, 0, 0)
+    return call_engine(sim, QUOTE, ticker, yes_price, no_price, lots, 0, 0, 0)
 
 
 @compiled
@@ -156,7 +161,7 @@ def cash(sim):
 
 @compiled
 def available(sim):
-    """Cash that no resting order needs, micro-dollars."""
+    """Cash not reserved for resting orders, micro-dollars."""
     return _reacting(sim).cash - _reacting(sim).reserved
 
 
@@ -164,12 +169,12 @@ def available(sim):
 def equity(sim):
     """Cash and positions at the liquidation side, micro-dollars."""
     _reacting(sim)
-    return ask(sim, VALUE, 0, 0, 0, 0, 0, 0, 0)
+    return call_engine(sim, VALUE, 0, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def best_bid(sim, ticker, side):
-    """Price of a side's best displayed bid, 0 without one. The other side's ask is DOLLAR less it."""
+    """Price of a side's best displayed bid, 0 without one. The other side's ask is DOLLAR minus this price."""
     return sides_of(sim)[2 * ticker + side].price
 
 
@@ -201,13 +206,13 @@ def order_status(sim, order):
 
 @compiled
 def order_ticker(sim, order):
-    """The ticker of an order."""
+    """Ticker of an order."""
     return orders_of(sim)[order].market if order >= 0 else NONE
 
 
 @compiled
 def order_side(sim, order):
-    """YES 0 or NO 1, as sent."""
+    """Side as sent: YES 0 or NO 1."""
     return orders_of(sim)[order].side if order >= 0 else NONE
 
 
@@ -219,13 +224,13 @@ def order_price(sim, order):
 
 @compiled
 def remaining(sim, order):
-    """Lots of an order that are not filled."""
+    """Unfilled lots of an order."""
     return _order(sim, order).count - _order(sim, order).filled if order >= 0 else 0
 
 
 @compiled
 def resting_count(sim, ticker):
-    """Number of own resting orders in a ticker, or in all for -1."""
+    """Number of own resting orders in a ticker, or in all tickers for -1."""
     count = 0
     for s in range(2 * _reacting(sim).tickers):
         if ticker < 0 or s >> 1 == ticker:
@@ -242,44 +247,44 @@ def _resting_from(sim, order):
 
 @compiled
 def first_resting(sim, ticker, bid_side):
-    """The resting order with priority on a canonical side (bids of YES, or of NO), -1 for none."""
+    """First resting order in price-time priority on a canonical side (bids of YES, or of NO), -1 for none."""
     _reacting(sim)
     return _resting_from(sim, seen_sides_of(sim)[2 * ticker + bid_side].head)
 
 
 @compiled
 def next_resting(sim, order):
-    """The resting order behind another one, -1 for none."""
+    """Next resting order in price-time priority, -1 for none."""
     return _resting_from(sim, _order(sim, order).next) if order >= 0 else NONE
 
 
 @compiled
 def fill_order(sim, fill):
-    """The order that a fill is of."""
+    """Order of a fill."""
     return fills_of(sim)[fill].order
 
 
 @compiled
 def fill_ticker(sim, fill):
-    """The ticker of a fill."""
+    """Ticker of a fill."""
     return fills_of(sim)[fill].market
 
 
 @compiled
 def fill_side(sim, fill):
-    """YES 0 or NO 1, as sent."""
+    """Side as sent: YES 0 or NO 1."""
     return fills_of(sim)[fill].side
 
 
 @compiled
 def fill_action(sim, fill):
-    """BUY 0 or SELL 1."""
+    """Action: BUY 0 or SELL 1."""
     return fills_of(sim)[fill].action
 
 
 @compiled
 def fill_price(sim, fill):
-    """Price of the side as sent."""
+    """Price of the side as sent, $0.0001."""
     return fills_of(sim)[fill].price
 
 
@@ -297,7 +302,7 @@ def fill_fee(sim, fill):
 
 @compiled
 def fill_role(sim, fill):
-    """TAKER 0 or MAKER 1."""
+    """Role: TAKER 0 or MAKER 1."""
     return fills_of(sim)[fill].role
 
 
@@ -309,7 +314,7 @@ def fill_time(sim, fill):
 
 @compiled
 def update_order(sim, update):
-    """The order that has changed; `order_status` and the like say what it is now."""
+    """Order that has changed; `order_status` and the like return its present state."""
     return updates_of(sim)[update].order
 
 
@@ -321,13 +326,13 @@ def update_status(sim, update):
 
 @compiled
 def update_reason(sim, update):
-    """`Reason` of a rejection or of a cancel, 0 otherwise."""
+    """`Reason` of a rejection or a cancel, 0 otherwise."""
     return updates_of(sim)[update].reason
 
 
 @compiled
 def update_filled(sim, update):
-    """Lots filled by then."""
+    """Lots filled after the change."""
     return updates_of(sim)[update].filled
 
 
@@ -345,13 +350,13 @@ def trade_time(sim, trade):
 
 @compiled
 def trade_ticker(sim, trade):
-    """The ticker of a trade."""
+    """Ticker of a trade."""
     return trades_of(sim)[trade].market
 
 
 @compiled
 def trade_price(sim, trade):
-    """Price of YES."""
+    """Price of YES, $0.0001."""
     return trades_of(sim)[trade].price
 
 
@@ -363,5 +368,5 @@ def trade_lots(sim, trade):
 
 @compiled
 def trade_taker(sim, trade):
-    """The side that the taker bought: YES 0 or NO 1."""
+    """Side that the taker bought: YES 0 or NO 1."""
     return trades_of(sim)[trade].taker_side

@@ -15,17 +15,17 @@ FILE_COLUMNS = ("time_ns", "entry_ns", "response_ns")
 
 
 class LatencySeries:
-    """Latencies of orders as somebody measured them: when each was sent, when the venue had it, and when its answer was back.
+    """Measured latencies of orders: when each was sent, reached the venue, and was acknowledged.
 
-    rows: int64[n, 3] of these three times, ns UTC, each ascending. Between two of them times are interpolated, before the first and after the last the
-    latency stays as it is there. Raises `ConfigError`, naming the row, for times that are not in order.
+    rows: int64[n, 3] of these times, ns UTC, each ascending. Latencies are interpolated linearly between rows and constant before the first
+    and after the last one. Raises `ConfigError`, naming the row, for times that are out of order.
     """
 
     def __init__(self, rows: np.ndarray, name: str = "latencies") -> None:
         found = np.asarray(rows)
         if found.ndim != 2 or found.shape[1] != 3 or found.dtype.kind not in "iu" or not len(found):
             raise ConfigError(
-                f"reading {name}: found {found.dtype} of shape {found.shape}; give whole numbers of shape (n, 3), with a row at least"
+                f"reading {name}: found {found.dtype} of shape {found.shape}; give integers of shape (n, 3), with at least one row"
             )
         found = np.ascontiguousarray(found, np.int64)
         _check(found, name)
@@ -34,9 +34,10 @@ class LatencySeries:
 
     @classmethod
     def read(cls, path: Path | str) -> LatencySeries:
-        """Of a file, CSV or Parquet, with the columns `FILE_COLUMNS`: when an order was sent (ns UTC), and how long it and its answer took, ns.
+        """Read a CSV or Parquet file with the columns `FILE_COLUMNS`: time sent (ns UTC), and latencies of the order and its
+        acknowledgement, ns.
 
-        Raises `ConfigError` for a file that cannot be read, that lacks a column, or whose rows are not in order.
+        Raises `ConfigError` for a file that cannot be read, that lacks a column, or whose rows are out of order.
         """
         import polars as pl
 
@@ -53,11 +54,11 @@ class LatencySeries:
         values = frame.select(FILE_COLUMNS)
         for column in FILE_COLUMNS:
             if not values[column].dtype.is_integer() or values[column].null_count():
-                raise ConfigError(f"reading latencies from {path}: {column} has values that are no whole numbers; give ns")
+                raise ConfigError(f"reading latencies from {path}: {column} has values that are not integers; give ns")
         return cls(np.cumsum(values.cast(pl.Int64).to_numpy(), axis=1), str(path))
 
     def digest(self) -> str:
-        """SHA-256 in hex of the times."""
+        """Return the SHA-256 of the times in hex."""
         return hashlib.sha256(self.rows.astype("<i8").tobytes()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
@@ -73,12 +74,12 @@ class LatencySeries:
         return self
 
 
-#: A time or a latency of more than this many ns cannot be meant: 2^62 is in the year 2116.
+#: Maximum of a time or a latency, ns: 2^62 is in the year 2116.
 _LARGEST = 2**62
 
 
 def _check(rows: np.ndarray, name: str) -> None:
-    """Raises `ConfigError` for the first row that cannot be."""
+    """Raise `ConfigError` for the first invalid row."""
     latencies = np.diff(rows, axis=1)
     for bad, what in (
         ((rows < 0).any(axis=1) | (rows >= _LARGEST).any(axis=1), "a time is below 0 or too large; times are ns UTC"),

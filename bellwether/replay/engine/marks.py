@@ -1,4 +1,4 @@
-"""The mark of a market's positions outside of compiled code; `accounts.value_account` marks all of them in the loop."""
+"""Mark of a market's positions outside of compiled code; `accounts.value_account` marks all of them in the loop."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from bellwether.replay.units import DOLLAR, NO, YES
 from bellwether.units import CentiCents, Lots, MicroDollars
 
 
-def unrealised(lots: Sequence[Lots], costs: Sequence[MicroDollars], bids: Sequence[CentiCents], missing: CentiCents) -> MicroDollars:
-    """Micro-dollars that the lots held of YES and NO would bring at once, less what they cost.
+def unrealised_pnl(lots: Sequence[Lots], costs: Sequence[MicroDollars], bids: Sequence[CentiCents], missing: CentiCents) -> MicroDollars:
+    """Compute the liquidation value of the lots held of YES and NO less their cost, micro-dollars.
 
-    bids: best for YES and NO, $0.0001, 0 for none. missing: $0.0001 at which a side without a price is valued; 0: bids at nothing, asks at a dollar.
+    bids: best bids for YES and NO, $0.0001, 0 for none. missing: price of a side without a quote, $0.0001; 0: bids at 0, asks at a dollar.
     """
     total = 0
     for side in (YES, NO):

@@ -1,4 +1,4 @@
-"""Orders that arrive: checks, the walk through what is displayed, money, and what rests; cancels, amends and expiries.
+"""Arrival of orders: checks, execution against displayed levels, cash, and resting; cancels, amends and expiries.
 
 `s` is a side, `m` a market, `o` an order, `ts` ns UTC.
 """
@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from bellwether.replay.engine.accounts import book_fill, booked_price, reserve_market, reserve_side, reserved_fee, side_reserve
-from bellwether.replay.engine.book import consume, first_at, first_resting, level_of, link_between, mark, price_of, unlink
+from bellwether.replay.engine.book import consume, count_at_level, first_order_at, first_resting, level_of, link_between, price_of, unlink
 from bellwether.replay.engine.codes import MAX_ORDER_LOTS, Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.fees import fill_fee
 from bellwether.replay.engine.memory import grids_of, markets_of, orders_of, shown_of, sides_of, state_of
-from bellwether.replay.engine.queue import end, is_linked, join, leave, leave_all, take_out
+from bellwether.replay.engine.queue import end_all_orders, end_order, is_linked, join_queue, remove_order, set_ended
 from bellwether.replay.engine.state import JOINS_BOTH, JOINS_FAST, JOINS_SLOW, NEVER
 from bellwether.replay.units import DOLLAR
 
@@ -31,20 +31,20 @@ _HAS_NO_BOOK, _IS_INVALID = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID)
 
 
 @compiled
-def arrive(sim, o, ts):
-    """An order reaches the market: it is rejected with a reason, or fills, rests or both."""
+def process_arrival(sim, o, ts):
+    """Process an order that reaches the market: it is rejected with a reason, filled, rested, or filled in part and rested."""
     order = orders_of(sim)[o]
     order.arrived = ts
-    reason = _refused(sim, order, ts)
+    reason = _rejection_reason(sim, order, ts)
     if reason == _NO_REASON:
-        reason = execute(sim, o, order.count, ts)
+        reason = execute_order(sim, o, order.count, ts)
     if reason != _NO_REASON:
-        end(order, _REJECTED, reason, ts)
+        set_ended(order, _REJECTED, reason, ts)
 
 
 @compiled
-def _refused(sim, order, ts):
-    """The first check that an order fails without a look at what it would trade with."""
+def _rejection_reason(sim, order, ts):
+    """Return the reason of the first failed check that needs no matching, or NONE."""
     m = order.market
     if m < 0:
         return _BAD_TICKER
@@ -53,31 +53,31 @@ def _refused(sim, order, ts):
     if known:
         bid, other = sides[2 * m + order.side].price, sides[2 * m + 1 - order.side].price
         order.mid2 = bid + DOLLAR - other if bid > 0 and other > 0 else -1
-    if _bad_size(market, order.count):
+    if _is_bad_size(market, order.count):
         return _BAD_SIZE
     if not known:
         return _BAD_REQUEST
-    if _bad_price(sim, m, order.price, order.level, order.tif):
+    if _is_bad_price(sim, m, order.price, order.level, order.tif):
         return _BAD_PRICE
     if order.tif == _GTD and order.expires <= ts:
         return _EXPIRED
-    return _closed_to_orders(market.status)
+    return _closure_reason(market.status)
 
 
 @inlined
-def _bad_size(market, lots):
+def _is_bad_size(market, lots):
     return lots <= 0 or lots > MAX_ORDER_LOTS or lots < market.min_lots or (market.lot_step != 1 and lots % market.lot_step != 0)
 
 
 @inlined
-def _bad_price(sim, m, price, level, tif):
+def _is_bad_price(sim, m, price, level, tif):
     if price == 0:
         return tif not in (_IOC, _FOK)
     return not 0 < price < DOLLAR or level == 0 or grids_of(sim)[markets_of(sim)[m].grid + level_of(sim, m, price)] == 0
 
 
 @inlined
-def _closed_to_orders(status):
+def _closure_reason(status):
     if status == 0:
         return _NO_REASON
     if status & _IS_SETTLED:
@@ -104,8 +104,8 @@ def set_bid_price(sim, order):
 
 
 @inlined
-def crosses(sim, order):
-    """Return whether an order meets a displayed size, or an own order where own orders may not trade with each other."""
+def is_crossing(sim, order):
+    """Return whether an order crosses a displayed size, or an own order if own orders may not trade with each other."""
     s = 2 * order.market + 1 - order.bid_side
     limit = markets_of(sim)[order.market].levels + 1 - order.level
     if sides_of(sim)[s].best >= limit:
@@ -116,17 +116,17 @@ def crosses(sim, order):
 
 
 @compiled
-def execute(sim, o, lots, ts):
-    """Judge and execute an order of `lots` that is in no list, in the account and in the histories that it joins.
+def execute_order(sim, o, lots, ts):
+    """Execute an unlinked order of `lots` in the account and in the histories that it joins.
 
     Returns the reason of a rejection, with nothing changed, or NONE.
     """
     state, order = state_of(sim), orders_of(sim)[o]
     s = 2 * order.market + order.bid_side
-    crossing = crosses(sim, order)
+    crossing = is_crossing(sim, order)
     filled, change, stopped, reached = 0, 0, False, DOLLAR
     if crossing and order.tif != _POST_ONLY:
-        filled, change, stopped, reached = _walk(sim, o, lots, ts, False)
+        filled, change, stopped, reached = _walk_book(sim, o, lots, ts, False)
     rest = lots - filled
     rests = rest > 0 and _may_rest(state, order.tif, crossing, stopped)
     if rests and sides_of(sim)[s].own >= state.max_resting:
@@ -137,32 +137,32 @@ def execute(sim, o, lots, ts):
         return _WOULD_CROSS
     fee = reserved_fee(sim, order, rest) if rests else 0
     if rests and not crossing:
-        return _rest(sim, o, rest, fee, ts)
-    if state.collateral == 1 and not _affords(sim, order, filled, change, rest if rests else 0, fee, reached):
+        return _rest_order(sim, o, rest, fee, ts)
+    if state.collateral == 1 and not _is_affordable(sim, order, filled, change, rest if rests else 0, fee, reached):
         return _INSUFFICIENT_CASH
     if order.tif == _FOK and rest > 0:
         return _FOK_UNFILLED
     if crossing:
-        _walk(sim, o, lots, ts, True)
+        _walk_book(sim, o, lots, ts, True)
     order.reserved_fee = fee
     if rests:
-        join(sim, o, ts, rest, rest if order.joins & JOINS_SLOW else 0, rest if order.joins & JOINS_FAST else 0)
+        join_queue(sim, o, ts, rest, rest if order.joins & JOINS_SLOW else 0, rest if order.joins & JOINS_FAST else 0)
         reserve_side(sim, s)
     elif rest == 0:
-        end(order, _FILLED, _NO_REASON, ts)
+        set_ended(order, _FILLED, _NO_REASON, ts)
         if order.joins == JOINS_BOTH:
             order.latest = order.done_slow = ts if order.latest < 0 else order.latest
             order.earliest = order.done_fast = ts if order.earliest < 0 else order.earliest
     else:
-        end(order, _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts)
+        set_ended(order, _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts)
     if crossing:
         reserve_market(sim, order.market)
     return _NO_REASON
 
 
 @inlined
-def _rest(sim, o, lots, fee, ts):
-    """Let an order that crosses nothing rest if cash covers its reserve."""
+def _rest_order(sim, o, lots, fee, ts):
+    """Rest an order that crosses nothing if cash covers its reserve."""
     state, order = state_of(sim), orders_of(sim)[o]
     s = 2 * order.market + order.bid_side
     side, other = sides_of(sim)[s], sides_of(sim)[s ^ 1]
@@ -174,7 +174,7 @@ def _rest(sim, o, lots, fee, ts):
             return _INSUFFICIENT_CASH
         state.reserved, side.reserve = reserved, reserve
     order.reserved_fee = fee
-    join(sim, o, ts, lots, lots if order.joins & JOINS_SLOW else 0, lots if order.joins & JOINS_FAST else 0)
+    join_queue(sim, o, ts, lots, lots if order.joins & JOINS_SLOW else 0, lots if order.joins & JOINS_FAST else 0)
     return _NO_REASON
 
 
@@ -190,11 +190,11 @@ def _may_rest(state, tif, crossing, stopped):
 
 
 @compiled
-def _walk(sim, o, lots, ts, commit):
-    """Take up to `lots` from the levels that an order crosses, best first, one fill a level.
+def _walk_book(sim, o, lots, ts, commit):
+    """Take up to `lots` from the levels that an order crosses, best first, with one fill per level.
 
-    Without `commit` nothing changes. Returns (lots filled, change of cash with fees, whether it stopped at an own order, the lowest level at which own
-    orders are cancelled for it or `DOLLAR`).
+    Without `commit` nothing changes. Returns (lots filled, change of cash with fees, whether it stopped at an own order, the lowest level
+    at which own orders are cancelled for it or `DOLLAR`).
     """
     state, order, orders = state_of(sim), orders_of(sim)[o], orders_of(sim)
     m, market = order.market, markets_of(sim)[order.market]
@@ -207,7 +207,7 @@ def _walk(sim, o, lots, ts, commit):
     left, change, rounding, reached = lots, 0, order.rounding, DOLLAR
     while q >= limit and left > 0:
         size = min(left, shown[side.book + q])
-        own = first_at(sim, s, q) if guarded else -1
+        own = first_order_at(sim, s, q) if guarded else -1
         stopped = False
         if own >= 0 and left > min(shown[side.book + q], orders[own].ahead):
             if state.cancel_maker == 1:
@@ -219,7 +219,7 @@ def _walk(sim, o, lots, ts, commit):
         if size > 0:
             price = DOLLAR - price_of(sim, m, q)
             if commit:
-                _take(sim, o, s, q, price, size, ts)
+                _take_level(sim, o, s, q, price, size, ts)
             else:
                 booked = booked_price(state, order, price, _TAKER)
                 fee, rounding = fill_fee(market, _TAKER, order.action, booked, size, ts, rounding)
@@ -232,8 +232,8 @@ def _walk(sim, o, lots, ts, commit):
 
 
 @compiled
-def _take(sim, o, s, q, price, size, ts):
-    """One taker fill against the bids of side `s` at level `q`, the same in the account and in every history."""
+def _take_level(sim, o, s, q, price, size, ts):
+    """Fill a taker against the bids of side `s` at level `q`, identically in the account and in every history."""
     orders = orders_of(sim)
     order = orders[o]
     book_fill(sim, o, price, size, _TAKER, ts)
@@ -255,16 +255,16 @@ def _take(sim, o, s, q, price, size, ts):
 @compiled
 def _cancel_level(sim, s, q, ts):
     orders = orders_of(sim)
-    i = first_at(sim, s, q)
+    i = first_order_at(sim, s, q)
     while i >= 0 and orders[i].level == q:
         following = orders[i].next
-        leave(sim, i, _CANCELLED, _SELF_TRADE, ts)
+        end_order(sim, i, _CANCELLED, _SELF_TRADE, ts)
         i = following
 
 
 @compiled
-def _affords(sim, order, filled, change, rest, fee, reached):
-    """Return whether cash covers every reserve after an order's fills and with `rest` lots of it resting."""
+def _is_affordable(sim, order, filled, change, rest, fee, reached):
+    """Return whether cash covers all reserves after an order's fills and with `rest` lots of it resting."""
     state, sides = state_of(sim), sides_of(sim)
     s = 2 * order.market + order.bid_side
     own, opposite = sides[s].position, sides[s ^ 1].position
@@ -272,7 +272,7 @@ def _affords(sim, order, filled, change, rest, fee, reached):
     if filled > 0:
         if state.net == 1:
             pairs = min(opposite, filled)
-            # As sent, a sale brings its price; netted, the opposite lots still pay a dollar for what was not held.
+            # A sale as sent earns its price; after netting, the opposite lots still pay a dollar for lots not held.
             change -= DOLLAR * (filled - pairs) if order.action == 1 else -DOLLAR * pairs
             own, opposite = own + filled - pairs, opposite - pairs
         elif order.action == 0:
@@ -290,26 +290,26 @@ def _affords(sim, order, filled, change, rest, fee, reached):
 
 @compiled
 def cancel_now(sim, o, reason, ts):
-    """Cancel an order wherever it rests; returns whether it did in the account."""
+    """Cancel an order in the account and in the histories. Returns whether it rested in the account."""
     order = orders_of(sim)[o]
     if not is_linked(order):
         return False
     rested = order.status == _RESTING
-    leave(sim, o, _CANCELLED, reason, ts)
+    end_order(sim, o, _CANCELLED, reason, ts)
     return rested
 
 
 @compiled
 def amend_now(sim, o, price, lots, ts):
-    """Change a resting order to `lots` remaining at `price` of its side; returns 0 or the reason against it."""
+    """Change a resting order to `lots` remaining at `price` of its side. Returns 0 or the reason against it."""
     order = orders_of(sim)[o]
     if order.status != _RESTING:
         if is_linked(order):
-            take_out(sim, o, _CANCELLED, _AGENT, ts)
+            remove_order(sim, o, _CANCELLED, _AGENT, ts)
         return _NOT_RESTING
     m = order.market
     s, market, filled = 2 * m + order.bid_side, markets_of(sim)[m], order.filled
-    if _bad_size(market, lots):
+    if _is_bad_size(market, lots):
         return _BAD_SIZE
     if price == order.price and lots <= order.count - filled:
         order.count = filled + lots
@@ -320,32 +320,32 @@ def amend_now(sim, o, price, lots, ts):
         return _NO_REASON
     old_price, old_count, old_fee, before, after = order.price, order.count, order.reserved_fee, order.prev, order.next
     old_slow, old_fast, old_bid, old_level = order.left_slow, order.left_fast, order.bid_price, order.level
-    if _bad_price(sim, m, price, level_of(sim, m, price), order.tif):
+    if _is_bad_price(sim, m, price, level_of(sim, m, price), order.tif):
         return _BAD_PRICE
-    reason = _closed_to_orders(market.status)
+    reason = _closure_reason(market.status)
     if reason != _NO_REASON:
         return reason
     take_out_of_queue(sim, o)
     reserve_side(sim, s)
     order.price, order.count = price, filled + lots
     set_bid_price(sim, order)
-    reason = execute(sim, o, lots, ts)
+    reason = execute_order(sim, o, lots, ts)
     if reason != _NO_REASON:
         order.price, order.count, order.bid_price, order.level, order.reserved_fee = old_price, old_count, old_bid, old_level, old_fee
         order.left_slow, order.left_fast, order.status = old_slow, old_fast, _RESTING
         sides_of(sim)[s].own += 1
         link_between(sides_of(sim), orders_of(sim), o, before, after)
-        mark(sim, o, 1)
+        count_at_level(sim, o, 1)
         reserve_side(sim, s)
     return reason
 
 
 @inlined
 def take_out_of_queue(sim, o):
-    """Unlink an order before its amendment is judged."""
+    """Unlink an order before its amendment is checked."""
     order = orders_of(sim)[o]
     unlink(sides_of(sim), orders_of(sim), o)
-    mark(sim, o, -1)
+    count_at_level(sim, o, -1)
     sides_of(sim)[2 * order.market + order.bid_side].own -= 1
     order.left_slow = order.left_fast = 0
     order.status = _PENDING
@@ -353,17 +353,17 @@ def take_out_of_queue(sim, o):
 
 @compiled
 def cancel_resting(sim, m, ts):
-    """Cancel every resting order of a market, or of all for -1; returns how many rested in the account."""
+    """Cancel all resting orders of a market, or of all markets for -1. Returns how many rested in the account."""
     count = 0
     for market in range(state_of(sim).tickers):
         if m < 0 or m == market:
-            count += leave_all(sim, market, _AGENT, ts)
+            count += end_all_orders(sim, market, _AGENT, ts)
     return count
 
 
 @compiled
-def expire(sim, ts):
-    """Take out the orders that expire at `ts` or before, and note the next expiry."""
+def expire_orders(sim, ts):
+    """Expire the orders whose time ends at `ts` or before, and set the next expiry."""
     state, orders = state_of(sim), orders_of(sim)
     following = NEVER
     for s in range(2 * state.tickers):
@@ -373,7 +373,7 @@ def expire(sim, ts):
             behind = order.next
             if order.tif == _GTD:
                 if order.expires <= ts:
-                    leave(sim, i, _EXPIRED_STATUS, _EXPIRED, order.expires)
+                    end_order(sim, i, _EXPIRED_STATUS, _EXPIRED, order.expires)
                 else:
                     following = min(following, order.expires)
             i = behind

@@ -1,6 +1,6 @@
-"""Compiled access to the arrays of a replay through its words, and the call of the engine from a strategy.
+"""Compiled access to the arrays of a replay through its words, and calls of the engine from a strategy.
 
-Strategies do not contain the engine: the first word is the address of its entry, so they stay small and compile fast.
+Strategies do not contain the engine: they call it by the address in the first word, so they stay small and compile fast.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bellwether.replay.engine.state import ARRAYS, ENTRY_WORD, WORD_OF
 
 _WORD = ir.IntType(64)
 _SIM, POINTER = types.Array(types.int64, 1, "C"), types.CPointer(types.int64)
-#: Signature of the entry for C: the words, the request, and up to seven arguments of it.
+#: C signature of the engine's entry: the words, the command, and up to seven arguments.
 ENTRY = signature(types.int64, POINTER, *[types.int64] * 8)
 
 
@@ -27,7 +27,7 @@ def _words(context: Any, builder: Any, kind: Any, sim: Any) -> Any:
 
 
 def array_at(context: Any, builder: Any, words: Any, first: int, kind: Any) -> Any:
-    """The one-dimensional array of type `kind` whose address and length are the words from `first` on."""
+    """Build the one-dimensional array of type `kind` whose address and length are the words from `first` on."""
     address, length = (builder.load(builder.gep(words, [_WORD(first + n)])) for n in range(2))
     array = context.make_array(kind)(context, builder)
     array.data = builder.inttoptr(address, array.data.type)
@@ -37,12 +37,12 @@ def array_at(context: Any, builder: Any, words: Any, first: int, kind: Any) -> A
     return array._getvalue()
 
 
-def _array(name: str) -> Any:
+def _array_accessor(name: str) -> Any:
     kind = types.Array(from_dtype(ARRAYS[name]), 1, "C")
 
     @intrinsic
     def array_of(typing: Any, sim: Any) -> Any:
-        """The array of this name."""
+        """Array of this name."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return array_at(context, builder, _words(context, builder, signature.args[0], arguments[0]), WORD_OF[name], kind)
@@ -52,12 +52,12 @@ def _array(name: str) -> Any:
     return array_of
 
 
-def _only(name: str) -> Any:
+def _record_accessor(name: str) -> Any:
     kind = from_dtype(ARRAYS[name])
 
     @intrinsic
     def record_of(typing: Any, sim: Any) -> Any:
-        """The only item of the array of this name."""
+        """Single item of the array of this name."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             words = _words(context, builder, signature.args[0], arguments[0])
@@ -69,18 +69,18 @@ def _only(name: str) -> Any:
     return record_of
 
 
-state_of, seen_state_of = _only("state"), _only("seen_state")
-ts_of, event_of, prices_of, numbers_of = (_array(name) for name in ("ts", "event", "prices", "numbers"))
-grids_of, schedule_of = _array("grids"), _array("schedule")
-markets_of, sides_of, shown_of, marks_of, levels_of = (_array(name) for name in ("markets", "sides", "shown", "marks", "levels"))
-scratch_of, orders_of, fills_of, samples_of = (_array(name) for name in ("scratch", "orders", "fills", "samples"))
-messages_of, batch_of, updates_of, noted_of = (_array(name) for name in ("messages", "batch", "updates", "noted"))
-ledgers_of, accounts_of, series_of, trades_of = (_array(name) for name in ("ledgers", "accounts", "series", "trades"))
-seen_sides_of, seen_markets_of, seen_orders_of = (_array(name) for name in ("seen_sides", "seen_markets", "seen_orders"))
+state_of, seen_state_of = _record_accessor("state"), _record_accessor("seen_state")
+ts_of, event_of, prices_of, numbers_of = (_array_accessor(name) for name in ("ts", "event", "prices", "numbers"))
+grids_of, schedule_of = _array_accessor("grids"), _array_accessor("schedule")
+markets_of, sides_of, shown_of, marks_of, levels_of = (_array_accessor(name) for name in ("markets", "sides", "shown", "marks", "levels"))
+scratch_of, orders_of, fills_of, samples_of = (_array_accessor(name) for name in ("scratch", "orders", "fills", "samples"))
+messages_of, batch_of, updates_of, noted_of = (_array_accessor(name) for name in ("messages", "batch", "updates", "noted"))
+ledgers_of, accounts_of, series_of, trades_of = (_array_accessor(name) for name in ("ledgers", "accounts", "series", "trades"))
+seen_sides_of, seen_markets_of, seen_orders_of = (_array_accessor(name) for name in ("seen_sides", "seen_markets", "seen_orders"))
 
 
 def _enter(typing: Any, entry: Any, sim: Any, what: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
-    """Call the entry at an address."""
+    """Call the engine's entry at an address."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         words = _words(context, builder, signature.args[1], arguments[1])
@@ -94,6 +94,6 @@ _enter_compiled: Any = intrinsic(_enter)
 
 
 @inlined
-def ask(sim, what, a, b, c, d, e, f, g):
-    """Hand a request to the engine."""
+def call_engine(sim, what, a, b, c, d, e, f, g):
+    """Send a command to the engine."""
     return _enter_compiled(sim[ENTRY_WORD], sim, what, a, b, c, d, e, f, g)

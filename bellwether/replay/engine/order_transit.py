@@ -1,12 +1,12 @@
-"""Orders and cancels on their way: at once where nothing is late, else as messages that arrive in the order in which they were sent."""
+"""Orders and cancels in transit: immediate without latency, else messages that arrive in the order in which they were sent."""
 
 from __future__ import annotations
 
-from bellwether.replay.engine.agent_view import arrival, is_known, is_late
+from bellwether.replay.engine.agent_view import arrival_time, is_known, is_late
 from bellwether.replay.engine.codes import NONE, Reason, Status
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.events import after
-from bellwether.replay.engine.matching import amend_now, arrive, cancel_now, set_bid_price
+from bellwether.replay.engine.events import first_after
+from bellwether.replay.engine.matching import amend_now, cancel_now, process_arrival, set_bid_price
 from bellwether.replay.engine.memory import messages_of, orders_of, seen_orders_of, series_of, state_of, ts_of
 from bellwether.replay.engine.queue import is_linked
 from bellwether.replay.engine.state import AMEND_MESSAGE, CANCEL_MESSAGE, PLACE_MESSAGE
@@ -17,42 +17,42 @@ _AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Rea
 
 @inlined
 def is_immediate(sim):
-    """Return whether orders arrive at once: neither orders, nor answers, nor market data have a latency."""
+    """Return whether orders arrive at once: orders, acknowledgements and market data have no latency."""
     state = state_of(sim)
     return state.order_latency + state.data_latency == 0 and not is_late(state)
 
 
 @inlined
 def is_unknown(sim, time):
-    """Return whether something happened to an order at `time` (-1: nothing) of which the agent does not know yet."""
+    """Return whether the agent does not know yet of an order event at `time` (-1: no event)."""
     return time >= 0 and not is_known(sim, time)
 
 
 @inlined
 def is_live(sim, o):
-    """Return whether an order is on its way or rests in the account, as far as the agent knows."""
+    """Return whether an order is in transit or rests in the account, as far as the agent knows."""
     order = orders_of(sim)[o]
     return order.status <= _RESTING or is_unknown(sim, order.ended)
 
 
 @compiled
-def send(sim, kind, order, price, lots):
-    """Put a message on its way; the caller has seen that it fits."""
+def send_message(sim, kind, order, price, lots):
+    """Send a message; the caller has checked that it fits."""
     state, messages, series = state_of(sim), messages_of(sim), series_of(sim)
     n = state.message_tail
     state.message_tail = n + 1
-    time = arrival(series, False, state.now) if len(series) > 0 else state.now + state.order_latency
+    time = arrival_time(series, False, state.now) if len(series) > 0 else state.now + state.order_latency
     message = messages[n]
     message.kind, message.order, message.price, message.lots, message.time = kind, order, price, lots, time
     if n > state.message_head and messages[n - 1].time == time:
         message.at = messages[n - 1].at
     else:
-        message.at = after(ts_of(sim), state.cursor, time)
+        message.at = first_after(ts_of(sim), state.cursor, time)
 
 
 @compiled
 def place_order(sim, m, side, action, price, lots, tif, expires, joins):
-    """Send an order; returns its number, or NONE where nothing is logged."""
+    """Send an order. Returns its number, or NONE if nothing is logged."""
     state, orders = state_of(sim), orders_of(sim)
     o = state.orders
     if state.over == 1 or o >= state.max_orders:
@@ -72,9 +72,9 @@ def place_order(sim, m, side, action, price, lots, tif, expires, joins):
     if is_late(state):
         seen_orders_of(sim)[o] = order
     if not is_immediate(sim):
-        send(sim, PLACE_MESSAGE, o, 0, 0)
+        send_message(sim, PLACE_MESSAGE, o, 0, 0)
         return o
-    arrive(sim, o, state.now)
+    process_arrival(sim, o, state.now)
     if state.trade_after == 1 and order.status == _REJECTED and order.reason == _NO_BOOK:
         state.orders = o
         return NONE
@@ -83,7 +83,9 @@ def place_order(sim, m, side, action, price, lots, tif, expires, joins):
 
 @compiled
 def cancel_order(sim, o):
-    """Cancel an order wherever it rests: 1 if it does in the account (or, with latency, may when this arrives), 0 if not."""
+    """Cancel an order in the account and in the histories. Returns 1 if it rests in the account (or, with latency, may on arrival), 0 if
+    not.
+    """
     state, order = state_of(sim), orders_of(sim)[o]
     if state.listed == 1 and order.status == _FILLED and order.queued >= 0:
         return 1
@@ -91,16 +93,16 @@ def cancel_order(sim, o):
         return 1 if cancel_now(sim, o, _AGENT, state.now) else 0
     live = is_live(sim, o)
     if live or is_linked(order):
-        send(sim, CANCEL_MESSAGE, o, 0, 0)
+        send_message(sim, CANCEL_MESSAGE, o, 0, 0)
     return 1 if live else 0
 
 
 @compiled
 def amend_order(sim, o, price, lots):
-    """Amend an order: 0, also when it is only sent, or the code of the reason against it."""
+    """Amend an order. Returns 0, also if it is only sent, or the code of the reason against it."""
     if is_immediate(sim):
         return amend_now(sim, o, price, lots, state_of(sim).now)
     live = is_live(sim, o)
     if live or is_linked(orders_of(sim)[o]):
-        send(sim, AMEND_MESSAGE, o, price, lots)
+        send_message(sim, AMEND_MESSAGE, o, price, lots)
     return 0 if live else _NOT_RESTING

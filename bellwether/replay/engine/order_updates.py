@@ -1,11 +1,11 @@
-"""Updates of own orders, one row for each change, for agents that have `on_order` or learn of their orders late.
+"""Updates of own orders, one row per change, for agents that have `on_order` or learn of their orders late.
 
 `noted` has a row for each order that was open at the last look.
 """
 
 from __future__ import annotations
 
-from bellwether.replay.engine.agent_view import is_late, remember
+from bellwether.replay.engine.agent_view import is_late, record_ledger
 from bellwether.replay.engine.codes import Status
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import ledgers_of, noted_of, orders_of, state_of, updates_of
@@ -15,22 +15,22 @@ _PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
 
 
 @inlined
-def watches_orders(state):
-    """Return whether updates of orders are noted."""
+def is_watching_orders(state):
+    """Return whether order updates are recorded."""
     return state.watch & (WATCH_ORDERS | WATCH_LATE) != 0
 
 
 @compiled
-def updates_fit(sim, fresh):
-    """Return whether a row for each open order, and for `fresh` new ones, fits, and a ledger."""
+def has_room_for_updates(sim, fresh):
+    """Return whether a row for each open order and for `fresh` new ones fits, and a ledger row."""
     state = state_of(sim)
     rows = state.update_tail + state.open + state.orders - state.noted + fresh
     return rows <= len(updates_of(sim)) and state.ledger_tail < len(ledgers_of(sim))
 
 
 @compiled
-def note(sim, time):
-    """Add an update for each order that has changed since the last look, at `time`; the caller has seen that they fit."""
+def record_updates(sim, time):
+    """Append an update at `time` for each order that has changed since the last look. The caller has checked that they fit."""
     state, orders, noted = state_of(sim), orders_of(sim), noted_of(sim)
     before = state.update_tail
     for o in range(state.noted, state.orders):
@@ -44,18 +44,18 @@ def note(sim, time):
         o = row.order
         order = orders[o]
         if order.status != row.status or order.filled != row.filled or order.price != row.price or order.count != row.count:
-            _add(sim, order, o, time)
+            _add_update(sim, order, o, time)
         if order.status <= _RESTING:
             row = noted[kept]
             row.order, row.status, row.filled, row.price, row.count = o, order.status, order.filled, order.price, order.count
             kept += 1
     state.open = kept
     if is_late(state):
-        remember(sim, time, state.update_tail > before)
+        record_ledger(sim, time, state.update_tail > before)
 
 
 @inlined
-def _add(sim, order, o, time):
+def _add_update(sim, order, o, time):
     state = state_of(sim)
     row = updates_of(sim)[state.update_tail]
     row.time, row.order, row.status, row.reason = time, o, order.status, order.reason

@@ -1,4 +1,4 @@
-"""Results of a replay."""
+"""Outcome of a replay."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ import numpy as np
 
 from bellwether.replay.engine.arrays import SIDE_AT, STATE_AT
 from bellwether.replay.engine.codes import O_MAX, O_MIN, O_STATUS, S_OPT, S_PESS, Status
-from bellwether.replay.engine.marks import unrealised
-from bellwether.replay.engine.settings import Settings
+from bellwether.replay.engine.marks import unrealised_pnl
+from bellwether.replay.engine.settings import ReplaySettings
 from bellwether.replay.units import DOLLAR
 from bellwether.units import CentiCents, MicroDollars
 
-#: Of the account, and the low and the high end of the band.
-Thrice = tuple[MicroDollars, MicroDollars, MicroDollars]
+#: Value of the account, and the low and the high end of its band.
+MoneyBand = tuple[MicroDollars, MicroDollars, MicroDollars]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Outcome:
-    """The end of a replay: money in micro-dollars, sizes in lots, times in ns UTC. Arrays are copies.
+class ReplayOutcome:
+    """Outcome of a replay: money in micro-dollars, sizes in lots, times in ns UTC. Arrays are copies.
 
-    bankroll: cash at the start. cash, realised, fees: of the account. equity: of the account, and the ends of its band. mid_equity: at mid. positions,
-    basis: int64[T, 2], what is still held because the tape does not settle it, and its cost. unrealised: int64[T], its mark less that cost. steps:
-    decisions. refused: orders that were not logged. reacted: the agent has read what depends on its fills. orders, fills, samples: as in `Session`.
-    filled: int64[n, 2], least and most lots of each order that can have been filled, -1 without bounds.
+    bankroll: initial cash. cash, realised, fees: of the account. equity: of the account, and the ends of its band. mid_equity: at mid.
+    positions, basis: int64[T, 2], positions that the tape does not settle, and their cost. unrealised: int64[T], their mark less that cost.
+    steps: decisions. refused: orders that were not logged. reacted: the agent has read data that depend on its fills. orders, fills,
+    samples: as in `Session`. filled: int64[n, 2], minimum and maximum lots that can have been filled of each order, -1 without bounds.
     """
 
     bankroll: MicroDollars
     cash: MicroDollars
     realised: MicroDollars
     fees: MicroDollars
-    equity: Thrice
+    equity: MoneyBand
     mid_equity: MicroDollars
     positions: np.ndarray
     basis: np.ndarray
@@ -46,17 +46,17 @@ class Outcome:
     filled: np.ndarray
 
     @property
-    def pnl(self) -> Thrice:
+    def pnl(self) -> MoneyBand:
         """Equity less bankroll: of the account, and the ends of its band."""
         main, low, high = (MicroDollars(amount - self.bankroll) for amount in self.equity)
         return main, low, high
 
     def count(self, status: Status) -> int:
-        """Number of orders that ended so."""
+        """Count the orders that ended with a status."""
         return int(np.count_nonzero(self.orders[:, O_STATUS] == status))
 
     def digest(self) -> str:
-        """SHA-256 in hex of every number of it: equal on every machine for the same tape, rules, settings and orders."""
+        """Compute the SHA-256, in hex, of all numbers: equal on every machine for the same tape, rules, settings and orders."""
         numbers = [self.bankroll, self.cash, self.realised, self.fees, *self.equity, self.mid_equity, self.steps, self.refused]
         seen = hashlib.sha256(np.array(numbers, "<i8").tobytes())
         for array in (self.positions, self.basis, self.unrealised, self.orders, self.fills, self.samples, self.filled):
@@ -65,8 +65,8 @@ class Outcome:
         return seen.hexdigest()
 
 
-def outcome_of(arrays: dict[str, np.ndarray], settings: Settings) -> Outcome:
-    """The outcome of arrays whose tape is processed to the end and whose account has been valued."""
+def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> ReplayOutcome:
+    """Build the outcome from arrays whose tape is processed to its end and whose account has been valued."""
     state, sides = arrays["state"][0], arrays["sides"]
 
     def money(name: str) -> MicroDollars:
@@ -80,7 +80,7 @@ def outcome_of(arrays: dict[str, np.ndarray], settings: Settings) -> Outcome:
 
     orders, equity = rows("orders"), money("equity")
     positions, basis, bids = pairs("position"), pairs("basis"), pairs("price")
-    return Outcome(
+    return ReplayOutcome(
         bankroll=settings.bankroll,
         cash=money("cash"),
         realised=money("realised"),
@@ -89,7 +89,7 @@ def outcome_of(arrays: dict[str, np.ndarray], settings: Settings) -> Outcome:
         mid_equity=money("mid_equity"),
         positions=positions,
         basis=basis,
-        unrealised=_unrealised(positions, basis, bids, fifty=bool(state[STATE_AT.fifty])),
+        unrealised=_unrealised_pnl(positions, basis, bids, fifty=bool(state[STATE_AT.fifty])),
         steps=int(state[STATE_AT.step]),
         refused=int(state[STATE_AT.refused]),
         reacted=bool(state[STATE_AT.reacted]),
@@ -100,15 +100,15 @@ def outcome_of(arrays: dict[str, np.ndarray], settings: Settings) -> Outcome:
     )
 
 
-def _unrealised(positions: np.ndarray, basis: np.ndarray, bids: np.ndarray, *, fifty: bool) -> np.ndarray:
-    """int64[T], micro-dollars: the mark of what each market still holds, less its cost."""
+def _unrealised_pnl(positions: np.ndarray, basis: np.ndarray, bids: np.ndarray, *, fifty: bool) -> np.ndarray:
+    """Compute the mark less cost of each market's remaining position, int64[T], micro-dollars."""
     missing = CentiCents(DOLLAR // 2 if fifty else 0)
     columns = zip(positions.tolist(), basis.tolist(), bids.tolist(), strict=True)
-    return np.array([unrealised(held, costs, best, missing) for held, costs, best in columns], np.int64)
+    return np.array([unrealised_pnl(held, costs, best, missing) for held, costs, best in columns], np.int64)
 
 
-def rerun_band(main: Outcome, others: tuple[Outcome, ...]) -> Outcome:
-    """The outcome with the range of complete reruns of the agent as its band; fills of orders have no bounds then."""
+def rerun_band(main: ReplayOutcome, others: tuple[ReplayOutcome, ...]) -> ReplayOutcome:
+    """Replace the band of an outcome by the range of complete reruns of the agent; fills of orders then have no bounds."""
     everyone = (main, *others)
     equity = [one.equity[0] for one in everyone]
     curves = np.stack([one.samples[:, 2] for one in everyone])

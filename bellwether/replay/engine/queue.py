@@ -1,13 +1,13 @@
-"""Own resting orders in the queues of their levels: their places, and the fills by prints and by books that cross them.
+"""Queue positions of own resting orders, and their fills by prints and by books that cross them.
 
-Each order has three places: in the account, under the chosen model, and in the slowest and the fastest history that the recording allows. `s` is a
-side, `o` an order, `ts` ns UTC.
+Each order has three positions: in the account, under the chosen model, and in the slowest and the fastest history consistent with the
+recording. `s` is a side, `o` an order, `ts` ns UTC.
 """
 
 from __future__ import annotations
 
 from bellwether.replay.engine.accounts import book_fill, reserve_market, reserve_side, reserved_fee
-from bellwether.replay.engine.book import consume, first_at, link, mark, unlink
+from bellwether.replay.engine.book import consume, count_at_level, first_order_at, link, unlink
 from bellwether.replay.engine.bounds import fill_histories, note_chance
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
@@ -23,23 +23,23 @@ _MAKER, _GTD = int(Role.MAKER), int(Tif.GTD)
 
 
 @inlined
-def end(order, status, reason, ts):
-    """Note the end of an order in the account."""
+def set_ended(order, status, reason, ts):
+    """Set the end of an order in the account."""
     order.status, order.reason, order.ended = status, reason, ts
 
 
 @inlined
 def is_linked(order):
-    """Return whether an order rests in the account or in some history."""
+    """Return whether an order rests in the account or in a history."""
     return order.status == _RESTING or order.left_slow + order.left_fast > 0
 
 
 @compiled
-def join(sim, o, ts, lots, slow, fast):
-    """Let an order rest at the back of its queue with `lots` left in the account, and `slow` and `fast` in the histories; 0 for not there."""
+def join_queue(sim, o, ts, lots, slow, fast):
+    """Add an order at the back of its queue with `lots` left in the account, and `slow` and `fast` in the histories; 0 for not there."""
     state, order, side = state_of(sim), orders_of(sim)[o], sides_of(sim)[2 * orders_of(sim)[o].market + orders_of(sim)[o].bid_side]
     level = order.level
-    first = first_at(sim, 2 * order.market + order.bid_side, level) if state.behind_own == 1 else -1
+    first = first_order_at(sim, 2 * order.market + order.bid_side, level) if state.behind_own == 1 else -1
     shown = shown_of(sim)[side.book + level]
     row = levels_of(sim)[side.book + level]
     was_linked = is_linked(order)
@@ -58,49 +58,51 @@ def join(sim, o, ts, lots, slow, fast):
         state.expiry, state.expiry_at = order.expires, -1
     if not was_linked:
         link(sides_of(sim), orders_of(sim), o)
-        mark(sim, o, 1)
+        count_at_level(sim, o, 1)
 
 
 @compiled
-def take_out(sim, o, status, reason, ts):
-    """End an order in the account and in both histories; the caller sets the reserve."""
+def remove_order(sim, o, status, reason, ts):
+    """End an order in the account and in both histories. The caller updates the reserve."""
     order = orders_of(sim)[o]
     unlink(sides_of(sim), orders_of(sim), o)
-    mark(sim, o, -1)
+    count_at_level(sim, o, -1)
     order.left_slow = order.left_fast = 0
     if order.status == _RESTING:
         sides_of(sim)[2 * order.market + order.bid_side].own -= 1
-        end(order, status, reason, ts)
+        set_ended(order, status, reason, ts)
 
 
 @compiled
-def leave(sim, o, status, reason, ts):
-    """End an order everywhere and give back its reserve."""
+def end_order(sim, o, status, reason, ts):
+    """End an order everywhere and release its reserve."""
     order = orders_of(sim)[o]
     rested = order.status == _RESTING
-    take_out(sim, o, status, reason, ts)
+    remove_order(sim, o, status, reason, ts)
     if rested:
         reserve_side(sim, 2 * order.market + order.bid_side)
 
 
 @compiled
-def leave_all(sim, m, reason, ts):
-    """Cancel every resting order of a market; returns how many rested in the account."""
+def end_all_orders(sim, m, reason, ts):
+    """Cancel all resting orders of a market. Returns how many rested in the account."""
     count, orders = 0, orders_of(sim)
     for s in range(2 * m, 2 * m + 2):
         i = sides_of(sim)[s].head
         while i >= 0:
             following = orders[i].next
             count += 1 if orders[i].status == _RESTING else 0
-            take_out(sim, i, _CANCELLED, reason, ts)
+            remove_order(sim, i, _CANCELLED, reason, ts)
             i = following
         reserve_side(sim, s)
     return count
 
 
 @compiled
-def level_changed(sim, s, level, recorded, value, traded):
-    """Move the places of own orders at a level whose recorded size went from `recorded` to `value`; `traded`: prints made the cut."""
+def apply_level_change(sim, s, level, recorded, value, traded):
+    """Move the queue positions of own orders at a level whose recorded size changed from `recorded` to `value`. `traded`: prints caused the
+    cut.
+    """
     state, orders = state_of(sim), orders_of(sim)
     cut = max(0, recorded - value)
     i = sides_of(sim)[s].head
@@ -111,12 +113,12 @@ def level_changed(sim, s, level, recorded, value, traded):
             order.ahead_fast = min(ahead if traded else max(0, ahead - cut), value)
             if state.queue != _TRADE_ONLY:
                 order.ahead_slow = min(order.ahead_slow, value)
-                order.ahead = _after_change(state.queue, state.exponent, order.ahead, recorded, cut, value, traded)
+                order.ahead = _ahead_after_change(state.queue, state.exponent, order.ahead, recorded, cut, value, traded)
         i = order.next
 
 
 @inlined
-def _after_change(queue, exponent, ahead, recorded, cut, value, traded):
+def _ahead_after_change(queue, exponent, ahead, recorded, cut, value, traded):
     if traded or cut == 0:
         return min(ahead, value)
     if queue == _PROPORTIONAL:
@@ -135,7 +137,9 @@ def _after_change(queue, exponent, ahead, recorded, cut, value, traded):
 
 @compiled
 def power_weights(ahead, behind, exponent):
-    """ahead^exponent and behind^exponent over that of the larger, in 2^-24: their quotient, and each product of it, is rounded down."""
+    """Compute ahead^exponent and behind^exponent relative to the larger, in 2^-24. Their quotient, and each product of it, is rounded
+    down.
+    """
     larger = max(ahead, behind)
     if larger == 0:
         return 0, 0
@@ -147,13 +151,16 @@ def power_weights(ahead, behind, exponent):
 
 @compiled
 def log_weight(lots):
-    """log2(1 + contracts) in 2^-16."""
+    """Compute log2(1 + contracts) in 2^-16."""
     return _log2(CONTRACT + lots) - _log2(CONTRACT)
 
 
 @compiled
 def _log2(value):
-    """log2 of a whole number from 1 to 2^60 in 2^-16, digit by digit: the number over its power of two is squared, each time rounded down to 2^-30."""
+    """Compute log2 of an integer from 1 to 2^60 in 2^-16, digit by digit.
+
+    The number divided by its power of two is squared repeatedly, each time rounded down to 2^-30.
+    """
     digits = 0
     while value >> digits > 1:
         digits += 1
@@ -168,8 +175,8 @@ def _log2(value):
 
 
 @compiled
-def book_valid_again(sim, m):
-    """Cap the places of a market's orders at what a rebuilt book displays, but for trade_only."""
+def restore_book(sim, m):
+    """Cap the queue positions of a market's orders at the displayed sizes of a rebuilt book, except under trade_only."""
     state, orders, shown = state_of(sim), orders_of(sim), shown_of(sim)
     for s in range(2 * m, 2 * m + 2):
         side = sides_of(sim)[s]
@@ -183,8 +190,8 @@ def book_valid_again(sim, m):
 
 
 @compiled
-def book_lost(sim, m):
-    """From a gap on the fastest history has nothing ahead: cancels in it are not recorded."""
+def invalidate_book(sim, m):
+    """Set the fastest history's lots ahead to 0 at a gap: cancels during it are not recorded."""
     orders = orders_of(sim)
     for s in range(2 * m, 2 * m + 2):
         i = sides_of(sim)[s].head
@@ -195,7 +202,10 @@ def book_lost(sim, m):
 
 @compiled
 def fill_resting(sim, o, lots, ts):
-    """Fill a resting order with up to `lots` in the account; returns the lots. One that cash cannot pay ends, and stays linked until `sweep`."""
+    """Fill a resting order with up to `lots` in the account. Returns the lots.
+
+    An order that cash cannot pay ends, and stays linked until `sweep_filled`.
+    """
     state, order = state_of(sim), orders_of(sim)[o]
     if order.status != _RESTING:
         return 0
@@ -204,20 +214,20 @@ def fill_resting(sim, o, lots, ts):
         return 0
     state.sweep = 1
     if not book_fill(sim, o, order.bid_price, size, _MAKER, ts):
-        end(order, _CANCELLED, _INSUFFICIENT_CASH, ts)
+        set_ended(order, _CANCELLED, _INSUFFICIENT_CASH, ts)
         sides_of(sim)[2 * order.market + order.bid_side].own -= 1
         order.left_slow = order.left_fast = 0
         return 0
     order.reserved_fee = reserved_fee(sim, order, order.count - order.filled)
     if order.filled >= order.count:
-        end(order, _FILLED, _NO_REASON, ts)
+        set_ended(order, _FILLED, _NO_REASON, ts)
         sides_of(sim)[2 * order.market + order.bid_side].own -= 1
     return size
 
 
 @compiled
-def sweep(sim, s):
-    """Take orders that have ended everywhere out of a side's list, then set the reserves of both sides, whose cover may have changed."""
+def sweep_filled(sim, s):
+    """Unlink orders of a side that have ended everywhere, then update the reserves of both sides, whose cover may have changed."""
     orders = orders_of(sim)
     state_of(sim).sweep = 0
     i = sides_of(sim)[s].head
@@ -225,16 +235,16 @@ def sweep(sim, s):
         following = orders[i].next
         if not is_linked(orders[i]):
             unlink(sides_of(sim), orders, i)
-            mark(sim, i, -1)
+            count_at_level(sim, i, -1)
         i = following
     reserve_market(sim, s >> 1)
 
 
 @compiled
-def _fill(sim, o, available, slowest, fastest, reaching, ts):
-    """Fill a resting order from what reaches it in the account, and at least and at most in the histories; `reaching`: at most, with nothing ahead.
+def _fill_order(sim, o, available, slowest, fastest, reaching, ts):
+    """Fill a resting order with the lots that reach it in the account, and at least (`slowest`) and at most (`fastest`) in the histories.
 
-    Returns the lots that it takes in the account, and the fewest and most that it takes in any history.
+    `reaching`: the maximum with nothing ahead. Returns the lots taken in the account, and the fewest and most taken in any history.
     """
     order = orders_of(sim)[o]
     left = order.count - order.filled if order.status == _RESTING else 0
@@ -243,7 +253,7 @@ def _fill(sim, o, available, slowest, fastest, reaching, ts):
     slowest, fastest = max(0, slowest), max(0, fastest)
     fewest, most = min(left, order.left_slow, order.left_fast, slowest), min(max(left, order.left_slow, order.left_fast), fastest)
     if order.joins != JOINS_BOTH:
-        # Histories have joined the order at different times: any place between is possible.
+        # Histories joined the order at different times: any position between is possible.
         fewest, most = 0, min(sides_of(sim)[2 * order.market + order.bid_side].quote_most, max(0, reaching))
     main = fill_resting(sim, o, available, ts)
     slow, fast = min(order.left_slow, slowest), min(order.left_fast, fastest)
@@ -256,8 +266,8 @@ def _fill(sim, o, available, slowest, fastest, reaching, ts):
 
 
 @compiled
-def printed(sim, s, level, lots, ts):
-    """A print of `lots` against the bids of a side at `level`: fills orders above it, then those at it whose turn has come.
+def apply_print(sim, s, level, lots, ts):
+    """Apply a print of `lots` against the bids of a side at `level`: fill orders above it, then those at it in queue order.
 
     The caller has checked that an order rests at `level` or above.
     """
@@ -269,22 +279,22 @@ def printed(sim, s, level, lots, ts):
         first.ahead_slow -= lots
         first.ahead_fast -= lots
         return
-    # What own orders so far have left of the print: in the account, and at least and at most in the histories.
+    # Lots of the print that own orders have left so far: in the account, and at least and at most in the histories.
     left, least, most = lots, lots, lots
     while i >= 0 and orders[i].level > level:
         if state.through == 1:
             orders[i].ahead = orders[i].ahead_slow = orders[i].ahead_fast = 0
-            taken, fewest, greatest = _fill(sim, i, left, least, most, most, ts)
+            taken, fewest, greatest = _fill_order(sim, i, left, least, most, most, ts)
             left, least, most = left - taken, least - greatest, most - fewest
         i = orders[i].next
-    _print_at(sim, i, level, left, least, most, ts)
+    _fill_at_level(sim, i, level, left, least, most, ts)
     if state.sweep == 1:
-        sweep(sim, s)
+        sweep_filled(sim, s)
 
 
 @compiled
-def _print_at(sim, first, level, left, least, most, ts):
-    """The part of a print that reaches the orders at its own level, from the first of them on: what is ahead goes first, each lot once."""
+def _fill_at_level(sim, first, level, left, least, most, ts):
+    """Fill the orders at the print's own level from the first one on. Lots ahead are consumed first, each once."""
     orders = orders_of(sim)
     gone, i = 0, first
     while i >= 0 and orders[i].level == level:
@@ -296,7 +306,7 @@ def _print_at(sim, first, level, left, least, most, ts):
         slowest, fastest = least - order.ahead_slow, most - order.ahead_fast
         order.ahead_slow = max(0, order.ahead_slow - max(0, least))
         order.ahead_fast = max(0, order.ahead_fast - max(0, most))
-        taken, fewest, greatest = _fill(sim, i, left, slowest, fastest, most, ts)
+        taken, fewest, greatest = _fill_order(sim, i, left, slowest, fastest, most, ts)
         left, least, most = left - taken, least - greatest, most - fewest
         i = order.next
     i = first
@@ -306,8 +316,8 @@ def _print_at(sim, first, level, left, least, most, ts):
 
 
 @compiled
-def crossed(sim, m, ts):
-    """Fill resting orders that a book beyond their price crosses; they consume what is displayed."""
+def fill_crossed(sim, m, ts):
+    """Fill resting orders that the book crosses; they consume displayed sizes."""
     sides, shown, levels, scratch = sides_of(sim), shown_of(sim), levels_of(sim), scratch_of(sim)
     dollar = markets_of(sim)[m].levels + 1
     for s in range(2 * m, 2 * m + 2):
@@ -325,12 +335,12 @@ def crossed(sim, m, ts):
             scratch[3 * q + 1] = recorded - levels[at].taken_max
             scratch[3 * q + 2] = recorded - levels[at].taken_min
         _cross_side(sim, s, highest, ts)
-        sweep(sim, s)
+        sweep_filled(sim, s)
 
 
 @compiled
 def _cross_side(sim, s, highest, ts):
-    """Fill the orders of a side from what is left of the other side's levels, in the account and at least and at most in the histories."""
+    """Fill the orders of a side from the remaining sizes of the other side, in the account and at least and at most in the histories."""
     orders, left = orders_of(sim), scratch_of(sim)
     dollar = markets_of(sim)[s >> 1].levels + 1
     i = sides_of(sim)[s].head
@@ -339,7 +349,7 @@ def _cross_side(sim, s, highest, ts):
         q = highest
         while q >= dollar - order.level and is_linked(order):
             if left[3 * q] > 0 or left[3 * q + 2] > 0:
-                main, fewest, most = _fill(sim, i, left[3 * q], left[3 * q + 1], left[3 * q + 2], left[3 * q + 2], ts)
+                main, fewest, most = _fill_order(sim, i, left[3 * q], left[3 * q + 1], left[3 * q + 2], left[3 * q + 2], ts)
                 left[3 * q] -= main
                 left[3 * q + 1] -= most
                 left[3 * q + 2] -= fewest

@@ -1,17 +1,17 @@
 """Quotes: one post-only bid on each side of a market, kept as a chain of orders at one price.
 
-A history keeps the quote that still rests in it. One whose quote is filled quotes again when the agent does: in the account's new order, or at the back
-of the current one. A changed price ends the chain.
+A history keeps the quote that still rests in it. A history whose quote is filled quotes again when the agent does: in the account's new
+order, or at the back of the current one. A changed price ends the chain.
 """
 
 from __future__ import annotations
 
 from bellwether.replay.engine.codes import AS_IT_IS, NO_QUOTE, NONE, Status, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.matching import crosses
+from bellwether.replay.engine.matching import is_crossing
 from bellwether.replay.engine.memory import markets_of, orders_of, sides_of, state_of
-from bellwether.replay.engine.order_transit import cancel_order, is_immediate, is_live, is_unknown, place_order, send
-from bellwether.replay.engine.queue import is_linked, join
+from bellwether.replay.engine.order_transit import cancel_order, is_immediate, is_live, is_unknown, place_order, send_message
+from bellwether.replay.engine.queue import is_linked, join_queue
 from bellwether.replay.engine.state import JOINS_BOTH, JOINS_FAST, JOINS_SLOW, REJOIN_MESSAGE
 
 _PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
@@ -19,7 +19,7 @@ _POST_ONLY = int(Tif.POST_ONLY)
 
 
 @inlined
-def _stands(sim, s, price, lots):
+def _is_in_place(sim, s, price, lots):
     """Return whether a side's quote rests at `price` in the account and in every history."""
     side = sides_of(sim)[s]
     if price == AS_IT_IS:
@@ -33,14 +33,14 @@ def _stands(sim, s, price, lots):
 
 
 @inlined
-def quotes_stand(sim, m, yes_price, no_price, lots):
-    """Return whether both quotes of a market are as wanted."""
-    return _stands(sim, 2 * m, yes_price, lots) and _stands(sim, 2 * m + 1, no_price, lots)
+def are_quotes_in_place(sim, m, yes_price, no_price, lots):
+    """Return whether both quotes of a market already rest at the given prices."""
+    return _is_in_place(sim, 2 * m, yes_price, lots) and _is_in_place(sim, 2 * m + 1, no_price, lots)
 
 
 @compiled
 def quote_market(sim, m, yes_price, no_price, lots):
-    """Have one bid of `lots` at each price; the caller has seen that all fits. 1 when done, 0 when the calls are used up."""
+    """Keep one bid of `lots` at each price. Returns 1 when done, 0 when the calls are used up. The caller has checked that all rows fit."""
     for place in range(2):
         if not _end_chain(sim, 2 * m + place, yes_price if place == 0 else no_price):
             return 0
@@ -53,7 +53,10 @@ def quote_market(sim, m, yes_price, no_price, lots):
 
 @compiled
 def _end_chain(sim, s, price):
-    """Cancel a side's quotes unless they have this price; forget the account's when it does not stand any more. False when the calls are used up."""
+    """Cancel a side's quotes unless they have this price, and forget the account's quote once it no longer rests.
+
+    Returns False when the calls are used up.
+    """
     state, side, orders = state_of(sim), sides_of(sim)[s], orders_of(sim)
     if price == AS_IT_IS:
         return True
@@ -86,9 +89,9 @@ def cancel_quotes(sim, s):
 
 @compiled
 def _quote_side(sim, m, place, price, lots):
-    """Send a quote that does not stand, and again in the histories in which it was filled. False when the calls are used up."""
+    """Send a missing quote, also in the histories in which it was filled. Returns False when the calls are used up."""
     state, side, orders = state_of(sim), sides_of(sim)[2 * m + place], orders_of(sim)
-    joins = _joins(sim, side, lots) if state.bounds == 1 else JOINS_BOTH
+    joins = _histories_to_join(sim, side, lots) if state.bounds == 1 else JOINS_BOTH
     if side.quote >= 0:
         if joins and orders[side.quote].status != _PENDING:
             _quote_again(sim, side, joins, lots)
@@ -98,14 +101,15 @@ def _quote_side(sim, m, place, price, lots):
     o = place_order(sim, m, place, 0, price, lots, _POST_ONLY, 0, joins)
     state.budget -= 1
     side.quote = o
-    _note_joined(side, o, joins)
+    _record_joined(side, o, joins)
     return True
 
 
 @compiled
-def _joins(sim, side, lots):
-    """Histories in which a quote of `lots` is to be sent: those in which none rests. The sizes of a chain's quotes differ by what a history has
-    filled before: then the fastest history has the largest of them, and the slowest joins no more.
+def _histories_to_join(sim, side, lots):
+    """Return the histories in which to send a quote of `lots`: those in which none rests.
+
+    If fills have made the sizes of a chain's quotes differ, the fastest history has the largest of them, and the slowest joins no more.
     """
     if side.quote < 0 and side.quote_slow < 0 and side.quote_fast < 0:
         side.quote_lots = side.quote_most = lots
@@ -114,8 +118,8 @@ def _joins(sim, side, lots):
     if lots != side.quote_lots:
         side.quote_varied = 1
         side.quote_most = max(side.quote_most, lots)
-    slow_lives = side.quote_slow >= 0 and _lives(sim, side.quote_slow, True)
-    fast_lives = side.quote_fast >= 0 and _lives(sim, side.quote_fast, False)
+    slow_lives = side.quote_slow >= 0 and _is_live(sim, side.quote_slow, True)
+    fast_lives = side.quote_fast >= 0 and _is_live(sim, side.quote_fast, False)
     mixed = side.quote_varied == 1 and side.quote_diverged == 1
     joins = (0 if slow_lives or mixed else JOINS_SLOW) + (0 if fast_lives else JOINS_FAST)
     if joins == JOINS_FAST:
@@ -126,7 +130,7 @@ def _joins(sim, side, lots):
 
 
 @inlined
-def _note_joined(side, o, joins):
+def _record_joined(side, o, joins):
     if joins & JOINS_SLOW:
         side.quote_slow = o
     if joins & JOINS_FAST:
@@ -134,8 +138,8 @@ def _note_joined(side, o, joins):
 
 
 @inlined
-def _lives(sim, o, slow):
-    """Return whether an order is on its way or rests in a history, or has ended there unknown to the agent."""
+def _is_live(sim, o, slow):
+    """Return whether an order is in transit or rests in a history, or has ended there unknown to the agent."""
     order = orders_of(sim)[o]
     left, done, bit = (order.left_slow, order.done_slow, JOINS_SLOW) if slow else (order.left_fast, order.done_fast, JOINS_FAST)
     if left > 0 or order.joins & (bit << 2):
@@ -147,28 +151,28 @@ def _lives(sim, o, slow):
 
 @compiled
 def _quote_again(sim, side, joins, lots):
-    """Let the histories in which the quote was filled join the account's order again, once it arrives there."""
+    """Join the account's order again, on arrival, in the histories in which the quote was filled."""
     o = side.quote
-    _note_joined(side, o, joins)
+    _record_joined(side, o, joins)
     orders_of(sim)[o].joins |= joins << 2
     if is_immediate(sim):
-        rejoin(sim, o, joins, lots, state_of(sim).now)
+        rejoin_queue(sim, o, joins, lots, state_of(sim).now)
     else:
-        send(sim, REJOIN_MESSAGE, o, joins, lots)
+        send_message(sim, REJOIN_MESSAGE, o, joins, lots)
 
 
 @compiled
-def rejoin(sim, o, again, lots, ts):
-    """Put a quote that histories repeat at the back of its queue, in the account's order, if the market accepts it."""
+def rejoin_queue(sim, o, again, lots, ts):
+    """Add the quote that histories repeat at the back of its queue, in the account's order, if the market accepts it."""
     order, market = orders_of(sim)[o], markets_of(sim)[orders_of(sim)[o].market]
     order.joins = 0
-    if market.status != 0 or not is_linked(order) or crosses(sim, order):
+    if market.status != 0 or not is_linked(order) or is_crossing(sim, order):
         return
     slow = lots if again & JOINS_SLOW and not _has_own_behind(sim, order) else 0
     fast = lots if again & JOINS_FAST else 0
     if slow + fast > 0:
         order.unsure |= 1
-        join(sim, o, ts, 0, slow, fast)
+        join_queue(sim, o, ts, 0, slow, fast)
 
 
 @inlined

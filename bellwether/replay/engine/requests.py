@@ -1,4 +1,4 @@
-"""Requests of agents, and the engine's one entry for them. `kernel` is how strategies ask, `Session` how Python does.
+"""Commands of agents, and the engine's single entry for them: strategies use `kernel`, Python uses `Session`.
 
 `m` is a market, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots, times in ns UTC.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from bellwether.replay.engine.agent_view import value_known
-from bellwether.replay.engine.callbacks import next_news
+from bellwether.replay.engine.callbacks import next_callback
 from bellwether.replay.engine.clock import advance
 from bellwether.replay.engine.codes import (
     AMEND,
@@ -31,8 +31,8 @@ from bellwether.replay.engine.events import has_room
 from bellwether.replay.engine.matching import cancel_resting
 from bellwether.replay.engine.memory import (
     ENTRY,
-    ask,
     batch_of,
+    call_engine,
     messages_of,
     orders_of,
     seen_orders_of,
@@ -41,9 +41,9 @@ from bellwether.replay.engine.memory import (
     sides_of,
     state_of,
 )
-from bellwether.replay.engine.order_transit import amend_order, cancel_order, is_immediate, place_order, send
-from bellwether.replay.engine.order_updates import note, updates_fit, watches_orders
-from bellwether.replay.engine.quotes import cancel_quotes, quote_market, quotes_stand
+from bellwether.replay.engine.order_transit import amend_order, cancel_order, is_immediate, place_order, send_message
+from bellwether.replay.engine.order_updates import has_room_for_updates, is_watching_orders, record_updates
+from bellwether.replay.engine.quotes import are_quotes_in_place, cancel_quotes, quote_market
 from bellwether.replay.engine.state import CANCEL_ALL_MESSAGE, JOINS_BOTH
 
 _NOT_RESTING, _RESTING = int(Reason.NOT_RESTING), int(Status.RESTING)
@@ -51,17 +51,17 @@ _NOT_RESTING, _RESTING = int(Reason.NOT_RESTING), int(Status.RESTING)
 
 @compiled
 def place(sim, m, side, action, price, lots, tif, expires):
-    """Send an order; returns its number, also of one that is rejected, or -1 where nothing is logged. Price 0: market order."""
-    if not _fits(sim, m):
+    """As `kernel.place`."""
+    if not _has_room_for_call(sim, m):
         return FULL
     o = place_order(sim, m, side, action, price, lots, tif, expires, JOINS_BOTH)
-    _note_now(sim)
+    _record_updates_now(sim)
     return o
 
 
 @compiled
-def _fits(sim, m):
-    """Return whether what one call may add fits into the arrays; if not, they are marked to grow."""
+def _has_room_for_call(sim, m):
+    """Return whether the rows that one call may add fit; if not, the arrays are marked to grow."""
     state = state_of(sim)
     if state.full == 1:
         return False
@@ -70,18 +70,18 @@ def _fits(sim, m):
         return False
     if not has_room(sim, m if 0 <= m < state.tickers else -1):
         return False
-    if watches_orders(state) and not updates_fit(sim, 2):
+    if is_watching_orders(state) and not has_room_for_updates(sim, 2):
         state.full = 1
         return False
     return True
 
 
 @compiled
-def _note_now(sim):
-    """Note what a call has changed at once."""
+def _record_updates_now(sim):
+    """Record the updates that a call has caused at once."""
     state = state_of(sim)
-    if watches_orders(state) and is_immediate(sim):
-        note(sim, state.now)
+    if is_watching_orders(state) and is_immediate(sim):
+        record_updates(sim, state.now)
 
 
 @compiled
@@ -91,10 +91,10 @@ def _is_order(sim, o):
 
 @compiled
 def cancel(sim, o):
-    """Cancel an order: 1 if it rests (or, with latency, may rest when this arrives), 0 if not, FULL if an array must grow first."""
+    """As `kernel.cancel`."""
     if not _is_order(sim, o):
         return 0
-    if not _fits(sim, -1):
+    if not _has_room_for_call(sim, -1):
         return FULL
     m = orders_of(sim)[o].market
     done = -1
@@ -103,41 +103,41 @@ def cancel(sim, o):
             done = cancel_quotes(sim, s)
     if done < 0:
         done = cancel_order(sim, o)
-    _note_now(sim)
+    _record_updates_now(sim)
     return done
 
 
 @compiled
 def amend(sim, o, price, lots):
-    """Change a resting order to `lots` remaining at `price`: 0, the code of the reason against it, or FULL. With latency 0 means sent."""
+    """As `kernel.amend`."""
     if not _is_order(sim, o):
         return _NOT_RESTING
-    if not _fits(sim, orders_of(sim)[o].market):
+    if not _has_room_for_call(sim, orders_of(sim)[o].market):
         return FULL
     answer = amend_order(sim, o, price, lots)
-    _note_now(sim)
+    _record_updates_now(sim)
     return answer
 
 
 @compiled
 def cancel_all(sim, m):
-    """Cancel every resting order of a market, or of all for -1; returns how many rest, or FULL."""
+    """As `kernel.cancel_all`."""
     if state_of(sim).over == 1:
         return 0
-    if not _fits(sim, -1):
+    if not _has_room_for_call(sim, -1):
         return FULL
     count = resting_count(sim, m)
     if is_immediate(sim):
         cancel_resting(sim, m, state_of(sim).now)
     else:
-        send(sim, CANCEL_ALL_MESSAGE, m, 0, 0)
-    _note_now(sim)
+        send_message(sim, CANCEL_ALL_MESSAGE, m, 0, 0)
+    _record_updates_now(sim)
     return count
 
 
 @compiled
 def resting_count(sim, m):
-    """Number of own resting orders in a market, or in all for -1, as known to the agent."""
+    """Return the number of own resting orders in a market, or in all for -1, as known to the agent."""
     count, sides = 0, seen_sides_of(sim)
     for s in range(2 * seen_state_of(sim).tickers):
         if m < 0 or s >> 1 == m:
@@ -147,17 +147,13 @@ def resting_count(sim, m):
 
 @compiled
 def quote(sim, m, yes_price, no_price, lots):
-    """Have one post-only bid of `lots` per side, or none for NO_QUOTE, or what there is for AS_IT_IS.
-
-    A quote that is on its way or rests at its price stays and keeps its place. Those at other prices are cancelled before new ones are sent. 1 when
-    done; else 0 when the calls are used up, or FULL, with nothing done, when an array must grow first.
-    """
-    if not 0 <= m < state_of(sim).tickers or quotes_stand(sim, m, yes_price, no_price, lots):
+    """As `kernel.quote`."""
+    if not 0 <= m < state_of(sim).tickers or are_quotes_in_place(sim, m, yes_price, no_price, lots):
         return 1
-    if not _fits(sim, m):
+    if not _has_room_for_call(sim, m):
         return FULL
     done = quote_market(sim, m, yes_price, no_price, lots)
-    _note_now(sim)
+    _record_updates_now(sim)
     return done
 
 
@@ -175,7 +171,7 @@ def quote_batch(sim, lots, n):
 
 @compiled
 def place_batch(sim, first, n):
-    """Place the requests in rows first..n-1 of the batch, in order; the number of each is its answer. Returns the rows done."""
+    """Place the orders in rows first..n-1 of the batch, in order, and write their numbers as answers. Returns the rows done."""
     batch = batch_of(sim)
     for i in range(first, n):
         row = batch[i]
@@ -188,7 +184,7 @@ def place_batch(sim, first, n):
 
 @compiled
 def cancel_batch(sim, first, n):
-    """Cancel the orders named in the first field of rows first..n-1. Returns the rows done."""
+    """Cancel the orders in the first field of rows first..n-1. Returns the rows done."""
     batch = batch_of(sim)
     for i in range(first, n):
         answer = cancel(sim, batch[i].market)
@@ -200,7 +196,7 @@ def cancel_batch(sim, first, n):
 
 @compiled
 def resting_batch(sim, m):
-    """Write the numbers of the orders that rest, as far as the agent knows, as answers of the batch, side by side, in price-time priority."""
+    """Write the numbers of the resting orders known to the agent as answers of the batch, side by side, in price-time priority."""
     sides, orders, batch = seen_sides_of(sim), seen_orders_of(sim), batch_of(sim)
     n = 0
     for s in range(2 * seen_state_of(sim).tickers):
@@ -213,8 +209,8 @@ def resting_batch(sim, m):
     return n
 
 
-def _entry(sim, what, a, b, c, d, e, f, g):
-    """Do `what`; what each of STEP.. NEWS takes and answers is with the functions that it calls."""
+def _dispatch(sim, what, a, b, c, d, e, f, g):
+    """Run the command `what`; its arguments and result are those of the function that it calls."""
     if what == STEP:
         return advance(sim)
     if what == QUOTE:
@@ -236,22 +232,23 @@ def _entry(sim, what, a, b, c, d, e, f, g):
     if what == QUOTE_BATCH:
         return quote_batch(sim, a, b)
     if what == NEWS:
-        return next_news(sim)
+        return next_callback(sim)
     return value_known(sim)
 
 
 @cache
-def entry() -> int:
-    """Address of the engine's compiled code in this process: loaded, or compiled, when it is first asked for."""
-    return address_of(_entry, ENTRY)
+def engine_address() -> int:
+    """Return the address of the engine's compiled code in this process, loaded or compiled at the first call."""
+    return address_of(_dispatch, ENTRY)
 
 
 @compiled_alone
 def command(sim, what, first, n):
-    """Requests of Python. A single one has its arguments in the batch's first row; several are rows first..n-1. RESTING_BATCH takes the market in
-    `first`, QUOTE_BATCH the lots.
+    """Run a command of Python. A single command has its arguments in the batch's first row; several are rows first..n-1.
+
+    RESTING_BATCH takes the market in `first`, QUOTE_BATCH the lots.
     """
     if PLACE <= what <= QUOTE:
         row = batch_of(sim)[0]
-        return ask(sim, what, row.market, row.side, row.action, row.price, row.lots, row.tif, row.expires)
-    return ask(sim, what, first, n, 0, 0, 0, 0, 0)
+        return call_engine(sim, what, row.market, row.side, row.action, row.price, row.lots, row.tif, row.expires)
+    return call_engine(sim, what, first, n, 0, 0, 0, 0, 0)

@@ -6,24 +6,24 @@ import numpy as np
 
 from bellwether.errors import ConfigError
 from bellwether.replay.engine.compilation import compiled_allocating
-from bellwether.replay.engine.settings import Settings
+from bellwether.replay.engine.settings import ReplaySettings
 from bellwether.replay.rules import RuleSet
-from bellwether.replay.tape.layout import CLOSE, HALT, PRICE_MASK, PRICE_SHIFT, PRINT, TICKER_MASK, TICKER_SHIFT, VOID, Tape, per_tape
+from bellwether.replay.tape.layout import CLOSE, HALT, PRICE_MASK, PRICE_SHIFT, PRINT, TICKER_MASK, TICKER_SHIFT, VOID, Tape, cache_per_tape
 
-#: What a stop is for, in the order of stops at one place and time.
+#: Kinds of stops, in the order of stops at one index and time.
 EVENT_SAMPLE, WAKE, DECISION, SAMPLE, FINAL_SAMPLE = range(5)
 
-#: More stops than this are a mistake of the settings: 24 bytes each.
+#: Maximum number of stops, of 24 bytes each; more are a mistake of the settings.
 MOST_STOPS = 20_000_000
 
 
-def schedule_of(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
-    """Stops int64[k, 3] in their order: tape index (the events before it are processed), engine time in ns, what for.
+def build_schedule(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarray:
+    """Build the stops in their order, int64[k, 3]: tape index (the events before it are processed), engine time in ns, kind.
 
-    The engine time of a decision is older than the agent's `now` by the latency of market data. Raises `ConfigError` when cadence or sampling makes
+    The engine time of a decision is the agent's `now` less the latency of market data. Raises `ConfigError` when cadence or sampling makes
     too many stops for the tape's length, and for latency of market data under rules that decide at book rows.
     """
-    closes(tape)
+    close_times(tape)
     span = max(0, last_time(tape, rules) - tape.start)
     if span // min(settings.cadence, settings.sample_every) > MOST_STOPS:
         every = f"cadence {settings.cadence} and sample_every {settings.sample_every} ns"
@@ -33,58 +33,61 @@ def schedule_of(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
         raise ConfigError(f"planning a replay: {rules.name} decides at book rows, but data_latency is {settings.data_latency}; set it to 0")
     if by_rows and settings.answers_late:
         raise ConfigError(
-            f"planning a replay: {rules.name} decides at book rows and shows an agent what its step found, but orders have a latency of their answers; "
+            f"planning a replay: {rules.name} decides at book rows and shows an agent the state of its step, but acknowledgements of orders have a latency; "
             "leave out response_latency and recorded latencies"
         )
-    parts = [_final(tape, rules, settings)]
+    parts = [_final_sample(tape, rules, settings)]
     if by_rows or by_events:
         columns = tape.ts, tape.event, tape.rows_ts, tape.rows_end
-        parts.append(_by_rows(*columns, tape.start, settings.cadence, settings.sample_every, by_rows, by_events))
+        parts.append(_stops_by_rows(*columns, tape.start, settings.cadence, settings.sample_every, by_rows, by_events))
     if not by_rows:
         parts.append(
-            _while_open(tape, _grid(tape, settings.cadence, last_open(tape), settings.data_latency, DECISION), settings.data_latency)
+            _filter_open(
+                tape, _grid_stops(tape, settings.cadence, last_open_time(tape), settings.data_latency, DECISION), settings.data_latency
+            )
         )
     if not by_events:
-        parts.append(_grid(tape, settings.sample_every, last_time(tape, rules), 0, SAMPLE))
+        parts.append(_grid_stops(tape, settings.sample_every, last_time(tape, rules), 0, SAMPLE))
     stops = np.concatenate(parts)
-    return _in_order(stops)
+    return _sort_stops(stops)
 
 
-def with_wakes(schedule: np.ndarray, tape: Tape, times: np.ndarray, data_latency: int) -> np.ndarray:
-    """The schedule with a stop at each of `times` (int64, ns, engine time), behind the tape's events of that instant.
+def add_wakes(schedule: np.ndarray, tape: Tape, times: np.ndarray, data_latency: int) -> np.ndarray:
+    """Add a stop at each of `times` (int64, ns, engine time), after the tape's events of that instant.
 
-    Times outside of what an agent can see and trade, from the episode's start to the last close, are left out.
+    Times outside the tradable period, from the episode's start to the last close, are dropped.
     """
     times = np.unique(times)
-    times = times[(times > tape.start - data_latency) & (times <= last_open(tape))]
+    times = times[(times > tape.start - data_latency) & (times <= last_open_time(tape))]
     stops = np.column_stack([np.searchsorted(tape.ts, times, side="right"), times, np.full(len(times), WAKE)])
-    return _in_order(np.concatenate([schedule, stops]))
+    return _sort_stops(np.concatenate([schedule, stops]))
 
 
-def _in_order(stops: np.ndarray) -> np.ndarray:
+def _sort_stops(stops: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(stops[np.lexsort(stops.T[[2, 1, 0]])], np.int64)
 
 
 def last_time(tape: Tape, rules: RuleSet) -> int:
-    """Time of the tape's last event; where book rows or events make the clock, of its last row if that is later."""
+    """Return the time of the tape's last event; if book rows or events drive the clock, of its last row if that is later."""
     ends = tape.ts[-1:].tolist()
     if rules.decisions == "book_rows" or rules.samples == "events":
         ends += tape.rows_ts[-1:].tolist()
     return max(ends, default=tape.start)
 
 
-def last_open(tape: Tape) -> int:
-    """The last instant at which some ticker is not yet closed or settled, ns."""
-    return int(closes(tape).max(initial=tape.start - 1))
+def last_open_time(tape: Tape) -> int:
+    """Return the last instant, ns, at which some ticker is neither closed nor settled."""
+    return int(close_times(tape).max(initial=tape.start - 1))
 
 
-@per_tape
-def closes(tape: Tape) -> np.ndarray:
-    """int64[T], ns: close or settlement of each ticker, the end of the tape without either. Raises `ConfigError` for events of tickers or levels that the
-    tape does not have.
+@cache_per_tape
+def close_times(tape: Tape) -> np.ndarray:
+    """Return the close or settlement of each ticker, int64[T], ns; the end of the tape without either.
+
+    Raises `ConfigError` for events of tickers or levels that the tape does not have.
     """
     _check_events(tape)
-    # The low byte of a word has its kind: a tenth of the memory to look through.
+    # The low byte of a word contains its kind: a tenth of the memory to scan.
     kinds = tape.event.astype("<i8", copy=False).view(np.uint8)[::8] & 0xF
     ends = np.flatnonzero((kinds >= CLOSE) & (kinds <= VOID))
     first = dict.fromkeys(range(len(tape.tickers)), int(tape.ts[-1]) if len(tape) else tape.start - 1)
@@ -94,7 +97,7 @@ def closes(tape: Tape) -> np.ndarray:
 
 
 def _check_events(tape: Tape) -> None:
-    """Refuse a tape whose events the engine would look for outside its arrays."""
+    """Refuse a tape whose events index outside the engine's arrays."""
     tickers, levels = tape.event >> TICKER_SHIFT & TICKER_MASK, tape.event >> PRICE_SHIFT & PRICE_MASK
     most = np.array([len(prices) for prices in tape.levels] or [0], np.int64)
     known = (tape.event >= 0) & (tickers < len(tape.levels))
@@ -107,33 +110,35 @@ def _check_events(tape: Tape) -> None:
         )
 
 
-def _while_open(tape: Tape, stops: np.ndarray, data_latency: int) -> np.ndarray:
-    """The decisions at which the recording of some ticker has begun and it is not yet closed: all of one episode."""
+def _filter_open(tape: Tape, stops: np.ndarray, data_latency: int) -> np.ndarray:
+    """Select the decisions at which some ticker's recording has begun and its market is not closed."""
     if (tape.begins <= tape.start).all():
         return stops
     now = stops[:, 1] + data_latency
     is_open = np.zeros(len(stops), bool)
-    for begin, close in np.unique(np.column_stack([tape.begins, closes(tape)]), axis=0).tolist():
+    for begin, close in np.unique(np.column_stack([tape.begins, close_times(tape)]), axis=0).tolist():
         is_open |= (now >= begin) & (now <= close)
     return stops[is_open]
 
 
-def _grid(tape: Tape, every: int, last: int, data_latency: int, what: int) -> np.ndarray:
+def _grid_stops(tape: Tape, every: int, last: int, data_latency: int, what: int) -> np.ndarray:
     times = np.arange(tape.start, last + 1, every, dtype=np.int64) - data_latency
     return np.column_stack([np.searchsorted(tape.ts, times, side="right"), times, np.full(len(times), what)]).astype(np.int64, copy=False)
 
 
-def _final(tape: Tape, rules: RuleSet, settings: Settings) -> np.ndarray:
-    """The sample at the end of the tape, unless the grid has one at that very time."""
+def _final_sample(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarray:
+    """Build the sample at the end of the tape, unless the grid has one at that time."""
     last = last_time(tape, rules)
     on_grid = rules.samples == "grid" and last >= tape.start and (last - tape.start) % settings.sample_every == 0
     return np.array([] if on_grid else [[len(tape), last, FINAL_SAMPLE]], np.int64).reshape(-1, 3)
 
 
 @compiled_allocating
-def _by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide, sample):
-    """Stops of the original's clock, int64[k, 3]: a decision at the first book row at least `cadence` after the last one, a sample after the first
-    event at least `sample_every` after the last one. A book row is one event, with or without changes.
+def _stops_by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide, sample):
+    """Build the stops of the original's clock, int64[k, 3].
+
+    A decision is at the first book row at least `cadence` after the last one, a sample after the first event at least `sample_every` after
+    the last one. A book row is one event, with or without changes.
     """
     found = np.empty((1024, 3), np.int64)
     n, called, row = 0, False, 0
@@ -146,21 +151,21 @@ def _by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide,
             kind = event[i - 1] & 0xF
             if kind == PRINT or kind >= HALT:
                 last_sample = ts[i - 1]
-                found, n = _append(found, n, i, last_sample, EVENT_SAMPLE)
+                found, n = _append_stop(found, n, i, last_sample, EVENT_SAMPLE)
         while row < len(rows_ts) and rows_end[row] == i:
             at = rows_ts[row]
             row += 1
             if decide and (not called or at - last_call >= cadence):
                 called, last_call = True, at
-                found, n = _append(found, n, i, at, DECISION)
+                found, n = _append_stop(found, n, i, at, DECISION)
             if sample and at - last_sample >= sample_every:
                 last_sample = at
-                found, n = _append(found, n, i, at, SAMPLE)
+                found, n = _append_stop(found, n, i, at, SAMPLE)
     return found[:n].copy()
 
 
 @compiled_allocating
-def _append(found, n, index, time, what):
+def _append_stop(found, n, index, time, what):
     if n == len(found):
         found = np.concatenate((found, np.empty_like(found)))
     found[n] = index, time, what

@@ -1,4 +1,4 @@
-"""A replay as agents see it from Python: views of the engine's arrays and one compiled call per order."""
+"""Python interface of a replay: views of the engine's arrays and one compiled call per order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from bellwether.errors import ConfigError
 from bellwether.replay.engine.arrays import MARKET_AT, SIDE_AT, STATE_AT, Arrays
 from bellwether.replay.engine.bounds import value_band_of
-from bellwether.replay.engine.callbacks import addresses, errors_of_callbacks
+from bellwether.replay.engine.callbacks import callback_addresses, raising_callback_errors
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import (
     AMEND,
@@ -31,55 +31,56 @@ from bellwether.replay.engine.codes import (
     VALUE,
     Tif,
 )
-from bellwether.replay.engine.outcome import Outcome, outcome_of
+from bellwether.replay.engine.outcome import ReplayOutcome, build_outcome
 from bellwether.replay.engine.requests import command
-from bellwether.replay.engine.schedule import DECISION, last_time, schedule_of, with_wakes
-from bellwether.replay.engine.settings import Settings
+from bellwether.replay.engine.schedule import DECISION, add_wakes, build_schedule, last_time
+from bellwether.replay.engine.settings import ReplaySettings
 from bellwether.replay.engine.state import CALLBACK_WORDS, NEVER, PARAMS_WORD, WATCH_FILLS, WATCH_ORDERS
 from bellwether.replay.rules import RuleSet
 from bellwether.replay.tape.layout import Tape
-from bellwether.replay.tape.levels import on_every_mill
+from bellwether.replay.tape.levels import allow_every_mill
 from bellwether.units import CentiCents, Lots, MicroDollars
 
-#: Arrays that a compiled strategy's restart puts back.
+#: Arrays restored when a compiled strategy restarts.
 _RUNNING = ("state", "markets", "sides", "shown", "marks", "levels", "messages", "noted")
 _SEEN = ("seen_state", "seen_sides", "seen_markets", "seen_orders")
-#: A request as it lies in a row of the batch.
+#: Layout of a command in a row of the batch.
 _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 
 
 class Session(Arrays):
-    """One replay of a tape under rules and settings. Not thread-safe; several sessions may run in threads, compiled calls hold no lock of Python.
+    """One replay of a tape under rules and settings. Not thread-safe; several sessions may run in threads, since compiled calls release the
+    GIL.
 
-    Codes: ticker = its place in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: $0.0001, lots, micro-dollars, ns UTC.
-    Arrays it gives are read-only views of the present state, except `orders`, `fills` and `samples`: ask for these again after a step.
-    Raises `ConfigError` for settings that do not fit the tape or the rules.
+    Codes: ticker = its index in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: $0.0001, lots,
+    micro-dollars, ns UTC. Arrays are read-only views of the present state, except `orders`, `fills` and `samples`: read these again after a
+    step. Raises `ConfigError` for settings that do not fit the tape or the rules.
 
-    bounds: keep for each order the least and most that it can have filled, and the band of equity. Rules that keep YES and NO apart have no bounds.
+    bounds: keep the minimum and maximum fills of each order, and the band of equity. Rules that keep YES and NO apart have no bounds.
     """
 
-    def __init__(self, tape: Tape, rules: RuleSet, settings: Settings, *, bounds: bool = True) -> None:
-        tape = tape if rules.grid == "market" else on_every_mill(tape)
+    def __init__(self, tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: bool = True) -> None:
+        tape = tape if rules.grid == "market" else allow_every_mill(tape)
         self.tape, self.rules, self.settings = tape, rules, settings
-        schedule = schedule_of(tape, rules, settings)
-        #: How many decisions there are.
+        schedule = build_schedule(tape, rules, settings)
+        #: Number of decisions.
         self.steps = int(np.count_nonzero(schedule[:, 2] == DECISION))
         super().__init__(tape, rules, schedule, settings, bounds=bounds)
         self._state[STATE_AT.last] = last_time(tape, rules)
         sides, known = self._arrays["sides"], self._arrays["seen_sides"]
-        #: Best displayed bids in $0.0001, 0 for none: int64[T, 2].
+        #: Best displayed bids in $0.0001, int64[T, 2], 0 for none.
         self.best = _read_only(sides[:, SIDE_AT.price].reshape(-1, 2))
-        #: Lots held: int64[T, 2]; below 0 for a short, which only some rules know.
+        #: Lots held, int64[T, 2]; below 0 for a short, which only some rules allow.
         self.positions = _read_only(known[:, SIDE_AT.position].reshape(-1, 2))
-        #: Orders that `quote` sent last and has not cancelled, -1 for none, by market and side: int64[2 x T]; they may have ended since.
+        #: Last uncancelled orders of `quote` by market and side, int64[2 x T], -1 for none; they may have ended since.
         self.quoted = _read_only(sides[:, SIDE_AT.quote])
-        #: How many fills the agent knows of: a method of the array, without a frame of Python.
+        #: Number of fills that the agent knows of, as a bound method of the array for speed.
         self.fill_count: Callable[[], int] = partial(self._seen.item, STATE_AT.fills)
-        #: Bits of `codes.TickerStatus`, 0 for open with a book: int64[T].
+        #: Bits of `codes.TickerStatus`, int64[T], 0 for open with a book.
         self.status = _read_only(self._arrays["markets"][:, MARKET_AT.status])
 
     def displayed(self, ticker: int, side: int, price: int) -> int:
-        """Lots displayed at a bid price of a side, less own consumption; 0 at a price that the market does not have."""
+        """Return the lots displayed at a bid price of a side, less own consumption; 0 at a price that the market does not have."""
         prices = self.tape.levels[ticker]
         level = int(np.searchsorted(prices, price))
         if not 0 < level < len(prices) - 1 or prices[level] != price:
@@ -87,7 +88,7 @@ class Session(Arrays):
         return int(self._arrays["shown"][self._arrays["sides"][2 * ticker + side, SIDE_AT.book] + level])
 
     def levels(self, ticker: int, side: int, depth: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """(prices in $0.0001, lots) of the displayed bids of a side, best first: int64[k] each, at most `depth`."""
+        """Return (prices in $0.0001, lots) of the displayed bids of a side, best first: int64[k] each, at most `depth`."""
         prices = self.tape.levels[ticker]
         first, best = self._arrays["sides"][2 * ticker + side, [SIDE_AT.book, SIDE_AT.best]].tolist()
         lots = self._arrays["shown"][first : first + best + 1][::-1]
@@ -96,7 +97,7 @@ class Session(Arrays):
 
     @property
     def sizes(self) -> np.ndarray:
-        """int64[T, 2]: lots at the best displayed bids, 0 for none."""
+        """Return the lots at the best displayed bids, int64[T, 2], 0 for none."""
         sides = self._arrays["sides"]
         best = sides[:, SIDE_AT.best]
         return np.where(best > 0, self._arrays["shown"][sides[:, SIDE_AT.book] + best], 0).reshape(-1, 2)
@@ -104,7 +105,7 @@ class Session(Arrays):
     # The clock
 
     def step(self) -> bool:
-        """Go on to the next decision. False when none is left; the tape is then processed to its end."""
+        """Advance to the next decision. Returns False when none is left and the tape is processed to its end."""
         while (found := command(self._words, STEP, 0, 0)) != AT_DECISION:
             if not found:
                 if not self._state[STATE_AT.full]:
@@ -113,7 +114,7 @@ class Session(Arrays):
         return True
 
     def advance(self) -> int:
-        """Go on to the next decision, AT_DECISION, or to what `stop_at_news` asked for, AT_NEWS; 0 as `step`."""
+        """Advance to the next decision, AT_DECISION, or to a stop requested by `stop_at_news`, AT_NEWS; 0 at the end."""
         while not (found := command(self._words, STEP, 0, 0)):
             if not self._state[STATE_AT.full]:
                 return 0
@@ -121,43 +122,53 @@ class Session(Arrays):
         return int(found)
 
     def open(self) -> bool:
-        """Go on to the first decision if that is at the episode's start, where the opening books are known as an agent may know them."""
+        """Advance to the first decision if it is at the episode's start, so that the opening books are known."""
         delay = self.settings.data_latency
         return bool(self.steps and self.decisions[0] + delay == self.tape.start and self.advance() == AT_DECISION)
 
     def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False, orders: bool = False) -> None:
-        """Let `advance` stop at these times too (int64, ns, as of the tape), with `fills` at the end of each instant at which the account fills, and
-        with `orders` at that of each at which an order changes.
+        """Stop `advance` also at these times (int64, ns, of the tape).
 
-        What happens at an instant is processed before; `now` is later by the latency of market data. Raises `ConfigError` after the first step.
+        With `fills` it stops at the end of each instant with a fill of the account, with `orders` at that of each instant in which an order
+        changes. The events of the instant are processed before; `now` is later by the latency of market data. Raises `ConfigError` after
+        the first step.
         """
         if self._state[STATE_AT.stop] or self._state[STATE_AT.cursor]:
-            raise ConfigError("planning stops at news: the replay has begun; plan them before its first step")
+            raise ConfigError("requesting stops at news: the replay has begun; request them before its first step")
         self._state[STATE_AT.watch] |= WATCH_FILLS * fills | WATCH_ORDERS * orders
         if times is not None:
-            self._set("schedule", with_wakes(self._arrays["schedule"], self.tape, times, self.settings.data_latency))
+            self._set("schedule", add_wakes(self._arrays["schedule"], self.tape, times, self.settings.data_latency))
 
-    def told(self) -> int:
-        """Number of fills; `advance` stops for later ones only."""
-        self._state[STATE_AT.told] = count = self.fill_count()
+    def report_fills(self) -> int:
+        """Mark all known fills as reported and return their number; `advance` stops for later ones only."""
+        self._state[STATE_AT.fills_reported] = count = self.fill_count()
         return count
 
     def updates(self) -> np.ndarray:
-        """int64[n, U_COLS], columns `codes.U_*`: what became of orders since the last call, where `stop_at_news` asked for it; each row says what an
-        order was at the end of an instant, or after a call or the arrival of a message, that changed it.
+        """Return the order updates since the last call, int64[n, U_COLS], columns `codes.U_*`, if `stop_at_news` requested them.
+
+        Each row is the state of an order at the end of an instant, or after a call or message, that changed it.
         """
         state, seen = self._state, self._seen
         head, tail = int(state[STATE_AT.update_head]), int(seen[STATE_AT.update_tail])
         rows = self._arrays["updates"][head:tail].copy()
-        state[[STATE_AT.update_head, STATE_AT.update_told]] = tail
+        state[[STATE_AT.update_head, STATE_AT.updates_reported]] = tail
         if tail == state[STATE_AT.update_tail] and state[STATE_AT.ledger_head] == state[STATE_AT.ledger_tail]:
-            for place in (STATE_AT.update_head, STATE_AT.update_tail, STATE_AT.update_told, STATE_AT.ledger_head, STATE_AT.ledger_tail):
+            for place in (
+                STATE_AT.update_head,
+                STATE_AT.update_tail,
+                STATE_AT.updates_reported,
+                STATE_AT.ledger_head,
+                STATE_AT.ledger_tail,
+            ):
                 state[place] = 0
             seen[STATE_AT.update_tail] = 0
         return rows
 
     def set_timer(self, time: int) -> None:
-        """Let `advance` stop at `time` (ns UTC, of the agent's clock), once, AT_TIMER; NEVER for no timer. A time in the past is the next instant."""
+        """Stop `advance` once at `time` (ns UTC, of the agent's clock), AT_TIMER; NEVER for no timer. A time in the past is the next
+        instant.
+        """
         delayed = time if time == NEVER else max(time, self.now) - self.settings.data_latency
         self._state[STATE_AT.timer], self._state[STATE_AT.timer_at] = delayed, -1
 
@@ -173,7 +184,7 @@ class Session(Arrays):
 
     @cached_property
     def decisions(self) -> np.ndarray:
-        """int64[steps]: times of the decisions as of the tape, ns: earlier than `now` by the latency of market data."""
+        """Times of the decisions, int64[steps], ns of the tape: earlier than `now` by the latency of market data."""
         schedule = self._arrays["schedule"]
         return _read_only(np.ascontiguousarray(schedule[schedule[:, 2] == DECISION, 1]))
 
@@ -191,17 +202,17 @@ class Session(Arrays):
     ) -> None:
         """Run a compiled strategy from here to the end: `@strategy def f(sim, params)`, which calls the functions of `kernel`.
 
-        When an array turns out too small, the strategy starts again from here with more room, so it must do the same for the same `params`. What it
-        leaves of the tape when it returns is processed without it. callbacks: compiled functions of (sim, params, number), in the order of
-        `telling.ON_*`, for what `stop_at_news` was asked for; None for none. trades: int64[n, 5] by time, of which `on_trade` is told those from the
-        episode's start on. An error of a callback ends the strategy and is raised.
+        When an array is too small, the strategy restarts from here with more room, so it must be deterministic for the same `params`. The
+        rest of the tape after it returns is processed without it. callbacks: compiled functions of (sim, params, number), in the order of
+        `callbacks.ON_*`, for the news requested by `stop_at_news`; None for none. trades: int64[n, 5] by time; `on_trade` receives those
+        from the episode's start on. An error in a callback ends the strategy and is raised.
         """
         self._call_back(callbacks, params, trades)
         self._make_room()
         given = {name: self._arrays[name].copy() for name in _RUNNING}
         seen = {name: self._arrays[name].copy() for name in _SEEN} if self.settings.answers_late else {}
         orders, before = self._arrays["orders"][: self._state[STATE_AT.orders]].copy(), params.copy()
-        with errors_of_callbacks(partial(self._state.__setitem__, STATE_AT.failed, 1)) as raised:
+        with raising_callback_errors(partial(self._state.__setitem__, STATE_AT.failed, 1)) as raised:
             strategy(self._words, params)
             while self._state[STATE_AT.full] and not raised:
                 for name, array in (given | seen).items():
@@ -218,10 +229,10 @@ class Session(Arrays):
             pass
 
     def _call_back(self, callbacks: Sequence[Callable[..., Any] | None], params: np.ndarray, trades: np.ndarray | None) -> None:
-        """Let compiled code find the callbacks, what they are given, and where they begin."""
+        """Store the callbacks, their data, and the first rows to report in the words of compiled code."""
         if not any(callbacks):
             return
-        found = addresses(callbacks, params)
+        found = callback_addresses(callbacks, params)
         self._words[CALLBACK_WORDS : CALLBACK_WORDS + len(found)] = found
         self._words[PARAMS_WORD : PARAMS_WORD + 2] = params.ctypes.data, len(params)
         self._state[STATE_AT.callbacks] = sum(1 << what for what, address in enumerate(found.tolist()) if address)
@@ -235,53 +246,55 @@ class Session(Arrays):
     def place(self, ticker: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int = Tif.GTC, expires: int = 0) -> int:
         """Send an order; price 0 is a market order, `expires` the end of a GTD order.
 
-        Returns its number, also of one that is rejected (its row says why); -1 when the limit of orders is used up, the replay is over, or the rules
-        log nothing of a market without a book.
+        Returns its number, also if it is rejected (its row contains the reason); -1 when the order limit is reached, the replay is over, or
+        the rules log nothing of a market without a book.
         """
         return self._command(PLACE, ticker, side, action, price, lots, tif, expires)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
-        """Send orders in their order: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns int64[n], as `place` for each."""
+        """Send orders in sequence: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns int64[n], as `place` for
+        each.
+        """
         values = np.asarray(requests)
         if values.ndim != 2 or values.shape[1] != R_COLS or values.dtype.kind not in "iu":
             raise ConfigError(
-                f"placing orders: the requests are {values.dtype} of shape {values.shape}; give whole numbers of shape (n, {R_COLS})"
+                f"placing orders: the requests are {values.dtype} of shape {values.shape}; give integers of shape (n, {R_COLS})"
             )
         return self._batch(PLACE_BATCH, values)
 
     def cancel(self, order: int) -> bool:
-        """Cancel an order. Whether it rested; with latency, whether it may still rest when the cancel arrives."""
+        """Cancel an order. Returns whether it rested; with latency, whether it may still rest when the cancel arrives."""
         return self._command(CANCEL, order) == 1
 
     def cancel_many(self, orders: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Cancel orders in their order; bool[n], as `cancel` for each."""
+        """Cancel orders in sequence. Returns bool[n], as `cancel` for each."""
         return self._batch(CANCEL_BATCH, np.asarray(orders, np.int64).reshape(-1, 1)).astype(bool)
 
     def cancel_all(self, ticker: int = -1) -> int:
-        """Cancel every resting order of a ticker, or of all; how many rested."""
+        """Cancel all resting orders of a ticker, or of all tickers. Returns how many rested."""
         return self._command(CANCEL_ALL, ticker)
 
     def amend(self, order: int, price: CentiCents, lots: Lots) -> int:
-        """Change a resting order to `lots` remaining at `price`; a smaller size at the same price keeps its place. 0, or the code of the `Reason` why it
-        stays as it was.
+        """Change a resting order to `lots` remaining at `price`; a smaller size at the same price keeps its queue position.
+
+        Returns 0, or the code of the `Reason` why it is unchanged.
         """
         return self._command(AMEND, order, price, lots)
 
     def quote(self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, calls: int = NEVER) -> int:
-        """Have one post-only bid of `lots` on each side of a market; a price of 0 takes a quote away, -1 leaves it as it is.
+        """Keep one post-only bid of `lots` on each side of a market; a price of 0 cancels the quote, -1 leaves it unchanged.
 
-        The quote of a side is the order last sent by this. One that is on its way or rests at its price stays; others are cancelled before new ones
-        are sent. `calls`: how many orders may be sent or cancelled. Returns how many are left of them, -1 if they did not suffice.
+        The quote of a side is the last order sent by this method. One that is in transit or rests at its price stays; others are cancelled
+        before new ones are sent. `calls`: how many orders may be sent or cancelled. Returns the remaining calls, -1 if they did not
+        suffice.
         """
         self._state[STATE_AT.budget] = calls
         return int(self._state[STATE_AT.budget]) if self._command(QUOTE, ticker, yes_price, no_price, lots) else -1
 
     def quote_many(self, prices: np.ndarray, lots: Lots, calls: int = NEVER) -> int:
-        """`quote` for all markets, int64[T, 2] by ticker and side."""
+        """Quote all markets as `quote`, with int64[T, 2] prices by ticker and side."""
         if prices.shape != self.best.shape or prices.dtype.kind not in "iu":
-            raise ConfigError(
-                f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give whole numbers of shape {self.best.shape}"
-            )
+            raise ConfigError(f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give integers of shape {self.best.shape}")
         self._fit_batch(len(prices))
         self._state[STATE_AT.budget], self._state[STATE_AT.quoted] = calls, 0
         while True:
@@ -292,7 +305,7 @@ class Session(Arrays):
             self._grow()
 
     def resting(self, ticker: int = -1) -> np.ndarray:
-        """Numbers of the resting orders, int64[k]: ticker by ticker, canonical side by side, in price-time priority."""
+        """Return the numbers of the resting orders, int64[k]: ticker by ticker, canonical side by side, in price-time priority."""
         self._fit_batch(int(self._arrays["seen_sides"][:, SIDE_AT.own].sum()))
         count = command(self._words, RESTING_BATCH, int(ticker), 0)
         return self._arrays["batch"][:count, R_COLS].copy()
@@ -301,55 +314,57 @@ class Session(Arrays):
 
     @property
     def cash(self) -> MicroDollars:
-        """Micro-dollars."""
+        """Cash, micro-dollars."""
         return self._seen.item(STATE_AT.cash)
 
     @property
     def reserved(self) -> MicroDollars:
-        """Micro-dollars that resting orders and shorts may need."""
+        """Reserve of resting orders and shorts, micro-dollars."""
         return self._seen.item(STATE_AT.reserved)
 
     @property
     def available(self) -> MicroDollars:
-        """Cash that nothing is reserved from, micro-dollars."""
+        """Cash that is not reserved, micro-dollars."""
         return self._seen.item(STATE_AT.cash) - self._seen.item(STATE_AT.reserved)
 
     def equity(self) -> MicroDollars:
-        """Cash and positions at the side they could be closed at, micro-dollars."""
+        """Return cash and positions at the liquidation side, micro-dollars."""
         amount: Any = self._command(VALUE)
         return amount
 
     def mid_equity(self) -> MicroDollars:
-        """Cash and positions at the middle of the quotes, micro-dollars."""
+        """Return cash and positions at mid, micro-dollars."""
         self._command(VALUE)
         return self._seen.item(STATE_AT.mid_equity)
 
     @property
     def ledger(self) -> np.ndarray:
-        """int64[T, 4], micro-dollars: what the lots held of YES and of NO cost without fees (below 0 for a short), P&L realised without fees, fees."""
+        """Return int64[T, 4], micro-dollars: cost without fees of the YES and NO positions (below 0 for a short), realised P&L without
+        fees, fees.
+        """
         sides, markets = self._arrays["seen_sides"], self._arrays["seen_markets"]
         return _read_only(np.column_stack([sides[:, SIDE_AT.basis].reshape(-1, 2), markets[:, [MARKET_AT.realised, MARKET_AT.paid]]]))
 
-    # What there is so far
+    # Tables
 
     @property
     def orders(self) -> np.ndarray:
-        """int64[n, O_COLS], columns `codes.O_*`, one row per order in order of sending."""
+        """Orders so far, int64[n, O_COLS], columns `codes.O_*`, one row per order in order of sending."""
         return _read_only(self._arrays["orders"][: self._state[STATE_AT.orders]])
 
     @property
     def fills(self) -> np.ndarray:
-        """int64[m, F_COLS], columns `codes.F_*`, in order of booking."""
+        """Fills so far, int64[m, F_COLS], columns `codes.F_*`, in order of booking."""
         return _read_only(self._arrays["fills"][: self._state[STATE_AT.fills]])
 
     @property
     def known_orders(self) -> np.ndarray:
-        """`orders` as far as the agent knows: they are pending until their acknowledgement has come, filled when the answer says so."""
+        """Orders as the agent knows them: pending until acknowledged, filled when the acknowledgement reports it."""
         return _read_only(self._arrays["seen_orders"][: self._state[STATE_AT.orders]])
 
     @property
     def known_fills(self) -> np.ndarray:
-        """Those of `fills` that the agent knows of."""
+        """Fills that the agent knows of."""
         return _read_only(self._arrays["fills"][: self._seen[STATE_AT.fills]])
 
     @property
@@ -359,40 +374,42 @@ class Session(Arrays):
 
     @property
     def samples(self) -> np.ndarray:
-        """int64[s, S_COLS], columns `codes.S_*`."""
+        """Samples so far, int64[s, S_COLS], columns `codes.S_*`."""
         return _read_only(self._arrays["samples"][: self._state[STATE_AT.samples]])
 
     @property
     def refused(self) -> int:
-        """Orders that were not logged, because the limit of orders was used up or the replay was over."""
+        """Number of orders that were not logged, because the order limit was reached or the replay was over."""
         return int(self._state[STATE_AT.refused])
 
-    def result(self) -> Outcome:
-        """Return the outcome. Raises `ConfigError` before the end: step until it returns False."""
+    def result(self) -> ReplayOutcome:
+        """Build the outcome. Raises `ConfigError` before the end: step until it returns False."""
         if not self.over:
             raise ConfigError(f"taking a replay's result: it is at step {self.step_index} of {self.steps}; step until it returns False")
         self._command(VALUE)
         value_band_of(self._words)
-        return outcome_of(self._arrays, self.settings)
+        return build_outcome(self._arrays, self.settings)
 
     @property
     def reacted(self) -> bool:
-        """Return whether a compiled strategy has read what depends on its fills."""
+        """Return whether a compiled strategy has read data that depend on its fills."""
         return bool(self._state[STATE_AT.reacted])
 
     def tag(self, order: int, tag: int) -> None:
-        """Give an order a number of the agent's own, which tables of orders show."""
+        """Set the tag of an order, an integer of the agent's own that tables of orders contain."""
         self._arrays["orders"][order, O_TAG] = self._arrays["seen_orders"][order, O_TAG] = tag
 
-    # Requests
+    # Commands
 
     def _command(self, what: int, *arguments: int) -> int:
-        """Hand the arguments over in the batch's first row: faster than one by one, and no other type than int64 can reach the compiled code."""
+        """Run a command with its arguments in the batch's first row: faster than passing them one by one, and only int64 reaches compiled
+        code.
+        """
         batch: Any = self._arrays["batch"]
         try:
             _ROW.pack_into(batch, 0, *arguments, *_ZEROS[len(arguments) :])
         except struct.error:
-            raise ConfigError(f"sending an order: the arguments are {arguments!r:.200}; give whole numbers of at most 64 bits") from None
+            raise ConfigError(f"sending an order: the arguments are {arguments!r:.200}; give integers of at most 64 bits") from None
         answer = command(self._words, what, 0, 0)
         while answer == FULL:
             self._grow()

@@ -1,4 +1,4 @@
-"""Settings of one replay: what the experimenter chooses, apart from the venue's rules."""
+"""Settings of one replay chosen by the experimenter, in addition to the venue's rules."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ Execution = Literal["maker_taker", "taker_only"]
 SelfTradeRule = Literal["cancel_taker", "cancel_maker"]
 
 _BANKROLL = MicroDollars(1_000 * MICROS)
-#: Above these, sums of money could leave 64 bits.
+#: Maximum values: above these, sums of money could exceed 64 bits.
 LARGEST = {"queue_exponent": 100, "bankroll": 10**15, "max_orders": 2**40, "max_resting": 10**6}
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """Settings of a replay. Durations in ns, bankroll in micro-dollars. Raises `ConfigError` for values that make no sense.
+class ReplaySettings:
+    """Settings of a replay. Durations in ns, bankroll in micro-dollars. Raises `ConfigError` for invalid values.
 
-    cadence: between decisions. sample_every: between samples of equity. order_latency: from a decision to the arrival of its orders. data_latency: age
-    of the market data that a decision sees. response_latency: from what happens to an order until the agent learns of it, and no less than data_latency.
-    latencies: recorded ones, in the place of order_latency and response_latency. execution: whether orders may rest. queue: main model of the queue; None: the rule set's. queue_exponent: of
-    the model power. self_trade: which order goes when both sides are the agent's. max_orders: per run. max_resting: per ticker and side.
+    cadence: between decisions. sample_every: between samples of equity. order_latency: from a decision to the arrival of its orders.
+    data_latency: age of the market data that a decision sees. response_latency: from an order event until the agent learns of it, at least
+    data_latency. latencies: recorded ones, instead of order_latency and response_latency. execution: whether orders may rest. queue: main
+    queue model; None: that of the rule set. queue_exponent: of the model power. self_trade: which order is cancelled when both sides are
+    the agent's. max_orders: per run. max_resting: per ticker and side.
     """
 
     cadence: int = 5 * SECOND
@@ -71,26 +72,26 @@ class Settings:
         ):
             value = getattr(self, name)
             if value not in choices:
-                raise ConfigError(f"settings of a replay: {name} is {value!r}; it is one of {', '.join(map(str, choices))}")
+                raise ConfigError(f"settings of a replay: {name} is {value!r}; choose one of {', '.join(map(str, choices))}")
 
     @property
     def answers_late(self) -> bool:
-        """Return whether an agent may learn of its orders later than of the market data of the same instant."""
+        """Return whether acknowledgements of orders may arrive later than market data of the same instant."""
         return self.latencies is not None or self.response_latency > self.data_latency
 
     def _check_int(self, name: str, least: int) -> None:
         value: Any = getattr(self, name)
         most = LARGEST.get(name, 10**18)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ConfigError(f"settings of a replay: {name} is {value!r}; give a whole number from {least} to {most}")
+            raise ConfigError(f"settings of a replay: {name} is {value!r}; give an integer from {least} to {most}")
 
     def digest(self) -> str:
-        """SHA-256 in hex of all values."""
+        """Compute the SHA-256, in hex, of all values."""
         return hashlib.sha256(json.dumps(settings_values(self), sort_keys=True).encode()).hexdigest()
 
 
 def settings_values(settings: Any) -> Mapping[str, Any]:
-    """The values of settings as JSON has them, without those of latencies that are not set."""
+    """Return the values of settings as in JSON, without unset latencies."""
     values = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
     series, response = values.pop("latencies"), values.pop("response_latency")
     return {**values, **({"latencies": series.digest()} if series else {}), **({"response_latency": response} if response else {})}

@@ -1,7 +1,8 @@
-"""Memory of a replay: record types of its arrays, and the words through which compiled code finds them.
+"""Memory layout of a replay: record types of its arrays, and the words through which compiled code finds them.
 
-All fields are int64. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC. A *level* is the number of a
-price in its market's list: 1 for the lowest, 0 for none; a dollar follows the highest. Level l of YES and level n + 1 - l of NO are one price.
+All fields are int64. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC. A *level* is the
+number of a price in its market's list: 1 for the lowest, 0 for none; a dollar follows the highest. Level l of YES and level n + 1 - l of NO
+are one price.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import numpy as np
 
 from bellwether.replay.tape.layout import FEE_COLS, UNIT_COLS
 
-#: A time that never comes, ns.
+#: Infinite time, ns.
 NEVER = 2**63 - 1
-#: Mark of a level whose market has shown no book yet.
+#: Mark of a level whose market has no book yet.
 NO_BOOK_YET = 1 << 30
 
 
@@ -20,7 +21,7 @@ def _record(*groups: str) -> np.dtype:
     return np.dtype([(name, np.int64) for group in groups for name in group.split()])
 
 
-#: The account, the clock, the settings, and how many rows of each array are in use.
+#: Account, clock, settings, and the number of used rows of each array.
 STATE = _record(
     # Clock: next event, engine time, time of the decision, decisions so far, next row of the schedule, last time of the tape.
     "cursor time now step stop last over timer timer_at",
@@ -35,15 +36,15 @@ STATE = _record(
     "final_cash listed queue exponent cancel_maker taker_only order_latency data_latency response_latency max_orders max_resting bounds",
     # Quotes: calls left, and markets done in a batch.
     "budget quoted",
-    # watch: bits of WATCH_*. told: fills at the last stop for news. The fills known at the last two decisions.
-    "watch told fills_before fills_then at_news by_rows",
+    # watch: bits of WATCH_*. fills_reported: fills at the last stop for news. Then the fills known at the last two decisions.
+    "watch fills_reported fills_before fills_then at_news by_rows",
     # Updates are rows [update_head, update_tail); noted: orders looked at so far, of which `open` were open.
-    "update_head update_tail update_told noted open",
-    # Callbacks of compiled agents: which exist, and the next item of each kind in the batch that is being delivered.
+    "update_head update_tail updates_reported noted open",
+    # Callbacks of compiled agents: which exist, and the next item of each kind in the current batch.
     "callbacks fills_at fills_end update_end trades_at trades_end books_at news",
-    # Answers in transit are rows [ledger_head, ledger_tail); the contents of the last one.
+    # Acknowledgements in transit are rows [ledger_head, ledger_tail); then the contents of the last one.
     "ledger_head ledger_tail ledger_cash ledger_fills ledger_realised ledger_reserved",
-    # The agent has read what depends on its fills.
+    # The agent has read data that depend on its fills.
     "reacted",
 )
 
@@ -62,21 +63,21 @@ assert len(MARKET.names or ()) == 11 + UNIT_COLS
 #: from which a displayed bid meets an own order of the other side. head, top: best own order that rests in some history, and its level; own: orders
 #: that rest in the account. prices: as of its market. quote, quote_slow, quote_fast: order that is the quote in the account, the slowest and the
 #: fastest history; the lots of the first and the largest quote of the chain, whether they varied, and whether histories have joined it apart.
-#: low, high: levels at which the histories differ. told: best level that a compiled agent was last called for.
+#: low, high: levels at which the histories differ. reported_best: best level that a compiled agent was last called for.
 #: The rest sums up short and extra of the levels and their cost at `net`: all, and `under_`: of those that gain at the last mark, the levels up to `pivot`.
 SIDE = _record(
-    "book best price meets top prices head own reserve position basis low high told pivot",
+    "book best price meets top prices head own reserve position basis low high reported_best pivot",
     "quote quote_slow quote_fast quote_lots quote_most quote_varied quote_diverged",
     "short short_cost extra extra_cost under_short under_short_cost under_extra under_extra_cost",
 )
 
-#: A level of a side. taken: own lots taken from what the recording displays there, with the least and most over the queue histories. short, extra:
+#: A level of a side. taken: own lots taken from the recorded size, with the minimum and maximum over the queue histories. short, extra:
 #: lots of own bids there that the slowest history has filled less, and the fastest more, than the account. net: price of a lot with its maker fee, in
 #: 10^-9 dollars, once the market's histories differ.
 LEVEL = _record("taken taken_min taken_max short extra net")
 
 #: An order. As sent: market, side, action, price (0: market order), tif, count, expires, tag. filled, taken: lots filled, and of these as taker. sent,
-#: arrived, queued, ended: ns, -1 where it has not happened. cost: price x lots of the fills, at prices of the side as sent. mid2: best bid + best ask
+#: arrived, queued, ended: ns, -1 for not yet. cost: price x lots of the fills, at prices of the side as sent. mid2: best bid + best ask
 #: of that side at arrival, -1 without both. filled_min, filled_max, latest, earliest: lots filled, and the time when the last was, in the slowest and
 #: the fastest queue history. The rest is the engine's: the canonical bid (side, level, price), neighbours in the list of its side, lots ahead and lots
 #: left in the account and in both histories, rounding accumulator, maker fee reserved, whether histories differ, events
@@ -87,21 +88,21 @@ ORDER = _record(
     "bid_side level bid_price next prev ahead ahead_slow ahead_fast left_slow left_fast done_slow done_fast rounding reserved_fee unsure chances joins",
 )
 
-#: Values of `joins`: histories in which an order rests from its arrival on.
+#: Values of `joins`: histories in which an order rests on arrival.
 JOINS_SLOW, JOINS_FAST, JOINS_BOTH = 1, 2, 3
 
 #: A fill. side, action as sent, price of that side; wait: ns in the queue, 0 for a taker.
 FILL = _record("order market side action price lots fee role ts wait")
 
-#: A message in transit, its time of arrival and the tape's index there.
+#: A message in transit, with its arrival time and tape index.
 MESSAGE = _record("kind order price lots time at")
 PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE, REJOIN_MESSAGE = range(5)
 
-#: A change of an order: its state after that.
+#: State of an order after a change.
 UPDATE = _record("time order status reason price count filled cost fees queued bid_price level")
 #: An open order at the last look.
 NOTED = _record("order status price count filled")
-#: The account at a change of it, of which the agent learns at `learned`; `ACCOUNT` rows of its markets follow one another at market x ledger.
+#: State of the account after a change, known to the agent at `learned`; its `ACCOUNT` rows start at ledger × markets.
 LEDGER = _record("learned updates fills cash reserved")
 ACCOUNT = _record("yes no yes_basis no_basis realised paid")
 SAMPLE = _record("ts cash equity mid_equity low high")
@@ -113,7 +114,7 @@ SERIES = _record("sent arrived answered")
 WATCH_FILLS, WATCH_ORDERS, WATCH_LATE = 1, 2, 4
 
 _INT = np.dtype(np.int64)
-#: The arrays of a replay, in the order of their words, and the type of their items. `seen_*`: what the agent knows where answers are late.
+#: The arrays of a replay, in the order of their words, and the type of their items. `seen_*`: as known to the agent if acknowledgements are late.
 ARRAYS: dict[str, np.dtype] = {
     "ts": _INT,
     "event": _INT,

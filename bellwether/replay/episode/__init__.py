@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from bellwether.replay.episode.metadata import Gap, GridChange, Market, Metadata, Phase, Series, Settlement
     from bellwether.replay.episode.reader import Episode, load, load_original, validate
     from bellwether.replay.episode.report import Finding, Report
-    from bellwether.replay.episode.writer import EpisodeDraft, draft_of, write
+    from bellwether.replay.episode.writer import EpisodeDraft, build_draft, write
 
 _HOMES = {
     "metadata": ("Gap", "GridChange", "Market", "Metadata", "Phase", "Series", "Settlement"),
     "reader": ("Episode", "load", "load_original", "validate"),
     "report": ("Finding", "Report"),
-    "writer": ("EpisodeDraft", "draft_of", "write"),
+    "writer": ("EpisodeDraft", "build_draft", "write"),
 }
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
     "Report",
     "Series",
     "Settlement",
-    "draft_of",
+    "build_draft",
     "load",
     "load_original",
     "validate",

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from bellwether.errors import SchemaError
 from bellwether.replay.episode import kernels
-from bellwether.replay.episode.columns import Columns, first_true, open_parquet, read_csv, unreadable
-from bellwether.replay.episode.content import Book
-from bellwether.replay.episode.levels import levels_of
-from bellwether.replay.episode.metadata import Gap, Market, iso
+from bellwether.replay.episode.columns import FileColumns, first_true, open_parquet, raising_unreadable, read_csv
+from bellwether.replay.episode.content import BookColumns
+from bellwether.replay.episode.levels import read_levels
+from bellwether.replay.episode.metadata import Gap, Market, format_iso
 from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.episode.report import RowError
-from bellwether.replay.tape.layout import INVALID, MAX_TICKERS, VALID, fixed, pack
+from bellwether.replay.tape.layout import INVALID, MAX_TICKERS, VALID, freeze, pack
 from bellwether.replay.units import CENT, CONTRACT, DOLLAR, MAX_LOTS, MILL
 
 ORDERBOOK = "orderbook"
@@ -40,49 +40,49 @@ _WRONG = {
 
 
 @dataclass(frozen=True, eq=False)
-class RowsRead:
+class ParsedBook:
     """A book, the first row of the file that each of its rows is from, and the levels of its markets. gaps: that reading found."""
 
     file: str
-    book: Book
+    book: BookColumns
     first: np.ndarray
     levels: PriceLevels
     gaps: tuple[Gap, ...] = ()
 
 
-def find(folder: Path, names: Sequence[str]) -> Path | None:
+def find_file(folder: Path, names: Sequence[str]) -> Path | None:
     """The first of these files that is there."""
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def read_book(folder: Path, markets: Sequence[Market]) -> RowsRead:
+def read_book(folder: Path, markets: Sequence[Market]) -> ParsedBook:
     """The book of an episode. Raises `SchemaError` naming file, row and value for whatever is wrong with it."""
-    path = find(folder, NAMES)
+    path = find_file(folder, NAMES)
     if path is None:
         raise SchemaError(f"reading {folder.name}: {NAMES[0]} is missing; an episode has an order book")
     if len(markets) > MAX_TICKERS:
         raise SchemaError(f"reading {folder.name}: {len(markets)} tickers; at most {MAX_TICKERS} fit")
     if path.suffix != ".parquet":
         table = read_csv(path)
-        return _rows(path.name, table.schema, table.to_batches(BATCH), markets)
+        return _read_rows(path.name, table.schema, table.to_batches(BATCH), markets)
     parquet = open_parquet(path, dictionaries=("ticker", "kind", "side"))
     schema = parquet.schema_arrow
     columns = [name for name in schema.names if name in _SNAPSHOT_COLUMNS] if _is_snapshots(schema) else None
-    with unreadable(path, "Parquet"):
-        return _rows(path.name, schema, parquet.iter_batches(BATCH, columns=columns, use_threads=False), markets)
+    with raising_unreadable(path, "Parquet"):
+        return _read_rows(path.name, schema, parquet.iter_batches(BATCH, columns=columns, use_threads=False), markets)
 
 
 def _is_snapshots(schema: pa.Schema) -> bool:
     return "yes_bids" in schema.names or "no_bids" in schema.names
 
 
-def _rows(file: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], markets: Sequence[Market]) -> RowsRead:
+def _read_rows(file: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], markets: Sequence[Market]) -> ParsedBook:
     if not _is_snapshots(schema):
-        return _messages(Columns(pa.Table.from_batches(batches, schema), file), markets)
-    return _snapshots(file, batches, markets)
+        return _read_messages(FileColumns(pa.Table.from_batches(batches, schema), file), markets)
+    return _read_snapshots(file, batches, markets)
 
 
-def _messages(columns: Columns, markets: Sequence[Market]) -> RowsRead:
+def _read_messages(columns: FileColumns, markets: Sequence[Market]) -> ParsedBook:
     """Native rows."""
     tickers = [market.ticker for market in markets]
     ts, sequence = columns.times("ts"), columns.integers("sequence_id")
@@ -91,24 +91,24 @@ def _messages(columns: Columns, markets: Sequence[Market]) -> RowsRead:
     side = columns.codes("side", SIDES, nulls=True)
     name = next((name for name in PRICES if name in columns), "price_mills")
     price, lots = columns.integers(name, absent=-1), columns.integers("lots", absent=-1)
-    columns.in_order("ts", ts)
+    columns.require_order("ts", ts)
     columns.require("side", (side >= 0) | ~is_level, side, "yes or no in a row of kind level")
     columns.require(
         "lots", ((lots >= 0) & (lots <= MAX_LOTS)) | ~is_level, lots, f"from 0 to {MAX_LOTS}, the size that the level shows now"
     )
     levels, scaled = PriceLevels(markets), np.clip(price, -1, DOLLAR) * PRICES[name]
     columns.require(name, levels.allow(ticker, scaled) | ~is_level, price, "on the market's price grid; see price_ranges in metadata.json")
-    codes = fixed(ticker, np.int32), fixed(kind, np.int32), fixed(side, np.int32)
+    codes = freeze(ticker, np.int32), freeze(kind, np.int32), freeze(side, np.int32)
     state = kernels.new_state(len(markets), len(levels.prices))
-    numbers = fixed(ts), fixed(sequence), *codes, fixed(levels.numbers(scaled)), fixed(lots)
-    first, end, words, error, row = kernels.messages(*numbers, levels.prices, state, 0)
+    numbers = freeze(ts), freeze(sequence), *codes, freeze(levels.numbers(scaled)), freeze(lots)
+    first, end, words, error, row = kernels.build_messages(*numbers, levels.prices, state, 0)
     if error != kernels.FINE:
         what = f"{KINDS[kind[row]]} of {tickers[ticker[row]]}"
         raise RowError(columns.file, row, f"{what} {_WRONG[error]}")
-    return RowsRead(columns.file, Book(ts[first], sequence[first], ticker[first], end, words), first, levels)
+    return ParsedBook(columns.file, BookColumns(ts[first], sequence[first], ticker[first], end, words), first, levels)
 
 
-class _Differ:
+class _SnapshotDiffer:
     """Full-snapshot rows, batch by batch, as changes against the ticker's row before: each is a message that begins with a snapshot."""
 
     def __init__(self, markets: Sequence[Market]) -> None:
@@ -117,7 +117,7 @@ class _Differ:
         self.rows = self._before = 0
         self._state = kernels.new_state(len(markets), len(self.levels.prices))
 
-    def take(self, columns: Columns, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def take(self, columns: FileColumns, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(end of each row in the batch's words, words)."""
         n = len(ticker)
         sides = [self._side(columns, side, ticker) for side in range(2)]
@@ -126,9 +126,9 @@ class _Differ:
         side = np.repeat([0, 0, 1], [n, *(len(row) for row, _, _ in sides)])
         kind = np.repeat([kernels.START, kernels.SET], [n, len(rows) - n])
         price, lots = (np.concatenate([np.zeros(n, np.int64), *(part[column] for part in sides)])[order] for column in (1, 2))
-        codes = fixed(ticker[rows][order], np.int32), fixed(kind[order], np.int32), fixed(side[order], np.int32)
-        numbers = fixed(np.zeros(len(rows))), fixed(rows[order]), *codes, fixed(self.levels.numbers(price)), fixed(lots)
-        _, ends, words, error, at = kernels.messages(*numbers, self.levels.prices, self._state, self._before)
+        codes = freeze(ticker[rows][order], np.int32), freeze(kind[order], np.int32), freeze(side[order], np.int32)
+        numbers = freeze(np.zeros(len(rows))), freeze(rows[order]), *codes, freeze(self.levels.numbers(price)), freeze(lots)
+        _, ends, words, error, at = kernels.build_messages(*numbers, self.levels.prices, self._state, self._before)
         if error != kernels.FINE:
             what = f"in {SIDES[side[order[at]]]}_bids, {price[at] / CENT:g} cents {_WRONG[error]}"
             raise RowError(columns.file, self.rows + int(rows[order[at]]), what)
@@ -136,9 +136,9 @@ class _Differ:
         self._before += len(rows)
         return ends, words
 
-    def _side(self, columns: Columns, side: int, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _side(self, columns: FileColumns, side: int, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(row, price, lots) of each level of a side that has a size."""
-        found = levels_of(columns, f"{SIDES[side]}_bids")
+        found = read_levels(columns, f"{SIDES[side]}_bids")
         kept = found.sizes != 0
         row = np.repeat(np.arange(len(ticker)), np.diff(found.offsets))[kept]
         price, size = np.clip(found.prices[kept], -1, DOLLAR) * found.price_unit, found.sizes[kept]
@@ -151,16 +151,18 @@ class _Differ:
         return row, price, size * found.size_unit
 
 
-def _snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[Market]) -> RowsRead:
-    differ = _Differ(markets)
+def _read_snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[Market]) -> ParsedBook:
+    differ = _SnapshotDiffer(markets)
     parts: list[tuple[np.ndarray, ...]] = []
     size, last = 0, None
     for batch in batches:
-        columns = Columns(batch, file, differ.rows)
+        columns = FileColumns(batch, file, differ.rows)
         ts = columns.times(columns.clock)
         if last is not None and len(ts) and ts[0] < last:
-            raise columns.wrong(0, columns.clock, iso(int(ts[0])), "at or after that of the row before: rows are in the order of time")
-        columns.in_order(columns.clock, ts)
+            raise columns.value_error(
+                0, columns.clock, format_iso(int(ts[0])), "at or after that of the row before: rows are in the order of time"
+            )
+        columns.require_order(columns.clock, ts)
         last = ts[-1] if len(ts) else last
         ticker = columns.codes("ticker", differ.tickers)
         sequence = columns.integers("sequence_id") if "sequence_id" in columns else np.arange(differ.rows, differ.rows + len(ts))
@@ -170,20 +172,20 @@ def _snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[M
         size += len(words)
     empty = np.zeros(0, np.int64)
     ts, sequence, ticker, end, words = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else (empty,) * 5
-    book = Book(ts, sequence, ticker.astype(np.int32, copy=False), end, words)
+    book = BookColumns(ts, sequence, ticker.astype(np.int32, copy=False), end, words)
     _refuse_duplicates(file, book)
-    book, gaps = _without_locks(book, differ.tickers, differ.levels)
-    return RowsRead(file, book, np.arange(len(ts)), differ.levels, gaps)
+    book, gaps = _invalidate_locks(book, differ.tickers, differ.levels)
+    return ParsedBook(file, book, np.arange(len(ts)), differ.levels, gaps)
 
 
-def tops_of(book: Book, levels: PriceLevels) -> tuple[np.ndarray, ...]:
+def best_prices(book: BookColumns, levels: PriceLevels) -> tuple[np.ndarray, ...]:
     """Best YES and NO bid of the row's ticker after each row, whether its book is valid, and whether it is the ticker's last row of its instant."""
-    return kernels.tops(book.ts, book.ticker, book.end, book.words, levels.prices, levels.number, len(levels.grid_of))
+    return kernels.compute_tops(book.ts, book.ticker, book.end, book.words, levels.prices, levels.number, len(levels.grid_of))
 
 
-def _without_locks(book: Book, tickers: Sequence[str], levels: PriceLevels) -> tuple[Book, tuple[Gap, ...]]:
+def _invalidate_locks(book: BookColumns, tickers: Sequence[str], levels: PriceLevels) -> tuple[BookColumns, tuple[Gap, ...]]:
     """The book, not valid while it is locked: no book of a venue is, so that a change of such full books was lost."""
-    yes, no, _, is_last = tops_of(book, levels)
+    yes, no, _, is_last = best_prices(book, levels)
     is_locked = (yes + no == DOLLAR) & (yes > 0) & (no > 0)
     if not (is_locked & is_last).any():
         return book, ()
@@ -211,7 +213,7 @@ def _lock_gaps(ts: np.ndarray, codes: np.ndarray, locked: np.ndarray, tickers: S
             yield Gap(tickers[code], int(ts[place]), ends[number] if number < len(ends) else None, "locked book")
 
 
-def _refuse_duplicates(file: str, book: Book) -> None:
+def _refuse_duplicates(file: str, book: BookColumns) -> None:
     """A row that has the time, number and ticker of the row before and changes nothing is there twice."""
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0) & (book.counts[1:] == 0)
     if (row := first_true(same) + 1) > 0:

@@ -10,13 +10,13 @@ import numpy as np
 
 from bellwether.errors import BellwetherError
 from bellwether.replay import units
-from bellwether.replay.episode.books import RowsRead, tops_of
+from bellwether.replay.episode.books import ParsedBook, best_prices
 from bellwether.replay.episode.columns import first_true
 from bellwether.replay.episode.content import Content
-from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso
+from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, format_iso
 from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.episode.report import ERROR, INFO, WARNING, Findings
-from bellwether.replay.episode.trades import TAKER_PRICE, fits, with_convention
+from bellwether.replay.episode.trades import TAKER_PRICE, apply_convention, match_levels
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
 from bellwether.replay.tape.layout import INVALID, unpack
 
@@ -35,10 +35,10 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
     except BellwetherError as error:
         findings.add(ERROR, "rules", f"reading {METADATA}: {error}", METADATA)
         return
-    defaults = [market.ticker for market in metadata.markets if rules.looks_at_terms and market.has_default_fee]
+    defaults = [market.ticker for market in metadata.markets if rules.uses_fee_terms and market.has_default_fee]
     if defaults:
         what = (
-            f"nothing states the fees of {len(defaults)} of {len(metadata.markets)} markets ({_some(defaults)}): they are the venue's general ones, "
+            f"nothing states the fees of {len(defaults)} of {len(metadata.markets)} markets ({_join_names(defaults)}): they are the venue's general ones, "
             "by which makers may pay nothing; build or import it again with --fee, --series or --ticker"
         )
         findings.add(WARNING, "fees", what, METADATA)
@@ -57,13 +57,15 @@ def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findi
     winners = [settlement.ticker for settlement in settlements if settlement.result == "YES"]
     unsettled = [settlement.ticker for settlement in settlements if not settlement.is_known]
     if unsettled:
-        findings.add(WARNING, "settlement", f"{len(unsettled)} of {len(settlements)} markets never settle: {_some(unsettled)}", SETTLEMENT)
+        findings.add(
+            WARNING, "settlement", f"{len(unsettled)} of {len(settlements)} markets never settle: {_join_names(unsettled)}", SETTLEMENT
+        )
     if metadata.mutually_exclusive is None:
         findings.add(
             INFO, "winners", f"{len(winners)} winners; metadata.json does not say whether the markets exclude each other", SETTLEMENT
         )
     elif metadata.mutually_exclusive and len(winners) > 1:
-        what = f"reading {SETTLEMENT}: {_some(winners)} are all YES, but the markets exclude each other; mend the results or mutually_exclusive"
+        what = f"reading {SETTLEMENT}: {_join_names(winners)} are all YES, but the markets exclude each other; mend the results or mutually_exclusive"
         findings.add(ERROR, "winners", what, SETTLEMENT)
     elif metadata.mutually_exclusive and not winners and not unsettled:
         findings.add(WARNING, "winners", "no market is YES, though all are settled and exclude each other", SETTLEMENT)
@@ -82,14 +84,14 @@ def _is_one_of_several(metadata: Metadata) -> bool:
     return metadata.tickers[0].startswith(f"{event}-") and suffix.isalpha()
 
 
-def _some(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def check_source(metadata: Metadata, findings: Findings) -> None:
     """Every frame of a book that was received was applied, or lies in a gap."""
     source = metadata.source
-    unapplied, uncovered, lost = (_counted(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
+    unapplied, uncovered, lost = (_read_count(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
     if uncovered:
         what = f"{uncovered} frames of books were received, not applied, and lie in no gap; build it again from the recording"
         findings.add(ERROR, "gaps", f"reading {METADATA}: {what}", METADATA)
@@ -101,16 +103,16 @@ def check_source(metadata: Metadata, findings: Findings) -> None:
         findings.add(WARNING, "trades", what, METADATA)
 
 
-def _counted(source: Mapping[str, Any], name: str) -> int | None:
+def _read_count(source: Mapping[str, Any], name: str) -> int | None:
     value = source.get(name)
     return value if type(value) is int else None
 
 
-def check_book(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
+def check_book(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
     """Books do not cross; each market has rows."""
     book, tickers = rows.book, metadata.tickers
     findings.counts.update({"book rows": len(book.ts), "level changes": len(book.words)})
-    yes, no, is_valid, is_last = tops_of(book, rows.levels)
+    yes, no, is_valid, is_last = best_prices(book, rows.levels)
     total, counted = yes + no, is_valid & is_last & (yes > 0) & (no > 0)
     for wrong, how in (
         (total > units.DOLLAR, "crosses: YES bid {yes:g} and NO bid {no:g} cents are more than a dollar"),
@@ -122,31 +124,31 @@ def check_book(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
             findings.add(ERROR, "crossing", f"reading {rows.file}: row {at}: {what}", rows.file, at)
     counts = np.bincount(book.ticker, minlength=len(tickers)) if len(book.ticker) else np.zeros(len(tickers), int)
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
-        findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_some(empty)}", rows.file)
+        findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_join_names(empty)}", rows.file)
     _check_window(rows.file, "book rows", book.ts, metadata, findings)
     if len(book.ts):
         pauses = np.diff(book.ts)
         pause = f"; longest pause {int(pauses.max()) / units.SECOND:,.1f} s" if len(pauses) else ""
-        findings.add(INFO, "coverage", f"book rows from {iso(int(book.ts[0]))} to {iso(int(book.ts[-1]))}{pause}", rows.file)
+        findings.add(INFO, "coverage", f"book rows from {format_iso(int(book.ts[0]))} to {format_iso(int(book.ts[-1]))}{pause}", rows.file)
 
 
 def _check_window(file: str, what: str, ts: np.ndarray, metadata: Metadata, findings: Findings) -> None:
     outside = (ts < metadata.start) | (ts > metadata.end)
     if (row := first_true(outside)) >= 0:
-        message = f"{int(outside.sum())} {what} lie outside start_ts and end_ts, the first at {iso(int(ts[row]))}"
+        message = f"{int(outside.sum())} {what} lie outside start_ts and end_ts, the first at {format_iso(int(ts[row]))}"
         findings.add(WARNING, "coverage", message, file, row)
 
 
-def check_gaps(rows: RowsRead, metadata: Metadata, findings: Findings) -> None:
+def check_gaps(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
     """Stretches without a book are both stated and marked."""
     kind, ticker, *_ = unpack(rows.book.words)
     marked = np.unique(ticker[kind == INVALID])
     stated = {gap.ticker for gap in metadata.gaps}
     findings.counts["gaps"] = len(metadata.gaps)
     if unmarked := sorted(stated - {metadata.tickers[code] for code in marked}):
-        findings.add(WARNING, "gaps", f"gaps are stated, but no row of kind invalid marks them: {_some(unmarked)}", rows.file)
+        findings.add(WARNING, "gaps", f"gaps are stated, but no row of kind invalid marks them: {_join_names(unmarked)}", rows.file)
     if unstated := sorted({metadata.tickers[code] for code in marked} - stated):
-        findings.add(WARNING, "gaps", f"rows of kind invalid, but no gap is stated in metadata.json: {_some(unstated)}", METADATA)
+        findings.add(WARNING, "gaps", f"rows of kind invalid, but no gap is stated in metadata.json: {_join_names(unstated)}", METADATA)
     if metadata.gaps:
         seconds = sum((gap.end or metadata.end) - gap.start for gap in metadata.gaps) / units.SECOND
         findings.add(INFO, "gaps", f"{len(metadata.gaps)} gaps, {seconds:,.1f} s in all", METADATA)
@@ -160,7 +162,7 @@ def check_trades(file: str, content: Content, levels: PriceLevels, findings: Fin
         findings.add(INFO, "trades", "no trades: resting orders fill only where the book crosses them", file)
         return
     _check_window(file, "trades", trades.ts, content.metadata, findings)
-    hit = fits(content.book, trades, levels)
+    hit = match_levels(content.book, trades, levels)
     share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a level that the book showed"
     if (row := first_true(~hit)) >= 0:
         side, price = trades.passive
@@ -168,7 +170,7 @@ def check_trades(file: str, content: Content, levels: PriceLevels, findings: Fin
         findings.add(WARNING, "trades", f"{share}; {what}", file, row)
     else:
         findings.add(INFO, "trades", share, file)
-    flipped = fits(content.book, with_convention(trades, TAKER_PRICE), levels)
+    flipped = match_levels(content.book, apply_convention(trades, TAKER_PRICE), levels)
     tells = trades.taker == 1
     if flipped[tells].sum() > hit[tells].sum():
         what = f"{int(flipped[tells].sum()):,} of {int(tells.sum()):,} trades of NO takers fit at the other side's price, {int(hit[tells].sum()):,} as given"

@@ -14,14 +14,14 @@ from pyarrow import csv
 
 from bellwether.errors import SchemaError
 from bellwether.replay.arrow import first_null, values_of
-from bellwether.replay.episode.metadata import iso, nanoseconds
+from bellwether.replay.episode.metadata import format_iso, parse_nanoseconds
 from bellwether.replay.episode.report import RowError
 
 #: What a null code is read as where nulls are allowed.
 NO_CODE = -1
 
 
-class Columns:
+class FileColumns:
     """A table's columns by name. `file` is named in errors; `first`: number of the table's first row in the file."""
 
     def __init__(self, table: pa.Table | pa.RecordBatch, file: str, first: int = 0) -> None:
@@ -38,7 +38,7 @@ class Columns:
         """Name of the column of times; the original's first version had another."""
         return "timestamp" if "timestamp" in self and "ts" not in self else "ts"
 
-    def wrong(self, row: int, name: str, value: object, wanted: str) -> RowError:
+    def value_error(self, row: int, name: str, value: object, wanted: str) -> RowError:
         """The error for a value at a row."""
         return RowError(self.file, self.first + int(row), f"{name} is {value!r:.80}; it must be {wanted}")
 
@@ -53,10 +53,10 @@ class Columns:
         if isinstance(array, pa.ChunkedArray):
             array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
         if not nulls and array.null_count:
-            raise self.wrong(first_null(array), name, None, "given")
+            raise self.value_error(first_null(array), name, None, "given")
         return array
 
-    def typed(self, name: str, wanted: str) -> SchemaError:
+    def type_error(self, name: str, wanted: str) -> SchemaError:
         """The error for a column of another type."""
         return SchemaError(f"reading {self.file}: column {name} has the type {self.table.schema.field(name).type}; it must be {wanted}")
 
@@ -64,7 +64,7 @@ class Columns:
         """int64. absent: stands for null; None: nulls are refused."""
         array = self.array(name, nulls=absent is not None)
         if not pa.types.is_integer(array.type) or array.type == pa.uint64():
-            raise self.typed(name, "an integer of at most 64 bits")
+            raise self.type_error(name, "an integer of at most 64 bits")
         if array.null_count:
             array = array.fill_null(absent)
         return values_of(array).astype(np.int64, copy=False)
@@ -74,7 +74,7 @@ class Columns:
         array = self.array(name)
         if pa.types.is_timestamp(array.type):
             if array.type.tz is None:
-                raise self.typed(name, "a timestamp with the zone UTC")
+                raise self.type_error(name, "a timestamp with the zone UTC")
             try:
                 array = array.cast(pa.timestamp("ns", "UTC"))
             except pa.ArrowInvalid as error:
@@ -82,23 +82,23 @@ class Columns:
             return values_of(array.view(pa.int64()))
         if _is_text(array.type):
             return self._times_of_text(name, array)
-        raise self.typed(name, "timestamp[ns, UTC]")
+        raise self.type_error(name, "timestamp[ns, UTC]")
 
     def _times_of_text(self, name: str, array: pa.Array) -> np.ndarray:
         try:
             return values_of(array.cast(pa.timestamp("ns", "UTC")).view(pa.int64()))
         except pa.ArrowInvalid:
-            found = [nanoseconds(text) for text in array.to_pylist()]
+            found = [parse_nanoseconds(text) for text in array.to_pylist()]
         if None in found:
             row = found.index(None)
-            raise self.wrong(row, name, array[row].as_py(), "an ISO 8601 time with its zone")
+            raise self.value_error(row, name, array[row].as_py(), "an ISO 8601 time with its zone")
         return np.array(found, np.int64)
 
     def codes(self, name: str, known: Sequence[str], *, nulls: bool = False) -> np.ndarray:
         """int32 codes: positions of the texts in `known`; `NO_CODE` for null where allowed."""
         array = self.array(name, nulls=nulls)
         if not (_is_text(array.type) or (pa.types.is_dictionary(array.type) and _is_text(array.type.value_type))):
-            raise self.typed(name, "text")
+            raise self.type_error(name, "text")
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         code = {text: position for position, text in enumerate(known)}
@@ -106,39 +106,39 @@ class Columns:
         indices = array.indices.fill_null(len(codes) - 1) if array.null_count else array.indices
         found = codes[values_of(indices)]
         if (row := first_true(found < NO_CODE)) >= 0:
-            raise self.wrong(row, name, array[row].as_py(), _one_of(known))
+            raise self.value_error(row, name, array[row].as_py(), _describe_choices(known))
         return found
 
     def strings(self, name: str) -> pa.Array:
         """Arrow strings; other columns of text or whole numbers are converted."""
         array = self.array(name)
         if not (_is_text(array.type) or pa.types.is_integer(array.type) or pa.types.is_dictionary(array.type)):
-            raise self.typed(name, "text")
+            raise self.type_error(name, "text")
         return array.cast(pa.string())
 
     def floats(self, name: str) -> np.ndarray:
         """float64, finite."""
         array = self.array(name)
         if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
-            raise self.typed(name, "double")
+            raise self.type_error(name, "double")
         found = values_of(array).astype(np.float64, copy=False)
         if (row := first_true(~np.isfinite(found))) >= 0:
-            raise self.wrong(row, name, float(found[row]), "a finite number")
+            raise self.value_error(row, name, float(found[row]), "a finite number")
         return found
 
     def require(self, name: str, fine: np.ndarray, values: np.ndarray, wanted: str) -> None:
         """Raises `SchemaError` for the first row that is not fine."""
         if (row := first_true(~fine)) >= 0:
             value = self.table.column(name)[row].as_py() if name in self else values[row].item()
-            raise self.wrong(row, name, value, wanted)
+            raise self.value_error(row, name, value, wanted)
 
-    def in_order(self, name: str, values: np.ndarray) -> None:
+    def require_order(self, name: str, values: np.ndarray) -> None:
         """Raises `SchemaError` unless the times do not decrease."""
         if (row := first_true(values[1:] < values[:-1]) + 1) > 0:
-            raise self.wrong(
+            raise self.value_error(
                 row,
                 name,
-                iso(int(values[row])),
+                format_iso(int(values[row])),
                 f"at or after that of row {self.first + row - 1}: rows are in the order of time",
             )
 
@@ -149,7 +149,7 @@ def first_true(mask: np.ndarray) -> int:
     return row if len(mask) and mask[row] else -1
 
 
-def _one_of(known: Sequence[str]) -> str:
+def _describe_choices(known: Sequence[str]) -> str:
     return f"one of {', '.join(known[:8])}{'' if len(known) <= 8 else f' and {len(known) - 8} more'}"
 
 
@@ -159,7 +159,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
     """A `ParquetFile`; columns of these names that are text come dictionary-encoded. Raises `SchemaError` for another file."""
-    with unreadable(path, "Parquet"):
+    with raising_unreadable(path, "Parquet"):
         schema = pq.read_schema(path)
         return pq.ParquetFile(
             path, read_dictionary=[name for name in dictionaries if name in schema.names and _is_text(schema.field(name).type)]
@@ -169,12 +169,12 @@ def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
 def read_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pa.Table:
     """A whole Parquet file. Raises `SchemaError` when it cannot be read."""
     file = open_parquet(path, dictionaries=dictionaries)
-    with unreadable(path, "Parquet"):
+    with raising_unreadable(path, "Parquet"):
         return file.read(use_threads=False)
 
 
 @contextmanager
-def unreadable(path: Path, kind: str) -> Iterator[None]:
+def raising_unreadable(path: Path, kind: str) -> Iterator[None]:
     """Makes a failure to read a file a `SchemaError` that names it."""
     try:
         yield
@@ -186,7 +186,7 @@ def read_csv(path: Path) -> pa.Table:
     """A CSV file, plain or .gz; numbers as they look, all else as text. Raises `SchemaError` when it cannot be read."""
     text = ("ts", "timestamp", "ticker", "yes_bids", "no_bids", "trade_id", "side", "taker_side", "kind")
     types = dict.fromkeys(text, pa.string())
-    with unreadable(path, "CSV"):
+    with raising_unreadable(path, "CSV"):
         return csv.read_csv(
             path,
             parse_options=csv.ParseOptions(newlines_in_values=True),

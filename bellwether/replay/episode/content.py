@@ -12,9 +12,9 @@ import numpy as np
 
 from bellwether.replay.arrow import texts_of
 from bellwether.replay.episode.metadata import FINE_FORMAT, FORMAT, Metadata, Settlement, dump_market, dump_metadata
-from bellwether.replay.episode.price_levels import in_mills
+from bellwether.replay.episode.price_levels import are_in_mills
 from bellwether.replay.episode.settlements import dump_settlements
-from bellwether.replay.tape.layout import LEVEL, fixed, unpack
+from bellwether.replay.tape.layout import LEVEL, freeze, unpack
 from bellwether.replay.units import DOLLAR, MILL
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Book:
+class BookColumns:
     """Book rows, each with the changes it made.
 
     ts: int64[r], ns UTC, non-decreasing. sequence: int64[r]. ticker: int32[r], code. end: int64[r], index in `words` just behind the row's changes;
@@ -37,7 +37,7 @@ class Book:
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
-            object.__setattr__(self, name, fixed(getattr(self, name), np.int32 if name == "ticker" else np.int64))
+            object.__setattr__(self, name, freeze(getattr(self, name), np.int32 if name == "ticker" else np.int64))
 
     @property
     def counts(self) -> np.ndarray:
@@ -60,13 +60,13 @@ class Trades:
 
     def __post_init__(self) -> None:
         for name, dtype in (("ts", np.int64), ("ticker", np.int32), ("taker", np.int8), ("price", np.int32), ("lots", np.int64)):
-            object.__setattr__(self, name, fixed(getattr(self, name), dtype))
+            object.__setattr__(self, name, freeze(getattr(self, name), dtype))
 
     @property
     def passive(self) -> tuple[np.ndarray, np.ndarray]:
         """Side and price (int64) of the resting bids that the trades hit."""
         side = 1 - self.taker.astype(np.int64)
-        return fixed(side), fixed(np.where(side == 0, self.price, DOLLAR - self.price))
+        return freeze(side), freeze(np.where(side == 0, self.price, DOLLAR - self.price))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Content:
 
     metadata: Metadata
     settlements: tuple[Settlement, ...]
-    book: Book
+    book: BookColumns
     trades: Trades
     exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]]
 
@@ -83,39 +83,39 @@ class Content:
         """Hex SHA-256. Not covered: the episode's id, titles, descriptions, sources, rules and bankroll."""
         words, price = self.book.words, self.trades.price
         kind, _, _, level, _ = unpack(words)
-        form = format_of(self.metadata, level[kind == LEVEL], price)
+        form = choose_format(self.metadata, level[kind == LEVEL], price)
         if form == FORMAT:
-            words, price = _words_in_mills(words), price // MILL
+            words, price = _convert_words_to_mills(words), price // MILL
         found = hashlib.sha256(json.dumps(_terms(self, form), sort_keys=True, separators=(",", ":")).encode())
         for part in (self.book, self.trades):
             for name in part.__dataclass_fields__:
                 values = words if name == "words" else price if name == "price" else getattr(part, name)
-                _feed(found, name, _strings(values) if name == "trade_id" else (values,))
+                _hash_parts(found, name, _string_parts(values) if name == "trade_id" else (values,))
         for name in sorted(self.exogenous):
-            _feed(found, name, self.exogenous[name])
+            _hash_parts(found, name, self.exogenous[name])
         return found.hexdigest()
 
 
-def format_of(metadata: Metadata, *prices: np.ndarray) -> str:
+def choose_format(metadata: Metadata, *prices: np.ndarray) -> str:
     """Format of an episode with these prices: the first one, in tenths of a cent, unless it has finer prices or grids that change."""
     grids = [ranges for market in metadata.markets for _, ranges in market.grids]
-    plain = len(grids) == len(metadata.markets) and in_mills(grids, *prices)
+    plain = len(grids) == len(metadata.markets) and are_in_mills(grids, *prices)
     return FORMAT if plain else FINE_FORMAT
 
 
-def _words_in_mills(words: np.ndarray) -> np.ndarray:
+def _convert_words_to_mills(words: np.ndarray) -> np.ndarray:
     """Words as the first format's digest has them: price in tenths of a cent in bits 5-14, ticker in 15-28, value from 29 on."""
     kind, ticker, side, price, value = unpack(words)
     return kind | side << 4 | price // MILL << 5 | ticker << 15 | value << 29
 
 
-def _feed(found: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
+def _hash_parts(found: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
     for values in parts:
         found.update(f"{name}:{values.dtype.str}:{len(values)}:".encode())
         found.update(np.ascontiguousarray(values).data)
 
 
-def _strings(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def _string_parts(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Lengths and bytes of Arrow strings."""
     offsets, text = texts_of(values)
     return np.diff(offsets), text[offsets[0] : offsets[-1]]

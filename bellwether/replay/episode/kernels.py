@@ -20,7 +20,7 @@ FINE, TWICE, LATE_START, NEGATIVE, TOO_LARGE, OFF_GRID = range(6)
 
 
 @njit(cache=True, nogil=True)
-def _grown(words: np.ndarray, need: int) -> np.ndarray:
+def _grow(words: np.ndarray, need: int) -> np.ndarray:
     if need <= len(words):
         return words
     larger = np.empty(max(2 * len(words), need), np.int64)
@@ -30,7 +30,7 @@ def _grown(words: np.ndarray, need: int) -> np.ndarray:
 
 
 @njit(cache=True, nogil=True)
-def _place(word: int) -> int:
+def _sort_key(word: int) -> int:
     _, _, side, price, _ = unpack(word)
     return side * (DOLLAR + 1) + price
 
@@ -41,7 +41,7 @@ def _sort_changes(words: np.ndarray, start: int, end: int) -> None:
     for i in range(start + 1, end):
         word = words[i]
         j = i - 1
-        while j >= start and _place(words[j]) > _place(word):
+        while j >= start and _sort_key(words[j]) > _sort_key(word):
             words[j + 1] = words[j]
             j -= 1
         words[j + 1] = word
@@ -54,7 +54,7 @@ def new_state(tickers: int, levels: int) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 @njit(cache=True, nogil=True)
-def messages(
+def build_messages(
     ts: np.ndarray,
     sequence: np.ndarray,
     ticker: np.ndarray,
@@ -79,7 +79,7 @@ def messages(
         first, t, snapshot, was_invalid = i, ticker[i], False, invalid[ticker[i]]
         start = size
         while i < n and ts[i] == ts[first] and sequence[i] == sequence[first] and ticker[i] == t:
-            words = _grown(words, size + 2 * levels + 4)
+            words = _grow(words, size + 2 * levels + 4)
             if kind[i] == LOST:
                 if snapshot or size > start:
                     return firsts[:count], ends[:count], words[:size], LATE_START, i
@@ -120,7 +120,7 @@ def messages(
 
 
 @njit(cache=True, nogil=True)
-def tops(
+def compute_tops(
     ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, prices: np.ndarray, level_of: np.ndarray, tickers: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(best YES bid, best NO bid, whether the book is valid, whether it is the ticker's last row of its instant) after each row; 0 for no bid."""
@@ -157,7 +157,7 @@ def tops(
 
 
 @njit(cache=True, nogil=True)
-def hits(
+def find_hits(
     ts: np.ndarray,
     end: np.ndarray,
     words: np.ndarray,
@@ -196,7 +196,7 @@ def hits(
 
 
 @njit(cache=True, nogil=True)
-def as_messages(
+def expand_messages(
     ticker: np.ndarray, end: np.ndarray, words: np.ndarray, restated: np.ndarray, prices: np.ndarray, level_of: np.ndarray
 ) -> np.ndarray:
     """Book rows as native ones, int64[5, rows]: book row, kind, side, price, lots. A row that changed nothing states the YES level at the ticker's
@@ -222,22 +222,22 @@ def as_messages(
             if kind == LEVEL:
                 book[t, s, level_of[price]] = lots
             if (kind == LEVEL and not whole) or kind == INVALID:
-                _put(found, size, row, SET if kind == LEVEL else LOST, s, price, lots)
+                _put_row(found, size, row, SET if kind == LEVEL else LOST, s, price, lots)
                 size += 1
         if whole:
-            _put(found, size, row, START, 0, 0, 0)
+            _put_row(found, size, row, START, 0, 0, 0)
             size += 1
             for s in range(2):
                 for p in range(levels):
                     if book[t, s, p] > 0:
-                        _put(found, size, row, SET, s, prices[p], book[t, s, p])
+                        _put_row(found, size, row, SET, s, prices[p], book[t, s, p])
                         size += 1
         elif size == start:
-            _put(found, size, row, SET, 0, restated[t], book[t, 0, level_of[restated[t]]])
+            _put_row(found, size, row, SET, 0, restated[t], book[t, 0, level_of[restated[t]]])
             size += 1
     return found[:size].T
 
 
 @njit(cache=True, nogil=True)
-def _put(rows: np.ndarray, at: int, row: int, kind: int, side: int, price: int, lots: int) -> None:
+def _put_row(rows: np.ndarray, at: int, row: int, kind: int, side: int, price: int, lots: int) -> None:
     rows[at, 0], rows[at, 1], rows[at, 2], rows[at, 3], rows[at, 4] = row, kind, side, price, lots

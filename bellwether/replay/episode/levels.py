@@ -14,7 +14,7 @@ from pyarrow import json
 from bellwether.errors import SchemaError
 from bellwether.replay import units
 from bellwether.replay.arrow import first_null, texts_of, values_of
-from bellwether.replay.episode.columns import Columns, first_true
+from bellwether.replay.episode.columns import FileColumns, first_true
 
 #: Names of a level's price and size, with the $0.0001 and lots in one of them.
 PRICES = {"price_cents": units.CENT, "price": units.CENT, "price_mills": units.MILL, "price_centicents": 1}
@@ -39,18 +39,18 @@ class Levels:
         return Levels(self.offsets, prices, sizes, price_unit, size_unit)
 
 
-def levels_of(columns: Columns, name: str) -> Levels:
+def read_levels(columns: FileColumns, name: str) -> Levels:
     """One side's column of a batch. Raises `SchemaError` for another type, a null, or an invalid number."""
     array = columns.array(name)
     kind = array.type
     if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_struct(kind.value_type):
-        return _of_structs(columns, name, array)
+        return _read_structs(columns, name, array)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _of_json(columns, name, array)
-    raise columns.typed(name, "list<struct<price_cents, size>>, or JSON text of the same")
+        return _read_json_levels(columns, name, array)
+    raise columns.type_error(name, "list<struct<price_cents, size>>, or JSON text of the same")
 
 
-def _of_structs(columns: Columns, name: str, array: Any) -> Levels:
+def _read_structs(columns: FileColumns, name: str, array: Any) -> Levels:
     offsets = values_of(array.offsets).astype(np.int64)
     # Slices of a larger array keep all its values; only those of these rows count.
     low, high = int(offsets[0]), int(offsets[-1])
@@ -69,7 +69,7 @@ def _of_structs(columns: Columns, name: str, array: Any) -> Levels:
 class _Lists:
     """A column of lists of structs, flattened."""
 
-    columns: Columns
+    columns: FileColumns
     name: str
     offsets: np.ndarray
     structs: Any
@@ -78,14 +78,14 @@ class _Lists:
         fields = {field.name for field in self.structs.type}
         found = next((name for name in known if name in fields), None)
         if found is None:
-            raise self.columns.typed(self.name, f"a list of structs with one of {', '.join(known)}")
+            raise self.columns.type_error(self.name, f"a list of structs with one of {', '.join(known)}")
         return found
 
     def numbers(self, field: str) -> np.ndarray:
         """A field as int64 or float64, without nulls."""
         child = self.structs.flatten()[self.structs.type.get_field_index(field)]
         if child.null_count:
-            raise self.wrong(first_null(child), None, f"given, as is {field}")
+            raise self.value_error(first_null(child), None, f"given, as is {field}")
         if pa.types.is_integer(child.type) and child.type != pa.uint64():
             return values_of(child).astype(np.int64, copy=False)
         if pa.types.is_floating(child.type) and field in ("price", "size"):
@@ -98,15 +98,15 @@ class _Lists:
             found = np.round(scaled)
             fine = np.isfinite(scaled) & (np.abs(scaled - found) < 1e-6) & (np.abs(found) < 2**53)
         if (position := first_true(~fine)) >= 0:
-            raise self.wrong(position, float(given[position]), wanted)
+            raise self.value_error(position, float(given[position]), wanted)
         return found.astype(np.int64)
 
-    def wrong(self, position: int, value: object, wanted: str) -> SchemaError:
+    def value_error(self, position: int, value: object, wanted: str) -> SchemaError:
         row = int(np.searchsorted(self.offsets, position, "right")) - 1
-        return self.columns.wrong(row, f"a level of {self.name}", value, wanted)
+        return self.columns.value_error(row, f"a level of {self.name}", value, wanted)
 
 
-def _of_json(columns: Columns, name: str, array: Any) -> Levels:
+def _read_json_levels(columns: FileColumns, name: str, array: Any) -> Levels:
     """Arrow reads rows that are plain; all others, and errors, a full JSON parser."""
     try:
         prefix, suffix, empty = (pa.scalar(part, pa.large_string()) for part in ('{"levels":', "}\n", ""))
@@ -117,42 +117,42 @@ def _of_json(columns: Columns, name: str, array: Any) -> Levels:
             json.read_json(buffer, json.ReadOptions(use_threads=False, block_size=max(len(buffer), 1))).column("levels").combine_chunks()
         )
         if len(lists) == len(array) and not lists.null_count and pa.types.is_struct(lists.type.value_type):
-            return _of_structs(columns, name, lists)
+            return _read_structs(columns, name, lists)
     except (pa.ArrowException, SchemaError, AttributeError):
         pass
-    return _parsed(columns, name, array.to_pylist())
+    return _parse_rows(columns, name, array.to_pylist())
 
 
-def _parsed(columns: Columns, name: str, texts: list[str]) -> Levels:
+def _parse_rows(columns: FileColumns, name: str, texts: list[str]) -> Levels:
     """The same by a full JSON parser, for rows that are not plain and for errors."""
     offsets, prices, sizes = [0], [], []
     for row, text in enumerate(texts):
         try:
             levels = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise columns.wrong(row, name, text, f"JSON ({error})") from None
+            raise columns.value_error(row, name, text, f"JSON ({error})") from None
         if not isinstance(levels, list):
-            raise columns.wrong(row, name, text, "a JSON list of levels")
+            raise columns.value_error(row, name, text, "a JSON list of levels")
         for level in levels:
-            price, size = _parsed_level(level) if isinstance(level, dict) else (None, None)
+            price, size = _parse_level(level) if isinstance(level, dict) else (None, None)
             if price is None or size is None:
-                raise columns.wrong(row, f"a level of {name}", level, "an object with a price in cents and a size in contracts")
+                raise columns.value_error(row, f"a level of {name}", level, "an object with a price in cents and a size in contracts")
             prices.append(price)
             sizes.append(size)
         offsets.append(len(prices))
     return Levels(np.array(offsets, np.int64), np.array(prices, np.int64), np.array(sizes, np.int64), 1, 1)
 
 
-def _parsed_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
+def _parse_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
     name = next((name for name in PRICES if name in level), "price")
     price = level.get(name)
     if name == "price" and isinstance(price, float) and 0 <= price < 1:
         price = round(100 * price)
     unit = next((name for name in SIZES if name in level), "size")
-    return _exact(price, PRICES[name], 1), _exact(level.get(unit), SIZES[unit], SIZES[unit])
+    return _to_integer(price, PRICES[name], 1), _to_integer(level.get(unit), SIZES[unit], SIZES[unit])
 
 
-def _exact(value: Any, unit: int, parts: int) -> int | None:
+def _to_integer(value: Any, unit: int, parts: int) -> int | None:
     """Value × unit as an integer, None unless value is a whole number of 1/parts."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**53:
         return None

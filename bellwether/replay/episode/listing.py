@@ -8,14 +8,14 @@ from typing import Any
 
 from bellwether.errors import SchemaError
 from bellwether.files import folders
-from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, iso, parse_metadata, read_json
+from bellwether.replay.episode.metadata import METADATA, SETTLEMENT, Metadata, Settlement, format_iso, parse_metadata, read_json
 from bellwether.replay.episode.report import Findings
 from bellwether.replay.episode.settlements import parse_settlements
 
 COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenous", "digest", "problem")
 
 
-def listing(root: Path) -> list[dict[str, Any]]:
+def list_episodes(root: Path) -> list[dict[str, Any]]:
     """The episodes below a folder, by name."""
     return [_row(folder) for folder in folders(root, METADATA)]
 
@@ -23,26 +23,26 @@ def listing(root: Path) -> list[dict[str, Any]]:
 def _row(folder: Path) -> dict[str, Any]:
     """An episode as a row of the listing; a refused one with its reason."""
     try:
-        return _listed(folder)
+        return _read_summary(folder)
     except SchemaError as error:
         return {**dict.fromkeys(COLUMNS), "episode": folder.name, "problem": str(error)}
 
 
-def _listed(folder: Path) -> dict[str, Any]:
+def _read_summary(folder: Path) -> dict[str, Any]:
     """Read metadata and settlements only. Raises `SchemaError`."""
     stated = read_json(folder, METADATA)
     about = parse_metadata(stated)
     settlements, _ = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
-    return row_of(folder.name, about, settlements, str(stated.get("digest") or ""))
+    return build_row(folder.name, about, settlements, str(stated.get("digest") or ""))
 
 
-def row_of(name: str, about: Metadata, settlements: Sequence[Settlement], digest: str) -> dict[str, Any]:
+def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], digest: str) -> dict[str, Any]:
     """A row: what is known of an episode."""
     return {
         "episode": name,
         "event": about.event_slug,
         "markets": len(about.tickers),
-        "start": (iso(about.start) or "")[:19],
+        "start": (format_iso(about.start) or "")[:19],
         "hours": round((about.end - about.start) / 3.6e12, 2),
         "settled": sum(settlement.is_known for settlement in settlements),
         "exogenous": ", ".join(series.name for series in about.exogenous),
@@ -51,7 +51,7 @@ def row_of(name: str, about: Metadata, settlements: Sequence[Settlement], digest
     }
 
 
-def lonely(about: Metadata) -> str | None:
+def describe_single_market(about: Metadata) -> str | None:
     """Return the facts of an event with one market here."""
     from bellwether.replay.episode.checks import check_event  # compiled: a list of episodes needs none of it
 

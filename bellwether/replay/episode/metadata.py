@@ -14,7 +14,7 @@ import orjson
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
-from bellwether.replay.episode.price_grid import CENTS, Ranges, ranges_of, texts_of_ranges
+from bellwether.replay.episode.price_grid import CENTS, Ranges, dump_ranges, parse_ranges
 from bellwether.units import MicroDollars
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ class Market:
 
     def price_grids(self) -> list[tuple[int, np.ndarray]]:
         """Each grid as (ns UTC from which it holds, the first 0; its prices above 0 and below a dollar, int64, ascending)."""
-        from bellwether.replay.episode.price_levels import prices_in  # a list of episodes needs no arrays
+        from bellwether.replay.episode.price_levels import grid_prices  # a list of episodes needs no arrays
 
-        return [(at, prices_in(ranges)) for at, ranges in self.grids]
+        return [(at, grid_prices(ranges)) for at, ranges in self.grids]
 
     @property
     def close(self) -> int | None:
@@ -190,10 +190,10 @@ class Fields:
     def __init__(self, values: Any, file: str, where: str = "") -> None:
         self.file, self.where = file, where
         if not isinstance(values, dict):
-            raise self.wrong("", values, "an object")
+            raise self.value_error("", values, "an object")
         self.values: dict[str, Any] = values
 
-    def wrong(self, name: str, value: Any, wanted: str) -> SchemaError:
+    def value_error(self, name: str, value: Any, wanted: str) -> SchemaError:
         """The error for a value of a field."""
         path = ".".join(part for part in (self.where, name) if part)
         return SchemaError(f"reading {self.file}: {path or 'the file'} is {value!r:.80}; it must be {wanted}")
@@ -202,14 +202,14 @@ class Fields:
         """A field of the type `kind`. Raises `SchemaError` where it lacks."""
         value = self.optional(name, kind, wanted)
         if value is None:
-            raise self.wrong(name, None, wanted)
+            raise self.value_error(name, None, wanted)
         return value
 
     def optional(self, name: str, kind: type, wanted: str) -> Any:
         """A field of the type `kind`; None where it lacks."""
         value = self.values.get(name)
         if value is not None and type(value) is not kind:
-            raise self.wrong(name, value, wanted)
+            raise self.value_error(name, value, wanted)
         return value
 
     def text(self, name: str, default: str | None = None) -> Any:
@@ -221,7 +221,7 @@ class Fields:
         """A text that is one of `known`; None where it lacks."""
         value = self.text(name)
         if value is not None and value not in known:
-            raise self.wrong(name, value, f"one of {', '.join(known)}")
+            raise self.value_error(name, value, f"one of {', '.join(known)}")
         return value
 
     def time(self, name: str, *, required: bool = False) -> Any:
@@ -229,9 +229,9 @@ class Fields:
         value = self.values.get(name)
         if value is None and not required:
             return None
-        at = nanoseconds(value) if isinstance(value, str) else None
+        at = parse_nanoseconds(value) if isinstance(value, str) else None
         if at is None:
-            raise self.wrong(name, value, "an ISO 8601 time with its zone, such as 2026-01-20T22:00:00Z")
+            raise self.value_error(name, value, "an ISO 8601 time with its zone, such as 2026-01-20T22:00:00Z")
         return at
 
     def objects(self, name: str) -> list[Fields]:
@@ -240,7 +240,7 @@ class Fields:
         return [Fields(item, self.file, f"{self.where + '.' if self.where else ''}{name}[{index}]") for index, item in enumerate(found)]
 
 
-def nanoseconds(text: str) -> int | None:
+def parse_nanoseconds(text: str) -> int | None:
     """Nanoseconds since 1970 of an ISO 8601 time with zone and up to nine digits of a second; None if invalid or outside of 1970 to 2262."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
@@ -254,7 +254,7 @@ def nanoseconds(text: str) -> int | None:
     return at if 0 <= at <= LATEST else None
 
 
-def iso(at: int | None) -> str | None:
+def format_iso(at: int | None) -> str | None:
     """ISO 8601 in UTC, with microseconds, or with nanoseconds where there are any."""
     if at is None:
         return None
@@ -277,11 +277,11 @@ def parse_metadata(values: Any) -> Metadata:
     """Metadata from the JSON of `metadata.json`, of this format or of the original. Raises `SchemaError` naming the field and its value."""
     fields = Fields(values, METADATA)
     if fields.values.get("format") not in (None, FORMAT, FINE_FORMAT):
-        raise fields.wrong("format", values["format"], f"{FORMAT!r} or {FINE_FORMAT!r}; a newer version of this project may read it")
+        raise fields.value_error("format", values["format"], f"{FORMAT!r} or {FINE_FORMAT!r}; a newer version of this project may read it")
     tickers = _tickers(fields)
     start, end = fields.time("start_ts", required=True), fields.time("end_ts", required=True)
     if end < start:
-        raise fields.wrong("end_ts", values["end_ts"], f"at or after start_ts, {values['start_ts']}")
+        raise fields.value_error("end_ts", values["end_ts"], f"at or after start_ts, {values['start_ts']}")
     has_trades = fields.optional("has_trades_tape", bool, "true or false")
     return Metadata(
         episode_id=fields.required("episode_id", str, "text"),
@@ -296,7 +296,7 @@ def parse_metadata(values: Any) -> Metadata:
         bankroll=_bankroll(fields),
         fee_model_version=fields.text("fee_model_version"),
         execution_mode=fields.one_of("execution_mode", EXECUTIONS) or "maker_taker",
-        observation_depth=_or(fields.optional("observation_depth", int, "a whole number, -1 for all levels"), -1),
+        observation_depth=_default_if_none(fields.optional("observation_depth", int, "a whole number, -1 for all levels"), -1),
         has_trades="format" in fields.values if has_trades is None else has_trades,
         description=fields.text("description", ""),
         source=fields.optional("source", dict, "an object") or {},
@@ -305,7 +305,7 @@ def parse_metadata(values: Any) -> Metadata:
     )
 
 
-def _or(value: Any, default: Any) -> Any:
+def _default_if_none(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
@@ -313,16 +313,16 @@ def _tickers(fields: Fields) -> list[str]:
     tickers = fields.required("tickers", list, "a list of tickers")
     for ticker in tickers:
         if not isinstance(ticker, str) or not ticker:
-            raise fields.wrong("tickers", ticker, "text")
+            raise fields.value_error("tickers", ticker, "text")
     if not tickers or len(set(tickers)) < len(tickers):
-        raise fields.wrong("tickers", tickers, "at least one ticker, each named once")
+        raise fields.value_error("tickers", tickers, "at least one ticker, each named once")
     return tickers
 
 
 def _bankroll(fields: Fields) -> MicroDollars:
-    cents = _or(fields.optional("initial_bankroll_cents", int, "a whole number of cents"), 100_000)
+    cents = _default_if_none(fields.optional("initial_bankroll_cents", int, "a whole number of cents"), 100_000)
     if not 0 < cents <= _MOST_CENTS:
-        raise fields.wrong("initial_bankroll_cents", cents, f"above 0, up to {_MOST_CENTS}")
+        raise fields.value_error("initial_bankroll_cents", cents, f"above 0, up to {_MOST_CENTS}")
     return MicroDollars(cents * units.CENT_MICROS)
 
 
@@ -331,26 +331,28 @@ def _markets(fields: Fields, tickers: list[str]) -> tuple[Market, ...]:
     for market in fields.objects("markets"):
         ticker = market.required("ticker", str, "text")
         if ticker not in tickers or ticker in given:
-            raise market.wrong("ticker", ticker, "one of tickers, each once")
+            raise market.value_error("ticker", ticker, "one of tickers, each once")
         given[ticker] = _market(market, ticker)
     if given and len(given) < len(tickers):
-        raise fields.wrong("markets", sorted(given), f"one object of each ticker; {next(t for t in tickers if t not in given)} has none")
+        raise fields.value_error(
+            "markets", sorted(given), f"one object of each ticker; {next(t for t in tickers if t not in given)} has none"
+        )
     return tuple(given.get(ticker) or Market(ticker) for ticker in tickers)
 
 
 def _market(fields: Fields, ticker: str) -> Market:
     lifecycle = tuple(
-        Phase(phase.time("at", required=True), phase.one_of("event", EVENTS) or _missing(phase, "event"), phase.text("source"))
+        Phase(phase.time("at", required=True), phase.one_of("event", EVENTS) or _raise_missing(phase, "event"), phase.text("source"))
         for phase in fields.objects("lifecycle")
     )
     for before, after in itertools.pairwise(lifecycle):
         if after.at < before.at or before.event == "close":
-            raise fields.wrong("lifecycle", iso(after.at), "in the order of time, with nothing behind a close")
+            raise fields.value_error("lifecycle", format_iso(after.at), "in the order of time, with nothing behind a close")
     changes = tuple(
         GridChange(change.time("at", required=True), _ranges(change), change.text("source")) for change in fields.objects("grid_changes")
     )
     if any(after.at <= before.at for before, after in itertools.pairwise(changes)):
-        raise fields.wrong("grid_changes", [iso(change.at) for change in changes], "in the order of time, one at a time")
+        raise fields.value_error("grid_changes", [format_iso(change.at) for change in changes], "in the order of time, one at a time")
     return Market(
         ticker=ticker,
         title=fields.text("title"),
@@ -363,13 +365,13 @@ def _market(fields: Fields, ticker: str) -> Market:
     )
 
 
-def _missing(fields: Fields, name: str) -> str:
-    raise fields.wrong(name, None, f"one of {', '.join(EVENTS)}")
+def _raise_missing(fields: Fields, name: str) -> str:
+    raise fields.value_error(name, None, f"one of {', '.join(EVENTS)}")
 
 
 def _ranges(fields: Fields) -> Ranges:
     try:
-        return ranges_of(fields.required("price_ranges", list, "a list of [start, end, step] in dollars"))
+        return parse_ranges(fields.required("price_ranges", list, "a list of [start, end, step] in dollars"))
     except SchemaError as error:
         raise SchemaError(f"reading {fields.file}: {fields.where}.price_ranges: {error}") from None
 
@@ -377,17 +379,17 @@ def _ranges(fields: Fields) -> Ranges:
 def _gap(fields: Fields, tickers: list[str]) -> Gap:
     ticker = fields.required("ticker", str, "text")
     if ticker not in tickers:
-        raise fields.wrong("ticker", ticker, "one of the episode's tickers")
+        raise fields.value_error("ticker", ticker, "one of the episode's tickers")
     start, end = fields.time("from", required=True), fields.time("to")
     if end is not None and end < start:
-        raise fields.wrong("to", fields.values["to"], "at or after from")
+        raise fields.value_error("to", fields.values["to"], "at or after from")
     return Gap(ticker, start, end, fields.text("cause", ""))
 
 
 def _series(fields: Fields) -> list[Series]:
     found = [Series(series.required("name", str, "text"), series.text("unit")) for series in fields.objects("exogenous")]
     if len({series.name for series in found}) < len(found):
-        raise fields.wrong("exogenous", [series.name for series in found], "series of different names")
+        raise fields.value_error("exogenous", [series.name for series in found], "series of different names")
     return found
 
 
@@ -401,8 +403,8 @@ def dump_metadata(metadata: Metadata, digest: str, form: str = FORMAT) -> dict[s
         "title": metadata.title,
         "description": metadata.description,
         "tickers": list(metadata.tickers),
-        "start_ts": iso(metadata.start),
-        "end_ts": iso(metadata.end),
+        "start_ts": format_iso(metadata.start),
+        "end_ts": format_iso(metadata.end),
         "mutually_exclusive": metadata.mutually_exclusive,
         "rules": metadata.rules,
         "initial_bankroll_cents": metadata.bankroll // units.CENT_MICROS,
@@ -412,7 +414,9 @@ def dump_metadata(metadata: Metadata, digest: str, form: str = FORMAT) -> dict[s
         "has_trades_tape": metadata.has_trades,
         "digest": digest,
         "source": dict(metadata.source),
-        "gaps": [{"ticker": gap.ticker, "from": iso(gap.start), "to": iso(gap.end), "cause": gap.cause} for gap in metadata.gaps],
+        "gaps": [
+            {"ticker": gap.ticker, "from": format_iso(gap.start), "to": format_iso(gap.end), "cause": gap.cause} for gap in metadata.gaps
+        ],
         "exogenous": [{"name": series.name, "unit": series.unit} for series in metadata.exogenous],
         "markets": [dump_market(market) for market in metadata.markets],
     }
@@ -421,16 +425,16 @@ def dump_metadata(metadata: Metadata, digest: str, form: str = FORMAT) -> dict[s
 def dump_market(market: Market) -> dict[str, Any]:
     """The JSON object of one market."""
     changes = [
-        {"at": iso(change.at), "price_ranges": texts_of_ranges(change.price_ranges), "source": change.source}
+        {"at": format_iso(change.at), "price_ranges": dump_ranges(change.price_ranges), "source": change.source}
         for change in market.grid_changes
     ]
     return {
         "ticker": market.ticker,
         "title": market.title,
-        "open_time": iso(market.open_time),
-        "close_time": iso(market.close_time),
-        "price_ranges": texts_of_ranges(market.price_ranges),
+        "open_time": format_iso(market.open_time),
+        "close_time": format_iso(market.close_time),
+        "price_ranges": dump_ranges(market.price_ranges),
         "fee": dict(market.fee),
-        "lifecycle": [{"at": iso(phase.at), "event": phase.event, "source": phase.source} for phase in market.lifecycle],
+        "lifecycle": [{"at": format_iso(phase.at), "event": phase.event, "source": phase.source} for phase in market.lifecycle],
         **({"grid_changes": changes} if changes else {}),
     }

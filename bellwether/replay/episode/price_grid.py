@@ -15,7 +15,7 @@ PriceRange = tuple[CentiCents, CentiCents, CentiCents]
 Ranges = tuple[PriceRange, ...]
 
 
-def ranges_of(spans: Iterable[Any]) -> Ranges:
+def parse_ranges(spans: Iterable[Any]) -> Ranges:
     """Price ranges in order of their start. spans: [start, end, step] or objects with these fields, in dollars as text.
 
     Raises `SchemaError` for a price outside 0 to a dollar or finer than $0.0001, for a step of 0, and for ranges without a price between 0 and a dollar.
@@ -36,19 +36,19 @@ def ranges_of(spans: Iterable[Any]) -> Ranges:
 
 
 #: A cent from 0 to a dollar: the grid of a market that states none.
-CENTS = ranges_of([("0", "1", "0.01")])
+CENTS = parse_ranges([("0", "1", "0.01")])
 #: Grids of the venues by which that of a recording without one is recognised: the first with all prices. A few prices on half cents do not tell a half-cent
 #: grid from one of tenths, which allows more orders.
 USUAL = (
     CENTS,
-    ranges_of([("0", "0.1", "0.001"), ("0.1", "0.9", "0.01"), ("0.9", "1", "0.001")]),
-    ranges_of([("0", "1", "0.001")]),
-    ranges_of([("0", "1", "0.0025")]),
-    ranges_of([("0", "0.01", "0.0001"), ("0.01", "0.99", "0.001"), ("0.99", "1", "0.0001")]),
-    ranges_of([("0", "1", "0.0001")]),
+    parse_ranges([("0", "0.1", "0.001"), ("0.1", "0.9", "0.01"), ("0.9", "1", "0.001")]),
+    parse_ranges([("0", "1", "0.001")]),
+    parse_ranges([("0", "1", "0.0025")]),
+    parse_ranges([("0", "0.01", "0.0001"), ("0.01", "0.99", "0.001"), ("0.99", "1", "0.0001")]),
+    parse_ranges([("0", "1", "0.0001")]),
 )
 
 
-def texts_of_ranges(ranges: Ranges) -> list[list[str]]:
-    """Ranges as [start, end, step] in dollars, the inverse of `ranges_of`."""
+def dump_ranges(ranges: Ranges) -> list[list[str]]:
+    """Ranges as [start, end, step] in dollars, the inverse of `parse_ranges`."""
     return [[f"{Decimal(price).scaleb(-4).normalize():f}" for price in span] for span in ranges]

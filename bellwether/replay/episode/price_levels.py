@@ -11,7 +11,7 @@ from bellwether.replay.episode.price_grid import USUAL, Ranges
 from bellwether.replay.units import DOLLAR, MILL
 
 
-def prices_in(ranges: Ranges) -> np.ndarray:
+def grid_prices(ranges: Ranges) -> np.ndarray:
     """int64, ascending: prices above 0 and below a dollar in any of the ranges."""
     on_grid = np.zeros(DOLLAR + 1, np.bool_)
     for start, end, step in ranges:
@@ -19,23 +19,23 @@ def prices_in(ranges: Ranges) -> np.ndarray:
     return np.flatnonzero(on_grid[:DOLLAR])[int(on_grid[0]) :]
 
 
-def holds(ranges: Ranges, prices: np.ndarray) -> bool:
+def are_on_grid(ranges: Ranges, prices: np.ndarray) -> bool:
     """Return whether levels at all of these prices can rest: each, or a dollar less each, is on the grid."""
-    grid = prices_in(ranges)
+    grid = grid_prices(ranges)
     return bool(np.isin(prices, np.concatenate([grid, DOLLAR - grid])).all())
 
 
-def coarsest(prices: np.ndarray) -> Ranges:
+def coarsest_grid(prices: np.ndarray) -> Ranges:
     """The coarsest of the usual grids with all of these prices."""
-    return next(ranges for ranges in USUAL if holds(ranges, prices))
+    return next(ranges for ranges in USUAL if are_on_grid(ranges, prices))
 
 
-def in_mills(ranges: Iterable[Ranges], *prices: np.ndarray) -> bool:
+def are_in_mills(ranges: Iterable[Ranges], *prices: np.ndarray) -> bool:
     """Return whether grids and prices are whole tenths of a cent, the unit of the first format of episodes."""
     return not any(price % MILL for grid in ranges for span in grid for price in span) and not any((part % MILL).any() for part in prices)
 
 
-class HasGrids(Protocol):
+class GridOwner(Protocol):
     """A market with its grids, each with the time from which it holds."""
 
     @property
@@ -50,13 +50,13 @@ class PriceLevels:
     grids: bool[g, k], allowed levels of each different grid. grid_of: int64[T], row of each market.
     """
 
-    def __init__(self, markets: Sequence[HasGrids]) -> None:
+    def __init__(self, markets: Sequence[GridOwner]) -> None:
         rows: dict[tuple[Ranges, ...], int] = {}
         self.grid_of = np.array([rows.setdefault(tuple(grid for _, grid in market.grids), len(rows)) for market in markets], np.int64)
         allowed = np.zeros((len(rows), DOLLAR + 1), np.bool_)
         for grids, row in rows.items():
             for grid in grids:
-                allowed[row, prices_in(grid)] = True
+                allowed[row, grid_prices(grid)] = True
         allowed |= allowed[:, ::-1]
         self.prices = np.flatnonzero(allowed.any(axis=0))
         self.number = np.full(DOLLAR + 1, -1, np.int64)

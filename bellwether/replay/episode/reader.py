@@ -19,7 +19,7 @@ from bellwether.replay.arrow import plain_memory
 from bellwether.replay.episode import checks, trades
 from bellwether.replay.episode.books import NAMES as BOOK_FILES
 from bellwether.replay.episode.books import read_book
-from bellwether.replay.episode.columns import Columns, read_parquet
+from bellwether.replay.episode.columns import FileColumns, read_parquet
 from bellwether.replay.episode.content import Content
 from bellwether.replay.episode.metadata import EXOGENOUS, METADATA, SETTLEMENT, Gap, Metadata, Settlement, parse_metadata, read_json
 from bellwether.replay.episode.price_levels import PriceLevels
@@ -51,12 +51,12 @@ class Episode:
     @cached_property
     def content(self) -> Content:
         """Books, trades and series; read again, and checked to be unchanged, where the episode was known by its receipt."""
-        content, report = _examine(self.folder, self.trade_price)
+        content, report = _examine_files(self.folder, self.trade_price)
         if content is None or report.digest != self.digest:
             raise SchemaError(f"reading the episode {self.id}: {self.folder} changed since it was loaded; load it again")
         return content
 
-    def holding(self, content: Content) -> Episode:
+    def replace_content(self, content: Content) -> Episode:
         """This episode with its content, which is then not read again."""
         self.__dict__["content"] = content
         return self
@@ -89,8 +89,8 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
     files = None if cache is None else _files_digest(local_copy(folder, METADATA), trade_price)
     receipt = None if cache is None or files is None else _receipt(cache, files)
     if receipt is not None:
-        return _known(folder, receipt)
-    content, report = _examine(folder, trade_price)
+        return _load_receipt(folder, receipt)
+    content, report = _examine_files(folder, trade_price)
     if content is None or report.digest is None:
         errors = [finding.message for finding in report.errors]
         more = f" ({len(errors) - _MOST_NAMED} more errors)" if len(errors) > _MOST_NAMED else ""
@@ -102,13 +102,13 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
             gaps = [(gap.ticker, gap.start, gap.end, gap.cause) for gap in found.gaps]
             receipt = {"files": files, "digest": report.digest, "source": dict(found.source), "gaps": gaps}
             draft.write_bytes(with_checksum(orjson.dumps(receipt)))
-    return _episode(folder, content.metadata, content.settlements, report.digest).holding(content)
+    return _episode(folder, content.metadata, content.settlements, report.digest).replace_content(content)
 
 
-def _known(folder: Path, receipt: Mapping[str, Any]) -> Episode:
+def _load_receipt(folder: Path, receipt: Mapping[str, Any]) -> Episode:
     """An episode whose bytes were checked before."""
     here = local_copy(folder, METADATA)
-    metadata, settlements = _settled(here, parse_metadata(read_json(here, METADATA)))
+    metadata, settlements = _read_settlements(here, parse_metadata(read_json(here, METADATA)))
     gaps = tuple(Gap(*gap) for gap in receipt["gaps"])
     return _episode(folder, replace(metadata, source=receipt["source"], gaps=gaps), settlements, receipt["digest"])
 
@@ -125,57 +125,57 @@ def load_original(folder: Path, trade_price: str = trades.AUTO, *, cache: Path |
 
 def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
     """Return the findings of all checks of the episode in `folder`; `load` refuses it for errors. Never raises for the content of files."""
-    return _examine(place(folder), trade_price)[1]
+    return _examine_files(place(folder), trade_price)[1]
 
 
-def _settled(folder: Path, metadata: Metadata) -> tuple[Metadata, tuple[Settlement, ...]]:
+def _read_settlements(folder: Path, metadata: Metadata) -> tuple[Metadata, tuple[Settlement, ...]]:
     """The metadata, with the closes that only the file of settlements states, and the settlements."""
     settlements, closes = parse_settlements(read_json(folder, SETTLEMENT), metadata.tickers)
     markets = tuple(replace(m, close_time=m.close_time or closes.get(m.ticker)) for m in metadata.markets)
     return replace(metadata, markets=markets), settlements
 
 
-def _examine(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
+def _examine_files(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
     """The content, None when there is an error, and all findings."""
     if trade_price not in trades.CONVENTIONS:
         raise ConfigError(f"reading {folder}: trade_price is {trade_price!r:.40}; it must be one of {', '.join(trades.CONVENTIONS)}")
     findings = Findings()
     here = local_copy(folder, METADATA)
     metadata, settlements, stated = None, None, None
-    with findings.collecting("metadata", METADATA):
+    with findings.collecting_errors("metadata", METADATA):
         stated = read_json(here, METADATA)
         metadata = parse_metadata(stated)
     if metadata is None:
         return None, findings.report(folder, None)
-    with findings.collecting("settlement", SETTLEMENT):
-        metadata, settlements = _settled(here, metadata)
+    with findings.collecting_errors("settlement", SETTLEMENT):
+        metadata, settlements = _read_settlements(here, metadata)
         checks.check_winners(metadata, settlements, findings)
     checks.check_terms(metadata, findings)
     checks.check_event(metadata, findings)
     checks.check_source(metadata, findings)
     findings.counts["markets"] = len(metadata.markets)
     book = tape = exogenous = None
-    with findings.collecting("book", BOOK_FILES[0]), plain_memory():
+    with findings.collecting_errors("book", BOOK_FILES[0]), plain_memory():
         book = read_book(here, metadata.markets)
         metadata = replace(metadata, gaps=(*metadata.gaps, *book.gaps))
         checks.check_book(book, metadata, findings)
         checks.check_gaps(book, metadata, findings)
-    with findings.collecting("trades", trades.NAMES[0]), plain_memory():
+    with findings.collecting_errors("trades", trades.NAMES[0]), plain_memory():
         tape = _trades(here, metadata, required="format" in stated)
-    with findings.collecting("exogenous", EXOGENOUS):
+    with findings.collecting_errors("exogenous", EXOGENOUS):
         exogenous = read_exogenous(here, metadata)
     if settlements is None or book is None or tape is None or exogenous is None:
         return None, findings.report(folder, None)
     file, prints, is_original = tape
     content = Content(metadata, settlements, book.book, prints, exogenous)
     if is_original:
-        content = _priced(content, book.levels, trade_price, file, findings)
+        content = _convert_prices(content, book.levels, trade_price, file, findings)
     checks.check_trades(file, content, book.levels, findings)
     digest = content.digest()
     if stated.get("digest") not in (None, digest):
         what = f"reading {METADATA}: digest is {str(stated['digest'])!r:.80}, the content has {digest}; restore the files, or remove the digest"
         findings.add(ERROR, "digest", what, METADATA)
-    return (None, findings.report(folder, None)) if findings.failed else (content, findings.report(folder, digest))
+    return (None, findings.report(folder, None)) if findings.has_errors else (content, findings.report(folder, digest))
 
 
 def _trades(folder: Path, metadata: Metadata, *, required: bool) -> tuple[str, trades.Trades, bool]:
@@ -192,23 +192,23 @@ def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.nd
         if names:
             raise SchemaError(f"reading {folder.name}: {EXOGENOUS} is missing, yet metadata.json names the series {', '.join(names)}")
         return {}
-    columns = Columns(read_parquet(path, dictionaries=("name",)), path.name)
+    columns = FileColumns(read_parquet(path, dictionaries=("name",)), path.name)
     ts, code, value = columns.times("ts"), columns.codes("name", names), columns.floats("value")
-    columns.in_order("ts", ts)
+    columns.require_order("ts", ts)
     return {name: (ts[code == position], value[code == position]) for position, name in enumerate(names)}
 
 
-def _priced(content: Content, levels: PriceLevels, trade_price: str, file: str, findings: Findings) -> Content:
+def _convert_prices(content: Content, levels: PriceLevels, trade_price: str, file: str, findings: Findings) -> Content:
     """The original's trades with the price of YES, and the metadata saying what their prices were read as."""
     convention = trade_price
     if trade_price == trades.AUTO:
-        convention = trades.convention_of(content.book, content.trades, levels)
+        convention = trades.infer_convention(content.book, content.trades, levels)
     how = "chosen because it agrees with the books" if trade_price == trades.AUTO else "as asked for"
     findings.add(
         INFO, "trades", f"prices are read as those of {'YES' if convention == trades.YES_PRICE else 'the taker side'}, {how}", file
     )
     metadata = replace(content.metadata, source={**content.metadata.source, "trade_price": convention})
-    return replace(content, metadata=metadata, trades=trades.with_convention(content.trades, convention))
+    return replace(content, metadata=metadata, trades=trades.apply_convention(content.trades, convention))
 
 
 def _files_digest(folder: Path, trade_price: str) -> str:

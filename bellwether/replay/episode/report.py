@@ -67,7 +67,7 @@ class Findings:
         self.found.append(Finding(severity, check, message, file, row))
 
     @contextmanager
-    def collecting(self, check: str, file: str) -> Iterator[None]:
+    def collecting_errors(self, check: str, file: str) -> Iterator[None]:
         """Makes a `SchemaError` of the block an error of the report."""
         try:
             yield
@@ -75,7 +75,7 @@ class Findings:
             self.add(ERROR, check, str(error), file, getattr(error, "row", None))
 
     @property
-    def failed(self) -> bool:
+    def has_errors(self) -> bool:
         """Return whether there is an error among the findings."""
         return any(finding.severity == ERROR for finding in self.found)
 

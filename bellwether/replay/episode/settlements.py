@@ -8,7 +8,7 @@ from typing import Any
 
 from bellwether.errors import SchemaError
 from bellwether.replay import units
-from bellwether.replay.episode.metadata import RESULTS, SETTLEMENT, Fields, Settlement, iso
+from bellwether.replay.episode.metadata import RESULTS, SETTLEMENT, Fields, Settlement, format_iso
 from bellwether.units import MicroDollars
 
 #: Micro-dollars that a YES contract paid, of the results that say so.
@@ -23,18 +23,18 @@ def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settle
     """
     found: dict[str, Settlement] = {}
     closes = {}
-    for ticker, fields in _keyed(Fields(values, SETTLEMENT)):
+    for ticker, fields in _key_by_ticker(Fields(values, SETTLEMENT)):
         if ticker not in tickers:
-            raise fields.wrong("ticker", ticker, "one of the episode's tickers; settled is what the episode does not hold")
+            raise fields.value_error("ticker", ticker, "one of the episode's tickers; settled is what the episode does not hold")
         if ticker in found:
-            raise fields.wrong("ticker", ticker, "named once")
+            raise fields.value_error("ticker", ticker, "named once")
         found[ticker] = _settlement(fields, ticker)
         if (close := fields.time("close_time")) is not None:
             closes[ticker] = close
     return tuple(found.get(ticker) or Settlement(ticker) for ticker in tickers), closes
 
 
-def _keyed(fields: Fields) -> Iterable[tuple[str, Fields]]:
+def _key_by_ticker(fields: Fields) -> Iterable[tuple[str, Fields]]:
     if isinstance(fields.values.get("settlements"), list):
         return [(item.required("ticker", str, "text"), item) for item in fields.objects("settlements")]
     return [(ticker, Fields(item, SETTLEMENT, ticker)) for ticker, item in fields.values.items()]
@@ -43,7 +43,7 @@ def _keyed(fields: Fields) -> Iterable[tuple[str, Fields]]:
 def _settlement(fields: Fields, ticker: str) -> Settlement:
     result = fields.text("result")
     if result is not None and result.upper() not in RESULTS:
-        raise fields.wrong("result", result, f"one of {', '.join(RESULTS)} or null")
+        raise fields.value_error("result", result, f"one of {', '.join(RESULTS)} or null")
     result = result and result.upper()
     return Settlement(ticker, result, _value(fields, result), fields.time("settled_ts"), fields.text("source"))
 
@@ -53,20 +53,20 @@ def _value(fields: Fields, result: str | None) -> MicroDollars | None:
     paid = PAID.get(result or "")
     if given is None:
         if result == "SCALAR":
-            raise fields.wrong("value", None, "the dollars that a YES contract paid, as text")
+            raise fields.value_error("value", None, "the dollars that a YES contract paid, as text")
         return paid
     try:
-        value = micros(str(given))
+        value = parse_payout(str(given))
     except SchemaError:
-        raise fields.wrong("value", given, "dollars from 0 to 1, in whole millionths") from None
+        raise fields.value_error("value", given, "dollars from 0 to 1, in whole millionths") from None
     if result in (None, "VOID") or (paid is not None and paid != value):
-        raise fields.wrong(
+        raise fields.value_error(
             "value", given, f"null for the result {result}" if paid is None else f"{units.dollars(paid):f} for the result {result}"
         )
     return value
 
 
-def micros(dollars: Decimal | str) -> MicroDollars:
+def parse_payout(dollars: Decimal | str) -> MicroDollars:
     """Convert a payout, dollars from 0 to 1, to micro-dollars. Raises `SchemaError` for other values."""
     try:
         scaled = Decimal(dollars) * units.MICROS
@@ -83,7 +83,7 @@ def dump_settlements(settlements: Iterable[Settlement]) -> dict[str, Any]:
         settlement.ticker: {
             "result": settlement.result,
             "value": None if settlement.value is None else f"{units.dollars(settlement.value).normalize():f}",
-            "settled_ts": iso(settlement.at),
+            "settled_ts": format_iso(settlement.at),
             "source": settlement.source,
         }
         for settlement in settlements

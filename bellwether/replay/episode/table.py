@@ -21,7 +21,7 @@ def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Source
     """Rows of `replay/episodes`, one per market. warnings: of the whole episode, from its validation. sources: what it was made from."""
     about = episode.metadata
     settled = {settlement.ticker: settlement for settlement in episode.settlements}
-    counts = _counts(episode)
+    counts = _count_rows(episode)
     ends = [about.end, *(settlement.at for settlement in episode.settlements if settlement.at is not None)]
     common = {
         "episode": episode.id,
@@ -39,13 +39,13 @@ def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Source
         "folder": episode.folder.name,
         "known_at": datetime.fromtimestamp(max(ends) // units.SECOND, UTC),
     }
-    rows = [{**common, **_market(market, settled.get(market.ticker)), **counts(market.ticker)} for market in about.markets]
+    rows = [{**common, **_market_row(market, settled.get(market.ticker)), **counts(market.ticker)} for market in about.markets]
     for row in rows:
         row["gaps"] = sum(gap.ticker == row["ticker"] for gap in about.gaps)
     return _frame(rows)
 
 
-def _market(market: Market, settlement: Settlement | None) -> dict[str, Any]:
+def _market_row(market: Market, settlement: Settlement | None) -> dict[str, Any]:
     multiplier = market.fee.get("multiplier")
     return {
         "ticker": market.ticker,
@@ -61,7 +61,7 @@ def _market(market: Market, settlement: Settlement | None) -> dict[str, Any]:
     }
 
 
-def _counts(episode: Episode) -> Any:
+def _count_rows(episode: Episode) -> Any:
     """Book rows, trades and volume of a ticker."""
     book, trades = episode.counts()
 

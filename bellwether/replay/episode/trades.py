@@ -13,11 +13,11 @@ from bellwether.errors import SchemaError
 from bellwether.replay import units
 from bellwether.replay.arrow import values_of
 from bellwether.replay.episode import kernels
-from bellwether.replay.episode.books import SIDES, find
-from bellwether.replay.episode.columns import Columns, first_true, read_csv, read_parquet
-from bellwether.replay.episode.content import Book, Trades
+from bellwether.replay.episode.books import SIDES, find_file
+from bellwether.replay.episode.columns import FileColumns, first_true, read_csv, read_parquet
+from bellwether.replay.episode.content import BookColumns, Trades
 from bellwether.replay.episode.price_levels import PriceLevels
-from bellwether.replay.tape.layout import fixed
+from bellwether.replay.tape.layout import freeze
 from bellwether.replay.units import MAX_LOTS
 
 NAMES = tuple("trades" + ending for ending in (".parquet", ".csv", ".csv.gz"))
@@ -35,21 +35,21 @@ def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tupl
 
     Raises `SchemaError` naming file, row and value for whatever is wrong.
     """
-    path = find(folder, NAMES)
+    path = find_file(folder, NAMES)
     if path is None:
         if required:
             raise SchemaError(f"reading {folder.name}: {NAMES[0]} is missing; write one without rows when nothing was traded")
         return NAMES[0], no_trades(), False
     table = read_parquet(path, dictionaries=("ticker", "taker_side")) if path.suffix == ".parquet" else read_csv(path)
-    columns = Columns(table, path.name)
+    columns = FileColumns(table, path.name)
     ts = columns.times(columns.clock)
-    columns.in_order(columns.clock, ts)
+    columns.require_order(columns.clock, ts)
     trade_id = columns.strings("trade_id")
     _refuse_duplicates(columns, trade_id)
     name = next((name for name in PRICES if name in columns), None)
-    price, unit = (columns.integers(name), PRICES[name]) if name else (_cents(columns), units.CENT)
+    price, unit = (columns.integers(name), PRICES[name]) if name else (_read_cents(columns), units.CENT)
     columns.require(name or "price_cents", (price > 0) & (price < units.DOLLAR // unit), price, "between 0 and a dollar")
-    lots = columns.integers("lots") if "lots" in columns else _contracts(columns)
+    lots = columns.integers("lots") if "lots" in columns else _read_contracts(columns)
     columns.require("lots", (lots > 0) & (lots <= MAX_LOTS), lots, f"from 1 to {MAX_LOTS}")
     ticker, taker = columns.codes("ticker", tickers), columns.codes("taker_side", SIDES).astype(np.int8)
     return path.name, Trades(ts, trade_id, ticker, taker, (price * unit).astype(np.int32), lots), name is None
@@ -61,7 +61,7 @@ def no_trades() -> Trades:
     return Trades(empty, pa.array([], pa.string()), empty.astype(np.int32), empty.astype(np.int8), empty.astype(np.int32), empty)
 
 
-def _refuse_duplicates(columns: Columns, trade_id: pa.Array) -> None:
+def _refuse_duplicates(columns: FileColumns, trade_id: pa.Array) -> None:
     """Refuse a trade id that is given again; empty ones do not count."""
     encoded = trade_id.dictionary_encode()
     if len(encoded.dictionary) == len(encoded):
@@ -71,10 +71,10 @@ def _refuse_duplicates(columns: Columns, trade_id: pa.Array) -> None:
     again = np.ones(len(codes), np.bool_)
     again[first] = False
     if (row := first_true(again & (codes != empty))) >= 0:
-        raise columns.wrong(row, "trade_id", trade_id[row].as_py(), f"given once; row {int(first[codes[row]])} has it too")
+        raise columns.value_error(row, "trade_id", trade_id[row].as_py(), f"given once; row {int(first[codes[row]])} has it too")
 
 
-def _cents(columns: Columns) -> np.ndarray:
+def _read_cents(columns: FileColumns) -> np.ndarray:
     """price_cents, or price: cents, below 1 dollars."""
     if "price_cents" in columns or "price" not in columns:
         return columns.integers("price_cents")
@@ -84,7 +84,7 @@ def _cents(columns: Columns) -> np.ndarray:
     return found.astype(np.int64)
 
 
-def _contracts(columns: Columns) -> np.ndarray:
+def _read_contracts(columns: FileColumns) -> np.ndarray:
     if pa.types.is_integer(columns.array("count").type):
         count = columns.integers("count")
         columns.require("count", (count > 0) & (count <= MAX_LOTS // units.CONTRACT), count, f"from 1 to {MAX_LOTS // units.CONTRACT}")
@@ -96,7 +96,7 @@ def _contracts(columns: Columns) -> np.ndarray:
     return found.astype(np.int64)
 
 
-def with_convention(trades: Trades, convention: str) -> Trades:
+def apply_convention(trades: Trades, convention: str) -> Trades:
     """Trades whose `price` is that of `convention`'s side, with it as the price of YES."""
     if convention == YES_PRICE:
         return trades
@@ -104,15 +104,15 @@ def with_convention(trades: Trades, convention: str) -> Trades:
     return Trades(trades.ts, trades.trade_id, trades.ticker, trades.taker, price, trades.lots)
 
 
-def fits(book: Book, trades: Trades, levels: PriceLevels) -> np.ndarray:
+def match_levels(book: BookColumns, trades: Trades, levels: PriceLevels) -> np.ndarray:
     """bool[n]: whether the book showed a size at the level that each trade hit."""
     side, price = trades.passive
-    shape, level = (len(levels.grid_of), len(levels.prices)), fixed(levels.numbers(price))
-    return kernels.hits(book.ts, book.end, book.words, shape, levels.number, trades.ts, trades.ticker, side, level, WINDOW)
+    shape, level = (len(levels.grid_of), len(levels.prices)), freeze(levels.numbers(price))
+    return kernels.find_hits(book.ts, book.end, book.words, shape, levels.number, trades.ts, trades.ticker, side, level, WINDOW)
 
 
-def convention_of(book: Book, trades: Trades, levels: PriceLevels) -> str:
+def infer_convention(book: BookColumns, trades: Trades, levels: PriceLevels) -> str:
     """The convention that agrees with the books for more of the trades in which the taker bought NO; taker, the original's own, when equal."""
     tells = trades.taker == 1
-    agree = {name: int(fits(book, with_convention(trades, name), levels)[tells].sum()) for name in (TAKER_PRICE, YES_PRICE)}
+    agree = {name: int(match_levels(book, apply_convention(trades, name), levels)[tells].sum()) for name in (TAKER_PRICE, YES_PRICE)}
     return YES_PRICE if agree[YES_PRICE] > agree[TAKER_PRICE] else TAKER_PRICE

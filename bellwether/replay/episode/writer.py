@@ -18,8 +18,8 @@ from bellwether.files import atomic_folder
 from bellwether.places import place
 from bellwether.replay.arrow import values_of, words_of
 from bellwether.replay.episode.books import KINDS, SIDES
-from bellwether.replay.episode.content import format_of
-from bellwether.replay.episode.kernels import as_messages
+from bellwether.replay.episode.content import choose_format
+from bellwether.replay.episode.kernels import expand_messages
 from bellwether.replay.episode.metadata import EXOGENOUS, FORMAT, METADATA, SETTLEMENT, Metadata, Settlement, dump_metadata
 from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.episode.reader import Episode, load
@@ -76,27 +76,27 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
         raise ConfigError(
             f"writing the episode {draft.metadata.episode_id}: {folder} holds something that is no episode; name another folder"
         )
-    book, trades = _in_centicents(draft.book, "price"), _in_centicents(draft.trades, "yes_price")
-    form = _format(draft.metadata, book, trades)
+    book, trades = _convert_to_centicents(draft.book, "price"), _convert_to_centicents(draft.trades, "yes_price")
+    form = _draft_format(draft.metadata, book, trades)
     unit = MILL if form == FORMAT else 1
     with atomic_folder(folder, METADATA) as made:
-        _table(made / "orderbook.parquet", _in_unit(book, "price", unit), book_schema(unit))
-        _table(made / "trades.parquet", _in_unit(trades, "yes_price", unit), trade_schema(unit))
+        _write_table(made / "orderbook.parquet", _convert_to_unit(book, "price", unit), book_schema(unit))
+        _write_table(made / "trades.parquet", _convert_to_unit(trades, "yes_price", unit), trade_schema(unit))
         if draft.exogenous is not None:
-            _table(made / EXOGENOUS, draft.exogenous, SERIES)
-        _json(made / SETTLEMENT, dump_settlements(draft.settlements))
+            _write_table(made / EXOGENOUS, draft.exogenous, SERIES)
+        _write_json(made / SETTLEMENT, dump_settlements(draft.settlements))
         metadata = dump_metadata(draft.metadata, "", form)
         del metadata["digest"]
-        _json(made / METADATA, metadata)
+        _write_json(made / METADATA, metadata)
         try:
             checked = load(made)
         except SchemaError as error:
             raise SchemaError(str(error).replace(str(made), str(folder))) from None
-        _json(made / METADATA, dump_metadata(draft.metadata, checked.digest, form))
-    return replace(checked, folder=folder).holding(checked.content)
+        _write_json(made / METADATA, dump_metadata(draft.metadata, checked.digest, form))
+    return replace(checked, folder=folder).replace_content(checked.content)
 
 
-def _in_centicents(table: pa.Table, name: str) -> pa.Table:
+def _convert_to_centicents(table: pa.Table, name: str) -> pa.Table:
     """A table of a draft with its prices in $0.0001."""
     mills = _price_column(name, MILL)
     if mills not in table.schema.names or not pa.types.is_integer(table.schema.field(mills).type):
@@ -105,23 +105,23 @@ def _in_centicents(table: pa.Table, name: str) -> pa.Table:
     return table.set_column(table.schema.names.index(mills), _price_column(name, 1), prices)
 
 
-def _in_unit(table: pa.Table, name: str, unit: int) -> pa.Table:
+def _convert_to_unit(table: pa.Table, name: str, unit: int) -> pa.Table:
     fine = _price_column(name, 1)
     if unit == 1 or fine not in table.schema.names:
         return table
     return table.set_column(table.schema.names.index(fine), _price_column(name, unit), pc.divide(table.column(fine), unit))
 
 
-def _format(metadata: Metadata, book: pa.Table, trades: pa.Table) -> str:
+def _draft_format(metadata: Metadata, book: pa.Table, trades: pa.Table) -> str:
     prices = [
         np.unique(values_of(table.column(name).combine_chunks().drop_null().cast(pa.int64())))
         for table, name in ((book, "price_centicents"), (trades, "yes_price_centicents"))
         if name in table.schema.names and pa.types.is_integer(table.schema.field(name).type)
     ]
-    return format_of(metadata, np.concatenate([np.zeros(0, np.int64), *prices]))
+    return choose_format(metadata, np.concatenate([np.zeros(0, np.int64), *prices]))
 
 
-def _table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
+def _write_table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
     missing = [name for name in schema.names if name not in table.schema.names]
     if missing:
         raise SchemaError(f"writing {path.name}: column {', '.join(missing)} is missing; the draft has {', '.join(table.schema.names)}")
@@ -135,17 +135,17 @@ def _table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
     )
 
 
-def _json(path: Path, values: dict[str, Any]) -> None:
+def _write_json(path: Path, values: dict[str, Any]) -> None:
     path.write_bytes(orjson.dumps(values, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
 
 
-def draft_of(episode: Episode) -> EpisodeDraft:
+def build_draft(episode: Episode) -> EpisodeDraft:
     """A loaded episode, of either format, as a draft in this one: `write` makes of it an episode with the same digest."""
     content = episode.content
     book, trades = content.book, content.trades
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0)
     levels = PriceLevels(content.metadata.markets)
-    row, kind, side, price, lots = as_messages(book.ticker, book.end, book.words, levels.first(), levels.prices, levels.number)
+    row, kind, side, price, lots = expand_messages(book.ticker, book.end, book.words, levels.first(), levels.prices, levels.number)
     # Rows that only their position in the file distinguished are renumbered.
     sequence = np.arange(len(book.ts)) if same.any() else book.sequence
     is_level = kind == KINDS.index("level")

@@ -19,7 +19,7 @@ from bellwether.replay.arrow import words_of
 from bellwether.replay.episode import EpisodeDraft, Gap, GridChange, Market, Metadata, Series, Settlement
 from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.price_grid import Ranges
-from bellwether.replay.episode.price_levels import coarsest, prices_in
+from bellwether.replay.episode.price_levels import coarsest_grid, grid_prices
 from bellwether.replay.episode_builder.columns import INVALID, LEVEL
 from bellwether.replay.episode_builder.gaps import cut
 from bellwether.replay.episode_builder.lifecycle import RecordedTrading, close_of, close_time_of, phases_of, settlement_of
@@ -194,12 +194,12 @@ class _Assembly:
         before = [change.price_ranges for change in stated if change.at <= start]
         later = [change for change in stated if change.at > start]
         seen = prices[ts < later[0].at] if later else prices
-        first = before[-1] if before else (None if later else known.price_ranges) or coarsest(seen)
-        allowed = np.concatenate([prices_in(ranges) for ranges in (first, *(change.price_ranges for change in later))])
+        first = before[-1] if before else (None if later else known.price_ranges) or coarsest_grid(seen)
+        allowed = np.concatenate([grid_prices(ranges) for ranges in (first, *(change.price_ranges for change in later))])
         stray = ~np.isin(prices, np.concatenate([allowed, DOLLAR - allowed]))
         if stray.any():
             at = int(ts[stray.argmax()])
-            shown = coarsest(prices)
+            shown = coarsest_grid(prices)
             if at <= start:
                 first = shown
             else:

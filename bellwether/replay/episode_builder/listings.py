@@ -14,8 +14,8 @@ import polars as pl
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.replay import units
 from bellwether.replay.episode.metadata import Settlement
-from bellwether.replay.episode.price_grid import Ranges, ranges_of
-from bellwether.replay.episode.settlements import PAID, micros
+from bellwether.replay.episode.price_grid import Ranges, parse_ranges
+from bellwether.replay.episode.settlements import PAID, parse_payout
 from bellwether.tables import TABLES
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def stated_ranges(given: Any, ticker: str) -> Ranges | None:
     if not isinstance(given, list) or not given:
         return None
     try:
-        return ranges_of(given)
+        return parse_ranges(given)
     except SchemaError as error:
         raise SchemaError(f"reading price_ranges of {ticker}: {error}") from None
 
@@ -177,7 +177,7 @@ def outcome_of(ticker: str, word: str | None, paid: Decimal | str | None, at: in
     result = _RESULTS.get(word or "")
     if result is None or (result == "SCALAR" and paid is None):
         return None
-    value = micros(paid) if result == "SCALAR" and paid is not None else PAID.get(result)
+    value = parse_payout(paid) if result == "SCALAR" and paid is not None else PAID.get(result)
     return Settlement(ticker, result, value, at, source)
 
 
@@ -190,7 +190,7 @@ def stated_results(texts: Iterable[str]) -> dict[str, Settlement]:
             raise ConfigError(f"reading the result {text!r}: write TICKER=yes, no, void or what YES paid in dollars, each ticker once")
         result = {"yes": "YES", "no": "NO", "void": "VOID"}.get(word.lower())
         try:
-            value = PAID.get(result) if result else micros(word)
+            value = PAID.get(result) if result else parse_payout(word)
         except SchemaError as error:
             raise ConfigError(f"reading the result {text!r}: {error}") from None
         found[ticker] = Settlement(ticker, result or "SCALAR", value, None, "stated")

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bellwether.replay.engine.accounts import share as part_of
+from bellwether.replay.engine.accounts import prorate as part_of
 from bellwether.replay.engine.codes import F_ACTION, F_LOTS, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compilation import compiled, compiled_allocating
-from bellwether.replay.tape.layout import SETTLE, VOID, Tape, per_tape, unpack
+from bellwether.replay.tape.layout import SETTLE, VOID, Tape, cache_per_tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS
 from bellwether.units import MicroDollars
 
@@ -37,7 +37,7 @@ class Exposure(NamedTuple):
     settled: MicroDollars
 
 
-@per_tape
+@cache_per_tape
 def settlements_of(tape: Tape) -> Settlements:
     """The settlements of a tape, found when first asked for."""
     return Settlements(*_settlements(tape.ts, tape.event, len(tape.tickers)))

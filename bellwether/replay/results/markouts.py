@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether.replay.engine.codes import F_ACTION, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compilation import compiled, compiled_allocating
-from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, per_tape, unpack
+from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, cache_per_tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 
 #: Stands for null in int64 columns of this module.
@@ -46,7 +46,7 @@ class Tops:
         return slice(int(self.first[ticker]), int(self.first[ticker + 1]))
 
 
-@per_tape
+@cache_per_tape
 def tops_of(tape: Tape) -> Tops:
     """The index of a tape, made when first asked for."""
     count = len(tape.tickers)

@@ -1,4 +1,4 @@
-"""The words a rule set is stated in."""
+"""Values of the fields of a rule set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One rule set for the markets of several: what a replay does with all of them must be the same, fees and units are those of each market."""
+"""Combination of rule sets for markets of several: run-wide rules must agree, fees and units are per market."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from types import MappingProxyType
 from bellwether.errors import ConfigError
 from bellwether.replay.rules.ruleset import UNITS, RuleSet
 
-#: Fields that are of a market or describe the set; all others say how the whole replay is run.
+#: Fields that belong to a market or describe the set; all others apply to the whole replay.
 _OF_A_MARKET = {"name", "venue", "title", "since", "default", "fees", "sources", *UNITS}
 
 
-def combined(sets: Sequence[RuleSet]) -> RuleSet:
-    """The rules under which markets of these sets are replayed together; the only set where all are one.
+def combine_rules(sets: Sequence[RuleSet]) -> RuleSet:
+    """Combine rule sets for one replay of their markets; a single set is returned unchanged.
 
-    Its name is theirs, joined with `+` in the order in which they first come; fees and units are for each market to say. Raises `ConfigError` for sets
-    that want the replay run in different ways.
+    The name joins theirs with `+` in order of first appearance; fees and units are per market. Raises `ConfigError` for sets that disagree
+    on a run-wide rule.
     """
     different = list({rules.name: rules for rules in sets}.values())
     first = different[0]
@@ -28,8 +28,8 @@ def combined(sets: Sequence[RuleSet]) -> RuleSet:
             wanted, found = getattr(first, field.name), getattr(other, field.name)
             if field.name not in _OF_A_MARKET and wanted != found:
                 raise ConfigError(
-                    f"combining rules: {first.name} has {field.name} = {wanted!r} and {other.name} {found!r}, which holds for a whole replay; "
-                    "name rules that agree with --rules, or replay the episodes apart"
+                    f"combining rules: {first.name} has {field.name} = {wanted!r} and {other.name} {found!r}, which applies to the whole replay; "
+                    "name rules that agree with --rules, or replay the episodes separately"
                 )
     return replace(
         first,

@@ -1,7 +1,7 @@
-"""Fees outside the engine's kernel, in plain exact arithmetic: what one fill costs, and what the fills of one order cost together.
+"""Fees in plain exact arithmetic, outside the engine's kernel: of one fill, and of all fills of an order.
 
-The trade fee of a fill comes from the terms of its market. Venues that keep balances in a unit of their own (Kalshi) charge for the rounding of
-each fill and give it back, order by order, once it has added up: https://docs.kalshi.com/getting_started/fee_rounding.
+The trade fee of a fill follows from the terms of its market. Venues that keep balances in a unit of their own (Kalshi) charge for the
+rounding of each fill and rebate it per order once it adds up: https://docs.kalshi.com/getting_started/fee_rounding.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from bellwether.units import MicroDollars
 Role = Literal["taker", "maker"]
 Action = Literal["buy", "sell"]
 
-#: More digits than any product of a size, a price and a rate has.
+#: More digits than any product of a size, a price and a rate.
 _DIGITS = 60
 _ZERO = Decimal(0)
 
 
 @dataclass(frozen=True, slots=True)
 class FillFee:
-    """Fees of one fill, dollars: the trade fee, the rounding of the balance, and the rebate of the order's earlier roundings."""
+    """Fees of one fill in dollars: trade fee, rounding of the balance, and rebate of the order's earlier roundings."""
 
     trade: Decimal
     rounding: Decimal = _ZERO
@@ -42,19 +42,19 @@ class FillFee:
 
 
 class Accumulator:
-    """Rounding of the balance over the fills of one order, taker and maker alike. `held`: rounding paid and not given back yet, in dollars."""
+    """Rounding of the balance over the fills of one order, as taker or maker. `held`: rounding charged and not yet rebated, in dollars."""
 
     def __init__(self, rules: RuleSet) -> None:
         self._rules = rules
         self.held = _ZERO
 
     def add(self, revenue: Decimal, trade_fee: Decimal) -> FillFee:
-        """Book a fill. revenue: dollars received, negative for a buyer. trade_fee: dollars, rounded to the rules' unit already."""
+        """Book a fill. revenue: dollars received, negative for a buyer. trade_fee: dollars, already rounded to the rules' unit."""
         if not self._rules.balance_unit:
             return FillFee(trade_fee)
         with localcontext(prec=_DIGITS):
             change = revenue - trade_fee
-            rounding = change - _to_unit(change, self._rules.balance_unit, ROUND_FLOOR)
+            rounding = change - _round_to_unit(change, self._rules.balance_unit, ROUND_FLOOR)
             self.held += rounding
             rebate = self._rebate(trade_fee + rounding)
             self.held -= rebate
@@ -69,7 +69,7 @@ class Accumulator:
 
 
 class OrderFees:
-    """The fees of one order, fill by fill, under a rule set and the terms of its market (as `fee_terms` takes them)."""
+    """Fees of one order, fill by fill, under a rule set and the terms of its market (as for `fee_terms`)."""
 
     def __init__(self, rules: RuleSet, fee: Mapping[str, Any] | None = None) -> None:
         self._rules = rules
@@ -77,7 +77,7 @@ class OrderFees:
         self._accumulator = Accumulator(rules)
 
     def fill(self, contracts: Decimal | str | int, price: Decimal | str, *, action: Action = "buy", role: Role = "taker") -> FillFee:
-        """Book a fill of `contracts` at `price` dollars each and return what it costs. Raises `ConfigError` for a size or price that cannot be."""
+        """Book a fill of `contracts` at `price` dollars each and return its fees. Raises `ConfigError` for an invalid size or price."""
         size, at = Decimal(contracts), Decimal(price)
         trade = trade_fee(self._rules, self._terms, size, at, role)
         with localcontext(prec=_DIGITS):
@@ -87,14 +87,16 @@ class OrderFees:
 def kalshi_fee(
     rules: RuleSet, contracts: Decimal | str | int, price: Decimal | str, fee: Mapping[str, Any] | None = None, *, role: Role = "taker"
 ) -> Decimal:
-    """The trade fee of one fill in dollars: multiplier × coefficient × contracts × price × (1 − price), rounded up to the rules' unit."""
+    """Compute the trade fee of one fill in dollars: multiplier × coefficient × contracts × price × (1 − price), rounded up to the rules'
+    unit.
+    """
     return trade_fee(rules, fee_terms(rules, fee).tolist(), Decimal(contracts), Decimal(price), role)
 
 
 def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: Decimal, role: Role) -> Decimal:
-    """Dollars that a fill costs before the balance is rounded, by a row of `fee_terms`; waivers are the caller's.
+    """Compute the fee of a fill in dollars before the balance is rounded, by a row of `fee_terms`, without waivers.
 
-    Takes prices and sizes finer than the engine's $0.0001 and lots. Raises `ConfigError` for a size below 0 or a price outside [0, 1].
+    Accepts prices and sizes finer than the engine's $0.0001 and lots. Raises `ConfigError` for a size below 0 or a price outside [0, 1].
     """
     if not (contracts.is_finite() and contracts >= 0 and price.is_finite() and 0 <= price <= 1):
         raise ConfigError(f"computing a fee: {contracts} contracts at {price} dollars; a size is 0 or more and a price in [0, 1]")
@@ -106,32 +108,32 @@ def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: D
     with localcontext(prec=_DIGITS):
         curve = price * (1 - price)
         if kind == kinds.QUADRATIC:
-            return _ceiling(numerator * contracts * curve, denominator, rules.fee_unit)
+            return _round_up(numerator * contracts * curve, denominator, rules.fee_unit)
         exponent, by_value = kinds.CURVE_OF[kind]
         power = curve.sqrt() if exponent.denominator == 2 else curve**exponent.numerator if exponent else 1
-        return _half_up(numerator * contracts * power * (price if by_value else 1), denominator, rules.fee_unit)
+        return _round_half_up(numerator * contracts * power * (price if by_value else 1), denominator, rules.fee_unit)
 
 
 def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decimal:
-    """The original benchmark's fee: binary floats in its order of operations, so that its overcharges come out too."""
+    """Compute the original benchmark's fee in binary floats and its order of operations, to reproduce its overcharges."""
     cents = float(price * 100)
     charged = ceil(coefficient * float(contracts) * (cents / 100.0) * (1 - cents / 100.0) * 100)
     return dollars(MicroDollars(CENT_MICROS * charged))
 
 
-def _ceiling(value: Decimal, divisor: int, unit: MicroDollars) -> Decimal:
-    """Value / divisor dollars rounded up to whole units, without a division that could itself round."""
+def _round_up(value: Decimal, divisor: int, unit: MicroDollars) -> Decimal:
+    """Round value / divisor dollars up to whole units, without an inexact division."""
     step = dollars(unit) * divisor
     whole = value // step
     return (whole + (value > whole * step)) * dollars(unit)
 
 
-def _half_up(value: Decimal, divisor: int, unit: MicroDollars) -> Decimal:
-    """Value / divisor dollars rounded half up to whole units; less than one unit is nothing."""
+def _round_half_up(value: Decimal, divisor: int, unit: MicroDollars) -> Decimal:
+    """Round value / divisor dollars half up to whole units; below one unit the result is 0."""
     step = dollars(unit) * divisor
     whole, rest = divmod(value, step)
     return (whole + (2 * rest >= step)) * dollars(unit) if whole else _ZERO
 
 
-def _to_unit(amount: Decimal, unit: MicroDollars, rounding: str) -> Decimal:
+def _round_to_unit(amount: Decimal, unit: MicroDollars, rounding: str) -> Decimal:
     return (amount / dollars(unit)).to_integral_value(rounding) * dollars(unit)

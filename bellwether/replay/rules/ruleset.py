@@ -1,4 +1,4 @@
-"""Rule sets: what a venue did on a day, as versioned data (`rules.toml`), so that a result can name the rules it was made under."""
+"""Rule sets: the rules of a venue on a day as versioned data (`rules.toml`), so that results name the rules that they used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from bellwether.units import Lots, MicroDollars
 _DATA = Path(__file__).with_name("rules.toml")
 
 
-#: What may differ between the markets of a portfolio, in the order of the columns of `Tape.units`.
+#: Fields that may differ between the markets of a portfolio, in the order of the columns of `Tape.units`.
 UNITS = ("min_lots", "lot_step", "fee_unit", "balance_unit", "rebate_unit", "rebate_above")
 
 
@@ -45,7 +45,7 @@ class FeeRates:
     maker: Fraction
 
 
-#: Name of fees of nothing; the rates of such rules; and what precedes the name of other fees in the name of rules.
+#: Name and rates of rules without fees; prefix of the name of other fees in a rule set's name.
 NO_FEES = "none"
 _FREE: Mapping[str, FeeRates] = MappingProxyType({"*": FeeRates(Fraction(0), Fraction(0))})
 _FEES = "[fees="
@@ -54,20 +54,21 @@ _POLYMARKET_FEES_SINCE = 2026
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """The rules of one venue from one day on. Units: lots, micro-dollars.
+    """Rules of one venue from a day on. Units: lots, micro-dollars.
 
-    name: `<venue>-<day>`, named in every result. since: the day they came into force. default: whether `rules_for` chooses it; variants are chosen
-    by name. decisions, samples: when the agent acts and equity is sampled: on a fixed grid of time, or at book rows and events as the original.
-    tie: order of books and prints within an instant. consume: own taker fills lower what is displayed until the level changes. remainder_rests: the
-    rest of a crossing GTC order rests. gtd_rests: a GTD order may rest at all. through: prints beyond a resting order's price fill it. crossing: a
-    book that crosses a resting order fills it. join: what an order waits behind. netting: whether YES and NO of a market return a dollar at once. collateral: orders need the money they
-    may cost. mark_missing: worth of a position without a quote. trade_after_settlement, self_trade_allowed: whether that is possible.
-    maker_sell_price: price a maker's sale is booked at. grid: prices an order may have. min_lots, lot_step: sizes an order may have. fee_unit:
-    trade fees are rounded up to it. balance_unit: changes of the balance are rounded down to it at the trader's cost, with an accumulator per order;
-    0: they are not. rebate_unit: what the accumulator gives back in multiples of; rebate_above: only when it holds more than that, not at exactly
-    that. queue: the default model of the queue. general: version of the part that is alike in all sets of the venues. observations: the agent sees cash, equity and resting orders live, or as its step found them, filled orders
-    still listed. fill_ratio, final_curve: how the metrics count. fees: rates by the fee type of a market, `*` for every other. sources: where the
-    rules are from.
+    name: `<venue>-<day>`, stored in every result. since: first day in force. default: whether `rules_for` chooses it; variants are chosen
+    by name. decisions, samples: when the agent acts and equity is sampled: on a fixed time grid, or at book rows and events as in the
+    original. tie: order of books and prints within an instant. consume: own taker fills reduce the displayed size until the level changes.
+    remainder_rests: the rest of a crossing GTC order rests. gtd_rests: a GTD order may rest at all. through: prints beyond a resting
+    order's price fill it. crossing: a book that crosses a resting order fills it. join: what an order queues behind. netting: whether YES
+    and NO of a market net to a dollar. collateral: orders reserve their maximum cost. mark_missing: mark of a position without a quote.
+    trade_after_settlement, self_trade_allowed: whether that is possible. maker_sell_price: price at which a maker's sale is booked. grid:
+    prices allowed for orders. min_lots, lot_step: sizes allowed for orders. fee_unit: trade fees are rounded up to it. balance_unit:
+    changes of the balance are rounded down to it at the trader's cost, with an accumulator per order; 0: no rounding. rebate_unit: unit of
+    the accumulator's rebates; rebate_above: only when it exceeds the unit. queue: default queue model. general: version of the rules common
+    to all sets of the venues. observations: the agent sees cash, equity and resting orders live, or as of its step, with filled orders
+    still listed. fill_ratio, final_curve: definitions of the metrics. fees: rates by the fee type of a market, `*` for every other.
+    sources: sources of the rules.
     """
 
     name: str
@@ -112,30 +113,31 @@ class RuleSet:
 
     @property
     def is_free(self) -> bool:
-        """Return whether no market has fees."""
+        """Return whether all fees are zero."""
         return self.fees == _FREE
 
     @property
-    def looks_at_terms(self) -> bool:
-        """Return whether fees depend on the terms of a market: not where all pay the same, and not before there were any."""
+    def uses_fee_terms(self) -> bool:
+        """Return whether fees depend on the terms of a market: not if all pay the same, and not before terms existed."""
         return "*" not in self.fees and (self.venue != "polymarket" or self.since.year >= _POLYMARKET_FEES_SINCE)
 
 
 def rule_set(name: str) -> RuleSet:
-    """The rule set of that name; `NAME[fees=OTHER]` is `with_fees`. Raises `ConfigError` for an unknown one."""
+    """Return a rule set by name; `NAME[fees=OTHER]` is `with_fees`. Raises `ConfigError` for an unknown name."""
     base, sign, fees = name.removesuffix("]").partition(_FEES)
     if sign:
         return with_fees(rule_set(base), fees)
     try:
         return rule_sets()[name]
     except KeyError:
-        raise ConfigError(f"choosing the rules: there is no rule set {name!r}; there are {', '.join(rule_sets())}") from None
+        raise ConfigError(f"choosing the rules: unknown rule set {name!r}; choose one of {', '.join(rule_sets())}") from None
 
 
 def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
-    """The rules with fees, and their rounding, of another set of the venue, or with `none`; unchanged for None. The name of the result has both names.
+    """Replace the fees of rules, and their rounding, by those of another set of the venue or by `none`; None leaves them unchanged.
 
-    Raises `ConfigError` for an unknown set, for one of another venue, and for rules whose fees have been replaced already.
+    The name of the result contains both names. Raises `ConfigError` for an unknown set, for one of another venue, and for fees that are
+    already replaced.
     """
     if fees is None:
         return rules
@@ -156,11 +158,13 @@ def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
 
 
 def rules_for(venue: str, day: date) -> RuleSet:
-    """Return the rules of a venue on a day: its newest default set in force. Raises `ConfigError` for an unknown venue or a day before its first."""
+    """Return the newest default rules of a venue in force on a day. Raises `ConfigError` for an unknown venue or a day before its first
+    rules.
+    """
     of_venue = [rules for rules in rule_sets().values() if rules.venue == venue and rules.default]
     if not of_venue:
         venues = sorted({rules.venue for rules in rule_sets().values()})
-        raise ConfigError(f"choosing the rules: there are none for venue {venue!r}; there are for {', '.join(venues)}")
+        raise ConfigError(f"choosing the rules: no rules for venue {venue!r}; choose one of {', '.join(venues)}")
     in_force = [rules for rules in of_venue if rules.since <= day]
     if not in_force:
         first = min(of_venue, key=lambda rules: rules.since)
@@ -170,15 +174,15 @@ def rules_for(venue: str, day: date) -> RuleSet:
 
 @cache
 def rule_sets() -> Mapping[str, RuleSet]:
-    """Every rule set by name."""
+    """Return all rule sets by name."""
     stated = tomllib.loads(_DATA.read_text(encoding="utf-8"))
-    return MappingProxyType({name: _rule_set(name, _inherited(name, stated)) for name in stated})
+    return MappingProxyType({name: _rule_set(name, _inherit_values(name, stated)) for name in stated})
 
 
-def _inherited(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+def _inherit_values(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
     own = dict(stated[name])
     parent = own.pop("like", None)
-    return own if parent is None else {**_inherited(parent, stated), **own}
+    return own if parent is None else {**_inherit_values(parent, stated), **own}
 
 
 def _rule_set(name: str, values: dict[str, Any]) -> RuleSet:
@@ -189,5 +193,5 @@ def _rule_set(name: str, values: dict[str, Any]) -> RuleSet:
     for field in fields(RuleSet):
         choices, value = get_args(types[field.name]), getattr(rules, field.name)
         if choices and isinstance(value, str) and value not in choices:
-            raise ConfigError(f"reading {_DATA.name}: {name} says {field.name} = {value!r}; it is one of {', '.join(map(str, choices))}")
+            raise ConfigError(f"reading {_DATA.name}: {name} has {field.name} = {value!r}; choose one of {', '.join(map(str, choices))}")
     return rules

@@ -1,4 +1,4 @@
-"""The fee terms of a market under a rule set, as the row of integers that the engine computes with."""
+"""Fee terms of a market under a rule set, as the row of integers used by the engine."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from bellwether.venues.polymarket.fees import schedule_of
 if TYPE_CHECKING:
     import numpy as np
 
-#: Columns of a row of terms. The kind is the formula, num/den its rate, reduced.
+#: Columns of a row of terms. The kind is the formula, num/den its reduced rate.
 FEE_COLS = ("taker_kind", "taker_num", "taker_den", "maker_kind", "maker_num", "maker_den", "waiver_until")
 
-#: Kinds. FREE: nothing. QUADRATIC: rate × contracts × P × (1 − P) dollars, rounded up to the fee unit. FLOAT: the same as the original benchmark's
+#: Kinds. FREE: no fee. QUADRATIC: rate × contracts × P × (1 − P) dollars, rounded up to the fee unit. FLOAT: the same as the original benchmark's
 #: ceil of a float. BY_SHARES: rate × contracts × (P × (1 − P))^e dollars, BY_VALUE: the same times P, the price of the side that was traded; both
 #: rounded half up to the fee unit, and an amount below one unit is nothing; e = 1, or the number in the name: 2, 0, or HALF for a square root.
 FREE, QUADRATIC, FLOAT, BY_SHARES, BY_SHARES_2, BY_VALUE, BY_VALUE_2, BY_SHARES_0, BY_VALUE_0, BY_SHARES_HALF, BY_VALUE_HALF = range(11)
@@ -38,28 +38,28 @@ _DEFAULT_TYPE = "quadratic"
 
 
 def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
-    """int64[7], columns `FEE_COLS`: what fills in a market cost.
+    """Convert the fee terms of a market to int64[7], columns `FEE_COLS`.
 
-    fee: the market's terms as episodes state them: type (the venue's fee type; null: the general one), multiplier (a number or its text; null: 1),
-    waiver_until (ISO 8601; no fees before it; null: none). Polymarket's may also have: schedule (the market's feeSchedule object), category, enabled.
-    The column waiver_until is in ns UTC, 0 for none. Raises `ConfigError` for a fee type that the rules do not know, `SchemaError` for a multiplier
-    or time that cannot be read, and for a rate of more digits than the engine's integers hold.
+    fee: terms as stated in episodes: type (the venue's fee type; null: the general one), multiplier (a number or its text; null: 1),
+    waiver_until (ISO 8601; no fees before it; null: none). Polymarket's may also have schedule (the market's feeSchedule object), category
+    and enabled. The column waiver_until is in ns UTC, 0 for none. Raises `ConfigError` for a fee type that the rules do not know,
+    `SchemaError` for an invalid multiplier or time, and for a rate of more digits than the engine's integers can represent.
     """
     fee = fee or {}
-    sides = (_polymarket if rules.venue == "polymarket" else _kalshi)(rules, fee)
-    if not all(_computable(*side, rules.fee_unit) for side in sides):
+    sides = (_polymarket_terms if rules.venue == "polymarket" else _kalshi_terms)(rules, fee)
+    if not all(_is_computable(*side, rules.fee_unit) for side in sides):
         stated = {name: value for name, value in fee.items() if name in ("multiplier", "schedule")}
-        raise SchemaError(f"reading a market's fees: {stated!r:.120} is finer or larger than fees are computed with; give fewer digits")
+        raise SchemaError(f"reading a market's fees: {stated!r:.120} has more digits than fees can be computed with; give fewer digits")
     import numpy as np
 
-    return np.array([*sides[0], *sides[1], _waiver(fee.get("waiver_until"))], np.int64)
+    return np.array([*sides[0], *sides[1], _parse_waiver(fee.get("waiver_until"))], np.int64)
 
 
-def _computable(kind: int, numerator: int, denominator: int, unit: int) -> bool:
+def _is_computable(kind: int, numerator: int, denominator: int, unit: int) -> bool:
     """Return whether the engine's int64 arithmetic is exact for every size and price.
 
-    With L lots at p × $0.0001 and w = p × (10000 − p), a fee in micro-dollars is rate × L × w / 10^4 (QUADRATIC) or rate × L × v × w^e / 10^(8e), where v
-    is p by value and 10^4 by shares.
+    With L lots at p × $0.0001 and w = p × (10000 − p), a fee in micro-dollars is rate × L × w / 10^4 (QUADRATIC) or rate × L × v × w^e /
+    10^(8e), where v is p by value and 10^4 by shares.
     """
     if kind in (FREE, FLOAT):
         return True
@@ -72,14 +72,14 @@ def _computable(kind: int, numerator: int, denominator: int, unit: int) -> bool:
     return most < 2**62 and most * DOLLAR // 2 ** int(2 * exponent) + 3 * denominator * unit < 2**62
 
 
-def _kalshi(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+def _kalshi_terms(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     if rules.is_free:
         return _NOTHING, _NOTHING
     if "*" in rules.fees:
-        return _float(rules.fees["*"].taker), _float(rules.fees["*"].maker)
+        return _float_terms(rules.fees["*"].taker), _float_terms(rules.fees["*"].maker)
     rates = _rates(rules, fee.get("type") or _DEFAULT_TYPE)
-    multiplier = _multiplier(fee.get("multiplier"))
-    return _quadratic(rates.taker * multiplier), _quadratic(rates.maker * multiplier)
+    multiplier = _parse_multiplier(fee.get("multiplier"))
+    return _quadratic_terms(rates.taker * multiplier), _quadratic_terms(rates.maker * multiplier)
 
 
 def _rates(rules: RuleSet, kind: str) -> FeeRates:
@@ -87,24 +87,26 @@ def _rates(rules: RuleSet, kind: str) -> FeeRates:
         return rules.fees[kind]
     except KeyError:
         known = ", ".join(rules.fees)
-        raise ConfigError(f"reading a market's fees: {rules.name} has no fee type {kind!r:.60}; it has {known}. Name other rules") from None
+        raise ConfigError(
+            f"reading a market's fees: {rules.name} has no fee type {kind!r:.60}; choose one of {known}, or other rules"
+        ) from None
 
 
-def _quadratic(rate: Fraction) -> tuple[int, int, int]:
+def _quadratic_terms(rate: Fraction) -> tuple[int, int, int]:
     return (QUADRATIC, rate.numerator, rate.denominator) if rate else _NOTHING
 
 
-def _float(coefficient: Fraction) -> tuple[int, int, int]:
+def _float_terms(coefficient: Fraction) -> tuple[int, int, int]:
     return FLOAT, coefficient.numerator, coefficient.denominator
 
 
-def _polymarket(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+def _polymarket_terms(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
     unknown = sorted({"feeType", "feeSchedule", "feesEnabled"} & fee.keys()) or (
         ["multiplier"] if fee.get("multiplier") is not None else []
     )
     if unknown:
         raise SchemaError(
-            f"reading a market's fees: {unknown[0]} is no term of a Polymarket episode; its terms are type, category, schedule and enabled"
+            f"reading a market's fees: unknown term {unknown[0]} of a Polymarket episode; use type, category, schedule and enabled"
         )
     market = {"id": fee.get("source"), "feeType": fee.get("type"), "feeSchedule": fee.get("schedule"), "feesEnabled": fee.get("enabled")}
     schedule = schedule_of(market, datetime.combine(rules.since, time(), UTC), category=fee.get("category"))
@@ -112,15 +114,13 @@ def _polymarket(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int,
         return _NOTHING, _NOTHING
     exponent = Fraction(schedule.exponent)
     if exponent not in CURVES:
-        raise ConfigError(
-            f"reading a market's fees: the exponent {schedule.exponent} is none of 0, 0.5, 1 and 2, which the simulator knows"
-        )
+        raise ConfigError(f"reading a market's fees: unsupported exponent {schedule.exponent}; use 0, 0.5, 1 or 2")
     rate = Fraction(schedule.rate)
     taker = CURVES[exponent][schedule.regime.by_value], rate.numerator, rate.denominator
     return taker, _NOTHING if schedule.taker_only else taker
 
 
-def _multiplier(value: Any) -> Fraction:
+def _parse_multiplier(value: Any) -> Fraction:
     if value is None:
         return Fraction(1)
     try:
@@ -128,17 +128,17 @@ def _multiplier(value: Any) -> Fraction:
     except InvalidOperation:
         multiplier = Decimal("NaN")
     if isinstance(value, bool) or not multiplier.is_finite() or multiplier < 0:
-        raise SchemaError(f"reading a market's fees: the multiplier is {value!r:.60}; it is a number of 0 or more")
+        raise SchemaError(f"reading a market's fees: the multiplier is {value!r:.60}; give a number of 0 or more")
     return Fraction(multiplier)
 
 
-def _waiver(value: Any) -> int:
+def _parse_waiver(value: Any) -> int:
     if value is None:
         return 0
     try:
         until = value if isinstance(value, datetime) else datetime.fromisoformat(value)
     except (TypeError, ValueError):
-        raise SchemaError(f"reading a market's fees: waiver_until is {value!r:.60}; it is an ISO 8601 time") from None
+        raise SchemaError(f"reading a market's fees: waiver_until is {value!r:.60}; give an ISO 8601 time") from None
     if until.tzinfo is None:
         raise SchemaError(f"reading a market's fees: waiver_until {value} has no zone; give an aware time")
     since = until - datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""From an episode to its tape: one order of processing for books, prints, lifecycle and settlements."""
+"""Conversion of an episode to its tape: books, prints, lifecycle and settlements in one order of processing."""
 
 from __future__ import annotations
 
@@ -13,50 +13,66 @@ import numpy as np
 from bellwether.replay.rules import fee_terms
 from bellwether.replay.tape import cache as kept
 from bellwether.replay.tape import kernels
-from bellwether.replay.tape.layout import CLOSE, GRID, HALT, INVALID, KIND_MASK, LEVEL, OPEN, PRINT, SETTLE, VOID, Tape, fixed, pack, unpack
+from bellwether.replay.tape.layout import (
+    CLOSE,
+    GRID,
+    HALT,
+    INVALID,
+    KIND_MASK,
+    LEVEL,
+    OPEN,
+    PRINT,
+    SETTLE,
+    VOID,
+    Tape,
+    freeze,
+    pack,
+    unpack,
+)
 from bellwether.replay.tape.levels import Grid, allowed_levels, level_words, price_grids
 
 if TYPE_CHECKING:
-    from bellwether.replay.episode.content import Book, Content
+    from bellwether.replay.episode.content import BookColumns, Content
     from bellwether.replay.episode.metadata import Market, Settlement
     from bellwether.replay.episode.reader import Episode
     from bellwether.replay.rules import RuleSet
 
 ALIGNED = "aligned"
 _PHASES = {"open": OPEN, "halt": HALT}
-#: Times and packed words, in the order of processing.
+#: Times and packed words in the order of processing.
 Events = list[tuple[int, int]]
 
 
-def tape_of(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Tape:
-    """The episode's tape in the order of the rules' tie rule, with the rules' fee terms.
+def load_tape(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Tape:
+    """Load the tape of an episode, in the order of the rules' tie rule and with the rules' fee terms.
 
-    cache: folder of tapes by content; one that is missing in it is built and kept. Raises `ConfigError` for fee terms that the rules do not know.
+    cache: folder of tapes by content; a missing tape is built and stored there. Raises `ConfigError` for fee terms that the rules do not
+    know.
     """
     fees = np.stack([fee_terms(rules, market.fee) for market in episode.metadata.markets])
-    path = None if cache is None else kept.path_of(cache, episode.digest, rules.tie)
-    tape = None if path is None else kept.read(path, digest_of(episode.digest, rules.tie))
+    path = None if cache is None else kept.cache_path(cache, episode.digest, rules.tie)
+    tape = None if path is None else kept.read_tape(path, tape_digest(episode.digest, rules.tie))
     if tape is None:
-        tape = build(episode.content, episode.digest, rules.tie)
+        tape = build_tape(episode.content, episode.digest, rules.tie)
         if path is not None:
-            kept.keep(path, tape)
+            kept.write_tape(path, tape)
     return replace(tape, fees=fees)
 
 
-def digest_of(digest: str, tie: str) -> str:
-    """Hex SHA-256 of an episode's content and a tie rule."""
+def tape_digest(digest: str, tie: str) -> str:
+    """Compute the SHA-256, in hex, of an episode's digest and a tie rule."""
     return hashlib.sha256(f"{digest}:{tie}".encode()).hexdigest()
 
 
-def build(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
-    """The tape of an episode's content, without fees. digest: of the content. tie: aligned or books_first."""
+def build_tape(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
+    """Build the tape of an episode's content, without fees. digest: of the content. tie: aligned or books_first."""
     metadata = content.metadata
     grids = price_grids(metadata.markets)
     prices = [[grid for _, grid in own] for own in grids]
-    words, printed = content.book.words, _prints(content)
+    words, printed = content.book.words, _print_words(content)
     numbered, levels = level_words(np.concatenate([words, printed]), prices)
-    content = replace(content, book=_with_first_books(replace(content.book, words=numbered[: len(words)])))
-    order = _aligned if tie == ALIGNED else _books_first
+    content = replace(content, book=_add_first_books(replace(content.book, words=numbered[: len(words)])))
+    order = _merge_aligned if tie == ALIGNED else _merge_books_first
     ts, event, rows_ts, rows_end = order(content, numbered[len(words) :], _grid_changes(grids), max(map(len, levels), default=0))
     return Tape(
         ts=ts,
@@ -68,25 +84,25 @@ def build(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
         rows_end=rows_end,
         levels=levels,
         grids=allowed_levels(levels, prices),
-        digest=digest_of(digest, tie),
+        digest=tape_digest(digest, tie),
     )
 
 
-def _prints(content: Content) -> np.ndarray:
-    """int64[n]: words of the trades, without their lots."""
+def _print_words(content: Content) -> np.ndarray:
+    """Pack the trades without their lots, int64[n]."""
     side, price = content.trades.passive
     return pack(PRINT, content.trades.ticker.astype(np.int64), side, price, 0)
 
 
 def _grid_changes(grids: Sequence[Sequence[Grid]]) -> Events:
-    """The changes of grids after the first, with the row of each in `Tape.grids`."""
+    """Build the events of grid changes after the first grid, each with its row in `Tape.grids`."""
     later = [(at, code) for code, own in enumerate(grids) for at, _ in own[1:]]
     return [(at, pack(GRID, code, 0, 0, len(grids) + place)) for place, (at, code) in enumerate(later)]
 
 
-def _with_first_books(book: Book) -> Book:
-    """The book, its first row of a market showing a level of no size where it shows none: an empty book is known, and takes orders."""
-    is_book = np.flatnonzero(~_only_lost(book))
+def _add_first_books(book: BookColumns) -> BookColumns:
+    """Add a level of size 0 to each market's first row without levels, since an empty book is known and accepts orders."""
+    is_book = np.flatnonzero(~_is_only_lost(book))
     _, first = np.unique(book.ticker[is_book], return_index=True)
     rows = np.sort(is_book[first])
     levels = np.concatenate([[0], np.cumsum(book.words & KIND_MASK == LEVEL)])
@@ -98,26 +114,28 @@ def _with_first_books(book: Book) -> Book:
     return replace(book, words=shown, end=book.end + np.searchsorted(rows, np.arange(len(book.ts)), side="right"))
 
 
-def _only_lost(book: Book) -> np.ndarray:
-    """bool[r]: which rows say that the book was lost, and nothing else."""
+def _is_only_lost(book: BookColumns) -> np.ndarray:
+    """Return which rows contain nothing but the loss of the book, bool[r]."""
     found = np.zeros(len(book.ts), bool)
     single = np.flatnonzero(book.counts == 1)
     found[single] = book.words[book.end[single] - 1] & KIND_MASK == INVALID
     return found
 
 
-def _aligned(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """Prints stand at the cuts that they made, but never later than they were; nothing of a market follows its close."""
+def _merge_aligned(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
+    """Merge the events with prints directly before the cuts that they caused, but never later than recorded; nothing of a market follows
+    its close.
+    """
     metadata, book, trades = content.metadata, content.book, content.trades
     tickers = len(metadata.markets)
-    closes = np.array([closing(m, s, metadata.end) for m, s in zip(metadata.markets, content.settlements, strict=True)], np.int64)
-    words, end = _before_close(book, closes, levels)
+    closes = np.array([closing_time(m, s, metadata.end) for m, s in zip(metadata.markets, content.settlements, strict=True)], np.int64)
+    words, end = _cut_at_close(book, closes, levels)
     _, ticker, side, level, _ = unpack(prints)
-    piece_word, piece_print, piece_lots, left = kernels.match(
-        book.ts, book.ticker, end, words, trades.ts, trades.ticker, fixed(side), fixed(level), trades.lots, tickers, levels
+    piece_word, piece_print, piece_lots, left = kernels.match_prints(
+        book.ts, book.ticker, end, words, trades.ts, trades.ticker, freeze(side), freeze(level), trades.lots, tickers, levels
     )
     left[trades.ts > closes[ticker]] = 0
-    # A print before its cut stays: moved there, it would fill orders that came after it.
+    # A print before its cut stays: moved later, it would fill orders sent after it.
     early = trades.ts[piece_print] < book.ts[np.searchsorted(end, piece_word, side="right")]
     np.add.at(left, piece_print[early], piece_lots[early])
     piece_print[early] = -1
@@ -125,49 +143,53 @@ def _aligned(content: Content, prints: np.ndarray, changes: Events, levels: int)
     life = [
         event
         for m in zip(range(tickers), metadata.markets, content.settlements, closes, strict=True)
-        for event in _life(metadata.start, *m)
+        for event in _lifecycle_events(metadata.start, *m)
     ]
     pieces = piece_word[order], piece_print[order], piece_lots[order]
-    return _merged((book.ts, end, words), (prints, trades.ts, left), pieces, life + changes, (tickers, levels))
+    return _merge_events((book.ts, end, words), (prints, trades.ts, left), pieces, life + changes, (tickers, levels))
 
 
-def _books_first(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """The original's order: of an instant the book rows, the prints, the settlements; it knows no lifecycle and no gaps."""
+def _merge_books_first(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
+    """Merge the events in the original's order: in an instant book rows, then prints, then settlements, without lifecycle and gaps."""
     book, trades = content.book, content.trades
     is_level = book.words & KIND_MASK == LEVEL
     counts = np.concatenate([[0], np.cumsum(is_level)])
-    only_lost = _only_lost(book)
+    only_lost = _is_only_lost(book)
     ts, end, words = book.ts[~only_lost], counts[book.end][~only_lost], book.words[is_level]
-    settled = [_settled(code, settlement) for code, settlement in enumerate(content.settlements) if settlement.is_known]
+    settled = [_settlement_event(code, settlement) for code, settlement in enumerate(content.settlements) if settlement.is_known]
     nothing = np.zeros(0, np.int64)
     size = len(content.metadata.markets), levels
-    return _merged((ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled + changes, size)
+    return _merge_events((ts, end, words), (prints, trades.ts, trades.lots), (nothing,) * 3, settled + changes, size)
 
 
-def _merged(
+def _merge_events(
     rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, size: tuple[int, int]
 ) -> tuple[np.ndarray, ...]:
-    """(ts, event, rows_ts, rows_end). rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word. size: markets,
-    and most levels of one.
+    """Merge to (ts, event, rows_ts, rows_end).
+
+    rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word. size: number of markets, and
+    maximum levels of a market.
     """
     ordered = sorted(life, key=lambda event: (event[0], event[1] & KIND_MASK))
     life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))
-    ts, event, rows_end = kernels.merge(_fixed(rows), _fixed(prints), _fixed(pieces), fixed(life_ts), fixed(life_words), *size)
+    ts, event, rows_end = kernels.merge_events(
+        _freeze_columns(rows), _freeze_columns(prints), _freeze_columns(pieces), freeze(life_ts), freeze(life_words), *size
+    )
     return ts, event, rows[0], rows_end
 
 
-def _fixed(columns: kernels.Columns) -> kernels.Columns:
+def _freeze_columns(columns: kernels.Columns) -> kernels.Columns:
     first, second, third = columns
-    return fixed(first), fixed(second), fixed(third)
+    return freeze(first), freeze(second), freeze(third)
 
 
-def closing(market: Market, settlement: Settlement, end: int) -> int:
+def closing_time(market: Market, settlement: Settlement, end: int) -> int:
     """Return the end of a market's trading, ns UTC: its close, its settlement, or the end of the recording, whichever is first."""
     settled = settlement.at if settlement.is_known else None
     return min(at for at in (market.close, settled, end) if at is not None)
 
 
-def _life(start: int, code: int, market: Market, settlement: Settlement, close: int) -> Events:
+def _lifecycle_events(start: int, code: int, market: Market, settlement: Settlement, close: int) -> Events:
     phases = [phase for phase in market.lifecycle if phase.event in _PHASES and phase.at < close]
     found = [(phase.at, pack(_PHASES[phase.event], code, 0, 0, 0)) for phase in phases]
     first = market.lifecycle[0] if market.lifecycle else None
@@ -176,24 +198,24 @@ def _life(start: int, code: int, market: Market, settlement: Settlement, close: 
         found.append((start, pack(HALT, code, 0, 0, 0)))
         if opening < close and not (phases and phases[0].at == opening):
             found.append((opening, pack(OPEN, code, 0, 0, 0)))
-    settles = [_settled(code, settlement)] if settlement.is_known else []
-    # A settlement at the close closes too.
+    settles = [_settlement_event(code, settlement)] if settlement.is_known else []
+    # A settlement at the close also closes the market.
     closes = [] if settles and settles[0][0] == close else [(close, pack(CLOSE, code, 0, 0, 0))]
     return found + closes + settles
 
 
-def _settled(code: int, settlement: Settlement) -> tuple[int, int]:
+def _settlement_event(code: int, settlement: Settlement) -> tuple[int, int]:
     assert settlement.at is not None
     if settlement.value is None:
         return settlement.at, pack(VOID, code, 0, 0, 0)
     return settlement.at, pack(SETTLE, code, 0, 0, settlement.value)
 
 
-def _before_close(book: Book, closes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """(words, end of each row) up to each market's close; a book that is wiped at the close stays unchanged."""
+def _cut_at_close(book: BookColumns, closes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return (words, end of each row) up to each market's close; a book emptied at the close stays unchanged."""
     ticker, ts = book.ticker.astype(np.int64), book.ts
-    levels = kernels.levels_at(ts, book.ticker, book.end, book.words, closes, most)
+    levels = kernels.count_levels(ts, book.ticker, book.end, book.words, closes, most)
     keep = (ts < closes[ticker]) | ((ts == closes[ticker]) & (levels[ticker] > 0))
     kept_words = np.repeat(keep, book.counts)
     counts = np.concatenate([[0], np.cumsum(kept_words)])
-    return fixed(book.words[kept_words]), fixed(counts[book.end])
+    return freeze(book.words[kept_words]), freeze(counts[book.end])

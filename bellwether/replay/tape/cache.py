@@ -1,4 +1,4 @@
-"""Cache of tapes: Arrow streams with a checksum, mapped into memory instead of read. A file appears whole or not at all."""
+"""Cache of tapes: Arrow streams with a checksum, memory-mapped on read. Files are written atomically."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bellwether.replay.tape.layout import LAYOUT_VERSION, Tape
 _COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grids", "prices")
 
 
-def path_of(cache: Path, digest: str, tie: str) -> Path:
+def cache_path(cache: Path, digest: str, tie: str) -> Path:
     """Return the path of the tape of an episode's content."""
     return cache / f"{digest}-{tie}-{LAYOUT_VERSION}.arrow"
 
 
-def keep(path: Path, tape: Tape) -> None:
-    """Write a tape, without its fees; the same bytes for the same tape."""
+def write_tape(path: Path, tape: Tape) -> None:
+    """Write a tape without its fees; equal tapes give equal bytes."""
     about = {
         "tickers": tape.tickers,
         "start": tape.start,
@@ -30,7 +30,7 @@ def keep(path: Path, tape: Tape) -> None:
         "levels": [len(levels) for levels in tape.levels],
     }
     arrays = [array_of(getattr(tape, name).reshape(-1)) for name in _COLUMNS]
-    # One row of lists: the columns differ in length.
+    # One row of lists, because the columns differ in length.
     lists = [pa.LargeListArray.from_arrays(array_of(np.array([0, len(array)])), array) for array in arrays]
     batch = pa.record_batch(lists, names=list(_COLUMNS)).replace_schema_metadata({"tape": orjson.dumps(about)})
     sink = pa.BufferOutputStream()
@@ -40,10 +40,10 @@ def keep(path: Path, tape: Tape) -> None:
         draft.write_bytes(with_checksum(memoryview(sink.getvalue())))
 
 
-def read(path: Path, digest: str) -> Tape | None:
-    """The tape in `path`, its arrays mapped; None if it is missing, damaged or of another digest."""
+def read_tape(path: Path, digest: str) -> Tape | None:
+    """Map the tape at `path` into memory. Returns None if it is missing, damaged or of another digest."""
     try:
-        # Arrow and the engine trust lengths and offsets: nothing is parsed before its checksum agrees.
+        # Arrow and the engine trust lengths and offsets, so nothing is parsed before its checksum is verified.
         content = checked(memoryview(pa.memory_map(str(path)).read_buffer()))
         if content is None:
             return None

@@ -1,6 +1,6 @@
-"""Compiled passes that put an episode's events into one order.
+"""Compiled passes that merge an episode's events into one order.
 
-A taker's trade is recorded twice: as a print, and as the level change that removed its size. `match` finds which belong together.
+A taker's trade is recorded twice: as a print, and as the level change that removed its size. `match_prints` pairs them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from bellwether.replay.tape.layout import INVALID, LEVEL, PRINT, TRADED, VALID, 
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
 
-#: A print and its cut are at most so many messages of their ticker, and so long (ns), apart.
+#: Maximum distance of a print from its cut, in messages of their ticker and in ns.
 MESSAGES, WITHIN = 40, 2_000_000_000
 
 
 @njit(cache=True, nogil=True)
-def levels_at(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray, levels: int) -> np.ndarray:
-    """int64[tickers]: how many levels show a size in the book of each ticker at its time `until`. levels: most of a market."""
+def count_levels(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray, levels: int) -> np.ndarray:
+    """Count the levels with a displayed size in each ticker's book at its time `until`, int64[tickers]. levels: maximum of a market."""
     shown = np.zeros((len(until), 2, levels), np.bool_)
     count = np.zeros(len(until), np.int64)
     at = 0
@@ -38,7 +38,7 @@ def levels_at(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.nda
 
 
 @njit(cache=True, nogil=True)
-def _exact_cut(
+def _find_exact_cut(
     newest: int,
     lots: int,
     message: int,
@@ -48,7 +48,7 @@ def _exact_cut(
     cut_message: np.ndarray,
     cut_ts: np.ndarray,
 ) -> int:
-    """The newest cut in reach with exactly `lots` remaining; otherwise the newest of all."""
+    """Return the newest cut in reach with exactly `lots` remaining, otherwise the newest cut."""
     k = newest
     while k >= 0 and message - cut_message[k] <= MESSAGES and ts - cut_ts[k] <= WITHIN:
         if cut_left[k] == lots:
@@ -58,7 +58,7 @@ def _exact_cut(
 
 
 @njit(cache=True, nogil=True)
-def match(
+def match_prints(
     row_ts: np.ndarray,
     row_ticker: np.ndarray,
     row_end: np.ndarray,
@@ -71,17 +71,17 @@ def match(
     tickers: int,
     levels: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Pieces of prints and the cuts they made: (word, print, lots) of each, and the lots of each print that made none.
+    """Match prints with the cuts that they made: (word, print, lots) of each piece, and the unmatched lots of each print.
 
-    Greedy, in the order of the feed: rows of an instant, then its prints; a message is a row or a print of the ticker. A print takes from cuts of
-    its (ticker, passive side, price) that came before it: from the nearest of just its size, else from the nearest ones. What is left of it waits
-    for the cuts that follow; the print that waits longest comes first. Cuts of a book that is not valid have many causes and match nothing.
+    Greedy, in the order of the feed: rows of an instant, then its prints; a message is a row or a print of the ticker. A print takes from
+    earlier cuts at its (ticker, passive side, price): from the nearest of exactly its size, else from the nearest ones. Its remainder waits
+    for later cuts; the print that waits longest is first. Cuts of an invalid book have many causes and match nothing.
     """
     rows, prints = len(row_ts), len(print_ts)
     displayed = np.zeros((tickers, 2, levels), np.int64)
     invalid = np.zeros(tickers, np.bool_)
     message = np.zeros(tickers, np.int64)
-    # Cuts of one level, newest first, and prints that wait at it, oldest first, as linked lists.
+    # Linked lists per level: cuts, newest first, and waiting prints, oldest first.
     last_cut = np.full((tickers, 2, levels), -1, np.int64)
     first_wait = np.full((tickers, 2, levels), -1, np.int64)
     last_wait = np.full((tickers, 2, levels), -1, np.int64)
@@ -129,7 +129,7 @@ def match(
         t, s, p = print_ticker[j], print_side[j], print_price[j]
         message[t] += 1
         print_message[j] = message[t]
-        k = _exact_cut(last_cut[t, s, p], left[j], message[t], print_ts[j], cut_left, cut_before, cut_message, cut_ts)
+        k = _find_exact_cut(last_cut[t, s, p], left[j], message[t], print_ts[j], cut_left, cut_before, cut_message, cut_ts)
         while k >= 0 and left[j] > 0 and message[t] - cut_message[k] <= MESSAGES and print_ts[j] - cut_ts[k] <= WITHIN:
             if cut_left[k] > 0:
                 lots = min(cut_left[k], left[j])
@@ -149,7 +149,7 @@ def match(
 
 
 @njit(cache=True, nogil=True)
-def merge(
+def merge_events(
     rows: Columns,
     printed: Columns,
     pieces: Columns,
@@ -158,10 +158,11 @@ def merge(
     tickers: int,
     levels: int,
 ) -> Columns:
-    """(ts, event, end of each book row): of an instant the rows, then prints of which lots are left, then lifecycle.
+    """Merge to (ts, event, end of each book row): in an instant rows, then prints with lots left, then lifecycle.
 
-    rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots left. pieces: word, print, lots, ordered by word: prints
-    that made a cut directly precede it, and it is TRADED; a cut that is larger than they are is split. A negative print is elsewhere.
+    rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots left. pieces: word, print, lots, ordered by
+    word: prints that made a cut directly precede it, and it is TRADED; a larger cut is split. Pieces with a negative print are traded
+    elsewhere.
     """
     row_ts, row_end, words = rows
     prints, print_ts, left = printed

@@ -1,8 +1,7 @@
-"""The tape: an episode as flat integer columns in the order of processing, one packed 64-bit word an event.
+"""The tape: an episode as flat integer columns in the order of processing, one packed 64-bit word per event.
 
-Word: bits 0-3 kind, 4 side, 5-18 price, 19-31 ticker code, 32-62 value. In the words of an episode (`Content`) a price is an integer of $0.0001, in
-those of a tape the number of a level of its market (`levels`).
-Nothing here reads files.
+Word: bits 0-3 kind, 4 side, 5-18 price, 19-31 ticker code, 32-62 value. In the words of an episode (`Content`) a price is an integer of
+$0.0001, in those of a tape the number of a level of its market (`levels`).
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from bellwether.replay.units import CENT, DOLLAR
 
 Made = TypeVar("Made")
 
-#: Raised whenever the words, their order or the cached file mean something else than before.
+#: Incremented whenever the meaning of the words, their order or the cached file changes.
 LAYOUT_VERSION = 4
 
-#: Kinds. LEVEL: the displayed size at (ticker, side, price) is now `value` lots. TRADED: the same, and prints made the cut. PRINT: `value` lots
-#: traded against the resting bids of `side` at `price`. INVALID and VALID: the book cannot be trusted from here, can again. SETTLE: `value` is
+#: Kinds. LEVEL: the displayed size at (ticker, side, price) is now `value` lots. TRADED: the same, caused by prints. PRINT: `value` lots
+#: traded against the resting bids of `side` at `price`. INVALID and VALID: the book is invalid from here, valid again. SETTLE: `value` is
 #: the micro-dollars that a YES contract pays. GRID: from here on orders must be on grid row `value`.
 LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID, GRID = range(11)
 KINDS = ("level", "traded", "print", "invalid", "valid", "halt", "open", "close", "settle", "void", "grid")
@@ -39,7 +38,7 @@ PRICES = 10_001
 #: Columns of `Tape.fees`.
 TAKER_KIND, TAKER_NUM, TAKER_DEN, MAKER_KIND, MAKER_NUM, MAKER_DEN, WAIVER_UNTIL = range(7)
 FEE_COLS = 7
-#: Columns of `Tape.units`: least size of an order and step between sizes, lots; units of fees, balances and rebates, micro-dollars; whether a rebate
+#: Columns of `Tape.units`: minimum order size and step between sizes, lots; units of fees, balances and rebates, micro-dollars; whether a rebate
 #: needs more than its unit. The fields of `RuleSet` of these names.
 MIN_LOTS, LOT_STEP, FEE_UNIT, BALANCE_UNIT, REBATE_UNIT, REBATE_ABOVE = range(6)
 UNIT_COLS = 6
@@ -47,13 +46,13 @@ UNIT_COLS = 6
 
 @register_jitable
 def pack(kind: Any, ticker: Any, side: Any, price: Any, value: Any) -> Any:
-    """The word of an event; integers or int64 arrays. Callable from compiled code too."""
+    """Pack an event into a word; integers or int64 arrays. Callable from compiled code."""
     return kind | (side << SIDE_SHIFT) | (price << PRICE_SHIFT) | (ticker << TICKER_SHIFT) | (value << VALUE_SHIFT)
 
 
 @register_jitable
 def unpack(event: Any) -> Any:
-    """(kind, ticker, side, price, value) of a word or of an array of words. Callable from compiled code too."""
+    """Unpack a word or an array of words to (kind, ticker, side, price, value). Callable from compiled code."""
     return (
         event & KIND_MASK,
         (event >> TICKER_SHIFT) & TICKER_MASK,
@@ -63,8 +62,11 @@ def unpack(event: Any) -> Any:
     )
 
 
-def fixed(values: Any, dtype: Any = np.int64) -> np.ndarray:
-    """A contiguous, read-only view or copy: to compiled code, mapped, read-only and writable arrays are different types, each compiled apart."""
+def freeze(values: Any, dtype: Any = np.int64) -> np.ndarray:
+    """Return a contiguous, read-only view or copy.
+
+    Compiled code treats read-only and writable arrays as different types, each compiled separately.
+    """
     found = np.ascontiguousarray(values, dtype).view()
     found.flags.writeable = False
     return found
@@ -76,15 +78,16 @@ def _no_rows() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """One episode, or several, in the order of processing. All arrays are contiguous and read-only, so that compiled code sees one type however they came.
+    """One episode, or several, in the order of processing. All arrays are contiguous and read-only, so that compiled code sees a single
+    type.
 
     ts: int64[n], ns UTC, non-decreasing. event: int64[n], packed words. tickers: code -> name. start, end: the episode's window, ns.
-    rows_ts, rows_end: int64[r], time of each book row of the episode and the tape index just behind its events (a row that changed nothing counts).
-    levels: of each market int64[n + 2], the price of each of its n levels, of level 0 (0) and of a dollar. grids: uint8[V, longest], 1 at the levels that
-    a grid allows for orders: row t for market t from the start on, further ones from their GRID events on (default: all levels).
-    fees: int64[T, FEE_COLS], the terms of a rule set (default: no fees). units: int64[T, UNIT_COLS], or without rows where all markets have those of
-    the run's rules. begins: int64[T], ns, where the recording of each market begins (default: start). digest: SHA-256 of the episode's content and the
-    tie rule.
+    rows_ts, rows_end: int64[r], time of each book row of the episode and the tape index just after its events (unchanged rows count).
+    levels: of each market int64[n + 2], the price of each of its n levels, of level 0 (0) and of a dollar. grids: uint8[V, longest], 1 at
+    the levels that a grid allows for orders: row t for market t from the start on, further ones from their GRID events on (default: all
+    levels). fees: int64[T, FEE_COLS], the terms of a rule set (default: no fees). units: int64[T, UNIT_COLS], or without rows if all
+    markets have those of the run's rules. begins: int64[T], ns, start of each market's recording (default: start). digest: SHA-256 of the
+    episode's content and the tie rule.
     """
 
     ts: np.ndarray
@@ -106,7 +109,7 @@ class Tape:
         if not self.levels:
             cents = np.arange(0, DOLLAR + 1, CENT)
             object.__setattr__(self, "levels", (cents,) * count)
-        object.__setattr__(self, "levels", tuple(fixed(levels) for levels in self.levels))
+        object.__setattr__(self, "levels", tuple(freeze(levels) for levels in self.levels))
         if not len(self.grids):
             object.__setattr__(self, "grids", all_levels(self.levels))
         if not len(self.fees):
@@ -114,7 +117,7 @@ class Tape:
         if not len(self.begins):
             object.__setattr__(self, "begins", np.full(count, self.start, np.int64))
         for name in ("ts", "event", "rows_ts", "rows_end", "grids", "fees", "units", "begins"):
-            object.__setattr__(self, name, fixed(getattr(self, name), np.uint8 if name == "grids" else np.int64))
+            object.__setattr__(self, name, freeze(getattr(self, name), np.uint8 if name == "grids" else np.int64))
         if len(self.ts) != len(self.event) or len(self.rows_ts) != len(self.rows_end):
             raise ValueError(f"a tape's columns differ in length: {len(self.ts)} times for {len(self.event)} events")
         if len(self.levels) != count or len(self.grids) < count or self.fees.shape != (count, FEE_COLS):
@@ -129,27 +132,29 @@ class Tape:
 
     @cached_property
     def prices(self) -> np.ndarray:
-        """int64: the levels of all markets, one after the other."""
-        return fixed(np.concatenate(self.levels) if self.levels else _no_rows())
+        """Levels of all markets, concatenated, int64."""
+        return freeze(np.concatenate(self.levels) if self.levels else _no_rows())
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """int64[T]: place of level 0 of each market in `prices`."""
-        return fixed(np.cumsum([0, *map(len, self.levels)])[:-1])
+        """Index of level 0 of each market in `prices`, int64[T]."""
+        return freeze(np.cumsum([0, *map(len, self.levels)])[:-1])
 
     @cached_property
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """(int16: the level of each price from 0 to a dollar, 0 for none, one list after the other; int64[T]: where that of each market begins)."""
+        """Level numbers: (int16, the level of each price from 0 to a dollar, 0 for none, concatenated; int64[T], start of each market's
+        list).
+        """
         lists = {levels.tobytes(): levels for levels in self.levels}
         tables = np.zeros((len(lists), PRICES), np.int16)
         for row, levels in zip(tables, lists.values(), strict=True):
             row[levels[1:-1]] = np.arange(1, len(levels) - 1)
         places = {key: place * PRICES for place, key in enumerate(lists)}
-        return fixed(tables.reshape(-1), np.int16), np.array([places[levels.tobytes()] for levels in self.levels], np.int64)
+        return freeze(tables.reshape(-1), np.int16), np.array([places[levels.tobytes()] for levels in self.levels], np.int64)
 
 
-def per_tape(make: Callable[[Tape], Made]) -> Callable[[Tape], Made]:
-    """`make`, called once for each tape object; threads wait for one another."""
+def cache_per_tape(make: Callable[[Tape], Made]) -> Callable[[Tape], Made]:
+    """Cache the result of `make` per tape object; concurrent threads wait."""
     known: WeakKeyDictionary[Tape, Made] = WeakKeyDictionary()
     lock = threading.Lock()
 
@@ -164,7 +169,7 @@ def per_tape(make: Callable[[Tape], Made]) -> Callable[[Tape], Made]:
 
 
 def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:
-    """uint8[T, longest]: orders allowed at all levels."""
+    """Allow orders at all levels, uint8[T, longest]."""
     grids = np.zeros((len(levels), max(map(len, levels), default=0)), np.uint8)
     for row, prices in zip(grids, levels, strict=True):
         row[1 : len(prices) - 1] = 1
@@ -172,7 +177,7 @@ def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def no_fees(count: int) -> np.ndarray:
-    """int64[count, FEE_COLS]: fee kind 0 for takers and makers."""
+    """Build terms without fees, int64[count, FEE_COLS]: fee kind 0 for takers and makers."""
     fees = np.zeros((count, FEE_COLS), np.int64)
     fees[:, [TAKER_DEN, MAKER_DEN]] = 1
     return fees

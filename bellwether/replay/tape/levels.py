@@ -1,4 +1,4 @@
-"""The price levels of a market: their numbers, and which of them its grids allow for orders."""
+"""Price levels of a market: their numbers, and which of them its grids allow for orders."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from bellwether.replay.tape.layout import (
     TICKER_MASK,
     TICKER_SHIFT,
     Tape,
-    per_tape,
+    cache_per_tape,
 )
 from bellwether.replay.units import DOLLAR, MILL
 
 if TYPE_CHECKING:
     from bellwether.replay.episode.metadata import Market
 
-#: Prices of a grid, sorted, in $0.0001, and the time from which it holds, ns UTC.
+#: Sorted prices of a grid, in $0.0001, and the time from which it is valid, ns UTC.
 Grid = tuple[int, np.ndarray]
 
 
 def price_grids(markets: Sequence[Market]) -> list[list[Grid]]:
-    """The grids of each market, in the order of time."""
+    """Return the grids of each market in chronological order."""
     return [market.price_grids() for market in markets]
 
 
 def every_mill() -> np.ndarray:
-    """int64[999]: every tenth of a cent above 0 and below a dollar."""
+    """Return every tenth of a cent above 0 and below a dollar, int64[999]."""
     return np.arange(MILL, DOLLAR, MILL)
 
 
 def level_prices(grids: Sequence[np.ndarray], shown: np.ndarray) -> np.ndarray:
-    """int64[n + 2]: the price of each level, of level 0 (0) and of a dollar. shown: prices that the recording shows."""
+    """Return the price of each level, of level 0 (0) and of a dollar, int64[n + 2]. shown: prices in the recording."""
     prices = np.unique(np.concatenate([*grids, shown]))
     prices = prices[(prices > 0) & (prices < DOLLAR)]
     return np.unique(np.concatenate([[0], prices, DOLLAR - prices, [DOLLAR]])).astype(np.int64)
 
 
 def number_levels(words: np.ndarray, levels: Sequence[np.ndarray]) -> np.ndarray:
-    """Words whose prices are replaced by their level numbers in the list of their market."""
+    """Replace the prices of words by level numbers of their market."""
     priced = words & KIND_MASK <= PRINT
     numbers = np.zeros((len(levels), PRICES), np.int64)
     for row, prices in zip(numbers, levels, strict=True):
@@ -58,7 +58,7 @@ def number_levels(words: np.ndarray, levels: Sequence[np.ndarray]) -> np.ndarray
 
 
 def level_words(words: np.ndarray, grids: Sequence[Sequence[np.ndarray]]) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
-    """(words with level numbers, levels of each market) of words with prices. grids: sorted prices, of each market."""
+    """Convert words with prices to (words with level numbers, levels of each market). grids: sorted prices of each market."""
     priced = words[(words & KIND_MASK <= PRINT) & (words & KIND_MASK >= LEVEL)]
     codes, prices = priced >> TICKER_SHIFT & TICKER_MASK, priced >> PRICE_SHIFT & PRICE_MASK
     levels = tuple(level_prices(own, prices[codes == code]) for code, own in enumerate(grids))
@@ -66,7 +66,7 @@ def level_words(words: np.ndarray, grids: Sequence[Sequence[np.ndarray]]) -> tup
 
 
 def allowed_levels(levels: Sequence[np.ndarray], grids: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
-    """uint8[V, longest]: 1 at the levels that a grid allows: the first grid of each market, then the later ones, market by market."""
+    """Mark the levels that a grid allows, uint8[V, longest]: the first grid of each market, then the later ones, market by market."""
     rows = [(code, own[0]) for code, own in enumerate(grids)] + [(code, grid) for code, own in enumerate(grids) for grid in own[1:]]
     allowed = np.zeros((len(rows), max(map(len, levels), default=0)), np.uint8)
     for row, (code, grid) in zip(allowed, rows, strict=True):
@@ -74,10 +74,10 @@ def allowed_levels(levels: Sequence[np.ndarray], grids: Sequence[Sequence[np.nda
     return allowed
 
 
-@per_tape
-def on_every_mill(tape: Tape) -> Tape:
-    """The tape with orders allowed at every tenth of a cent, for rules without grids of their own."""
-    words = _with_prices(tape)
+@cache_per_tape
+def allow_every_mill(tape: Tape) -> Tape:
+    """Allow orders at every tenth of a cent, for rules without grids."""
+    words = _restore_prices(tape)
     numbered, levels = level_words(words[words & KIND_MASK != GRID], [[every_mill()]] * len(tape.tickers))
     kept = tape.event & KIND_MASK != GRID
     rows_end = np.concatenate([[0], np.cumsum(kept)])[tape.rows_end]
@@ -91,8 +91,8 @@ def on_every_mill(tape: Tape) -> Tape:
     )
 
 
-def _with_prices(tape: Tape) -> np.ndarray:
-    """int64[n]: the events with prices for level numbers."""
+def _restore_prices(tape: Tape) -> np.ndarray:
+    """Replace level numbers of the events by prices, int64[n]."""
     codes, numbers = tape.event >> TICKER_SHIFT & TICKER_MASK, tape.event >> PRICE_SHIFT & PRICE_MASK
     priced = tape.event & KIND_MASK <= PRINT
     prices = tape.prices[np.where(priced, tape.starts[codes] + numbers, 0)]

@@ -1,4 +1,4 @@
-"""Several tapes as one: their events in one order of processing, each market with its own code, grid, fees and units."""
+"""Merge of several tapes: events in one order of processing, each market with its own code, grid, fees and units."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from bellwether.replay.tape.layout import GRID, HALT, KIND_MASK, MAX_TICKERS, TI
 
 
 def merge_tapes(tapes: Sequence[Tape]) -> Tape:
-    """The tape of several, whose codes follow one another.
+    """Merge tapes, numbering their markets consecutively.
 
-    Of an instant come the books and prints of each tape in the order of `tapes`, then the halts, closes and settlements of each. Each tape names its
-    units; rows of books, which only the original's clock needs, are left out. Raises `ConfigError` for more markets than a tape has codes for.
+    An instant contains the books and prints of each tape in the order of `tapes`, then the halts, closes and settlements of each. Each tape
+    states its units; book rows, which only the original's clock needs, are dropped. Raises `ConfigError` for more markets than a tape has
+    codes for.
     """
     first_codes = list(accumulate((len(tape.tickers) for tape in tapes), initial=0))
     if first_codes[-1] > MAX_TICKERS:
@@ -25,8 +26,8 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
     lifecycle = [tape.event & KIND_MASK >= HALT for tape in tapes]
     chosen = [(tape, code, ends == last) for last in (False, True) for tape, code, ends in zip(tapes, first_codes, lifecycle, strict=False)]
     ts = np.concatenate([tape.ts[rows] for tape, _, rows in chosen])
-    event = np.concatenate([_renumbered(tape, code, tapes)[rows] for tape, code, rows in chosen])
-    # Stable: of one instant, all books come before all that ends them, those of a tape in their order.
+    event = np.concatenate([_renumber_events(tape, code, tapes)[rows] for tape, code, rows in chosen])
+    # Stable sort: in an instant all books precede all ends, and each tape keeps its order.
     order = np.argsort(ts, kind="stable")
     return Tape(
         ts=ts[order],
@@ -35,7 +36,7 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
         start=min(tape.start for tape in tapes),
         end=max(tape.end for tape in tapes),
         levels=tuple(levels for tape in tapes for levels in tape.levels),
-        grids=_stacked(tapes),
+        grids=_stack_grids(tapes),
         fees=np.concatenate([tape.fees for tape in tapes]),
         digest=hashlib.sha256("\n".join(tape.digest for tape in tapes).encode()).hexdigest(),
         units=np.concatenate([tape.units for tape in tapes]),
@@ -43,8 +44,8 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
     )
 
 
-def _stacked(tapes: Sequence[Tape]) -> np.ndarray:
-    """The grids of all tapes: the first of each market, then the later ones, tape by tape."""
+def _stack_grids(tapes: Sequence[Tape]) -> np.ndarray:
+    """Stack the grids of all tapes: the first of each market, then the later ones, tape by tape."""
     longest = max((tape.grids.shape[1] for tape in tapes), default=0)
     padded = [np.pad(tape.grids, ((0, 0), (0, longest - tape.grids.shape[1]))) for tape in tapes]
     first = [grids[: len(tape.tickers)] for grids, tape in zip(padded, tapes, strict=True)]
@@ -52,8 +53,8 @@ def _stacked(tapes: Sequence[Tape]) -> np.ndarray:
     return np.concatenate([*first, *later])
 
 
-def _renumbered(tape: Tape, code: int, tapes: Sequence[Tape]) -> np.ndarray:
-    """A tape's events with the codes and the rows of grids of the merged tape."""
+def _renumber_events(tape: Tape, code: int, tapes: Sequence[Tape]) -> np.ndarray:
+    """Renumber the market codes and grid rows of a tape's events for the merged tape."""
     event = tape.event + (code << TICKER_SHIFT)
     count = sum(len(one.tickers) for one in tapes)
     before = sum(len(one.grids) - len(one.tickers) for one in tapes[: list(map(id, tapes)).index(id(tape))])
@@ -62,6 +63,6 @@ def _renumbered(tape: Tape, code: int, tapes: Sequence[Tape]) -> np.ndarray:
     return event
 
 
-def with_units(tape: Tape, units: Sequence[int]) -> Tape:
-    """The tape with the same sizes and units for each of its markets, a row of `Tape.units`."""
+def replace_units(tape: Tape, units: Sequence[int]) -> Tape:
+    """Set the same sizes and units, a row of `Tape.units`, for all markets of a tape."""
     return replace(tape, units=np.tile(np.array(units, np.int64), (len(tape.tickers), 1)))

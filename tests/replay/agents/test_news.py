@@ -28,7 +28,7 @@ from bellwether.replay import (
     run,
 )
 from bellwether.replay.agents.market_maker import MarketMaker
-from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.clock import AT_DECISION, AT_NEWS
 from bellwether.replay.engine.codes import F_PRICE, F_TS, O_ARRIVED, O_SENT, Status
 from bellwether.replay.rules import rule_set
@@ -311,7 +311,7 @@ def test_being_told_changes_no_fill_and_misses_none(seed: int, way: dict[str, An
 
 
 def test_a_session_stops_at_the_times_and_fills_asked_for() -> None:
-    session = Session(market(TRADE), rule_set(RULES), Settings(cadence=5 * MINUTE))
+    session = Session(market(TRADE), rule_set(RULES), ReplaySettings(cadence=5 * MINUTE))
     session.stop_at_news(np.array([-1, 30, 30, 700], np.int64) * SECOND, fills=True)
     stops = []
     while found := session.advance():

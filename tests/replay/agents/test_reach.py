@@ -15,13 +15,13 @@ import pytest
 from bellwether.replay import BUY, CENT, CONTRACT, YES, AgentContext, BudgetError, Prepared, requests, run
 from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.interface import CALLS, SimulatorProxy, hide_function
-from bellwether.replay.engine import Outcome, Session
+from bellwether.replay.engine import ReplayOutcome, Session
 from bellwether.replay.tape import Tape
 from tests.replay.agents.scenes import TRADE, Scripted, market, once, settings, traded
 from tests.replay.agents.test_context import with_series
 
 #: What no agent may hold.
-SECRET = (Session, Tape, Gateway, Prepared, Outcome, Scripted)
+SECRET = (Session, Tape, Gateway, Prepared, ReplayOutcome, Scripted)
 #: Names with two underscores that may lead on; `__call__` and the like lead to themselves.
 _FOLLOWED = {
     "__dict__",

@@ -11,7 +11,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import CENT, CONTRACT, SECOND, YES, Agent, AgentContext, BacktestSettings, Fill, OrderUpdate, run
-from bellwether.replay.engine.agent_view import arrival
+from bellwether.replay.engine.agent_view import arrival_time
 from bellwether.replay.engine.codes import O_SENT
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.engine.state import SERIES
@@ -113,7 +113,7 @@ def test_settings_without_these_latencies_have_the_digests_that_they_had() -> No
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([[0, 1]], "give whole numbers of shape"),
+        ([[0, 1]], "give integers of shape"),
         ([[0, 1, 2], [5, 4, 8]], "row 2: the entry latency is below 0"),
         ([[5, 6, 7], [5, 7, 8]], "row 2: it is not later than the row before"),
         ([[0, 9, 10], [5, 9, 11]], "row 2: its order arrives no later"),
@@ -129,7 +129,7 @@ def test_latencies_that_cannot_be_are_refused_with_their_row(rows: list[list[int
     ("text", "said"),
     [
         ("time_ns,entry_ns\n1,2\n", "it has no column response_ns"),
-        ("time_ns,entry_ns,response_ns\n1,2,0.5\n", "response_ns has values that are no whole numbers"),
+        ("time_ns,entry_ns,response_ns\n1,2,0.5\n", "response_ns has values that are not integers"),
         ("", "give a CSV or Parquet file"),
     ],
 )
@@ -155,6 +155,6 @@ def test_times_between_rows_are_interpolated_exactly() -> None:
         y1, y2 = sorted(rng.integers(low, low + wide, 2).tolist())
         at = int(rng.integers(x1, x2 + 1))
         series = np.array([(x1, y1, y1), (x2 + 1, y2, y2)], SERIES)
-        assert arrival(series, False, at) == y1 + int(Fraction((y2 - y1) * (at - x1), x2 + 1 - x1))
-        assert arrival(series, False, x1 - 5) == y1 - 5
-        assert arrival(series, False, x2 + 6) == y2 + 5
+        assert arrival_time(series, False, at) == y1 + int(Fraction((y2 - y1) * (at - x1), x2 + 1 - x1))
+        assert arrival_time(series, False, x1 - 5) == y1 - 5
+        assert arrival_time(series, False, x2 + 6) == y2 + 5

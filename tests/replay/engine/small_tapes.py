@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.rules import RuleSet, rule_set
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pack
 from bellwether.replay.tape.levels import allowed_levels, every_mill, level_words
@@ -50,7 +50,7 @@ BOOK = (level(0, YES, 4_500, 10_000), level(0, YES, 4_000, 20_000), level(0, NO,
 
 def session(made: Tape, rules: RuleSet = FREE, **settings: Any) -> Session:
     """A session at its first decision, deciding every second."""
-    opened = Session(made, rules, replace(Settings(cadence=SECOND), **settings))
+    opened = Session(made, rules, replace(ReplaySettings(cadence=SECOND), **settings))
     assert opened.step()
     return opened
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bellwether.replay.engine import Session, Settings, arrays
+from bellwether.replay.engine import ReplaySettings, Session, arrays
 from bellwether.replay.engine.codes import O_EARLIEST, O_LATEST, O_STATUS, S_EQUITY, S_OPT, S_PESS, Status
 from bellwether.replay.engine.kernel import next_step, quote, strategy, tickers
 from bellwether.replay.tape.layout import CLOSE, INVALID, SETTLE, VALID, VOID
@@ -101,7 +101,7 @@ def test_a_quote_at_another_price_ends_in_every_history() -> None:
 
 def test_refused_quotes_are_sent_once_while_arrays_grow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrays, "FIRST_ROWS", 3)
-    opened = Session(tape(*BOOK, *LOST, tickers=2), FREE, Settings(cadence=SECOND, bankroll=10**12))
+    opened = Session(tape(*BOOK, *LOST, tickers=2), FREE, ReplaySettings(cadence=SECOND, bankroll=10**12))
     assert opened.step()
     # Both quotes of the first market would cross, the second one has no book.
     opened.quote_many(np.array([[4_900, 5_600], [4_000, 4_000]]), 100)
@@ -126,7 +126,9 @@ def test_runs_under_the_extreme_queues_lie_in_the_band_of_quotes_by_the_clock(la
     ends = []
     for queue in ("reconciled", "proportional", "optimistic"):
         opened = Session(
-            busy_tape(), LIVE, Settings(cadence=SECOND, bankroll=10**12, queue=queue, order_latency=latency, response_latency=response)
+            busy_tape(),
+            LIVE,
+            ReplaySettings(cadence=SECOND, bankroll=10**12, queue=queue, order_latency=latency, response_latency=response),
         )
         opened.run_compiled(quote_by_the_clock, np.array([500]))
         outcome = opened.result()

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from bellwether.replay.engine import Session, Settings, arrays
+from bellwether.replay.engine import ReplaySettings, Session, arrays
 from bellwether.replay.engine.codes import Tif
 from bellwether.replay.engine.kernel import best_bid, cancel, first_resting, next_step, order_price, place, strategy, tickers
 from bellwether.replay.units import SECOND
@@ -47,7 +47,7 @@ def plain(opened: Session) -> str:
 
 @pytest.mark.parametrize("latency", [0, SECOND // 3])
 def test_a_replay_that_outgrows_its_arrays_ends_the_same(monkeypatch: pytest.MonkeyPatch, latency: int) -> None:
-    tape, settings = busy_tape(), Settings(cadence=SECOND, order_latency=latency, bankroll=10**12)
+    tape, settings = busy_tape(), ReplaySettings(cadence=SECOND, order_latency=latency, bankroll=10**12)
     whole = plain(Session(tape, LIVE, settings))
     monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
     monkeypatch.setattr(arrays, "FIRST_MESSAGES", 2)
@@ -55,7 +55,7 @@ def test_a_replay_that_outgrows_its_arrays_ends_the_same(monkeypatch: pytest.Mon
 
 
 def test_a_strategy_that_starts_in_the_middle_keeps_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    tape, settings = busy_tape(), Settings(cadence=SECOND, bankroll=10**12)
+    tape, settings = busy_tape(), ReplaySettings(cadence=SECOND, bankroll=10**12)
     digests = []
     for rows in (64, 100_000):
         monkeypatch.setattr(arrays, "FIRST_ROWS", 16)
@@ -72,7 +72,7 @@ def test_a_strategy_that_starts_in_the_middle_keeps_what_was_before(monkeypatch:
 
 def test_sessions_in_threads_do_not_disturb_each_other() -> None:
     def digest(_: int = 0) -> str:
-        opened = Session(busy_tape(), LIVE, Settings(cadence=SECOND))
+        opened = Session(busy_tape(), LIVE, ReplaySettings(cadence=SECOND))
         opened.run_compiled(follow, np.array([200, 0]))
         assert len(opened.fills) > 100
         return opened.result().digest()

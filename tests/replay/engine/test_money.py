@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bellwether.replay.engine.accounts import share
+from bellwether.replay.engine.accounts import prorate
 from bellwether.replay.engine.arrays import new_markets
 from bellwether.replay.engine.codes import Role
 from bellwether.replay.engine.fees import fill_fee, trade_fee
@@ -77,4 +77,4 @@ def test_rounding_of_accounts_equals_exact_arithmetic(rules: str) -> None:
 
 @given(total=st.integers(0, 10**16), part=st.integers(0, 10**9), whole=st.integers(1, 10**9))
 def test_shares_of_a_basis_do_not_overflow(total: int, part: int, whole: int) -> None:
-    assert share(total, min(part, whole), whole) == total * min(part, whole) // whole
+    assert prorate(total, min(part, whole), whole) == total * min(part, whole) // whole

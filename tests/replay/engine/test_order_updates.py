@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import U_FILLED
 from bellwether.replay.rules import rule_set
@@ -17,7 +17,7 @@ from tests.replay.engine.small_tapes import LIVE
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
 from tests.replay.reference import Reference
 
-FAST = Settings(cadence=SECOND, sample_every=10 * SECOND, bankroll=10**13)
+FAST = ReplaySettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=10**13)
 SUBCENT = Shape(tick=1, lot=1, spread_out=12, instants=120)
 ORIGINAL = rule_set("pmb-2026-01")
 MODES: dict[str, Any] = {

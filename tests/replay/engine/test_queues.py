@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from bellwether.replay.engine import Session
 from bellwether.replay.engine.codes import Queue
-from bellwether.replay.engine.queue import _after_change, log_weight
+from bellwether.replay.engine.queue import _ahead_after_change, log_weight
 from bellwether.replay.engine.state import ORDER
 from bellwether.replay.tape.layout import INVALID, TRADED, VALID
 from bellwether.replay.units import BUY, SECOND, YES
@@ -90,9 +90,9 @@ def test_a_change_leaves_an_order_where_the_reference_says_and_between_the_bound
     queue: str, exponent: int, front: int, recorded: int, value: int, traded: bool
 ) -> None:
     cut = max(0, recorded - value)
-    found = _after_change(int(CUTS[queue]), exponent, front, recorded, cut, value, traded)
+    found = _ahead_after_change(int(CUTS[queue]), exponent, front, recorded, cut, value, traded)
     assert found == ahead_after(queue, front, recorded, value, by_prints=traded, exponent=exponent)
-    assert _after_change(int(Queue.OPTIMISTIC), 1, front, recorded, cut, value, traded) <= found <= min(front, value)
+    assert _ahead_after_change(int(Queue.OPTIMISTIC), 1, front, recorded, cut, value, traded) <= found <= min(front, value)
 
 
 @given(st.integers(0, 2**34))

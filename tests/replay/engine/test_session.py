@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bellwether.errors import ConfigError
-from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.codes import O_PRICE, O_REASON, O_STATUS, S_TS, Reason, Status, Tif
 from bellwether.replay.tape.layout import CLOSE, LEVEL, SETTLE, Tape, pack
 from bellwether.replay.units import BUY, NO, SECOND, YES
@@ -16,7 +16,7 @@ ENDS = (life(10, CLOSE), life(10, SETTLE, 10**6))
 
 
 def test_decisions_follow_the_grid_until_the_last_market_closes() -> None:
-    opened = Session(tape(*BOOK, *ENDS), FREE, Settings(cadence=4 * SECOND))
+    opened = Session(tape(*BOOK, *ENDS), FREE, ReplaySettings(cadence=4 * SECOND))
     seen = []
     while opened.step():
         seen.append((opened.step_index, opened.now // SECOND))
@@ -51,7 +51,7 @@ def test_nothing_is_taken_after_the_end() -> None:
 )
 def test_what_is_no_whole_number_is_no_order(request_: tuple) -> None:
     opened = session(tape(*BOOK, *ENDS))
-    with pytest.raises(ConfigError, match="whole numbers"):
+    with pytest.raises(ConfigError, match="integers"):
         opened.place(*request_)
     assert len(opened.orders) == 0
 
@@ -93,7 +93,7 @@ def test_one_by_one_and_many_at_once_are_the_same() -> None:
 
 def test_a_tape_without_events_has_one_sample_and_no_decision() -> None:
     empty = Tape(np.zeros(0, np.int64), np.zeros(0, np.int64), ("T0",), 5, 5)
-    opened = Session(empty, FREE, Settings())
+    opened = Session(empty, FREE, ReplaySettings())
     assert not opened.step()
     assert (opened.steps, opened.result().samples[:, S_TS].tolist()) == (0, [5])
 
@@ -134,12 +134,12 @@ def test_quotes_for_other_markets_than_there_are_are_refused(prices: np.ndarray)
 
 def test_settings_that_do_not_fit_the_tape_are_refused() -> None:
     with pytest.raises(ConfigError, match="more than"):
-        Session(tape(*BOOK, *ENDS), FREE, Settings(cadence=10))
+        Session(tape(*BOOK, *ENDS), FREE, ReplaySettings(cadence=10))
     rows = tape(*BOOK, *ENDS, rows_ts=np.zeros(1, np.int64), rows_end=np.array([4]))
     with pytest.raises(ConfigError, match="data_latency"):
-        Session(rows, ORIGINAL, Settings(data_latency=1))
+        Session(rows, ORIGINAL, ReplaySettings(data_latency=1))
     with pytest.raises(ConfigError, match="decides at book rows"):
-        Session(rows, ORIGINAL, Settings(response_latency=1))
+        Session(rows, ORIGINAL, ReplaySettings(response_latency=1))
 
 
 def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
@@ -154,15 +154,15 @@ def test_samples_are_on_their_grid_and_at_the_end_of_the_tape() -> None:
 )
 def test_settings_say_what_is_wrong(wrong: dict) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
-        Settings(**wrong)
+        ReplaySettings(**wrong)
 
 
 def test_equal_settings_have_one_digest() -> None:
-    assert Settings().digest() == Settings(cadence=5 * SECOND).digest() != Settings(cadence=6 * SECOND).digest()
+    assert ReplaySettings().digest() == ReplaySettings(cadence=5 * SECOND).digest() != ReplaySettings(cadence=6 * SECOND).digest()
 
 
 @pytest.mark.parametrize("word", [pack(LEVEL, 1, YES, 5, 100), pack(LEVEL, 0, YES, 102, 100), -1], ids=["ticker", "level", "sign"])
 def test_events_of_markets_and_levels_that_a_tape_does_not_have_are_refused(word: int) -> None:
     wrong = Tape(np.array([0, SECOND]), np.array([pack(LEVEL, 0, YES, 45, 100), word]), ("T0",), 0, SECOND)
     with pytest.raises(ConfigError, match="event 1 is of ticker"):
-        Session(wrong, FREE, Settings())
+        Session(wrong, FREE, ReplaySettings())

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.replay.episode import kernels
-from bellwether.replay.episode.columns import Columns
-from bellwether.replay.episode.levels import Levels, _of_json, _parsed
+from bellwether.replay.episode.columns import FileColumns
+from bellwether.replay.episode.levels import Levels, _parse_rows, _read_json_levels
 from bellwether.replay.episode.metadata import Market
 from bellwether.replay.episode.price_grid import USUAL
 from bellwether.replay.episode.price_levels import PriceLevels
-from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, fixed, unpack
+from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, freeze, unpack
 
 LEVELS = PriceLevels([Market("A", price_ranges=USUAL[-1])])
 PRICES = st.sampled_from([1, 2, 5000, 9998, 9999])
@@ -64,10 +64,10 @@ def split(end: np.ndarray, words: np.ndarray) -> list[list[tuple[int, ...]]]:
 def test_messages_become_changes(messages: list[tuple[int, list[tuple[int, int, int, int]]]]) -> None:
     rows = [(number, ticker, *row) for number, (ticker, parts) in enumerate(messages) for row in parts]
     sequence, ticker, kind, side, price, lots = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 6
-    codes = (fixed(values, np.int32) for values in (ticker, kind, side))
-    numbers = (fixed([0] * len(rows)), fixed(sequence))
-    first, end, words, error, _ = kernels.messages(
-        *numbers, *codes, fixed(LEVELS.numbers(fixed(price))), fixed(lots), LEVELS.prices, kernels.new_state(2, len(LEVELS.prices)), 0
+    codes = (freeze(values, np.int32) for values in (ticker, kind, side))
+    numbers = (freeze([0] * len(rows)), freeze(sequence))
+    first, end, words, error, _ = kernels.build_messages(
+        *numbers, *codes, freeze(LEVELS.numbers(freeze(price))), freeze(lots), LEVELS.prices, kernels.new_state(2, len(LEVELS.prices)), 0
     )  # type: ignore[call-arg]
     assert error == kernels.FINE
     assert split(end, words) == plainly(messages)
@@ -86,9 +86,9 @@ SNAPSHOTS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(SNAPSHOTS, st.integers(1, 5))
 def test_snapshots_become_changes_however_they_are_batched(rows: list[tuple[int, Any, Any]], batch: int) -> None:
-    from bellwether.replay.episode.books import _Differ
+    from bellwether.replay.episode.books import _SnapshotDiffer
 
-    differ = _Differ([Market("A"), Market("B")])
+    differ = _SnapshotDiffer([Market("A"), Market("B")])
     level = pa.list_(pa.struct([("price_cents", pa.int64()), ("size", pa.int64())]))
     found = []
     for start in range(0, len(rows), batch):
@@ -97,7 +97,7 @@ def test_snapshots_become_changes_however_they_are_batched(rows: list[tuple[int,
             name: pa.array([[{"price_cents": price, "size": size} for price, size in row[index]] for row in part], level)
             for name, index in (("yes_bids", 1), ("no_bids", 2))
         }
-        ends, words = differ.take(Columns(pa.table(sides), "x", start), fixed([row[0] for row in part], np.int32))
+        ends, words = differ.take(FileColumns(pa.table(sides), "x", start), freeze([row[0] for row in part], np.int32))
         found += split(ends, words)
     messages = [
         (
@@ -124,9 +124,9 @@ JSON_LEVELS = st.lists(
 )
 
 
-def columns_of(texts: list[str]) -> tuple[Columns, pa.Array]:
+def columns_of(texts: list[str]) -> tuple[FileColumns, pa.Array]:
     table = pa.table({"yes_bids": pa.array(texts, pa.string())})
-    return Columns(table, "x"), table.column("yes_bids").combine_chunks()
+    return FileColumns(table, "x"), table.column("yes_bids").combine_chunks()
 
 
 def same(first: Levels, second: Levels) -> bool:
@@ -139,8 +139,8 @@ def same(first: Levels, second: Levels) -> bool:
 def test_json_is_read_as_a_parser_reads_it(rows: list[list[dict[str, Any]]], indent: int | None, comma: str) -> None:
     texts = [json.dumps(levels, indent=indent, separators=(comma, " : ")) for levels in rows]
     columns, array = columns_of(texts)
-    levels = _of_json(columns, "yes_bids", array).scaled(1, 1)
-    assert same(levels, _parsed(columns, "yes_bids", texts))
+    levels = _read_json_levels(columns, "yes_bids", array).scaled(1, 1)
+    assert same(levels, _parse_rows(columns, "yes_bids", texts))
     expected = [
         (100 * (round(100 * price) if isinstance(price, float) and price < 1 else int(price)), round(100 * level["size"]))
         for level in (level for levels in rows for level in levels)

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.episode import Gap, draft_of, load, load_original, validate, write
-from bellwether.replay.tape import build
+from bellwether.replay.episode import Gap, build_draft, load, load_original, validate, write
+from bellwether.replay.tape import build_tape
 from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, unpack
 from tests.replay.episode.folders import at
 from tests.replay.episode.originals import FORMS, structs
@@ -45,10 +45,10 @@ def test_snapshots_become_what_changed(tmp_path: Path) -> None:
 def test_it_becomes_an_episode_of_this_format_with_the_same_content(tmp_path: Path) -> None:
     structs(tmp_path / "original")
     original = load_original(tmp_path / "original")
-    written = write(tmp_path / "native", draft_of(original))
+    written = write(tmp_path / "native", build_draft(original))
     assert written.digest == original.digest == load(tmp_path / "native").digest
     for tie in ("aligned", "books_first"):
-        first, second = (build(episode.content, episode.digest, tie) for episode in (original, written))
+        first, second = (build_tape(episode.content, episode.digest, tie) for episode in (original, written))
         assert first.digest == second.digest
         assert all((getattr(first, name) == getattr(second, name)).all() for name in ("ts", "event", "rows_ts", "rows_end", "grids"))
     assert len(first.rows_ts) == 6
@@ -72,7 +72,7 @@ def test_a_full_book_that_is_locked_cannot_be_trusted(tmp_path: Path) -> None:
     assert kind[episode.content.book.end[1] : episode.content.book.end[2]].tolist() == [INVALID, *[LEVEL] * 2]
     assert kind[episode.content.book.end[3] : episode.content.book.end[4]][-1] == VALID
     assert load_original(tmp_path / "original", cache=tmp_path / "cache").metadata.gaps == episode.metadata.gaps
-    written = write(tmp_path / "native", draft_of(episode))
+    written = write(tmp_path / "native", build_draft(episode))
     assert (written.digest, written.metadata.gaps) == (episode.digest, episode.metadata.gaps)
     assert validate(tmp_path / "native").is_valid
 
@@ -80,9 +80,9 @@ def test_a_full_book_that_is_locked_cannot_be_trusted(tmp_path: Path) -> None:
 def test_a_locked_full_book_is_traded_as_the_original_does_under_its_rules(tmp_path: Path) -> None:
     """They know no gaps: the tape has no mark of them."""
     episode = load_original(_locked(tmp_path))
-    kind, *_ = unpack(build(episode.content, episode.digest, "books_first").event)
+    kind, *_ = unpack(build_tape(episode.content, episode.digest, "books_first").event)
     assert not {INVALID, VALID} & set(kind.tolist())
-    kind, *_ = unpack(build(episode.content, episode.digest, "aligned").event)
+    kind, *_ = unpack(build_tape(episode.content, episode.digest, "aligned").event)
     assert {INVALID, VALID} <= set(kind.tolist())
 
 

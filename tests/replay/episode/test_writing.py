@@ -22,7 +22,7 @@ from bellwether.replay.episode import (
     Phase,
     Series,
     Settlement,
-    draft_of,
+    build_draft,
     load,
     write,
 )
@@ -119,7 +119,7 @@ def test_a_gap_is_kept_when_written_anew(tmp_path: Path) -> None:
         (110, 8, "KXTEST-A", "level", "yes", 450, 7_000),
     ]
     first = load(Native(book=rows).write(tmp_path / "first"))
-    assert write(tmp_path / "second", draft_of(first)).digest == first.digest
+    assert write(tmp_path / "second", build_draft(first)).digest == first.digest
 
 
 @pytest.mark.parametrize("options", [{"compression": "none", "row_group_size": 2}, {"use_dictionary": False, "data_page_version": "2.0"}])
@@ -275,7 +275,7 @@ def test_prices_of_a_hundredth_of_a_cent_and_changes_of_the_grid_are_kept(tmp_pa
     assert stored["markets"][0]["grid_changes"][0]["price_ranges"] == [["0", "1", "0.0025"]] and "grid_changes" not in stored["markets"][1]
     assert pq.read_schema(tmp_path / "episode" / "orderbook.parquet").names[5] == "price_centicents"
     assert unpack(episode.content.book.words)[3].max() == 9550 and 4525 in unpack(episode.content.book.words)[3]
-    again = write(tmp_path / "again", draft_of(episode))
+    again = write(tmp_path / "again", build_draft(episode))
     assert (again.digest, again.metadata) == (episode.digest, metadata)
 
 

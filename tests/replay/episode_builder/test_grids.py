@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from bellwether.recordings.capture_import import import_captures
-from bellwether.replay.engine import Session, Settings
+from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.codes import O_COST, O_FEES, O_FILLED, O_PRICE, O_REASON, Reason
-from bellwether.replay.episode import Episode, EpisodeDraft, draft_of, load, validate, write
+from bellwether.replay.episode import Episode, EpisodeDraft, build_draft, load, validate, write
 from bellwether.replay.episode_builder import Known, KnownMarket, Outcomes, build_recording
 from bellwether.replay.rules import rule_set
-from bellwether.replay.tape.build import tape_of
+from bellwether.replay.tape.build import load_tape
 from bellwether.replay.tape.layout import unpack
 from bellwether.replay.units import BUY, MICROS, YES
 from tests.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, levels, life, moment, trade
@@ -81,13 +81,13 @@ def test_a_combo_on_a_grid_of_hundredths_of_a_cent_is_built_and_read(tmp_path: P
     assert json.loads((tmp_path / "combo" / "metadata.json").read_text())["format"] == "bellwether-episode/2"
     assert set(prices) | {5999} == set(unpack(episode.content.book.words)[3].tolist())
     assert sorted(episode.content.trades.price.tolist()) == sorted(prices)
-    again = write(tmp_path / "again", draft_of(load(tmp_path / "combo")))
+    again = write(tmp_path / "again", build_draft(load(tmp_path / "combo")))
     assert again.digest == episode.digest and validate(tmp_path / "again").is_valid
 
 
 def replayed(episode: Episode) -> Session:
     rules = rule_set("kalshi-2026-08-30")
-    return Session(tape_of(episode, rules), rules, Settings(cadence=SECOND, bankroll=1000 * MICROS))
+    return Session(load_tape(episode, rules), rules, ReplaySettings(cadence=SECOND, bankroll=1000 * MICROS))
 
 
 def test_orders_must_be_on_the_grid_of_their_time_and_trade_at_hundredths_of_a_cent(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from bellwether.replay.arrow import array_of
 from bellwether.replay.episode import Market, Metadata, Phase, Settlement, load
-from bellwether.replay.episode.content import Book, Content, Trades
+from bellwether.replay.episode.content import BookColumns, Content, Trades
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
-from bellwether.replay.tape import Tape, build, cache, tape_of
+from bellwether.replay.tape import Tape, build_tape, cache, load_tape
 from bellwether.replay.tape.layout import (
     HALT,
     INVALID,
@@ -47,7 +47,7 @@ def content(
 ) -> Content:
     """rows: ts, ticker, words. prints: ts, ticker, passive side, price in mills, lots."""
     ts, ticker, words = ([row[index] for row in rows] for index in range(3))
-    book = Book(
+    book = BookColumns(
         ts,  # type: ignore[arg-type]
         list(range(len(rows))),  # type: ignore[arg-type]
         ticker,  # type: ignore[arg-type]
@@ -76,7 +76,7 @@ def level(side: int, price: int, lots: int, ticker: int = 0) -> int:
 
 def aligned(*args: Any, **kwargs: Any) -> list[tuple[Any, ...]]:
     """Events of the aligned tape but for the close at the recording's end."""
-    return [event for event in events(build(content(*args, **kwargs), "")) if event[:2] != (10**12, "close")]
+    return [event for event in events(build_tape(content(*args, **kwargs), "")) if event[:2] != (10**12, "close")]
 
 
 class TestAligned:
@@ -109,7 +109,7 @@ class TestAligned:
 
     def test_rows_end_behind_their_events_and_rows_without_any_count(self) -> None:
         rows = [(0, 0, [level(YES, 450, 30)]), (3, 0, []), (5, 0, [level(YES, 450, 0)]), (7, 1, [])]
-        tape = build(content(rows, [(6, 0, YES, 450, 40)]), "")
+        tape = build_tape(content(rows, [(6, 0, YES, 450, 40)]), "")
         assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 3, 5, 7], [1, 1, 3, 5])
 
 
@@ -120,14 +120,14 @@ class TestLifecycle:
         return (Market("A", lifecycle=tuple(Phase(at, event) for at, event in phases), **times),)  # type: ignore[arg-type]
 
     def life(self, **kwargs: Any) -> list[Event]:
-        found = events(build(content(list(self.BOOK), **kwargs), ""))
+        found = events(build_tape(content(list(self.BOOK), **kwargs), ""))
         return [event[:2] for event in found if event[1] not in ("level", "traded", "print")]
 
     def test_halts_opens_close_and_settlement_come_last_in_their_instant(self) -> None:
         markets = self.market((5, "halt"), (7, "open"), (9, "close"))
         rows = [*self.BOOK, (5, 0, [level(YES, 450, 90)]), (9, 0, [level(YES, 450, 80)])]
         settled = (Settlement("A", "YES", 1_000_000, 12),)
-        found = events(build(content(rows, [(9, 0, NO, 450, 5)], markets=markets, settlements=settled), ""))
+        found = events(build_tape(content(rows, [(9, 0, NO, 450, 5)], markets=markets, settlements=settled), ""))
         assert [event[:2] for event in found[2:]] == [
             (5, "level"),
             (5, "halt"),
@@ -147,7 +147,7 @@ class TestLifecycle:
             (11, 1, [level(YES, 450, 6, 1)]),
         ]
         markets = (Market("A", close_time=9), Market("B"))
-        found = events(build(content(rows, [(10, 0, YES, 450, 40)], markets=markets), ""))
+        found = events(build_tape(content(rows, [(10, 0, YES, 450, 40)], markets=markets), ""))
         assert [event[:3] for event in found] == [
             (0, "level", 0),
             (0, "level", 0),
@@ -159,9 +159,14 @@ class TestLifecycle:
 
     def test_a_book_that_is_wiped_at_the_close_stays_as_it_was(self) -> None:
         wiped = [*self.BOOK, (9, 0, [level(YES, 450, 0)]), (9, 0, [level(NO, 450, 0)])]
-        assert [e[1] for e in events(build(content(wiped, markets=self.market((9, "close"))), ""))] == ["level", "level", "close"]
+        assert [e[1] for e in events(build_tape(content(wiped, markets=self.market((9, "close"))), ""))] == ["level", "level", "close"]
         cut = [*self.BOOK, (9, 0, [level(YES, 450, 0)])]
-        assert [e[1] for e in events(build(content(cut, markets=self.market((9, "close"))), ""))] == ["level", "level", "level", "close"]
+        assert [e[1] for e in events(build_tape(content(cut, markets=self.market((9, "close"))), ""))] == [
+            "level",
+            "level",
+            "level",
+            "close",
+        ]
 
     @pytest.mark.parametrize(
         ("times", "settled", "end", "expected"),
@@ -219,7 +224,7 @@ def books(found: list[tuple[Any, ...]]) -> dict[int, dict[Event, int]]:
 @settings(max_examples=60, deadline=None)
 @given(contents())
 def test_an_aligned_tape_says_what_the_episode_says(episode: Content) -> None:
-    found = events(build(episode, ""))
+    found = events(build_tape(episode, ""))
     assert [event[0] for event in found] == sorted(event[0] for event in found)
     closes: dict[int, int] = {}
     shown: dict[Event, int] = {}
@@ -249,7 +254,7 @@ def test_an_aligned_tape_says_what_the_episode_says(episode: Content) -> None:
 
 
 def _books_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[int, int]) -> None:
-    plain = books(events(build(episode, "", "books_first")))
+    plain = books(events(build_tape(episode, "", "books_first")))
     mine = books(found)
     for ticker, close in closes.items():
         for ts in sorted(set(mine) & set(plain)):
@@ -280,7 +285,7 @@ def test_books_first_knows_no_gaps_and_no_lifecycle() -> None:
     ]
     market = Market("A", open_time=3, close_time=6, lifecycle=(Phase(4, "halt"), Phase(5, "open")))
     settled = (Settlement("A", "VOID", None, 8),)
-    tape = build(content(rows, [(7, 0, YES, 450, 1)], markets=(market,), settlements=settled), "", "books_first")
+    tape = build_tape(content(rows, [(7, 0, YES, 450, 1)], markets=(market,), settlements=settled), "", "books_first")
     assert [event[:2] for event in events(tape)] == [(0, "level"), (6, "level"), (7, "print"), (8, "void")]
     assert (tape.rows_ts.tolist(), tape.rows_end.tolist()) == ([0, 6, 7], [1, 2, 2])
 
@@ -290,10 +295,10 @@ class TestTapeOf:
 
     def test_rules_choose_order_and_fees(self, tmp_path: Path) -> None:
         episode = load(Native().write(tmp_path))
-        mine, original = tape_of(episode, self.RULES), tape_of(episode, rule_set("pmb-2026-01"))
+        mine, original = load_tape(episode, self.RULES), load_tape(episode, rule_set("pmb-2026-01"))
         assert mine.digest != original.digest
-        assert (mine.event == build(episode.content, episode.digest, "aligned").event).all()
-        assert (original.event == build(episode.content, episode.digest, "books_first").event).all()
+        assert (mine.event == build_tape(episode.content, episode.digest, "aligned").event).all()
+        assert (original.event == build_tape(episode.content, episode.digest, "books_first").event).all()
         for tape, rules in ((mine, self.RULES), (original, rule_set("pmb-2026-01"))):
             assert (tape.fees == [fee_terms(rules, market.fee) for market in episode.metadata.markets]).all()
 
@@ -301,7 +306,7 @@ class TestTapeOf:
         native = Native()
         native.metadata["markets"][1]["price_ranges"] = [["0", "1", "0.01"]]
         native.book = [row for row in native.book if row[5] != 955]
-        tape = tape_of(load(native.write(tmp_path)), self.RULES)
+        tape = load_tape(load(native.write(tmp_path)), self.RULES)
         allowed = [
             (levels[np.flatnonzero(row[: len(levels)])] // MILL).tolist() for levels, row in zip(tape.levels, tape.grids, strict=True)
         ]
@@ -310,41 +315,41 @@ class TestTapeOf:
 
     def test_a_kept_tape_is_the_built_one(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         episode = load(Native().write(tmp_path / "episode"))
-        first = tape_of(episode, self.RULES, tmp_path / "tapes")
+        first = load_tape(episode, self.RULES, tmp_path / "tapes")
         (file,) = (tmp_path / "tapes").iterdir()
         written = file.read_bytes()
-        monkeypatch.setitem(tape_of.__globals__, "build", lambda *_: pytest.fail("the tape was built again"))
-        again = tape_of(episode, self.RULES, tmp_path / "tapes")
+        monkeypatch.setitem(load_tape.__globals__, "build_tape", lambda *_: pytest.fail("the tape was built again"))
+        again = load_tape(episode, self.RULES, tmp_path / "tapes")
         for name in ("ts", "event", "rows_ts", "rows_end", "grids", "prices", "fees"):
             assert (getattr(first, name) == getattr(again, name)).all(), name
         assert (again.tickers, again.start, again.end, again.digest) == (first.tickers, first.start, first.end, first.digest)
         assert str(again.event.flags.writeable) == "False" and again.event.base is not None
-        cache.keep(file, first)
+        cache.write_tape(file, first)
         assert file.read_bytes() == written
 
     def test_a_kept_tape_serves_other_fees(self, tmp_path: Path) -> None:
         episode = load(Native().write(tmp_path / "episode"))
         rules = (self.RULES, rules_for("kalshi", date(2026, 11, 1)), rule_set("pmb-2026-01"))
-        kept = [tape_of(episode, of, tmp_path / "tapes") for of in rules]
+        kept = [load_tape(episode, of, tmp_path / "tapes") for of in rules]
         assert len(list((tmp_path / "tapes").iterdir())) == 2
         assert kept[0].digest == kept[1].digest != kept[2].digest
 
     def test_a_damaged_file_is_built_again(self, tmp_path: Path) -> None:
         episode = load(Native().write(tmp_path / "episode"))
-        whole = tape_of(episode, self.RULES, tmp_path / "tapes")
+        whole = load_tape(episode, self.RULES, tmp_path / "tapes")
         (file,) = (tmp_path / "tapes").iterdir()
         written = file.read_bytes()
-        cache.keep(file, replace(whole, digest="0" * 64))
+        cache.write_tape(file, replace(whole, digest="0" * 64))
         for damaged in (file.read_bytes(), b"", written[:1000], written[:20], written[:-1], written + b"\0", written[32:], _former(whole)):
             file.write_bytes(damaged)
-            assert cache.read(file, whole.digest) is None
-            assert (tape_of(episode, self.RULES, tmp_path / "tapes").event == whole.event).all()
+            assert cache.read_tape(file, whole.digest) is None
+            assert (load_tape(episode, self.RULES, tmp_path / "tapes").event == whole.event).all()
             assert file.read_bytes() == written
 
     def test_no_flipped_bit_of_a_file_is_used(self, tmp_path: Path) -> None:
-        whole = tape_of(load(Native().write(tmp_path / "episode")), self.RULES, tmp_path / "tapes")
+        whole = load_tape(load(Native().write(tmp_path / "episode")), self.RULES, tmp_path / "tapes")
         (file,) = (tmp_path / "tapes").iterdir()
-        assert cache.read(file, whole.digest) is not None
+        assert cache.read_tape(file, whole.digest) is not None
         written = np.frombuffer(file.read_bytes(), np.uint8)
         draw = np.random.default_rng(20261126)
         for trial in range(600):
@@ -352,7 +357,7 @@ class TestTapeOf:
             for place in draw.integers(8 * len(written), size=1 if trial % 2 else 200):
                 damaged[place // 8] ^= 1 << place % 8
             file.write_bytes(damaged)
-            assert cache.read(file, whole.digest) is None
+            assert cache.read_tape(file, whole.digest) is None
 
 
 def _former(tape: Tape) -> bytes:
@@ -377,7 +382,7 @@ def _former(tape: Tape) -> bytes:
 @pytest.mark.parametrize("tie", ["aligned", "books_first"])
 def test_a_market_whose_first_book_is_empty_has_a_book(tie: str) -> None:
     rows = [(1, 1, []), (2, 0, [level(YES, 450, 100)]), (3, 1, [level(NO, 500, 100, 1)]), (4, 1, [])]
-    tape = build(content(rows), "digest", tie)
+    tape = build_tape(content(rows), "digest", tie)
     levels = [event for event in events(tape) if event[1] == "level"]
     assert levels == [(1, "level", 1, YES, 10, 0), (2, "level", 0, YES, 450, 100), (3, "level", 1, NO, 500, 100)]
     assert tape.rows_end.tolist() == [1, 2, 3, 3]
@@ -385,7 +390,7 @@ def test_a_market_whose_first_book_is_empty_has_a_book(tie: str) -> None:
 
 def test_settlements_of_one_instant_are_in_the_order_of_the_markets() -> None:
     settled = (Settlement("A", "YES", 1_000_000, 5), Settlement("B", "NO", 0, 5))
-    tape = build(content([(0, 0, [level(YES, 450, 30)])], settlements=settled), "", "books_first")
+    tape = build_tape(content([(0, 0, [level(YES, 450, 30)])], settlements=settled), "", "books_first")
     assert [unpack(word)[:2] for word in tape.event.tolist()][1:] == [(SETTLE, 0), (SETTLE, 1)]
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bellwether.replay.tape import kernels
-from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, fixed, pack
+from bellwether.replay.tape.layout import INVALID, LEVEL, VALID, freeze, pack
 from bellwether.replay.units import SECOND
 
 Step = tuple[Any, ...]
@@ -32,16 +32,16 @@ def matched(*steps: Step) -> tuple[list[tuple[int, int, int]], list[int]]:
         else:
             rows += [(now, [])] * rest[0]
     zeros, ones = np.zeros(len(prints), np.int64), np.ones(len(prints), np.int64)
-    word, number, lots, left = kernels.match(
-        fixed([ts for ts, _ in rows]),
-        fixed([0] * len(rows), np.int32),
-        fixed(np.cumsum([len(words) for _, words in rows])),
-        fixed([word for _, words in rows for word in words]),
-        fixed([ts for ts, _ in prints]),
-        fixed(zeros, np.int32),
-        fixed(zeros),
-        fixed(ones),
-        fixed([size for _, size in prints]),
+    word, number, lots, left = kernels.match_prints(
+        freeze([ts for ts, _ in rows]),
+        freeze([0] * len(rows), np.int32),
+        freeze(np.cumsum([len(words) for _, words in rows])),
+        freeze([word for _, words in rows for word in words]),
+        freeze([ts for ts, _ in prints]),
+        freeze(zeros, np.int32),
+        freeze(zeros),
+        freeze(ones),
+        freeze([size for _, size in prints]),
         2,
         102,
     )
