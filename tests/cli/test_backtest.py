@@ -224,7 +224,7 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
     [
         (("--agent", "rando"), "did you mean random"),
         (("--agent", "random", "--episode", "none"), "opening the episode 'none'"),
-        (("--agent", "random", "--rules", "kalshi-1900-01-01"), "no rule set 'kalshi-1900-01-01'"),
+        (("--agent", "random", "--rules", "kalshi-1900-01-01"), "unknown rule set 'kalshi-1900-01-01'"),
         (("--agent", "random", "--param", "size"), "'size' is not name=value"),
         (("--agent", "random", "--param", "size=1"), "its parameters are trade_probability, max_position, max_size"),
         (("--agent", "random", "--agent", "random"), "random is there twice"),

@@ -328,7 +328,7 @@ def test_no_fees_are_none_for_all_terms_and_no_rounding(name: str) -> None:
 @pytest.mark.parametrize(
     ("rules", "fees", "said"),
     [
-        ("kalshi-2026-08-30", "kalshi-1900-01-01", "no rule set 'kalshi-1900-01-01'"),
+        ("kalshi-2026-08-30", "kalshi-1900-01-01", "unknown rule set 'kalshi-1900-01-01'"),
         ("kalshi-2026-08-30", "polymarket-2026-07-01", "fees of polymarket, and kalshi-2026-08-30 are rules of kalshi"),
         ("kalshi-2026-08-30[fees=none]", "none", "fees twice"),
         ("kalshi-2026-08-30", "kalshi-2026-08-30[fees=none]", "fees twice"),
