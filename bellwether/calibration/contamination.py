@@ -54,7 +54,7 @@ def contamination(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFr
 
     Columns forecaster, knowledge_cutoff, n_questions, could_know, could_know_share, opened_before_cutoff (questions that count and opened at
     or before the cutoff), brier (over the questions that count) and brier_could_know (over those that do not, for interest: a much lower
-    one is what remembered outcomes would look like). Null where undefined. Errors as in `scores.score_bet`.
+    one is what remembered outcomes would look like). Null where undefined. Errors as in `scores.score`.
     """
     answers = Answers.of(forecasts, questions)
     error = (pl.col("p") - pl.col("y").cast(pl.Float64)) ** 2

@@ -180,7 +180,7 @@ def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str
     """Brier score by the month in which a question was resolved, with intervals, one panel per forecaster.
 
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are those of the leaderboard, over the clusters of
-    the month; a month of fewer than three clusters has none. `agent_names` are the forecasters in the order of their panels; all of them by name when left out.
+    the month; a month of fewer than three clusters has none. `names` are the forecasters in the order of their panels; all of them by name when left out.
     """
     rows = select_answered(forecasts, questions).with_columns(month=pl.col("resolved").dt.strftime("%Y-%m"))
     series = brier_scores(rows, "month").rename({"month": "label"})
@@ -194,7 +194,7 @@ def score_by_distance(scores: pl.DataFrame, title: str, *, metric: str = "brier"
     """A metric by the days from a forecaster's knowledge cutoff to the resolution, one panel per forecaster.
 
     `scores` are rows of benchmark/scores; the scopes distance:<days> are drawn, in the order of their first number. A metric that gets better
-    close to the cutoff hints at remembered outcomes. `agent_names` as in `brier_over_time`; forecasters without a cutoff have no panel.
+    close to the cutoff hints at remembered outcomes. `names` as in `brier_over_time`; forecasters without a cutoff have no panel.
     """
     known = pl.col("scope").str.starts_with(_DISTANCE) & (pl.col("metric") == metric) & pl.col("value").is_not_null()
     rows = scores.filter(known).with_columns(label=pl.col("scope").str.slice(len(_DISTANCE)))
@@ -256,7 +256,7 @@ def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ())
     """Mean markout per contract by the time after the fill, as maker and as taker, one panel per agent.
 
     `fills` contains rows of replay/fills. Means are weighted by contracts; the bars are 95 % intervals over episodes, from three episodes on.
-    Below zero the market moved against the fills. `agent_names` are the agents in the order of their panels, all by name when left out.
+    Below zero the market moved against the fills. `names` are the agents in the order of their panels, all by name when left out.
     """
     shown = list(names or fills["agent"].unique().sort())
     if fills.is_empty():

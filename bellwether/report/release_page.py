@@ -177,7 +177,7 @@ def ranked_pairs(inputs: ReportInputs) -> list[Row]:
 
 
 def leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """The pairs with the first of `agent_names`, and those of names that follow each other."""
+    """The pairs with the first of `names`, and those of names that follow each other."""
     place = {name: index for index, name in enumerate(names)}
     return [row for row in rows if place[row["forecaster"]] == 0 or place[row["other"]] == place[row["forecaster"]] + 1]
 

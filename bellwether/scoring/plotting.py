@@ -46,7 +46,7 @@ def plot_reliability(
 ) -> alt.LayerChart:
     """Reliability diagram of forecasts `p` of yes against outcomes `y`, as an Altair chart; charts of several forecasters add up with `+`.
 
-    Points are the observed frequency of yes per bin, with intervals where `clusters` are given. `band_cell`: where the points of a calibrated forecaster
+    Points are the observed frequency of yes per bin, with intervals where `clusters` are given. `band`: where the points of a calibrated forecaster
     would lie. `curve`: the CORP curve instead of points. The other parameters are those of `evaluate`. Raises `ScoringError` for what cannot be
     scored.
     """

@@ -94,7 +94,7 @@ class ClobClient(HttpClient):
         """The middles between best bid and ask of any number of tokens: one page for each 500.
 
         Where the venue refuses a batch, each of its tokens is requested alone; the page of one that has no book has the status 404.
-        `polymarket.quotes.midpoints_of` reads both kinds of pages.
+        `polymarket.quotes` reads both kinds of pages.
         """
         pages: list[VenuePage] = []
         calls = routes.midpoints(token_ids)

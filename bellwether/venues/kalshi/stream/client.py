@@ -90,7 +90,7 @@ class KalshiStream:
 
     A number that is skipped makes the client request the books again: by a command, then by a new subscription, then by a new connection. A
     silent connection is probed, and replaced when it does not answer. Books are invalid from the break to their
-    next snapshot; `bellwether.recordings.gap_summary` tells which.
+    next snapshot; see `bellwether.recordings.gap_summary`.
 
     Attributes:
         url: of the WebSocket. credentials: of the key that signs the handshake.
