@@ -37,7 +37,7 @@ _POSTGRES, _BROKER = "DAGSTER_POSTGRES_URL", "DAGSTER_CELERY_BROKER_URL"
 #: Keys of advisory locks: of the node that creates Dagster's tables, and of the only daemon.
 _TABLES_LOCK, DAEMON_LOCK = 0x62656C6C00, 0x62656C6C01
 _WORLD = "bellwether/world"
-#: Seconds between heartbeats of a run, and without one until its worker is asked.
+#: Seconds between heartbeats of a run, and without a heartbeat until its worker is queried.
 HEARTBEAT_SECONDS, STALE_SECONDS = 10, 30
 #: Time for which a worker waits for Postgres.
 _OUTAGE_SECONDS = 120

@@ -56,7 +56,7 @@ _CREDENTIAL = re.compile(r"_(KEY|KEY_ID|TOKEN|SECRET|BASE|URL)$")
 
 @dataclass(frozen=True)
 class Endpoint:
-    """A UI that executes the runs of commands.
+    """UI that executes the runs of commands.
 
     of_fleet: an interrupted command leaves its runs in progress. Otherwise it cancels them.
     """

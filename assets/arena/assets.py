@@ -64,7 +64,7 @@ class WeekConfig(CohortConfig):
 def universe(
     context: dg.AssetExecutionContext, config: CohortConfig, arena: ArenaResource, io_manager: dg.ResourceParam[LakeIOManager]
 ) -> Iterator[StepOutput]:
-    """The universe of a week on each venue on which a cohort decides, frozen before the first decision."""
+    """Freeze the universe of a week on each venue of its cohorts before the first decision."""
     from bellwether.arena.frames import universe_frame
     from bellwether.arena.weekly.context import freeze_universe, list_venues
 

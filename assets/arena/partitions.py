@@ -37,7 +37,7 @@ BEFORE = dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1, allow_non
 
 
 def whole_table(table: Table) -> dg.AssetIn:
-    """All partitions of a table as an input, including the current day, which a sensor writes."""
+    """Return an input of all partitions of a table, including the current day, which a sensor writes."""
     if not table.partitioned_by:
         return dg.AssetIn(key(table.name))
     metadata = {UNDER_WAY: True} if table.partitioned_by == ("day",) else None

@@ -21,13 +21,13 @@ RELEASE_FORECASTER = dg.MultiPartitionsDefinition({"release": RELEASE, "forecast
 
 
 def forecasters() -> list[str]:
-    """The forecasters of this world in the order of the partition picker: those that can forecast now, then by the missing key."""
+    """List the forecasters of this world for the partition picker: available ones first, then by missing key."""
     missing = forecasting.without_key()
     return sorted(forecasting.available(), key=lambda name: missing.get(name, ""))
 
 
 def forecaster_list() -> str:
-    """The forecasters of this world by what they need, as Markdown; the error where the registry cannot be read."""
+    """List the forecasters of this world by missing key, as Markdown; the error if the registry cannot be read."""
     try:
         missing = forecasting.without_key()
         return "\n".join(

@@ -46,7 +46,7 @@ def demo(as_json: bool) -> dict[str, Any]:
 
 
 def _exclusion_note(frame: pl.DataFrame) -> str:
-    """Describe excluded forecasts; empty if there are none."""
+    """Describe excluded forecasts, or return an empty text."""
     some = frame.filter(frame["could_know"] > 0).sort("could_know", "forecaster", descending=[True, False])
     if some.is_empty():
         return ""
