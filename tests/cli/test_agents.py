@@ -76,20 +76,20 @@ def test_what_is_there_is_not_overwritten(folder: Path, there: str) -> None:
     (folder / there).write_text("mine")
     result = new("my-maker")
     assert result.exit_code == 1
-    assert f"{folder / there} is there already" in str(result.exception) + result.output
+    assert f"{folder / there} already exists" in str(result.exception) + result.output
     assert [(path.name, path.read_text()) for path in folder.iterdir()] == [(there, "mine")]
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("2fast",), "its name is '2fast'"),
-        (("my/maker",), "its name is 'my/maker'"),
-        (("agent",), "'agent' is a name that its file uses itself"),
-        (("x", "--to", "my-agent.py"), "'my-agent.py' is no module of Python"),
-        (("x", "--to", "agent.txt"), "'agent.txt' is no module of Python"),
-        (("random",), "random.py would hide the module 'random'"),
-        (("numpy",), "numpy.py would hide the module 'numpy'"),
+        (("2fast",), "the name '2fast' is invalid"),
+        (("my/maker",), "the name 'my/maker' is invalid"),
+        (("agent",), "the name 'agent' is used by the generated file"),
+        (("x", "--to", "my-agent.py"), "'my-agent.py' is not a Python module name"),
+        (("x", "--to", "agent.txt"), "'agent.txt' is not a Python module name"),
+        (("random",), "random.py would hide the installed module 'random'"),
+        (("numpy",), "numpy.py would hide the installed module 'numpy'"),
     ],
 )
 def test_a_name_that_makes_no_module_is_refused(folder: Path, words: tuple[str, ...], said: str) -> None:

@@ -29,12 +29,12 @@ def default_name(class_name: str) -> str:
 class Agent:
     """Base class of trading agents. Subclasses implement `act`.
 
-    Parameters are the keyword arguments of `__init__`; set up state in `start`. An object runs once. Each further run uses a new object with the same
-    class and parameters, so that runs are independent.
+    Parameters are the keyword arguments of `__init__`; initialize state in `start`. An object runs once: each further run creates a new
+    object with the same class and parameters, so that runs are independent.
 
     Attributes:
-        name: Name in results; default: the class name in lower-case words with hyphens.
-        api: Version of the interface. Declare `api = 3`, which states prices in $0.0001. Agents without it use mills (tenths of a cent) until 0.4.
+        name: Name in results. Default: the class name in lower-case words with hyphens.
+        api: Version of the interface. `api = 3` states prices in $0.0001. Agents without it use mills (tenths of a cent) until 0.4.
         timed: Whether the time limit of a step applies. Set it to False in agents that wait for a service, such as a model.
     """
 
@@ -45,7 +45,7 @@ class Agent:
     _params: Mapping[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Record the arguments, from which further objects are made."""
+        """Record the arguments, which create the objects of further runs."""
         agent = super().__new__(cls)
         agent._params = _bind_arguments(cls, args, kwargs)
         return agent
@@ -77,13 +77,13 @@ class Agent:
         raise TypeError(f"{type(self).__name__} has no act(self, ctx); write one")
 
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
-        """React to an own fill. Called as soon as the agent can know it: at the time of the fill plus the latency of market data.
+        """React to a fill of one of the agent's orders.
 
-        A callback has the same budget of tool calls as a decision.
+        Called at the time of the fill plus the latency of market data. A callback has the same tool-call budget as a decision.
         """
 
     def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
-        """React to an own order that was accepted, rejected, partly or wholly filled, amended, cancelled or expired. Timing and budget as in `on_fill`."""
+        """React to an order that was accepted, rejected, filled, partly filled, amended, cancelled or expired. Timing and budget as in `on_fill`."""
 
     def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
         """React to a trade of the recorded market. Timing and budget as in `on_fill`."""
@@ -92,38 +92,39 @@ class Agent:
         """React to a change of a market's best bid or ask price. Called once per market and instant; timing and budget as in `on_fill`."""
 
     def on_timer(self, ctx: AgentContext, time_ns: int) -> None:
-        """React to a timer set by `ctx.at`. Called at its time (ns UTC), after the other callbacks of that instant; budget as in `on_fill`."""
+        """React to a timer set by `ctx.at`. Called at `time_ns` (ns UTC), after the other callbacks of that instant; budget as in `on_fill`."""
 
     def end(self, ctx: AgentContext) -> None:
         """Finish a run. Called once, after the last event and all settlements. Tool calls raise `BudgetError`."""
 
 
 class CompiledAgent(Agent):
-    """Base class of agents whose decisions are compiled code. The whole run is one call, which releases Python's global lock.
+    """Base class of agents whose decisions are compiled code.
 
-    The callbacks `on_fill`, `on_order`, `on_trade`, `on_book` and `on_timer` are compiled functions of (sim, params, number). They are called between
-    decisions, within `next_step`. Neither the tool-call budget nor the time limit of a step applies.
+    The whole run is one call, which releases the GIL. The callbacks `on_fill`, `on_order`, `on_trade`, `on_book` and `on_timer` are
+    compiled functions of (sim, params, number), called between decisions, within `next_step`. Neither the tool-call budget nor the time
+    limit of a step applies.
 
     Attributes:
-        strategy: Function of (sim, params), compiled with `@strategy` of `bellwether.replay.engine.kernel`. That module contains the functions that a
-            strategy can call.
+        strategy: Function of (sim, params), compiled with `@strategy` of `bellwether.replay.engine.kernel`, which contains the functions
+            that a strategy can call.
     """
 
     strategy: Any
 
     def numbers(self, episode: EpisodeInfo, seed: int) -> np.ndarray:
-        """Return the strategy's `params`: a one-dimensional array, int64 or float64. seed: 256 bits, stable per episode, agent and seed of the run."""
+        """Return the `params` of the strategy: a one-dimensional array, int64 or float64. seed: 256 bits, as `AgentContext.seed`."""
         raise TypeError(f"{type(self).__name__} has no numbers(self, episode, seed); write one")
 
 
 def callbacks_of(agent: type[Agent]) -> Callbacks:
-    """Return the callbacks that a class defines."""
+    """Return the callbacks that an agent class defines."""
     return Callbacks(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
 
 
 @lru_cache(maxsize=256)
 def _init_signature(cls: type) -> inspect.Signature:
-    """Return the signature of `__init__`, self first. Raises `ConfigError` for arguments without names."""
+    """Return the signature of `__init__`, including self. Raises `ConfigError` for a `*args` parameter."""
     if cls.__init__ is object.__init__:  # type: ignore[misc]
         return inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
     signature = inspect.signature(cls.__init__)  # type: ignore[misc]
@@ -131,7 +132,7 @@ def _init_signature(cls: type) -> inspect.Signature:
         (parameter.name for parameter in signature.parameters.values() if parameter.kind is inspect.Parameter.VAR_POSITIONAL), None
     )
     if nameless is not None:
-        raise ConfigError(f"making the agent {cls.__name__}: *{nameless} has no names; give the parameters names")
+        raise ConfigError(f"making the agent {cls.__name__}: *{nameless} accepts positional arguments; give each parameter a name")
     return signature
 
 

@@ -1,4 +1,4 @@
-"""Validation of agents' arguments: conversion of prices, sizes, words, times and ids to integers."""
+"""Validation of agents' arguments: conversion of prices, sizes, codes, times and ids to integers."""
 
 from __future__ import annotations
 
@@ -24,10 +24,21 @@ _LARGEST = 2**62
 
 
 def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: Any = _GTC, expires: Any = 0) -> np.ndarray:  # noqa: PLR0917
-    """Build requests for `AgentContext.place_many`, int64[n, 7], from integers and integer arrays of equal length.
+    """Build the array of requests for `AgentContext.place_many`, int64[n, 7].
 
-    ticker, side, action, tif: codes. price: $0.0001, 0 for a market order. lots: 0.01 contract. expires: ns UTC, 0 for never. Raises `OrderError` for
-    other types and unequal lengths.
+    Args:
+        ticker: Number of the market: its index in `AgentContext.tickers`.
+        side: YES or NO.
+        action: BUY or SELL.
+        price: Limit price of `side`, $0.0001; 0 for a market order.
+        lots: Size, lots of 0.01 contract.
+        tif: Code of the time in force.
+        expires: Expiry, ns UTC; 0 for never.
+
+    Each argument is an integer or an integer array; all arrays have the same length.
+
+    Raises:
+        OrderError: An argument has another type, or the lengths differ.
     """
     values = (ticker, side, action, price, lots, tif, expires)
     lengths = {len(value) for value in values if isinstance(value, np.ndarray)}
@@ -38,7 +49,7 @@ def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: An
     rows = np.empty((lengths.pop() if lengths else 1, len(values)), np.int64)
     for column, (name, value) in enumerate(zip(REQUEST_COLUMNS, values, strict=True)):
         if isinstance(value, np.ndarray) and value.dtype.kind not in "iu":
-            raise OrderError(f"placing orders: {name} is {value.dtype}; it is an integer")
+            raise OrderError(f"placing orders: {name} is {value.dtype}; give integers")
         rows[:, column] = value if isinstance(value, np.ndarray) else to_integer(value, name)
     return rows
 
@@ -54,7 +65,7 @@ def check_codes(requests: np.ndarray) -> None:
 
 
 def to_integer(value: Any, name: str) -> int:
-    """Convert a whole number below 2^62 in absolute value. Raises `OrderError` for other values."""
+    """Convert to an int below 2^62 in absolute value. Raises `OrderError` for other values."""
     if type(value) is int and -_LARGEST < value < _LARGEST:
         return value
     if isinstance(value, bool | np.bool_):
@@ -71,30 +82,30 @@ def to_integer(value: Any, name: str) -> int:
 
 
 def to_price(value: Any) -> CentiCents:
-    """Convert a limit price other than 0. Raises `OrderError` for other values."""
+    """Convert a limit price other than 0. Raises `OrderError` for invalid values."""
     price: Any = to_integer(value, "price")
     if price == 0:
-        raise OrderError("price is 0; a market order has the price None")
+        raise OrderError("price is 0; give a price above 0, or None for a market order")
     return price
 
 
 def to_lots(value: Any) -> Lots:
-    """Convert a size of 1 lot or more. Raises `OrderError` for other values."""
+    """Convert a size of at least 1 lot. Raises `OrderError` for invalid values."""
     lots: Any = to_integer(value, "lots")
     if lots < 1:
-        raise OrderError(f"lots is {lots}; it is 1 or more")
+        raise OrderError(f"lots is {lots}; give 1 or more")
     return lots
 
 
 def check_tag(value: Any) -> str:
     """Check a tag: at most `LONGEST_TAG` printable characters. Raises `OrderError` otherwise."""
     if type(value) is not str or len(value) > LONGEST_TAG or not value.isprintable():
-        raise OrderError(f"tag is {value!r:.80}; it is a text of at most {LONGEST_TAG} printable characters")
+        raise OrderError(f"tag is {value!r:.80}; give a string of at most {LONGEST_TAG} printable characters")
     return value
 
 
 def to_code(value: int | str, words: Mapping[str, int], name: str) -> int:
-    """Convert a word or code to its code. Raises `OrderError` for unknown ones."""
+    """Convert a word or code to its code. Raises `OrderError` for unknown values."""
     if type(value) is int and 0 <= value < len(words):
         return value
     if isinstance(value, str) and (found := words.get(value.lower())) is not None:
@@ -105,21 +116,21 @@ def to_code(value: int | str, words: Mapping[str, int], name: str) -> int:
 
 
 def to_ns(time: int | datetime | None, name: str) -> int:
-    """Convert a time to ns UTC; None becomes 0. Raises `OrderError` for a datetime without a zone."""
+    """Convert a time to ns UTC; None becomes 0. Raises `OrderError` for a datetime without a time zone."""
     if time is None:
         return 0
     if isinstance(time, datetime):
         if time.tzinfo is None:
-            raise OrderError(f"{name} is {time}, which has no zone; give an aware time or ns UTC")
+            raise OrderError(f"{name} is {time}, without a time zone; give a timezone-aware datetime or ns UTC")
         since = time - EPOCH
         return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
     return to_integer(time, name)
 
 
 def to_ids(orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-    """Convert ids of orders to int64[n]. Raises `OrderError` for other types."""
+    """Convert order ids to int64[n]. Raises `OrderError` for other types."""
     if isinstance(orders, np.ndarray):
         if orders.dtype != np.int64 or orders.ndim != 1:
-            raise OrderError(f"cancelling orders: found {orders.dtype}{list(orders.shape)}; ids are int64[n]")
+            raise OrderError(f"reading order ids: found {orders.dtype}{list(orders.shape)}; give int64[n]")
         return np.ascontiguousarray(orders)
     return np.array([to_integer(order, "order") for order in orders], np.int64)

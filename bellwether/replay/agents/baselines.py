@@ -29,7 +29,7 @@ class BuyAndHold(Agent):
 
     def __init__(self, side: str = "yes", size: float = 10) -> None:
         if side not in ("yes", "no"):
-            raise ConfigError(f"making the agent BuyAndHold: side is {side!r:.60}; it is yes or no")
+            raise ConfigError(f"making the agent BuyAndHold: side is {side!r:.60}; give yes or no")
         self._side, self._size = (YES if side == "yes" else NO), contracts(size, "size")
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
@@ -64,7 +64,8 @@ class BuyAndHold(Agent):
 class RandomAgent(Agent):
     """Agent that sends a small market order on a random side of a random quoted market (PredictionMarketBench, section 5.2).
 
-    trade_probability: probability of an order per decision. max_position: contracts of a side from which it sells instead of buying. max_size: maximum
+    trade_probability: probability of an order per decision. max_position: contracts of a side from which it sells instead of buying.
+        max_size: maximum
     contracts of an order. The random generator is seeded by episode, name and seed of the run. Nothing is sent with less than a dollar of cash.
     """
 
@@ -74,7 +75,7 @@ class RandomAgent(Agent):
         if not 0 <= trade_probability <= 1 or max_size < 1:
             raise ConfigError(
                 f"making the agent RandomAgent: trade_probability is {trade_probability}, max_size {max_size}; "
-                "they are a share from 0 to 1, and 1 or more"
+                "give a probability from 0 to 1, and a size of 1 or more"
             )
         self._probability, self._most, self._max_size = trade_probability, contracts(max_position, "max_position"), max_size
 

@@ -1,4 +1,4 @@
-"""Compiled version of the market maker in `market_maker`."""
+"""Compiled version of the market maker of `market_maker`."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Context of an agent at a decision: observations and orders.
 
-A method costs one tool call (`place_many` and `cancel_many` one per order); attributes are free. Prices are $0.0001 (45 * CENT), sizes lots
-(10 * CONTRACT), money micro-dollars, times ns UTC; all integers. An agent without `api = 3` gets and gives prices in mills.
+A method costs one tool call (`place_many` and `cancel_many`: one per order), an attribute none. All amounts are integers: prices in $0.0001
+(`45 * CENT`), sizes in lots of 0.01 contract (`10 * CONTRACT`), money in micro-dollars, times in ns UTC. An agent without `api = 3` uses
+prices in mills.
 
-The simulator is behind `Simulator`: hidden from attributes in this process, or in another one. Everything kept here is a copy.
+The context reaches the simulator only through `Simulator`, in this process or another one, and stores copies.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from bellwether.replay.engine.codes import Tif
 from bellwether.replay.units import BUY, DOLLAR, NO, SELL, YES
 from bellwether.units import CentiCents, Lots, MicroDollars
 
-#: Plain integers: an enumeration's member costs compiled code a microsecond.
+#: Plain integers: passing an enum member to compiled code takes a microsecond longer.
 _IOC, _GTC, _POST_ONLY, _GTD = (int(tif) for tif in (Tif.IOC, Tif.GTC, Tif.POST_ONLY, Tif.GTD))
 
 Side = int | str
@@ -54,15 +55,16 @@ Action = int | str
 TimeInForce = int | str
 Answer = TypeVar("Answer")
 
-#: Calls beyond the budget of a step after which its agent is given up, whatever it catches.
+#: Calls beyond the budget of a step after which the agent is stopped, even if it catches `BudgetError`.
 _MOST_BEYOND = 1000
 #: Price of a market order.
 _NO_PRICE = CentiCents(0)
 
 
 class QuoteIds(tuple[int | None, int | None]):
-    """Order ids of the quotes of a market, for YES and for NO; None without a quote. An agent that reads them reacts to its fills: a filled quote is
-    sent again under another id.
+    """Order ids of the quotes for YES and NO of a market; None without a quote.
+
+    Reading an id marks the agent as reacting to its fills, since a quote that is filled is replaced under a new id.
     """
 
     _ctx: AgentContext
@@ -82,14 +84,20 @@ class QuoteIds(tuple[int | None, int | None]):
 
 
 class AgentContext:
-    """Market and account as an agent may know them now, and the orders it may send.
+    """Observations and orders available to an agent at a decision.
 
-    Positions, cash and equity are live: an order that fills changes them within the step. (Rules with frozen observations show cash, equity and
-    resting orders as the step found them.) Raises `OrderError` for what is no order, `BudgetError` for a call too many; what the venue would
-    refuse comes back as an order with status rejected and a reason.
+    A method costs one tool call, an attribute none. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC.
+    Cash, equity, positions and orders are live: a fill changes them within the decision. Under rules with frozen observations, cash, equity
+    and resting orders keep their values from the start of the decision.
 
-    tickers: the markets; a ticker's place is its number. quotes: best prices of all markets as arrays. seed: 256 bits, stable per episode, agent and
-    seed of the run. info: the episode.
+    Every method raises `OrderError` for invalid arguments and `BudgetError` for a call beyond the budget. An order that the venue refuses raises
+    nothing: it is returned with the status `rejected` and a reason.
+
+    Attributes:
+        tickers: Tickers of the markets. The index of a ticker is the number of its market in arrays.
+        quotes: Best prices of all markets, as arrays.
+        seed: Seed of 256 bits; equal for the same episode, agent name and seed of the run.
+        info: Description of the episode.
     """
 
     __slots__ = (
@@ -144,7 +152,7 @@ class AgentContext:
         self.seed = seed
         self._random: random.Random | None = None
         self._limit, self._max_orders, self._version = calls_per_step, max_orders, 0
-        #: The agent has read what depends on its fills.
+        #: The agent has read values that depend on its fills.
         self._reacts = False
         self._bids: np.ndarray | None
         self._sizes: np.ndarray | None
@@ -155,7 +163,7 @@ class AgentContext:
         self._begin(-1, 0)
 
     def _begin(self, step: int, calls: int) -> None:
-        """Forget what was read before this decision. The simulator counts the calls itself."""
+        """Discard the values read at the previous decision. The simulator counts calls separately."""
         self._step, self._calls, self._left, self._beyond = step, calls, calls, 0
         self._now: int | None = None
         self._states: np.ndarray | None = None
@@ -173,17 +181,17 @@ class AgentContext:
 
     @property
     def now(self) -> datetime:
-        """Time of this decision, aware UTC, rounded down to the microsecond."""
+        """Time of this decision, timezone-aware UTC, rounded down to the microsecond."""
         return EPOCH + timedelta(microseconds=self.now_ns // 1000)
 
     @property
     def step(self) -> int:
-        """Number of this decision, from 0."""
+        """Number of this decision, from 0; -1 in `start`."""
         return self._step
 
     @property
     def calls_left(self) -> int:
-        """Tool calls left in this step."""
+        """Remaining tool calls of this decision."""
         return self._left
 
     @property
@@ -194,19 +202,19 @@ class AgentContext:
 
     @property
     def available(self) -> MicroDollars:
-        """Cash less the reserves of resting orders, micro-dollars: what a new order may cost."""
+        """Cash available for new orders, micro-dollars: cash less the reserves of resting orders."""
         self._reacts = True
         return self._door.available()
 
     @property
     def equity(self) -> MicroDollars:
-        """Cash and positions at the prices at which they could be sold now, micro-dollars."""
+        """Cash plus positions at their present sale prices, micro-dollars."""
         self._reacts = True
         return self._door.equity()
 
     @property
     def positions(self) -> np.ndarray:
-        """int64[T, 2]: lots held of YES and NO, 0.01 contract; a read-only copy."""
+        """Positions in YES and NO, int64[T, 2], lots of 0.01 contract; a read-only copy."""
         self._reacts = True
         if self._held is None:
             self._held = _make_read_only(self._door.positions())
@@ -220,37 +228,55 @@ class AgentContext:
         return self._random
 
     def markets(self) -> tuple[Market, ...]:
-        """All markets, in the order of `tickers`."""
+        """Return all markets, in the order of `tickers`."""
         self._spend(1)
         return self._markets
 
     def market(self, ticker: str) -> Market:
-        """One market."""
+        """Return the market of a ticker. Raises `OrderError` for an unknown ticker."""
         self._spend(1)
         return self._markets[self._code_of(ticker)]
 
     def book(self, ticker: str, depth: int | None = None) -> Book:
-        """The book of a market. depth: levels per side at most; all that the episode shows if omitted."""
+        """Return the book of a market.
+
+        Args:
+            ticker: Ticker of the market.
+            depth: Maximum number of levels per side. Default: all levels that the episode shows.
+
+        Returns:
+            Bids and asks for YES and NO: pairs of price ($0.0001) and size (lots of 0.01 contract), best first.
+
+        Raises:
+            OrderError: The ticker is unknown, or `depth` is negative or not an integer.
+        """
         self._spend(1)
         if depth is not None and to_integer(depth, "depth") < 0:
-            raise OrderError(f"reading a book: depth is {depth}; it is 0 or more")
+            raise OrderError(f"reading a book: depth is {depth}; give 0 or more")
         yes, no = self._answered(self._door.book(self._code_of(ticker), -1 if depth is None else to_integer(depth, "depth")))
         asks: list[Any] = [tuple((self._dollar - price, lots) for price, lots in bids) for bids in (no, yes)]
         return Book(ticker, yes, no, *asks)
 
     def resting(self, ticker: str | None = None) -> list[Order]:
-        """Own orders in the book, of one market or of all, in price-time priority."""
+        """Return the agent's resting orders of one market, or of all markets, in price-time priority."""
         self._reacts = True
         self._spend(1)
         return [Order(self, number) for number in self._answered(self._door.resting(self._code_or_all(ticker)))]
 
     def order(self, number: SupportsIndex) -> Order:
-        """An order that was sent before, by its id."""
+        """Return an order of this run by its id. Raises `OrderError` for an unknown id."""
         self._spend(1)
         return Order(self, self._id_of(number))
 
     def is_resting(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """bool[n]: true for orders in the book's queue now; an id below 0 is invalid."""
+        """Return which orders are resting now, bool[n].
+
+        Args:
+            orders: Orders or ids, int64[n]. The result is False for ids below 0.
+
+        Raises:
+            OrderError: An id is unknown, or the array is not int64[n].
+        """
         self._reacts = True
         self._spend(1)
         numbers = to_ids(orders)
@@ -259,42 +285,68 @@ class AgentContext:
         return self._answered(self._door.are_resting(numbers))
 
     def exogenous(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """(ts, values) of an exogenous series as far as it is known now: int64 ns UTC and float64, read-only."""
+        """Return the points of an exogenous series that are known now.
+
+        Args:
+            name: Name of the series, one of `info.exogenous`.
+
+        Returns:
+            Times, int64, ns UTC, ascending, and values, float64. Both arrays are read-only.
+
+        Raises:
+            OrderError: The series is unknown.
+        """
         self._spend(1)
         if name not in self._series:
-            raise OrderError(f"reading an exogenous series: there is no {name!r:.60}; there are {', '.join(self._series) or 'none'}")
+            raise OrderError(
+                f"reading an exogenous series: {name!r:.60} does not exist; available series: {', '.join(self._series) or 'none'}"
+            )
         series = self._series[name]
         fresh = self._answered(self._door.points(series.number, series.known))
         return series.extended(fresh[:, 0], np.ascontiguousarray(fresh[:, 1]).view(np.float64))
 
     def trades(self, ticker: str | None = None) -> list[Trade]:
-        """Trades of one market or of all since the previous decision (at the first: all so far), as far as they are known now, by time.
+        """Return the trades of one market, or of all markets, since the previous decision, ordered by time.
 
-        Between decisions: since the last one. Costs one more call for every 100,000.
+        The first decision returns all trades so far; a callback returns those since the last decision. Only trades known now are returned.
+        Each 100,000 trades cost one more call.
         """
         code = self._code_or_all(ticker)
         return self._reading.trades(self._pages(lambda after: self._door.trades(code, after)))
 
     def fills(self, ticker: str | None = None, *, whole_run: bool = False) -> list[Fill]:
-        """Own fills of one market or of all since the previous decision began, or of the whole run, in the order of booking.
+        """Return the agent's fills of one market, or of all markets, since the previous decision began, in booking order.
 
-        Called first at each decision, it gives each fill once: those of orders that traded at once are among those of the next decision. Between
-        decisions: since the last one began. Costs one more call for every 100,000.
+        If every decision first reads its fills, each fill is returned exactly once: an order that trades at once is among the fills of the
+        next decision. A callback returns the fills since the last decision began. Each 100,000 fills cost one more call.
+
+        Args:
+            ticker: Ticker of the market. Default: all markets.
+            whole_run: Return all fills of the run.
         """
         self._reacts = True
         code = self._code_or_all(ticker)
         return self._reading.fills(self._pages(lambda after: self._door.fills(code, int(whole_run), after)))
 
     def position(self, ticker: str) -> Position:
-        """Return the position in a market, its average cost, and its P&L."""
+        """Return the position in a market, with its average cost and P&L."""
         return self._ledger(self._code_of(ticker))[0]
 
     def portfolio(self) -> list[Position]:
-        """`position` of each market, in the order of `tickers`."""
+        """Return the position in every market, in the order of `tickers`."""
         return self._ledger(-1)
 
     def at(self, time: int | datetime) -> None:
-        """Have `on_timer` called at a time, ns UTC or an aware datetime, which must be later than now. Any number of timers may be set."""
+        """Set a timer that calls `on_timer` once.
+
+        At most 10,000 timers can be pending at once.
+
+        Args:
+            time: Time of the call, ns UTC or timezone-aware datetime, later than now.
+
+        Raises:
+            OrderError: The time is not later than now or has no time zone, the agent has no `on_timer`, or 10,000 timers are pending.
+        """
         self._spend(1)
         result = self._answered(self._door.at(to_ns(time, "time")))
         if result != TIMER_SET:
@@ -303,7 +355,7 @@ class AgentContext:
                 TIMER_WITHOUT_CALLBACK: "the agent has no on_timer(self, ctx, time_ns); write one",
             }
             raise OrderError(
-                f"setting a timer: {problems.get(result, f'{MOST_TIMERS:,} timers are set already; set later ones in on_timer')}"
+                f"setting a timer: {problems.get(result, f'{MOST_TIMERS:,} timers are already pending; set later ones in on_timer')}"
             )
 
     # Orders.
@@ -322,15 +374,26 @@ class AgentContext:
     ) -> Order:
         """Send an order and return it.
 
-        side: YES or NO. action: BUY or SELL. price: limit on that side, $0.0001; None for a market order. lots: size, 0.01 contract. tif: GTC if omitted,
-        IOC for a market order; IOC, FOK, POST_ONLY, or GTD with `expires`. tag: text of your own, at most 64 characters, kept with the order, its fills
-        and its updates. With zero latency its status tells at once what happened.
+        With zero latency the returned order already shows whether it was filled, rests or was rejected.
+
+        Args:
+            ticker: Ticker of the market.
+            side: YES or NO.
+            action: BUY or SELL.
+            price: Limit price of `side`, $0.0001; None for a market order.
+            lots: Size, lots of 0.01 contract, 1 or more.
+            tif: Time in force: GTC, IOC, FOK, POST_ONLY or GTD. Default: GTC, or IOC for a market order.
+            expires: Expiry of a GTD order, ns UTC or timezone-aware datetime.
+            tag: Label of at most 64 printable characters, stored with the order, its fills and its updates.
+
+        Raises:
+            OrderError: An argument is invalid, such as an unknown ticker, a float, or a GTD order without `expires`.
         """
         code, side, action = self._code_of(ticker), to_code(side, SIDES, "side"), to_code(action, ACTIONS, "action")
         limit = _NO_PRICE if price is None else to_price(price)
         tif = (_IOC if price is None else _GTC) if tif is None else to_code(tif, TIFS, "tif")
         if (tif == _GTD) != (expires is not None):
-            raise OrderError("placing an order: GTD, and no other, comes with the time at which it expires")
+            raise OrderError("placing an order: expires must be given for GTD, and only for GTD")
         size, until, tag = to_lots(lots), to_ns(expires, "expires"), check_tag(tag)
         self._spend(1)
         return self._place(code, side, action, limit, size, tif, until, tag)
@@ -346,7 +409,7 @@ class AgentContext:
         *,
         tag: str = "",
     ) -> Order:
-        """Buy contracts of a side; at the market without a price. Units and tag as of `place`."""
+        """Buy contracts of a side. Without a price, send a market order. Arguments as in `place`."""
         return self.place(ticker, side, BUY, price, lots, tif, expires, tag=tag)
 
     def sell(  # noqa: PLR0917
@@ -360,15 +423,27 @@ class AgentContext:
         *,
         tag: str = "",
     ) -> Order:
-        """Sell contracts of a side; at the market without a price. Units and tag as of `place`."""
+        """Sell contracts of a side. Without a price, send a market order. Arguments as in `place`."""
         return self.place(ticker, side, SELL, price, lots, tif, expires, tag=tag)
 
     def quote(self, ticker: str, bid: int | None, ask: int | None, lots: int, *, tag: str = "") -> QuoteIds:
-        """Keep a bid for YES and an offer of YES in the book, both post-only, and return their order ids.
+        """Keep a post-only bid and a post-only ask for YES in the book, and return their order ids.
 
-        bid, ask: $0.0001 of YES; None or 0 cancels that quote, -1 leaves it. lots: 0.01 contract. A quote that rests at its price keeps its place in the
-        queue. The offer is sent as a bid for NO at a dollar less `ask`, which is the same. An id is None without a quote. Costs a call for each order
-        placed or cancelled. tag: of the orders that are placed.
+        A quote that already rests at its price keeps its queue position. The ask is sent as the equivalent bid for NO at a dollar less
+        `ask`. Each order that is placed or cancelled costs one call.
+
+        Args:
+            ticker: Ticker of the market.
+            bid: Bid price for YES, $0.0001; None or 0 cancels the bid, -1 leaves it unchanged.
+            ask: Ask price for YES, $0.0001; None or 0 cancels the ask, -1 leaves it unchanged.
+            lots: Size of each quote, lots of 0.01 contract.
+            tag: Label of the orders that are placed, as in `place`.
+
+        Returns:
+            Order ids of the bid and of the ask; None without a quote.
+
+        Raises:
+            OrderError: The ticker, a price, the size or the tag is invalid.
         """
         code, size = self._code_of(ticker), to_lots(lots)
         yes: Any = 0 if bid is None else to_integer(bid, "bid")
@@ -391,24 +466,46 @@ class AgentContext:
         return QuoteIds(self, ids)
 
     def quote_many(self, prices: np.ndarray, lots: int, *, tag: str = "") -> np.ndarray:
-        """`quote` for all markets at once; int64[T, 2] of order ids, -1 without a quote.
+        """Keep a post-only bid per market and side in the book, as `quote` does, and return the order ids.
 
-        prices: int64[T, 2], the bids for YES and for NO to keep in the book, $0.0001; 0 cancels a quote, -1 leaves it. Costs a call for each order
-        placed or cancelled.
+        Each order that is placed or cancelled costs one call.
+
+        Args:
+            prices: Bid prices for YES and NO of every market, int64[T, 2], $0.0001; 0 cancels a quote, -1 leaves it unchanged.
+            lots: Size of each quote, lots of 0.01 contract.
+            tag: Label of the orders that are placed, as in `place`.
+
+        Returns:
+            Order ids, int64[T, 2]; -1 without a quote.
+
+        Raises:
+            OrderError: `prices` has another dtype or shape, or the size or the tag is invalid.
         """
         shape = (len(self.tickers), 2)
         if not isinstance(prices, np.ndarray) or prices.dtype != np.int64 or prices.shape != shape:
-            raise OrderError(f"quoting: found {_describe_type(prices)}; prices are int64{list(shape)}: by market, for YES and NO")
+            raise OrderError(f"quoting: prices are {_describe_type(prices)}; give int64{list(shape)}: a row per market, for YES and NO")
         self._reacts = True
         answer = self._door.quote_many(prices, to_lots(lots), self._left, check_tag(tag))
         self._quoted(None if answer is None else answer[0])
         return np.array([self._tagged(number, tag) for number in answer[1]], np.int64).reshape(shape)
 
     def place_many(self, requests: np.ndarray, *, tag: str = "") -> np.ndarray:
-        """Send many orders at once: int64[n, 7], columns `REQUEST_COLUMNS`, codes as numbers; price 0 is a market order. Returns int64[n] ids."""
+        """Send several orders and return their ids, int64[n]; -1 for an order that the venue does not record.
+
+        Each order costs one call.
+
+        Args:
+            requests: Orders, int64[n, 7], with the columns ticker, side, action, price ($0.0001, 0 for a market order), lots (0.01
+                contract), tif and expires (ns UTC, 0 for never). Ticker, side, action and tif are integer codes; the function `requests`
+                builds the array.
+            tag: Label of the orders, as in `place`.
+
+        Raises:
+            OrderError: `requests` has another dtype or shape, or a code is invalid.
+        """
         width = len(REQUEST_COLUMNS)
         if not isinstance(requests, np.ndarray) or requests.dtype != np.int64 or requests.ndim != 2 or requests.shape[1] != width:
-            raise OrderError(f"placing orders: found {_describe_type(requests)}; requests are int64[n, 7]: {', '.join(REQUEST_COLUMNS)}")
+            raise OrderError(f"placing orders: requests are {_describe_type(requests)}; give int64[n, 7]: {', '.join(REQUEST_COLUMNS)}")
         check_codes(requests)
         self._spend(len(requests))
         self._changed()
@@ -419,7 +516,11 @@ class AgentContext:
         return numbers
 
     def cancel(self, order: SupportsIndex) -> bool:
-        """Cancel an order; False if it was not in the book any more. (With latency: if it cannot be in it on arrival.)."""
+        """Cancel an order, and return whether it was resting. With latency: whether it can still be resting when the cancel arrives.
+
+        Raises:
+            OrderError: The order is unknown.
+        """
         self._reacts = True
         self._spend(1)
         number = order.id if type(order) is Order else to_integer(order, "order")
@@ -430,7 +531,7 @@ class AgentContext:
         return False
 
     def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """Cancel several orders: bool[n], False for those that are not in the book any more or never were."""
+        """Cancel several orders, and return which of them were resting, bool[n]. Each order costs one call; unknown ids give False."""
         self._reacts = True
         numbers = to_ids(orders)
         self._spend(len(numbers))
@@ -438,7 +539,7 @@ class AgentContext:
         return self._answered(self._door.cancel_many(numbers))
 
     def cancel_all(self, ticker: str | None = None) -> int:
-        """Cancel all own orders of one market or of all; their number."""
+        """Cancel all resting orders of one market, or of all markets, and return their number."""
         self._reacts = True
         self._spend(1)
         code = self._code_or_all(ticker)
@@ -446,17 +547,31 @@ class AgentContext:
         return self._answered(self._door.cancel_all(code))
 
     def amend(self, order: SupportsIndex, price: int, lots: int) -> str | None:
-        """Change price or remaining size of a resting order; None if done, else the reason. Only a smaller size keeps its place in the queue."""
+        """Change the price and the remaining size of a resting order.
+
+        The order keeps its queue position only if the price is unchanged and the size is reduced.
+
+        Args:
+            order: The order or its id.
+            price: New limit price of the order's side, $0.0001.
+            lots: New remaining size, lots of 0.01 contract.
+
+        Returns:
+            None if the order was amended; otherwise the reason of the refusal.
+
+        Raises:
+            OrderError: The order is unknown, or the price or size is invalid.
+        """
         self._reacts = True
         self._spend(1)
         number = self._id_of(order)
         self._changed()
         return REASONS[self._answered(self._door.amend(number, to_price(price), to_lots(lots)))]
 
-    # Inside.
+    # Internals.
 
     def _pages(self, page: Callable[[int], np.ndarray | None]) -> list[list[int]]:
-        """All rows of what is read in pages, a call each."""
+        """Return all rows of a paged observation. Each page costs one call."""
         rows: list[list[int]] = []
         while True:
             self._spend(1)
@@ -477,7 +592,7 @@ class AgentContext:
             self._refuse(calls)
 
     def _answered(self, answer: Answer | None) -> Answer:
-        """The answer of the simulator. Raises `BudgetError` where it refused to give one."""
+        """Return the simulator's answer. Raises `BudgetError` if the call was refused."""
         if answer is None:
             self._refuse(0)
         return answer
@@ -486,11 +601,11 @@ class AgentContext:
         self._left += calls
         self._beyond += 1
         if self._beyond > _MOST_BEYOND:
-            raise RunawayAgent(f"a decision made more than {_MOST_BEYOND} calls beyond the {self._limit} that it may make")
+            raise RunawayAgent(f"a decision exceeded its budget of {self._limit} calls by more than {_MOST_BEYOND}")
         if not self._calls:
-            raise BudgetError("`end` may make no call; use attributes, or make the call in `act`")
+            raise BudgetError("`end` cannot make tool calls; use attributes, or make the call in `act`")
         if self._step < 0 and not calls:
-            raise BudgetError("`start` may send no order; send it in `act`")
+            raise BudgetError("`start` cannot send orders; send them in `act`")
         raise BudgetError(
             f"a decision may make {self._limit} calls, and this one made more; use attributes, `markets()` or `place_many`, or raise calls_per_step"
         )
@@ -507,7 +622,7 @@ class AgentContext:
         return number
 
     def _quoted(self, left: int | None) -> None:
-        """Quotes were sent: the calls left, -1 if they did not suffice."""
+        """Record the remaining calls after sending quotes; -1 means that they did not suffice."""
         if left is None:
             self._refuse(0)
         if left == self._left:
@@ -520,7 +635,7 @@ class AgentContext:
             self._refuse(0)
 
     def _changed(self) -> None:
-        """Books and account may have changed."""
+        """Discard the stored books and account values."""
         self._version += 1
         self._bids = self._touch = self._sizes = self._held = self._held_rows = None
 
@@ -559,10 +674,10 @@ class AgentContext:
         try:
             return self._code[ticker]
         except (KeyError, TypeError):
-            raise OrderError(f"there is no market {ticker!r:.60}; there are {', '.join(self.tickers[:10])}") from None
+            raise OrderError(f"the market {ticker!r:.60} does not exist; available markets: {', '.join(self.tickers[:10])}") from None
 
     def _code_or_all(self, ticker: str | None) -> int:
-        """The number of a market, -1 for all."""
+        """Return the number of a market; -1 for all markets."""
         return -1 if ticker is None else self._code_of(ticker)
 
     def _id_of(self, order: SupportsIndex) -> int:

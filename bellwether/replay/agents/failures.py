@@ -1,4 +1,4 @@
-"""Failures of agents, with messages that are equal in every process."""
+"""Failures of agents, with messages that are identical in every process."""
 
 from __future__ import annotations
 
@@ -20,8 +20,12 @@ STEP_TIMEOUT = "the step took longer than seconds_per_step"
 class Failure:
     """Error that ended an agent's episode early.
 
-    type, message: type and first line of the error. step: number of the decision, from 0; -1 before the first. at: time, ns UTC. traceback: traceback
-    within the agent, and the last output of an isolated agent; untrusted text, excluded from digests and comparisons.
+    Attributes:
+        type: Type of the error.
+        message: First line of the error message.
+        step: Number of the decision, from 0; -1 before the first.
+        at: Simulated time, ns UTC.
+        traceback: Traceback within the agent, and the last output of an isolated agent; untrusted text, excluded from digests and comparisons.
     """
 
     type: str
@@ -46,12 +50,12 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     try:
         lines = str(error).splitlines()
     except Exception:
-        lines = ["its message could not be read"]
+        lines = ["the error message could not be read"]
     return sanitize_line(type(error).__name__), sanitize_line(lines[0]) if lines else ""
 
 
 def format_traceback(error: BaseException, beyond: Container[str]) -> str:
-    """Format the traceback, starting at the first frame outside of the files `beyond`."""
+    """Format the traceback, without leading frames in the files `beyond`."""
     trace: TracebackType | None = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename in beyond:
         trace = trace.tb_next
@@ -68,5 +72,5 @@ def sanitize_line(message: str) -> str:
 
 
 def sanitize_text(text: str) -> str:
-    """Return the end of a text of several lines without other control characters."""
+    """Truncate a multi-line text to its end, and remove control characters other than newlines."""
     return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text[-_LONGEST_TRACE:]).strip("\n")

@@ -1,4 +1,4 @@
-"""Simulator's side of the interface: answers from the session within the budget of calls, as copies."""
+"""Simulator side of the agent interface: answers from the session, as copies, within the tool-call budget."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _RESTING, _FILLED = int(codes.Status.RESTING), int(codes.Status.FILLED)
 
-#: Columns of the engine's order that an agent may know, in the order of a `Row`. Its place in the queue is not among them.
+#: Visible columns of the engine's orders, in the order of a `Row`. The queue position is not visible.
 ORDER_COLUMNS = (
     codes.O_TICKER,
     codes.O_SIDE,
@@ -49,11 +49,11 @@ ORDER_COLUMNS = (
     codes.O_FEES,
 )
 TICKER, SIDE, ACTION, PRICE, LOTS, FILLED, STATUS, REASON, COST, FEES = range(len(ORDER_COLUMNS))
-#: Columns of `UPDATE_COLUMNS` that come from the order.
+#: Columns of `UPDATE_COLUMNS` that come from the order itself.
 _SENT_AS = [codes.O_TICKER, codes.O_SIDE, codes.O_ACTION]
 #: `FILL_COLUMNS` are the first columns of the engine's fills.
 _FILL_WIDTH = len(FILL_COLUMNS)
-#: Time of no timer.
+#: Timer value without a pending timer.
 _NEVER = 2**63 - 1
 
 
@@ -63,10 +63,16 @@ def _empty_trades() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Conditions:
-    """Terms of an episode. fees: int64[T, F], rows of `fee_terms`. grids: allowed prices of each market at its start, $0.0001.
+    """Terms of an episode.
 
-    units: of a portfolio, int64[T, 6], as `Tape.units`; without rows where all markets have those of the rules. tape_digest: SHA-256 of the tape's
-    content. calls_per_step: tool calls of a decision.
+    Attributes:
+        rules: Rule set.
+        settings: Settings of the engine.
+        fees: Rows of `fee_terms`, int64[T, F].
+        grids: Allowed prices of each market at its start, $0.0001.
+        units: Units of each market of a portfolio, int64[T, 6], as `Tape.units`; empty if all markets use the units of the rules.
+        tape_digest: SHA-256 of the tape's content.
+        calls_per_step: Tool calls per decision.
     """
 
     rules: RuleSet
@@ -79,13 +85,20 @@ class Conditions:
 
 
 class Gateway:
-    """The `Simulator` of one run.
+    """`Simulator` of one run.
 
-    frozen: cash, equity and resting orders are shown as the decision found them. data_latency: ns until the agent sees an event. observation_depth:
-    levels of a book that are shown, -1 for all. series: name -> (ts, values) of the whole episode; trades: returns those of the whole episode, int64[n, 5],
-    columns `TRADE_COLUMNS`, by time; later ones than now are never returned.
+    Args:
+        session: Session of the engine.
+        frozen: Cash, equity and resting orders keep their values from the start of the decision.
+        calls_per_step: Tool calls per decision.
+        data_latency: Delay until the agent sees an event, ns.
+        observation_depth: Visible levels of a book per side; -1 for all.
+        series: Times (ns UTC) and values of each exogenous series of the episode, by name. Future points are never returned.
+        trades: Function that returns all trades of the episode by time, int64[n, 5], with the columns `TRADE_COLUMNS`. Future trades are
+            never returned.
 
-    tags: texts that the agent gave to orders, by number.
+    Attributes:
+        tags: Labels of orders, by order number.
     """
 
     def __init__(
@@ -103,48 +116,48 @@ class Gateway:
         self._sends = False
         self._delay, self._shown, self._series = data_latency, observation_depth, list((series or {}).values())
         self._tickers = len(session.positions)
-        # Methods of arrays that stay in place: no Python frame for the most frequent reads.
+        # Bound methods of arrays that are updated in place: the most frequent reads need no Python frame.
         self.bids, self.positions, self.status = session.best.copy, session.positions.copy, session.status.copy
         self._cash, self._equity, self._known_orders = session.cash, session.cash, 0
         self._dropped: set[int] = set()
         self._cancelled: set[int] = set()
         self._read_trades, self._fill_count = trades, session.fill_count
-        #: This is a call between decisions, and its instant has passed.
+        #: The call is between decisions; its instant has passed.
         self._between = self._is_over = False
         self._callbacks = Callbacks()
-        #: Fills and trades passed to callbacks so far, and the best prices then.
+        #: Numbers of fills and trades passed to callbacks, and the best prices last compared.
         self._reported_fills = self._reported_trades = 0
         self._reported_bids = self.bids()
         self._timers: list[int] = []
         self.tags: dict[int, str] = {}
 
     def begin(self, *, sends: bool = True) -> None:
-        """Start a decision with a full budget. sends: orders are accepted."""
+        """Start a decision with a full budget. sends: whether orders are accepted."""
         self._left, self._sends = self._limit, sends
         self._between = self._is_over = False
         if self._frozen:
             self._freeze()
 
     def wake(self, *, stopped: bool) -> None:
-        """Start a call between decisions with a full budget. stopped: the session is at a stop that is no decision."""
+        """Start a callback with a full budget. stopped: whether the session has stopped between two decisions."""
         self._left, self._sends, self._between, self._is_over = self._limit, True, True, self._is_over or stopped
         if self._frozen:
             self._freeze()
 
     def _freeze(self) -> None:
-        """Rules with frozen observations: show the present money and orders until the next call."""
+        """Freeze cash, equity and resting orders until the next call of the agent."""
         self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
         self._dropped |= self._cancelled
         self._cancelled.clear()
 
     def end(self) -> None:
-        """Refuse every call that costs until the next decision."""
+        """Refuse all calls that cost budget until the next decision."""
         self._left = 0
 
     # Callbacks between decisions.
 
     def watch(self, callbacks: Callbacks) -> None:
-        """Stop the session for the agent's callbacks. Called before its first step."""
+        """Stop the session at the events of the agent's callbacks. Called before the first step."""
         times = []
         self._callbacks = callbacks
         if callbacks.on_trade:
@@ -156,7 +169,7 @@ class Gateway:
             self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
 
     def news(self) -> News | None:
-        """New fills, order updates, trades, markets with changed best prices, and due timers; None without any."""
+        """Return new fills, order updates, trades, markets with changed best prices, and due timers; None without any."""
         watched, fills, trades, books, timers = self._callbacks, [], [], [], []
         orders = self._updates() if watched.on_order else []
         if watched.on_fill and self._reported_fills < self._fill_count():
@@ -175,11 +188,11 @@ class Gateway:
         return news if any(news) else None
 
     def _updates(self) -> list[list[int]]:
-        """Rows of `UPDATE_COLUMNS`."""
+        """Return order updates with the columns `UPDATE_COLUMNS`."""
         rows = self._session.updates()
         return np.hstack([rows[:, : codes.U_FILLED + 1], self._session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist()
 
-    # Free observations, as `Simulator` describes them.
+    # Observations without cost, documented in `Simulator`.
 
     def now(self) -> int:
         return self._session.now
@@ -207,7 +220,7 @@ class Gateway:
         return tuple([row[column] for column in ORDER_COLUMNS])
 
     def conditions(self) -> Conditions:
-        """Terms of the episode, as copies."""
+        """Return the terms of the episode, as copies."""
         session, tape = self._session, self._session.tape
         return Conditions(
             replace(session.rules),
@@ -219,7 +232,7 @@ class Gateway:
             self._limit,
         )
 
-    # Observations that cost.
+    # Observations at a cost of one call.
 
     def book(self, ticker: int, depth: int) -> BookSides | None:
         if not self._knows(ticker) or not self._spend(1):
@@ -297,18 +310,18 @@ class Gateway:
         return np.ascontiguousarray(self._trades[:, 0])
 
     def _quote_times(self) -> np.ndarray:
-        """Times of changes of best prices on the tape, int64, ns."""
+        """Return the times at which best prices change on the tape, int64, ns UTC."""
         from bellwether.replay.results.markouts import tops_of
 
         return np.unique(tops_of(self._session.tape).ts)
 
     @property
     def _bound(self) -> Literal["left", "right"]:
-        """Side of the present instant in `searchsorted`: decisions at book rows precede the prints of their own instant."""
+        """Side of `searchsorted` for the present instant: decisions at book rows precede trades of the same instant."""
         return "left" if self._session.rules.decisions == "book_rows" else "right"
 
     def _trades_until(self) -> int:
-        """Number of trades known now."""
+        """Return the number of trades known now."""
         side: Literal["left", "right"] = "right" if self._is_over else self._bound
         return int(np.searchsorted(self._trade_times, self._session.now - self._delay, side=side))
 
@@ -384,7 +397,7 @@ class Gateway:
         return self._session.quoted.copy() if self._frozen else None
 
     def _quoted(self, most: int, left: int, before: np.ndarray | None) -> int:
-        """Spend the cost of a quote, and note the quotes that it cancelled."""
+        """Deduct the cost of quotes, and record the quotes that they cancelled."""
         self._left -= most - left if left > 0 else most
         if before is not None:
             gone = before[(before >= 0) & (before != self._session.quoted)]
@@ -406,7 +419,10 @@ class Gateway:
         return True
 
     def _listed(self, ticker: int) -> np.ndarray:
-        """Frozen observations: orders that rested when the step began, and those filled since they rested and were not cancelled."""
+        """Return the resting orders under frozen observations.
+
+        These are orders that rested when the step began, including those filled since, without those cancelled in earlier steps.
+        """
         orders = self._session.orders[: self._known_orders]
         status = orders[:, codes.O_STATUS]
         maker_filled = (status == _FILLED) & (orders[:, codes.O_TAKEN] < orders[:, codes.O_COUNT])

@@ -1,7 +1,7 @@
-"""Interface between agents and the simulator, defined once for this process, for isolated processes and for compiled code.
+"""Interface between agents and the simulator, defined once for this process, isolated processes and compiled code.
 
-`Simulator` lists every observation and request with its units. `SimulatorProxy` exposes them to an agent of this process, `isolation.wire_protocol` derives its messages
-from them, and the compiled functions of `engine.kernel` have the same names and arguments.
+`Simulator` lists every observation and request with its units. `SimulatorProxy` exposes them to an agent in this process,
+`isolation.wire_protocol` derives its messages from them, and the compiled functions of `engine.kernel` have the same names and arguments.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ Result = TypeVar("Result")
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-#: Longest tag of an order, characters.
+#: Maximum length of an order's tag, characters.
 LONGEST_TAG = 64
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayShape:
-    """Columns of an array, None for one dimension, and the type of its values."""
+    """Columns of an array (None for one dimension) and dtype of its values."""
 
     columns: int | None = None
     dtype: type = np.int64
 
 
-#: Columns of requests, trades and fills, int64.
+#: Columns of requests, trades and fills; all int64.
 REQUEST_COLUMNS = ("ticker", "side", "action", "price", "lots", "tif", "expires")
 TRADE_COLUMNS = ("time_ns", "ticker", "yes_price", "lots", "taker")
 FILL_COLUMNS = ("order", "ticker", "side", "action", "price", "lots", "fee", "role", "time_ns")
-#: Rows of one call that returns trades or fills, at most.
+#: Maximum rows returned by one call of `trades` or `fills`.
 MOST_ROWS = 100_000
-#: Timers that may be set at once.
+#: Maximum pending timers.
 MOST_TIMERS = 10_000
 #: Results of `Simulator.at`.
 TIMER_SET, TIMER_PAST, TIMER_WITHOUT_CALLBACK, TIMERS_USED_UP = range(4)
@@ -52,163 +52,167 @@ Trades = Annotated[np.ndarray, ArrayShape(len(TRADE_COLUMNS))]
 Fills = Annotated[np.ndarray, ArrayShape(len(FILL_COLUMNS))]
 #: Price and lots per level, best first, of the bids for YES and of those for NO.
 BookSides = tuple[tuple[tuple[CentiCents, Lots], ...], ...]
-#: An order by `ORDER_COLUMNS` of the gateway.
+#: Order as a tuple of the gateway's `ORDER_COLUMNS`.
 Row = tuple[int, ...]
 
 
 def _state(method: Method) -> Method:
-    """Mark an observation that an isolated process receives with every message."""
+    """Mark an observation that is sent to an isolated process with every message."""
     method.kind = "state"  # type: ignore[attr-defined]
     return method
 
 
 def _change(method: Method) -> Method:
-    """Mark a request that can change books and account."""
+    """Mark a request that can change the books or the account."""
     method.kind = "change"  # type: ignore[attr-defined]
     return method
 
 
 class Simulator(Protocol):
-    """Observations and requests of one run. Prices are $0.0001, sizes lots (0.01 contract), money micro-dollars, times ns UTC.
+    """Observations and requests of a run. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC.
 
-    ticker: the market's number. side: YES 0, NO 1. action: BUY 0, SELL 1. Everything passed in is an integer, a text or an int64 array, everything
-    returned an integer or a copy. A call that returns None had no effect: it was beyond the budget, or its arguments name nothing.
+    ticker: number of the market. side: YES 0, NO 1. action: BUY 0, SELL 1. Arguments are integers, strings or int64 arrays; results are integers or
+    copies. A result of None means that the call had no effect: it exceeded the budget or its arguments are unknown.
     """
 
-    # Free.
+    # Without cost.
 
     @_state
     def now(self) -> int:
-        """Time of the decision, ns."""
+        """Return the time of the decision, ns UTC."""
         ...
 
     @_state
     def status(self) -> Vector:
-        """int64[T]: bits of `codes.TickerStatus` by market."""
+        """Return the bits of `codes.TickerStatus` by market, int64[T]."""
         ...
 
     @_state
     def sent(self) -> int:
-        """Number of orders sent so far."""
+        """Return the number of orders sent."""
         ...
 
     @_state
     def cash(self) -> MicroDollars:
-        """Cash, micro-dollars."""
+        """Return the cash, micro-dollars."""
         ...
 
     @_state
     def available(self) -> MicroDollars:
-        """Cash that no resting order reserves, micro-dollars."""
+        """Return the cash that is not reserved by resting orders, micro-dollars."""
         ...
 
     @_state
     def bids(self) -> BySide:
-        """int64[T, 2]: best bids for YES and NO, $0.0001; 0 for none."""
+        """Return the best bids for YES and NO, int64[T, 2], $0.0001; 0 without a bid."""
         ...
 
     @_state
     def positions(self) -> BySide:
-        """int64[T, 2]: lots held of YES and NO."""
+        """Return the positions in YES and NO, int64[T, 2], lots."""
         ...
 
     def equity(self) -> MicroDollars:
-        """Cash and positions at the prices at which they could be sold now, micro-dollars."""
+        """Return cash plus positions at their present sale prices, micro-dollars."""
         ...
 
     def sizes(self) -> BySide:
-        """int64[T, 2]: lots at the best bids for YES and NO; 0 for none."""
+        """Return the sizes at the best bids for YES and NO, int64[T, 2], lots; 0 without a bid."""
         ...
 
     def order(self, order: int) -> Row | None:
-        """State of an order; None for an unknown number."""
+        """Return the state of an order; None for an unknown number."""
         ...
 
-    # One call each.
+    # At a cost of one call each.
 
     def book(self, ticker: int, depth: int) -> BookSides | None:
-        """Bids for YES and for NO, best first. depth: levels per side, -1 for all that the episode shows."""
+        """Return the bids for YES and for NO, best first. depth: maximum levels per side; -1 for all that the episode shows."""
         ...
 
     def resting(self, ticker: int) -> list[int] | None:
-        """Numbers of the orders in the book of one market, or of all for -1, in price-time priority."""
+        """Return the numbers of the resting orders of one market (-1: all markets), in price-time priority."""
         ...
 
     def are_resting(self, orders: Vector) -> Flags | None:
-        """bool[n]: orders that are in the book; False for unknown numbers."""
+        """Return which orders are resting, bool[n]; False for unknown numbers."""
         ...
 
     def points(self, series: int, after: int) -> BySide | None:
-        """int64[n, 2]: time, ns, and the bits of a float64, of the known points of a series from number `after` on."""
+        """Return the known points of a series from index `after`, int64[n, 2]: time (ns UTC) and the bits of a float64."""
         ...
 
     def trades(self, ticker: int, after: int) -> Trades | None:
-        """Trades since the previous decision, of one market or of all for -1, at most `MOST_ROWS` from row `after` on."""
+        """Return at most `MOST_ROWS` trades since the previous decision from row `after`, of one market (-1: all markets)."""
         ...
 
     def fills(self, ticker: int, whole: int, after: int) -> Fills | None:
-        """Own fills since the previous decision, or of the whole run; otherwise as `trades`."""
+        """Return the agent's fills since the previous decision or of the whole run; otherwise as `trades`."""
         ...
 
     def ledger(self, ticker: int) -> list[list[int]] | None:
-        """Lots of YES and NO, their costs, realised P&L, fees and unrealised P&L, of one market or of each for -1."""
+        """Return lots of YES and NO, their costs, realised P&L, fees and unrealised P&L of one market (-1: a row for each market)."""
         ...
 
     def at(self, time: int) -> int | None:
-        """Set a timer that calls `on_timer` at a time, ns; return one of `TIMER_SET`, `TIMER_PAST`, `TIMER_WITHOUT_CALLBACK`, `TIMERS_USED_UP`."""
+        """Set a timer that calls `on_timer` at a time, ns UTC.
+
+        Returns `TIMER_SET`, `TIMER_PAST`, `TIMER_WITHOUT_CALLBACK`, or `TIMERS_USED_UP` if `MOST_TIMERS` are pending.
+        """
         ...
 
     @_change
     def place(  # noqa: PLR0917
         self, ticker: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int, expires: int, tag: Tag
     ) -> int | None:
-        """Send an order; its number, or -1 if the venue keeps no record of it. Price 0 is a market order. tag: text of the agent's own."""
+        """Send an order, and return its number; -1 if the venue does not record it. Price 0 is a market order. tag: label chosen by the agent."""
         ...
 
     @_change
     def place_many(self, requests: Requests, tag: Tag) -> Vector | None:
-        """Send orders, a call each; the numbers, as `place` returns them."""
+        """Send orders at a cost of one call each, and return their numbers as `place` does."""
         ...
 
     @_change
     def cancel(self, order: int) -> int | None:
-        """Cancel an order; 1 if it rested, else 0."""
+        """Cancel an order; return 1 if it was resting, else 0."""
         ...
 
     @_change
     def cancel_many(self, orders: Vector) -> Flags | None:
-        """Cancel orders, a call each; bool[n], as `cancel`."""
+        """Cancel orders at a cost of one call each; return which were resting, bool[n]."""
         ...
 
     @_change
     def cancel_all(self, ticker: int) -> int | None:
-        """Cancel the orders of one market, or all for -1; their number."""
+        """Cancel the resting orders of one market (-1: all markets), and return their number."""
         ...
 
     @_change
     def amend(self, order: int, price: CentiCents, lots: Lots) -> int | None:
-        """Change an order's price or remaining size: 0, or the code of the reason for the refusal."""
+        """Change the price or remaining size of an order; return 0, or the code of the reason of a refusal."""
         ...
 
     @_change
     def quote(  # noqa: PLR0917
         self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, calls: int, tag: Tag
     ) -> tuple[int, int, int] | None:
-        """Keep a post-only bid per side with at most `calls`, a call per order sent or cancelled. A price of 0 cancels a quote, -1 leaves it.
+        """Keep a post-only bid per side, at a cost of one call per order placed or cancelled. Price 0 cancels a quote, -1 leaves it unchanged.
 
-        Returns the calls left, -1 if they did not suffice, and the numbers of the quotes for YES and NO, -1 for none.
+        calls: maximum number of calls. Returns the remaining calls (-1 if they did not suffice) and the numbers of the quotes for YES and
+            NO (-1 without one).
         """
         ...
 
     @_change
     def quote_many(self, prices: BySide, lots: Lots, calls: int, tag: Tag) -> tuple[int, list[int]] | None:
-        """`quote` for all markets: the calls left, and the numbers by market and side."""
+        """Apply `quote` to all markets; return the remaining calls, and the order numbers by market and side."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MethodSignature:
-    """Signature of a method of `Simulator`: types of its arguments and of its result, and whether its result is sent with every message or changes."""
+    """Signature of a method of `Simulator`: argument types, result type and kind (state, change or empty)."""
 
     arguments: tuple[Any, ...]
     result: Any
@@ -223,7 +227,7 @@ class MethodSignature:
 
     @property
     def shape(self) -> ArrayShape | None:
-        """Shape of the array that is returned; None for another result."""
+        """Shape of the returned array; None for other results."""
         arrays = (part for part in (self.result, *get_args(self.result)) if get_origin(part) is Annotated)
         return next((get_args(part)[1] for part in arrays), None)
 
@@ -234,9 +238,10 @@ STATE = tuple(name for name, call in CALLS.items() if call.kind == "state")
 
 
 def hide_function(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """The same function as a C object without an attribute that leads to it, and so to what it can reach.
+    """Wrap a function so that an agent cannot reach the original through attributes.
 
-    `lru_cache` that keeps nothing is such an object once `__wrapped__` is gone; the closure of a Python function can be read.
+    The closure of a Python wrapper can be read. `lru_cache(maxsize=0)` returns a C object, which has no reference to the function after
+    `__wrapped__` is removed.
     """
     wrapper: Any = lru_cache(maxsize=0)(function)
     vars(wrapper).clear()
@@ -244,7 +249,7 @@ def hide_function(function: Callable[Arguments, Result]) -> Callable[Arguments, 
 
 
 class SimulatorProxy:
-    """Calls of a simulator, hidden, and `conditions`, under which an agent of this process trades."""
+    """Methods of a simulator, wrapped by `hide_function`, for an agent in this process. `conditions` returns the terms of its episode."""
 
     __slots__ = (*CALLS, "conditions")
 

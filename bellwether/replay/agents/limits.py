@@ -13,7 +13,7 @@ from typing import Self
 
 from bellwether.errors import BellwetherError
 
-#: Checks of a step within its limit; it is stopped at most a quarter later. Seconds between checks at most.
+#: Checks per step limit, so that a step is stopped at most a quarter late; maximum seconds between checks.
 _LOOKS, _LONGEST_WAIT = 4, 3600.0
 
 
@@ -26,25 +26,26 @@ class BudgetError(BellwetherError):
 
 
 class RunStopped(BellwetherError):
-    """Run without a result, for a reason outside the agent, such as an unavailable model or the stored trajectory of another run.
+    """Run without a result, for a reason outside the agent, such as an unavailable model or a trajectory of another run.
 
-    `backtest.run` passes it on.
+    `backtest.run` does not catch it.
     """
 
 
 class StepTimeout(BaseException):
-    """Step that exceeded `seconds_per_step`. Not an `Exception`, so that agents cannot catch it by accident."""
+    """Step that exceeded `seconds_per_step`. Not an `Exception`, so that agents do not catch it by accident."""
 
 
 class RunawayAgent(BaseException):
-    """Step with many calls beyond its budget. Not an `Exception`, as `StepTimeout`."""
+    """Step with more than 1,000 calls beyond its budget. Not an `Exception`, as `StepTimeout`."""
 
 
 class StepLimit:
-    """Time limit of steps, in seconds; infinity for none. Call `begin` and `finish` around each step, on the thread that made the object.
+    """Time limit of steps, in seconds; infinity for none. Call `begin` and `finish` around each step, on the thread that created the object.
 
-    On the main thread a system alarm raises `StepTimeout`, which also interrupts blocking calls such as `time.sleep`. On other threads and on Windows a
-    watcher thread raises it at the next Python instruction, after a blocking call. Neither interrupts compiled code before it returns to Python.
+    On the main thread a system alarm raises `StepTimeout`, which also interrupts blocking calls such as `time.sleep`. On other threads and
+    on Windows a watcher thread raises it at the next Python instruction, after a blocking call. Neither interrupts compiled code before it
+    returns to Python.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -99,7 +100,7 @@ class StepLimit:
             return fired
 
     def _take_back(self) -> None:
-        """Raise and discard a pending error.
+        """Raise and discard a pending `StepTimeout`.
 
         Clearing it with NULL would loop for ever under a tracer (CPython 3.11).
         """
@@ -119,7 +120,7 @@ class StepLimit:
             raise StepTimeout
 
     def _is_late(self) -> bool:
-        """Return whether the step has exceeded its limit; true once per limit exceeded."""
+        """Return whether the step has exceeded its limit; true once per excess."""
         now = time.monotonic()
         if not self._inside or now - self._since < self._seconds:
             return False

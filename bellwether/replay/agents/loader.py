@@ -19,7 +19,7 @@ from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
 from bellwether.replay.agents.limits import StepLimit, StepTimeout
 from bellwether.replay.agents.mills import check_api, compile_source
 
-#: Protects the import of files, so that no thread sees an incomplete module.
+#: Serializes the import of files, so that no thread sees an incomplete module.
 _LOADING = threading.RLock()
 
 
@@ -40,7 +40,7 @@ def load_agent_class(reference: str) -> type[Agent]:
 
 
 def find_only_agent(path: Path) -> str:
-    """Return the name of the only agent of a file, read from its source without running it. Raises `ConfigError` for no or several agents."""
+    """Return the name of the only agent in a file, from its source without running it. Raises `ConfigError` for no or several agents."""
     try:
         classes = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ClassDef)]
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
@@ -75,8 +75,12 @@ def check_complete(cls: type[Agent]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AgentReference:
-    """Class and parameters of an agent. reference: `file.py:Class` or `package.module:Class`. params: keyword arguments of the class. name: name in seeds
-    and results; default: that of the class.
+    """Class and parameters of an agent.
+
+    Attributes:
+        reference: `file.py:Class` or `package.module:Class`.
+        params: Keyword arguments of the class.
+        name: Name in seeds and results. Default: that of the class.
     """
 
     reference: str
@@ -84,16 +88,17 @@ class AgentReference:
     name: str | None = None
 
     def make(self) -> Agent:
-        """Create a new agent. Raises `ConfigError` if the class cannot be loaded or a parameter is wrong, and any error of its `__init__`."""
+        """Create an agent. Raises `ConfigError` if the class cannot be loaded or a parameter is invalid, and any error of its `__init__`."""
         agent = load_agent_class(self.reference)(**self.params)
         if self.name is not None:
             agent.name = self.name
         return agent
 
     def check(self, seconds: float) -> type[Agent]:
-        """Load and return the class. Raises `ConfigError` if it cannot be loaded or rejects its parameters; other errors of `__init__` are ignored.
+        """Load and return the class.
 
-        seconds: time limit of `__init__`.
+        Raises `ConfigError` if it cannot be loaded or rejects its parameters. Other errors of `__init__` are ignored. seconds: time limit
+        of `__init__`.
         """
         kind = load_agent_class(self.reference)
         with StepLimit(seconds) as limit:

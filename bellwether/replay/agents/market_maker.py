@@ -6,9 +6,9 @@ side, and v the contracts held of s less those of the other,
     want = (b + 1 - o) / 2  -  spread / 2  -  skew * v / size,    at most one tick below the ask 1 - o (in dollars),
 
 with the shift rounded to a tenth of a cent and the price rounded down to the tick. The bid is half the spread below the mid price, shifted against
-the inventory: the linear approximation of Avellaneda and Stoikov, "High-frequency trading in a limit order book" (2008). A bid for NO at p is an offer
-of YES at 1 - p. There is no bid for a side of which `max_position` is held. A bid that already rests at its price keeps its queue position; any other is
-cancelled and replaced, post-only.
+the inventory: the linear approximation of Avellaneda and Stoikov, "High-frequency trading in a limit order book" (2008). A bid for NO at p
+is an offer of YES at 1 - p. There is no bid for a side of which `max_position` is held. A bid that already rests at its price keeps its
+queue position; any other is cancelled and replaced, post-only.
 """
 
 from __future__ import annotations
@@ -23,8 +23,14 @@ from bellwether.replay.units import DOLLAR, MILL, NO, YES
 
 
 class QuotingPolicy(Agent):
-    """Parameters of the policy. spread_cents: distance between bid and ask. size: contracts of a quote. max_position: maximum contracts of a side, net of
-    the other side. skew_cents: shift of both quotes per `size` contracts of inventory. tick_cents: step of quoted prices.
+    """Parameters of the quoting policy.
+
+    Args:
+        spread_cents: Distance between bid and ask.
+        size: Contracts of a quote.
+        max_position: Maximum contracts of a side, net of the other side.
+        skew_cents: Shift of both quotes per `size` contracts of inventory.
+        tick_cents: Step of quoted prices.
     """
 
     api = 3

@@ -1,4 +1,4 @@
-"""Agents of the interface before version 3, whose prices are mills (tenths of a cent). To be removed in 0.4."""
+"""Support for agents of interface version 2, whose prices are in mills (tenths of a cent). To be removed in 0.4."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bellwether.replay.agents.interface import REQUEST_COLUMNS
 from bellwether.replay.units import MILL
 
 _REQUEST_PRICE = REQUEST_COLUMNS.index("price")
-#: Present version of the interface.
+#: Current version of the interface.
 API = 3
 ADVICE = f"declare api = {API} in its class and state prices in $0.0001"
 CENT, DOLLAR = units.CENT // MILL, units.DOLLAR // MILL
@@ -29,7 +29,7 @@ _HOMES = ("bellwether.replay", "bellwether.replay.units", "bellwether.replay.age
 
 
 def cents(value: int | float | str | Decimal, name: str = "cents") -> int:
-    """Convert cents to mills exactly. Raises `ConfigError`, naming the parameter, for a finer value."""
+    """Convert cents to mills exactly. Raises `ConfigError` naming the parameter if the value is not a multiple of 0.1 cent."""
     price = agents.cents(value, name)
     if price % MILL:
         raise ConfigError(
@@ -39,32 +39,35 @@ def cents(value: int | float | str | Decimal, name: str = "cents") -> int:
 
 
 def check_api(kind: type[agents.Agent]) -> None:
-    """Refuse a class of an unknown version, and one of the previous version that is compiled or uses prices of this one. Raises `ConfigError`."""
+    """Check the interface version of an agent class.
+
+    Raises `ConfigError` for an unsupported version, and for a version 2 agent that is compiled or uses price constants of version 3.
+    """
     if kind.api == API:
         return
-    where = f"loading the agent {kind.__name__}: it does not declare api = {API}, so that its prices are tenths of a cent"
+    where = f"loading the agent {kind.__name__}: it does not declare api = {API}, so its prices are in tenths of a cent"
     if kind.api != API - 1:
         raise ConfigError(f"loading the agent {kind.__name__}: it declares api = {kind.api!r:.20}; declare {API}")
     if issubclass(kind, agents.CompiledAgent):
-        raise ConfigError(f"{where}, and compiled code gets $0.0001; state its prices so and declare api = {API} in the class")
+        raise ConfigError(f"{where}, but compiled agents use $0.0001; convert its prices and declare api = {API} in the class")
     for base in kind.__mro__:
         used = vars(sys.modules.get(base.__module__, object)) if not base.__module__.startswith("bellwether.") else {}
         present = [name for name in _NAMES if used.get(name) is getattr(agents, name, units) or (name, used.get(name)) in _PRESENT]
         if present:
             raise ConfigError(
-                f"{where}, but it uses {', '.join(present)} in $0.0001; declare api = {API} in the class and check plain numbers"
+                f"{where}, but it uses {', '.join(present)} in $0.0001; declare api = {API} in the class and check its numeric constants"
             )
 
 
 def price_unit(name: str, api: int, grids: Iterable[np.ndarray]) -> int:
-    """$0.0001 per integer of a price of an agent: 1 for version 3, else a mill, with a DeprecationWarning.
+    """Return the $0.0001 per integer of an agent's prices: 1 for version 3, otherwise a mill, with a `DeprecationWarning`.
 
-    grids: prices that the markets allow. Raises `ConfigError` if these are finer than the agent's.
+    grids: allowed prices of the markets, $0.0001. Raises `ConfigError` if a market has finer prices than the agent.
     """
     if api == API:
         return 1
     if any((prices % MILL).any() for prices in grids):
-        raise ConfigError(f"running the agent {name}: its prices are tenths of a cent, and a market has finer ones; {ADVICE}")
+        raise ConfigError(f"running the agent {name}: its prices are in tenths of a cent, and a market has finer prices; {ADVICE}")
     warn_of_mills(name, api)
     return MILL
 
@@ -73,12 +76,12 @@ def warn_of_mills(name: str, api: int) -> None:
     """Issue a DeprecationWarning for an agent whose prices are mills."""
     if api != API:
         warnings.warn(
-            f"the agent {name} states prices in tenths of a cent, which 0.4 will not read; {ADVICE}", DeprecationWarning, stacklevel=3
+            f"the agent {name} states prices in tenths of a cent, which 0.4 will not support; {ADVICE}", DeprecationWarning, stacklevel=3
         )
 
 
 def compile_source(source: bytes, path: str) -> Any:
-    """Compile an agent's file. One that declares no `api` imports the constants and `cents` of this module, which are in mills."""
+    """Compile an agent's source. If it declares no `api`, its price constants and `cents` are imported from this module, in mills."""
     tree = ast.parse(source, path)
     if not any(isinstance(node, ast.Name) and node.id == "api" and isinstance(node.ctx, ast.Store) for node in ast.walk(tree)):
         tree = ast.fix_missing_locations(_Imports().visit(tree))
@@ -86,7 +89,7 @@ def compile_source(source: bytes, path: str) -> Any:
 
 
 class _Imports(ast.NodeTransformer):
-    """Redirection of imports of prices; raises `ConfigError` where they are reached through a module."""
+    """Redirects imports of price constants. Raises `ConfigError` if they are accessed through a module."""
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         if node.attr in _NAMES and isinstance(node.value, ast.Name) and node.value.id not in ("self", "cls"):
@@ -105,12 +108,12 @@ class _Imports(ast.NodeTransformer):
 
 
 def scale_prices(simulator: Any, unit: int) -> Any:
-    """The simulator with prices in integers of this many $0.0001."""
+    """Wrap a simulator so that its prices are in `unit` times $0.0001."""
     return simulator if unit == 1 else MillProxy(simulator)
 
 
 class MillProxy:
-    """Calls of a simulator with prices in mills."""
+    """Simulator whose prices are in mills."""
 
     def __init__(self, door: Any) -> None:
         self._door = door
@@ -149,7 +152,7 @@ class MillProxy:
 
 
 def _to_price(price: int) -> int:
-    """A price in $0.0001; numbers that are no price remain what they are."""
+    """Convert mills to $0.0001; numbers outside the range of prices are unchanged."""
     return price * MILL if 0 <= price <= 2**32 else price
 
 

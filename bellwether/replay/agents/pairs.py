@@ -15,8 +15,8 @@ _SIDES = {"yes": YES, "no": NO}
 class Pairs(Agent):
     """Agent that joins the best bids for YES and NO where a pair costs at most a limit, and completes each pair after a fill.
 
-    A complete pair pays a dollar. When one side is filled, the bid for the other side is raised to the remaining limit, and may take. Bids of markets
-    with an incomplete pair are left unchanged. size: contracts of a bid. most_cents: maximum cost of a pair.
+    A complete pair pays a dollar. After a fill of one side, the bid for the other side is raised to the rest of the limit, at which it may
+    take. Bids of markets with an incomplete pair stay unchanged. size: contracts of a bid. most_cents: maximum cost of a pair.
     """
 
     api = 3
@@ -41,7 +41,7 @@ class Pairs(Agent):
                 self._keep(ctx, market.ticker, side, best[side] if wanted else 0)
 
     def on_fill(self, ctx: AgentContext, fill: Fill) -> None:
-        """Bid the remaining limit for the other side."""
+        """Bid the rest of the limit for the other side."""
         other = NO if _SIDES[fill.side] == YES else YES
         held = ctx.position(fill.ticker)
         missing = abs(held.yes_lots - held.no_lots)

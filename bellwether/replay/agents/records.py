@@ -1,4 +1,4 @@
-"""Records that an agent reads. Prices are $0.0001 of the side they are named for, sizes lots (0.01 contract), money micro-dollars, times ns UTC."""
+"""Records read by agents. Prices are in $0.0001 of the named side, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC."""
 
 from __future__ import annotations
 
@@ -21,9 +21,15 @@ UPDATE_COLUMNS = ("time_ns", "order", "status", "reason", "price", "lots", "fill
 
 @dataclass(frozen=True, slots=True)
 class MarketInfo:
-    """Facts of a market known before it trades. Times in ns UTC, None where not stated. The title is untrusted text.
+    """Facts of a market that are known before it trades.
 
-    episode, venue: where it is traded; empty for a tape alone.
+    Attributes:
+        ticker: Ticker of the market.
+        title: Title; untrusted text.
+        open_ns: Open time, ns UTC; None if not announced.
+        close_ns: Close time, ns UTC; None if not announced.
+        episode: Id of the episode; empty for a tape without an episode.
+        venue: Venue of the market; empty for a tape without an episode.
     """
 
     ticker: str
@@ -36,11 +42,21 @@ class MarketInfo:
 
 @dataclass(frozen=True, slots=True)
 class EpisodeInfo:
-    """Description of an episode or portfolio for an agent, without its outcome.
+    """Description of an episode or portfolio, without its outcome.
 
-    start_ns: start, ns UTC. end_ns: the latest close announced for its markets, None where one announces none. bankroll: micro-dollars. rules: name of
-    the rule set. exogenous: names of the series of `AgentContext.exogenous`. Of a portfolio, id, venue and rules are those of its episodes, joined with
-    `+`. observation_depth: levels of a book that are shown, -1 for all. Titles are untrusted text.
+    In a portfolio, the id, venue and rules of its episodes are joined with `+`.
+
+    Attributes:
+        id: Id of the episode.
+        title: Title; untrusted text.
+        venue: Name of the venue.
+        markets: Facts of each market, in the order of `AgentContext.tickers`.
+        start_ns: Start of the episode, ns UTC.
+        end_ns: Latest announced close time of its markets, ns UTC; None without any.
+        bankroll: Starting cash, micro-dollars.
+        rules: Name of the rule set.
+        exogenous: Names of the series of `AgentContext.exogenous`.
+        observation_depth: Visible levels of a book per side; -1 for all.
     """
 
     id: str
@@ -56,15 +72,21 @@ class EpisodeInfo:
 
     @property
     def tickers(self) -> tuple[str, ...]:
-        """The markets' tickers; a ticker's place is its number in arrays."""
+        """Tickers of the markets. The index of a ticker is the number of its market in arrays."""
         return tuple(market.ticker for market in self.markets)
 
 
 @dataclass(frozen=True, slots=True)
 class Trade:
-    """A trade of the recorded market as its public feed had it; own fills are not among them.
+    """Trade in the recorded market, as reported by its public feed. The agent's own fills are not included.
 
-    time_ns: ns UTC. yes_price, no_price: $0.0001. lots: 0.01 contract. taker_side: yes or no, the side that the taker bought; buying NO is selling YES.
+    Attributes:
+        time_ns: Time of the trade, ns UTC.
+        ticker: Ticker of the market.
+        yes_price: Price of YES, $0.0001.
+        no_price: Price of NO, $0.0001: a dollar less `yes_price`.
+        lots: Size, lots of 0.01 contract.
+        taker_side: Side that the taker bought: yes or no. Buying NO is selling YES.
     """
 
     time_ns: int
@@ -77,10 +99,20 @@ class Trade:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """A fill of an own order.
+    """Fill of one of the agent's orders.
 
-    time_ns: ns UTC. order: its id. side, action, price ($0.0001): of the order as sent. lots: 0.01 contract. fee: micro-dollars. role: maker or taker.
-    cost: without fee, micro-dollars; negative for a sale. tag: of the order.
+    Attributes:
+        time_ns: Time of the fill, ns UTC.
+        order: Id of the order.
+        ticker: Ticker of the market.
+        side: Side of the order as sent: yes or no.
+        action: Action of the order as sent: buy or sell.
+        price: Price of `side`, $0.0001.
+        lots: Filled size, lots of 0.01 contract.
+        fee: Fee, micro-dollars.
+        role: maker or taker.
+        cost: Cost without the fee, micro-dollars; negative for a sale.
+        tag: Label of the order.
     """
 
     time_ns: int
@@ -98,11 +130,20 @@ class Fill:
 
 @dataclass(frozen=True, slots=True)
 class OrderUpdate:
-    """State of an own order.
+    """State of one of the agent's orders after a change.
 
-    time_ns: ns UTC. order: its id. ticker: its market; empty for an order of none. side, action: as sent. status: resting (it was accepted, amended or
-    filled in part), filled, cancelled, rejected or expired. reason: of a rejection or a cancel, such as insufficient_cash; None otherwise. price
-    ($0.0001, 0 for a market order) and lots (0.01 contract): after amendments. filled: lots so far. tag: of the order.
+    Attributes:
+        time_ns: Time of the change, ns UTC.
+        order: Id of the order.
+        ticker: Ticker of the market; empty if the order named no market.
+        side: Side as sent: yes or no.
+        action: Action as sent: buy or sell.
+        status: resting (accepted, amended or partly filled), filled, cancelled, rejected or expired.
+        reason: Reason of a rejection or cancellation, such as insufficient_cash; None otherwise.
+        price: Limit price after amendments, $0.0001; 0 for a market order.
+        lots: Size after amendments, lots of 0.01 contract.
+        filled: Filled size, lots of 0.01 contract.
+        tag: Label of the order.
     """
 
     time_ns: int
@@ -119,18 +160,25 @@ class OrderUpdate:
 
     @property
     def remaining(self) -> Lots:
-        """Lots that still rest; 0 once it has ended."""
+        """Resting size, lots of 0.01 contract; 0 after the order has ended."""
         return Lots(self.lots - self.filled if self.status == "resting" else 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Position in a market and its result so far.
+    """Position in a market and its P&L.
 
-    yes_lots, no_lots: 0.01 contract; below 0 for a short, which only some rules know. yes_cost, no_cost: cost of these lots without fees,
-    micro-dollars. yes_average, no_average: cost per contract, $0.0001; None without a position. realised: P&L of lots sold, paired with the other side
-    or settled, without fees. unrealised: value of the lots held at the prices at which they can be sold, less their cost. fees: of all fills. All three
-    micro-dollars.
+    Attributes:
+        ticker: Ticker of the market.
+        yes_lots: Position in YES, lots of 0.01 contract; negative for a short, which only some rules allow.
+        no_lots: Position in NO, as `yes_lots`.
+        yes_cost: Cost of the present position in YES without fees, micro-dollars.
+        no_cost: Cost of the present position in NO without fees, micro-dollars.
+        realised: P&L without fees of contracts sold, paired with the other side or settled, micro-dollars.
+        fees: Fees of all fills, micro-dollars.
+        unrealised: Value of the position at its present sale prices less its cost, micro-dollars.
+        yes_average: Average cost of a YES contract, $0.0001; None without a position.
+        no_average: Average cost of a NO contract, $0.0001; None without a position.
     """
 
     ticker: str
@@ -146,27 +194,27 @@ class Position:
 
     @property
     def pnl(self) -> MicroDollars:
-        """Realised and unrealised P&L less fees, micro-dollars: over all markets, `ctx.equity` less the bankroll."""
+        """Realised and unrealised P&L less fees, micro-dollars. The sum over all markets is `ctx.equity` less the bankroll."""
         return MicroDollars(self.realised + self.unrealised - self.fees)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordReader:
-    """Conversion of rows of integers to records. unit: $0.0001 per integer of a price that the agent sees. tags: texts by order."""
+    """Converter of integer rows to records. unit: $0.0001 per integer of a price that the agent sees. tags: labels by order id."""
 
     tickers: Sequence[str]
     tags: Mapping[int, str]
     unit: int = 1
 
     def trades(self, rows: Iterable[Sequence[Any]]) -> list[Trade]:
-        """Trades of rows of `TRADE_COLUMNS`."""
+        """Convert rows of `TRADE_COLUMNS`."""
         return [
             Trade(ts, self.tickers[code], self._price(price), self._price(DOLLAR - price), lots, SIDES[taker])
             for ts, code, price, lots, taker in rows
         ]
 
     def fills(self, rows: Iterable[Sequence[Any]]) -> list[Fill]:
-        """Fills of rows of `FILL_COLUMNS`."""
+        """Convert rows of `FILL_COLUMNS`."""
         return [
             Fill(
                 ts,
@@ -185,7 +233,7 @@ class RecordReader:
         ]
 
     def updates(self, rows: Iterable[Sequence[Any]]) -> list[OrderUpdate]:
-        """Updates of orders, of rows of `UPDATE_COLUMNS`."""
+        """Convert rows of `UPDATE_COLUMNS`."""
         return [
             OrderUpdate(
                 ts,
@@ -204,7 +252,7 @@ class RecordReader:
         ]
 
     def positions(self, tickers: Iterable[str], rows: Iterable[Sequence[Any]]) -> list[Position]:
-        """Positions of rows of `Simulator.ledger`."""
+        """Convert rows of `Simulator.ledger`."""
         return [
             Position(ticker, *row, *(self._average(row[2 + side], row[side]) for side in (0, 1)))
             for ticker, row in zip(tickers, rows, strict=True)
@@ -218,13 +266,13 @@ class RecordReader:
 
 
 Rows = list[list[int]]
-#: Rows of fills, of updates of orders and of trades, numbers of the markets whose best prices changed, and times of due timers.
+#: Rows of fills, order updates and trades, numbers of the markets whose best prices changed, and times of due timers.
 News = tuple[Rows, Rows, Rows, list[int], list[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """Callbacks that an agent defines, in the order of their calls."""
+    """Callbacks that an agent defines, in the order in which they are called."""
 
     on_fill: bool = False
     on_order: bool = False
@@ -234,21 +282,21 @@ class Callbacks:
 
     @property
     def needs_news(self) -> bool:
-        """Return whether the replay must stop for any but timers."""
+        """True if the replay must stop for events other than timers."""
         return any(astuple(self)[:-1])
 
     @property
     def react(self) -> bool:
-        """Return whether one of them depends on fills."""
+        """True if a callback depends on fills."""
         return self.on_fill or self.on_order
 
     def functions(self, agent: type) -> dict[str, Any]:
-        """The callbacks of a class by their names."""
+        """Return the callbacks of a class by name."""
         return {name: getattr(agent, name) for name in CALLBACKS if getattr(self, name)}
 
     @classmethod
     def named(cls, text: str) -> Callbacks:
-        """Parse a text of names; the reverse of `str`."""
+        """Parse names separated by spaces; the inverse of `str`."""
         words = text.split()
         return cls(**{name: name in words for name in CALLBACKS})
 

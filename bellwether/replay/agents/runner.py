@@ -1,4 +1,4 @@
-"""Run of an agent from its start to its end: the phases of a run, in this process or in another one."""
+"""Phases of a run: start, decisions, callbacks and end, in this process or an isolated one."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ Answer = TypeVar("Answer")
 
 
 class AgentRunner(Protocol):
-    """An agent that a run calls. Phases: start, act, notify (with a `News`), end."""
+    """Caller of an agent. Phases: start, act, notify (with a `News`), end."""
 
     def call(self, phase: str, *news: Any) -> Failure | None:
-        """Call the agent at the present time of the session; the failure that ends its trading."""
+        """Call the agent at the session's present time. Returns the failure that ends its trading, if any."""
         ...
 
 
 def run_phases(session: Session, gateway: Gateway, player: AgentRunner, callbacks: Callbacks) -> Failure | None:
-    """Trade from the start to the end; the failure that ended it early. The session is then at its end."""
+    """Run an agent from start to end, and leave the session at its end. Returns the failure that stopped the agent early, if any."""
     from bellwether.replay.engine.clock import AT_DECISION
 
     if callbacks:
@@ -56,7 +56,7 @@ def run_phases(session: Session, gateway: Gateway, player: AgentRunner, callback
 
 
 def finish_session(session: Session, failed: Failure | None) -> None:
-    """Replay what an agent left; cancel its orders after a failure."""
+    """Replay the rest of a session. After a failure, cancel the agent's orders first."""
     if failed is not None:
         session.cancel_all()
     while session.step():
@@ -64,12 +64,12 @@ def finish_session(session: Session, failed: Failure | None) -> None:
 
 
 def decision_number(session: Session, phase: str) -> int:
-    """Number of the decision of a phase: -1 before the first, their number after the last."""
+    """Return the decision number of a phase: -1 for the start, the number of decisions for the end."""
     return session.step_index if phase in ("act", "notify") else session.steps if phase == "end" else -1
 
 
 class LocalRunner:
-    """An agent in this process."""
+    """Runner of an agent in this process."""
 
     def __init__(self, agent: Agent, ctx: AgentContext, session: Session, limit: StepLimit) -> None:
         self._agent, self._ctx, self._session, self._limit = agent, ctx, session, limit
@@ -83,7 +83,7 @@ class LocalRunner:
 
 
 def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) -> Answer | Failure:
-    """The result of a call of an agent within the time limit, or the failure that it ended with. Raises `BellwetherError` of its making of it."""
+    """Call an agent's function within the time limit, and convert its errors to a `Failure`. Raises `RunStopped` and `KeyboardInterrupt`."""
     try:
         limit.begin()
         answer = call()
@@ -92,14 +92,14 @@ def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: in
         raise
     except KeyboardInterrupt:
         raise
-    except BaseException as error:  # also of asyncio, which are no `Exception`
+    except BaseException as error:  # includes asyncio errors that are not an `Exception`
         limit.stop()
         return build_failure(error, step, at, beyond=FRAMES)
     return answer
 
 
 def call_phase(agent: Agent, ctx: AgentContext, phase: str, news: Sequence[Any]) -> None:
-    """Call the method of a phase. Raises `TypeError` if one returns something."""
+    """Call the agent's method of a phase. Raises `TypeError` if the method returns a value."""
     if phase == "act":
         if (answer := agent.act(ctx)) is not None:  # type: ignore[func-returns-value]
             raise _return_error(answer, "act")
@@ -112,7 +112,7 @@ def call_phase(agent: Agent, ctx: AgentContext, phase: str, news: Sequence[Any])
 
 
 def _notify(agent: Agent, ctx: AgentContext, *news: Sequence[Any]) -> None:
-    """Call the callbacks for the rows of a `News`, in their order."""
+    """Call the agent's callbacks for the rows of a `News`, in order."""
     fills, orders, trades, books, timers = news
     read = ctx._reading
     tickers = [ctx.tickers[code] for code in books]
@@ -124,8 +124,8 @@ def _notify(agent: Agent, ctx: AgentContext, *news: Sequence[Any]) -> None:
 
 
 def _return_error(answer: object, method: str) -> TypeError:
-    return TypeError(f"{method} returned {answer!r:.60}; it returns nothing: orders are sent through ctx")
+    return TypeError(f"{method} returned {answer!r:.60}; return None and send orders through ctx")
 
 
-#: Files whose frames tracebacks of agents omit.
+#: Files whose frames are omitted from agents' tracebacks.
 FRAMES = (__file__,)

@@ -17,7 +17,8 @@ from bellwether.units import CentiCents, Lots
 class Momentum(Agent):
     """Agent that buys YES after the mid price has risen, and sells its YES after the mid price has fallen.
 
-    lookback: decisions over which the change is measured, per market. threshold_cents: minimum change. max_position: maximum contracts of YES. Orders
+    lookback: decisions over which the change is measured, per market. threshold_cents: minimum change. max_position: maximum contracts of
+        YES. Orders
     are market orders of one contract; a buy needs twice the price in cash. The mid price is rounded down to whole cents, as in the original.
     """
 
@@ -55,7 +56,8 @@ class Momentum(Agent):
 class SpreadCapture(Agent):
     """Agent that buys one contract of YES at the ask in markets with a wide spread. It pays the spread, as in the original's example.
 
-    min_spread_cents: minimum spread. limit: maximum number of markets held at once; the original states a limit of 5 without its unit. Orders are IOC.
+    min_spread_cents: minimum spread. limit: maximum number of markets held at once; the original states a limit of 5 without its unit.
+        Orders are IOC.
     """
 
     api = 3
@@ -83,9 +85,10 @@ class BollingerBands(Agent):
     period: decisions in the moving average. k: standard deviations between average and band. size: contracts of an order. max_position: maximum
     contracts of a side.
 
-    A crossing is a mid price outside the bands after one inside them. At the lower band the agent sells its NO at the best NO ask, or else buys YES at
-    the best YES bid. At the upper band it sells its YES, or else buys NO. Orders are GTC limits at the agent's own side of the best prices, so they make
-    and do not take. Resting orders are cancelled at the market's next crossing and when the mid price returns to the average.
+    A crossing is a mid price outside the bands after one inside them. At the lower band the agent sells its NO at the best NO ask, or else
+    buys YES at the best YES bid. At the upper band it sells its YES, or else buys NO. Orders are GTC limits at the agent's own side of the
+    best prices, so they make and do not take. Resting orders are cancelled at the market's next crossing and when the mid price returns to
+    the average.
 
     The deviation is that of the population, as in Bollinger's book. Sums are integers, so rounding never decides a crossing. PredictionMarketBench
     (section 5.3) states the period, k, the crossing rule and the kind of order; the other rules are chosen here.

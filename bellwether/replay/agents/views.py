@@ -33,7 +33,17 @@ BLOCKING = sum(bit for bit, _ in _MARKET_STATUS)
 
 
 class Market:
-    """Present state of one market; prices are None where a side of the book is empty. close_ns: ns UTC, None where not stated."""
+    """Present state of a market.
+
+    Prices are in $0.0001, and None if that side of the book is empty. Sizes and positions are in lots of 0.01 contract. Values are live:
+    they follow fills within a decision. Reading an attribute costs no tool call.
+
+    Attributes:
+        ticker: Ticker of the market.
+        title: Title of the market; untrusted text.
+        code: Number of the market in arrays.
+        close_ns: Close time, ns UTC; None if not announced.
+    """
 
     __slots__ = ("_ctx", "close_ns", "code", "ticker", "title")
 
@@ -52,12 +62,12 @@ class Market:
 
     @property
     def yes_ask(self) -> CentiCents | None:
-        """Best price at which YES can be bought, $0.0001: a dollar less the best bid for NO."""
+        """Best ask for YES, $0.0001: a dollar less the best bid for NO."""
         return self._ask(NO)
 
     @property
     def no_ask(self) -> CentiCents | None:
-        """Best price at which NO can be bought, $0.0001."""
+        """Best ask for NO, $0.0001: a dollar less the best bid for YES."""
         return self._ask(YES)
 
     def _ask(self, other: int) -> Any:
@@ -66,51 +76,51 @@ class Market:
 
     @property
     def mid(self) -> float | None:
-        """Middle of the best YES bid and ask, $0.0001, possibly a half; None unless there are both."""
+        """Midpoint of the best bid and ask for YES, $0.0001, possibly a half; None if either is missing."""
         yes, no = self._ctx._best_list()[self.code]
         return (yes + self._ctx._dollar - no) / 2 if yes and no else None
 
     @property
     def spread(self) -> CentiCents | None:
-        """Best YES ask less best YES bid, $0.0001; None unless there are both."""
+        """Best ask less best bid for YES, $0.0001; None if either is missing."""
         yes, no = self._ctx._best_list()[self.code]
         spread: Any = self._ctx._dollar - no - yes
         return spread if yes and no else None
 
     @property
     def yes_bid_lots(self) -> Lots:
-        """Size at the best bid for YES, offered at `no_ask`; 0.01 contract."""
+        """Size at the best bid for YES, which is also the size at `no_ask`; lots of 0.01 contract."""
         return self._ctx._best_sizes().item(self.code, YES)
 
     @property
     def no_bid_lots(self) -> Lots:
-        """Size at the best bid for NO, offered at `yes_ask`; 0.01 contract."""
+        """Size at the best bid for NO, which is also the size at `yes_ask`; lots of 0.01 contract."""
         return self._ctx._best_sizes().item(self.code, NO)
 
     @property
     def yes_position(self) -> Lots:
-        """YES held, 0.01 contract."""
+        """Position in YES, lots of 0.01 contract."""
         return self._ctx._held_list()[self.code][YES]
 
     @property
     def no_position(self) -> Lots:
-        """NO held, 0.01 contract."""
+        """Position in NO, lots of 0.01 contract."""
         return self._ctx._held_list()[self.code][NO]
 
     @property
     def is_active(self) -> bool:
-        """Return whether orders are accepted now."""
+        """True if the market accepts orders now."""
         return not self._ctx._status_list()[self.code] & BLOCKING
 
     @property
     def status(self) -> str:
-        """active, no_book, invalid, halted, closed or settled. Orders are accepted while it is active."""
+        """Status: active, no_book, invalid, halted, closed or settled. Only an active market accepts orders."""
         bits = self._ctx._status_list()[self.code]
         return next((text for bit, text in _MARKET_STATUS if bits & bit), "active")
 
     @property
     def seconds_to_close(self) -> float | None:
-        """Seconds until the market's close time, 0 after it; None where it is not stated."""
+        """Seconds until the close time, 0 after it; None if no close time is announced."""
         return None if self.close_ns is None else max(0, self.close_ns - self._ctx.now_ns) / SECOND
 
     def __repr__(self) -> str:
@@ -122,7 +132,18 @@ Levels = tuple[tuple[CentiCents, Lots], ...]
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """Book of a market to a depth: pairs of price ($0.0001) and size (0.01 contract), best first. Asks are the other side's bids."""
+    """Levels of a market's book.
+
+    Each side is a tuple of (price, lots) pairs, best first: price in $0.0001, size in lots of 0.01 contract. The asks of a side are the
+    bids for the other side at a dollar less their price.
+
+    Attributes:
+        ticker: Ticker of the market.
+        yes_bids: Bids for YES.
+        no_bids: Bids for NO.
+        yes_asks: Asks for YES.
+        no_asks: Asks for NO.
+    """
 
     ticker: str
     yes_bids: Levels
@@ -132,7 +153,14 @@ class Book:
 
 
 class Order:
-    """Present state of an order, accepted wherever an id is expected. An order that the venue did not even record is rejected and has the id -1."""
+    """Present state of an order.
+
+    Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars. An order is accepted wherever an order id is expected. An order
+    that the venue does not record has the id -1 and the status rejected; other attributes of it raise `OrderError`.
+
+    Attributes:
+        id: Number of the order in its run, from 0; -1 without a record.
+    """
 
     __slots__ = ("_ctx", "_row", "_version", "id")
 
@@ -144,7 +172,7 @@ class Order:
 
     def _get(self, column: int) -> Any:
         if self.id < 0:
-            raise OrderError("reading an order: the venue has no record of it; look at its status and reason first")
+            raise OrderError("reading an order: the venue has no record of it; only status and reason are available")
         if self._version != self._ctx._version:
             self._row, self._version = self._ctx._row(self.id), self._ctx._version
         return self._row[column]
@@ -154,53 +182,53 @@ class Order:
 
     @property
     def ticker(self) -> str:
-        """The market."""
+        """Ticker of the market."""
         return self._ctx.tickers[self._get(gateway.TICKER)]
 
     @property
     def side(self) -> str:
-        """Yes or no, as sent."""
+        """Side as sent: yes or no."""
         return SIDES[self._get(gateway.SIDE)]
 
     @property
     def action(self) -> str:
-        """Buy or sell."""
+        """Action as sent: buy or sell."""
         return ACTIONS[self._get(gateway.ACTION)]
 
     @property
     def price(self) -> CentiCents | None:
-        """Limit on the side as sent, $0.0001; None for a market order."""
+        """Limit price of the order's side, $0.0001, after amendments; None for a market order."""
         return self._amount(gateway.PRICE) or None
 
     @property
     def lots(self) -> Lots:
-        """Size, 0.01 contract, after amendments."""
+        """Size, lots of 0.01 contract, after amendments."""
         return self._amount(gateway.LOTS)
 
     @property
     def filled(self) -> Lots:
-        """Lots filled so far, 0.01 contract."""
+        """Filled size, lots of 0.01 contract."""
         return self._amount(gateway.FILLED)
 
     @property
     def remaining(self) -> Lots:
-        """Lots not filled yet, 0.01 contract; 0 once it has ended."""
+        """Unfilled size, lots of 0.01 contract; 0 after the order has ended."""
         remaining: Any = self.lots - self.filled if self.status in ("pending", "resting") else 0
         return remaining
 
     @property
     def status(self) -> str:
-        """Pending (on its way), resting, filled, cancelled, rejected or expired."""
+        """Status: pending (not yet arrived), resting, filled, cancelled, rejected or expired."""
         return STATUSES[self._get(gateway.STATUS)] if self.id >= 0 else "rejected"
 
     @property
     def reason(self) -> str | None:
-        """Reason of a rejection or a cancel, such as insufficient_cash; None otherwise."""
+        """Reason of a rejection or cancellation, such as insufficient_cash; None otherwise."""
         return REASONS[self._reason]
 
     @property
     def explanation(self) -> str:
-        """The reason as a clause; empty without one."""
+        """Reason in words; empty without a reason."""
         return codes.Reason(self._reason).text
 
     @property
@@ -211,23 +239,23 @@ class Order:
 
     @property
     def is_resting(self) -> bool:
-        """In the book's queue now."""
+        """True if the order is in the book's queue now."""
         return self.id >= 0 and self._get(gateway.STATUS) == _RESTING
 
     @property
     def cost(self) -> MicroDollars:
-        """Cost of its fills so far without fees, micro-dollars; negative for sales."""
+        """Cost of the fills without fees, micro-dollars; negative for sales."""
         cost = self._amount(gateway.COST)
         return -cost if cost and self._get(gateway.ACTION) == SELL else cost
 
     @property
     def fees(self) -> MicroDollars:
-        """Fees of its fills so far, micro-dollars."""
+        """Fees of the fills, micro-dollars."""
         return self._amount(gateway.FEES)
 
     @property
     def tag(self) -> str:
-        """Text that was given with it; empty without one."""
+        """Label given with the order; empty without one."""
         return self._ctx._tags.get(self.id, "")
 
     def __repr__(self) -> str:
@@ -238,9 +266,10 @@ class Order:
 
 
 class Quotes:
-    """Best prices of all markets as arrays, int64[T], $0.0001, in the order of `AgentContext.tickers`. A missing bid is 0, a missing ask a dollar.
+    """Best prices of all markets as arrays, in the order of `AgentContext.tickers`.
 
-    Each array is a read-only copy of the state when it is read.
+    Prices are int64[T] in $0.0001; a missing bid is 0, a missing ask a dollar. Sizes are int64[T] in lots of 0.01 contract. Each array is a
+    read-only copy made when it is read.
     """
 
     __slots__ = ("_ctx",)
@@ -250,7 +279,7 @@ class Quotes:
 
     @property
     def bids(self) -> np.ndarray:
-        """int64[T, 2]: best bids for YES and for NO, $0.0001."""
+        """Best bids for YES and NO, int64[T, 2], $0.0001."""
         return self._ctx._best()
 
     @property
@@ -265,32 +294,32 @@ class Quotes:
 
     @property
     def yes_ask(self) -> np.ndarray:
-        """Best prices at which YES can be bought, $0.0001."""
+        """Best asks for YES, $0.0001."""
         return self._ctx._dollar - self.no_bid
 
     @property
     def no_ask(self) -> np.ndarray:
-        """Best prices at which NO can be bought, $0.0001."""
+        """Best asks for NO, $0.0001."""
         return self._ctx._dollar - self.yes_bid
 
     @property
     def yes_bid_lots(self) -> np.ndarray:
-        """Sizes at the best YES bids, 0.01 contract; 0 without one."""
+        """Sizes at the best bids for YES, lots of 0.01 contract; 0 without a bid."""
         return self._ctx._best_sizes()[:, YES]
 
     @property
     def no_bid_lots(self) -> np.ndarray:
-        """Sizes at the best NO bids, 0.01 contract; 0 without one."""
+        """Sizes at the best bids for NO, lots of 0.01 contract; 0 without a bid."""
         return self._ctx._best_sizes()[:, NO]
 
     @property
     def active(self) -> np.ndarray:
-        """bool[T]: markets that accept orders."""
+        """Markets that accept orders, bool[T]."""
         return (self._ctx._status() & BLOCKING) == 0
 
 
 class Series:
-    """Published part of an exogenous series: ts int64, ns UTC, ascending; values float64. number: its place among the series."""
+    """Known points of an exogenous series: times int64, ns UTC, ascending, and values float64. number: index of the series."""
 
     __slots__ = ("_ts", "_values", "known", "number")
 
@@ -299,7 +328,7 @@ class Series:
         self._ts, self._values = np.zeros(16, np.int64), np.zeros(16)
 
     def extended(self, ts: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All points, after those that are new; read-only."""
+        """Append new points, and return all points as read-only arrays."""
         known = self.known + len(ts)
         if known > len(self._ts):
             self._ts, self._values = np.resize(self._ts, 2 * known), np.resize(self._values, 2 * known)

@@ -1,7 +1,7 @@
-"""Agents in a process of their own: only observations go in, only orders come out, and time and memory are limited.
+"""Isolated agents: each runs in its own process, which receives observations, returns orders, and has limited time and memory.
 
-The process is a fresh interpreter without the tape, without this process's environment, and, where the system can forbid it, without network, files
-and other processes. docs/agents.md lists what it can still reach.
+The process is a new interpreter without the tape and the environment of this process, and, where the system allows it, without network, files and
+other processes. docs/agents.md lists what it can still access.
 """
 
 from __future__ import annotations

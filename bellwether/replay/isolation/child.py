@@ -1,6 +1,6 @@
-"""The agent's process: it confines itself, loads the agent, and answers the simulator phase by phase.
+"""Agent process: confines itself, loads the agent, and answers the simulator phase by phase.
 
-What runs here before the agent's file is loaded can be relied on; nothing that comes from here afterwards can.
+Messages sent before the agent's file is loaded can be trusted; later ones cannot.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from bellwether.replay.agents.runner import FRAMES, call_phase
 from bellwether.replay.isolation.confinement import IsolationUnavailable, confine
 from bellwether.replay.isolation.wire_protocol import MessageChannel, restore_result
 
-#: Message of numba without a writable cache.
+#: Part of numba's error message without a writable cache.
 _UNCACHED = "cannot cache function"
 
 
 class RemoteSimulator:
-    """The `Simulator` in another process. What a decision starts with, and what an order changes, comes with the answer."""
+    """`Simulator` in another process. Its state arrives at the start of a decision and with the answer to each order."""
 
     def __init__(self, channel: MessageChannel) -> None:
         self._channel = channel
         self._rows: dict[int, Any] = {}
 
     def show(self, state: Any) -> None:
-        """Replace books and account."""
+        """Replace the state of books and account."""
         self._state = dict(zip(STATE, state, strict=True))
         self._rows.clear()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Answer a call."""
+        """Return the result of a call, from the state or from the other process."""
         call = CALLS[name]
         if call.kind == "state":
             return restore_result(self._state[name], call)
@@ -63,7 +63,7 @@ class RemoteSimulator:
 
 
 def main(descriptor: int) -> NoReturn:
-    """Run this process from its start to its end."""
+    """Run the agent process until it exits. descriptor: socket to the simulator."""
     channel = MessageChannel(descriptor)
     plan = channel.receive()
     try:
@@ -81,7 +81,10 @@ def main(descriptor: int) -> NoReturn:
 
 
 def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agent:
-    """Return the agent; end the process without one, and after a request for a class alone. Raises what the agent's own code does."""
+    """Load the agent. Exits the process if the agent cannot be isolated, or after describing its class if no parameters are given.
+
+    Raises the errors of the agent's own code.
+    """
     try:
         found = load_agent_class(reference)
         if plan["params"] is None:
@@ -93,8 +96,8 @@ def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agen
         message, cause = describe_error(error)[1], error.__cause__
         if _UNCACHED in message:
             message = (
-                f"isolating the agent {reference}: it uses code that numba compiles and keeps (cache=True), and an isolated agent can write no file. "
-                "Leave cache=True away; compiled agents run within the simulator and cannot be isolated"
+                f"isolating the agent {reference}: it uses numba with cache=True, and an isolated agent cannot write files. "
+                "Remove cache=True; compiled agents run within the simulator and cannot be isolated"
             )
         elif cause is not None and not (
             isinstance(cause, ModuleNotFoundError) and f"{reference.replace(':', '.')}".startswith(f"{cause.name}.")
@@ -119,7 +122,7 @@ def _json(params: dict[str, Any]) -> str:
 
 
 def _serve(channel: MessageChannel, agent: Agent) -> None:
-    """Answer until the other side ends."""
+    """Answer phases until the simulator closes the connection."""
     about = channel.receive()
     fields = about.pop("info")
     markets = tuple(MarketInfo(*market) for market in fields["markets"])

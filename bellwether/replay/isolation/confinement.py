@@ -1,6 +1,6 @@
-"""Confinement of this process: namespaces with the agent's files alone, a filter of system calls, limits of resources.
+"""Confinement of this process: namespaces that contain only the agent's files, a system call filter and resource limits.
 
-Linux alone has namespaces. Without them, Landlock (man landlock(7)) keeps the contents of files. Nothing of it can be undone by the process.
+Namespaces exist only on Linux. Without them, Landlock (man landlock(7)) protects the contents of files. The process cannot undo its confinement.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _READ_FILE, _READ_DIRECTORY = 1 << 2, 1 << 3
 #: System calls that the C library does not wrap: (number on x86_64, on aarch64).
 _SECCOMP, _CAPSET, _PIVOT_ROOT = (317, 277), (126, 91), (155, 41)
 _FILTER, _ALL_THREADS = 1, 1
-#: The new root is put together here.
+#: Mount point of the new root.
 _ROOT = "/proc"
 
 
@@ -44,10 +44,20 @@ class IsolationUnavailable(Exception):
 
 
 def confine(files: Sequence[str], links: Iterable[Sequence[str]], memory: int, *, partial: bool) -> Confinement:
-    """Confine this process; it continues as a child of itself. files, links: of `visible_files`. memory: bytes of address space.
+    """Confine this process, which continues as its own child.
 
-    partial: leave out what this system refuses; returns the protections in force. Raises `IsolationUnavailable` if not partial, `OSError` when resource
-    limits cannot be set.
+    Args:
+        files: Visible paths, from `visible_files`.
+        links: Symbolic links (link, target), from `visible_files`.
+        memory: Limit of the address space, bytes.
+        partial: Skip protections that this system does not support.
+
+    Returns:
+        The protections in force.
+
+    Raises:
+        IsolationUnavailable: A protection is unavailable and `partial` is false.
+        OSError: The resource limits cannot be set.
     """
     if sys.platform != "linux":
         return _confine_elsewhere(memory, partial=partial)
@@ -87,7 +97,7 @@ def _named(**means: bool) -> str | None:
 
 
 def _find_failure(step: Callable[[], Any]) -> str:
-    """Why a step failed; empty if it did not."""
+    """Run a step and return its error message; empty if it succeeded."""
     try:
         step()
     except (OSError, AttributeError, KeyError) as error:
@@ -99,7 +109,7 @@ def _find_failure(step: Callable[[], Any]) -> str:
 
 
 def _separate(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
-    """Continue as a process without the files, network, processes and shared memory of others."""
+    """Continue in a process with its own files, network, process and shared memory namespaces."""
     user, group = os.getuid(), os.getgid()
     try:
         _unshare(_NEW_USER | _NEW_NETWORK | _NEW_MOUNTS_IPC_UTS)
@@ -125,13 +135,13 @@ def _separate(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
     _check_result(_libc().umount2(b".", _DETACH), "umount2")
     os.chdir("/")
     _unshare(_NEW_PIDS)
-    # The first child is the first process of its namespace, which ends with it; the second is the agent's.
+    # The first child is process 1 of its namespace, which ends with it; the second runs the agent.
     _continue_in_child(signal.SIGTERM)
     _continue_in_child(signal.SIGKILL)
 
 
 def _mount_visible(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
-    """Mount files and folders below the new root, and allow no change of them."""
+    """Mount files and folders read-only below the new root."""
     for path in files:
         target = _ROOT + path
         os.makedirs(target if os.path.isdir(path) else os.path.dirname(target), exist_ok=True)
@@ -159,9 +169,9 @@ def _restrict(target: str, attributes: int, tree: int = _WHOLE_TREE) -> None:
 
 
 def _continue_in_child(parent_ends: signal.Signals) -> None:
-    """Return in a new process. This one waits for it and ends with its exit code, 128 and the signal for one that a signal ended.
+    """Return in a child process. The parent waits for it and exits with its exit code, or with 128 plus the signal that ended it.
 
-    parent_ends: signal to this process when its own parent has ended. At SIGTERM it kills the child.
+    parent_ends: signal that this process receives when its own parent ends. On SIGTERM it kills the child.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     child = os.fork()
@@ -175,7 +185,7 @@ def _continue_in_child(parent_ends: signal.Signals) -> None:
         _prctl(_PDEATHSIG, parent_ends)
         os.closerange(0, _OPEN_FILES)
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-        # From here on the child's number may belong to another process.
+        # After `waitpid` the pid of the child can be reused.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os._exit(code if code >= 0 else 128 - code)
@@ -194,13 +204,13 @@ def _limit_resources(memory: int) -> None:
 
 
 def _limit(which: int, value: int) -> None:
-    """Soft and hard limit, never above the present hard limit."""
+    """Set the soft and hard limit, at most the present hard limit."""
     _, hard = resource.getrlimit(which)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     try:
         resource.setrlimit(which, (value, value))
     except (OSError, ValueError):
-        # macOS has limits that a process cannot set.
+        # macOS does not allow a process to set some limits.
         if sys.platform == "linux":
             raise
 
@@ -237,7 +247,7 @@ def _drop_capabilities() -> None:
 
 
 def _landlock(paths: Iterable[str]) -> None:
-    """Allow reading files below `paths` and no other access to the contents of files."""
+    """Allow reading files below `paths`, and no other access to file contents."""
     version = _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))
     rights = (1 << 12 + min(version, 3)) - 1  # the second version added moving files, the third truncating them
     ruleset = _syscall(_CREATE_RULESET, struct.pack("=Q", rights), ctypes.c_size_t(8), ctypes.c_uint(0))
@@ -261,7 +271,7 @@ def _allow_reading(ruleset: int, path: str) -> None:
 def _seccomp() -> None:
     program = filter_program(os.getpid())
     if program is None:
-        raise OSError("the numbers of this machine's system calls are not known here")
+        raise OSError(f"the system call numbers of {platform.machine()} are not supported")
     lines = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(lines))
     _syscall(_SECCOMP, ctypes.c_uint(_FILTER), ctypes.c_uint(_ALL_THREADS), header)

@@ -1,4 +1,4 @@
-"""Files shown to an isolated agent: Python, its packages, system libraries, the agent's folder."""
+"""Files visible to an isolated agent: Python, its packages, system libraries and the agent's folder."""
 
 from __future__ import annotations
 
@@ -17,16 +17,19 @@ from bellwether.errors import ConfigError
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/nix/store", "/etc/alternatives", "/etc/ld.so.cache", "/usr/share/zoneinfo")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 _SETTLEMENT = re.compile(r"settlements?\.json")
-#: Files that mark a folder as an episode, or as results of backtests.
+#: Files that mark a folder as an episode or as backtest results.
 _OUTCOMES = re.compile(rf"{_SETTLEMENT.pattern}|backtests\..+|.+\.duckdb")
 _MOST_ENTRIES = 10_000
 
 
 def visible_files(reference: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """Paths to show to the agent `reference`, none beneath another or a link, and links to create (link, target).
+    """Return the visible paths for the agent `reference`, and the symbolic links (link, target) to create.
 
-    Folders of episodes, results and settings, and names that start with a dot, are left out of the agent's folder. Raises `ConfigError` when the
-    folder is itself one of those, too large to check, or when a home of Bellwether is beneath another path.
+    No path is a link or beneath another path. From the agent's folder, names that start with a dot and folders of episodes, results and
+    settings are excluded.
+
+    Raises:
+        ConfigError: The agent's folder is itself excluded or too large, or a home of Bellwether is beneath a folder of Python or the system.
     """
     private = _private_paths()
     links: dict[str, str] = {}
@@ -44,7 +47,7 @@ def visible_files(reference: str) -> tuple[list[str], list[tuple[str, str]]]:
 
 
 def _python_paths() -> Iterator[str]:
-    """Standard library, installed packages and this package."""
+    """Return the paths of the standard library, installed packages and this package."""
     yield os.path.dirname(bellwether.__file__)
     yield os.path.join(sys.base_prefix, "lib")
     yield from (sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -52,7 +55,7 @@ def _python_paths() -> Iterator[str]:
 
 
 def _private_paths() -> list[str]:
-    """Folders and files of the settings, wherever they are configured; the home of this world first."""
+    """Return the folders and files of the settings, starting with the home of this world."""
     from bellwether.settings import settings
 
     chosen = settings()
@@ -69,7 +72,7 @@ def _private_paths() -> list[str]:
 
 
 def _agent_paths(reference: str) -> list[str]:
-    """The agent's file, or the folders of its top package."""
+    """Return the agent's file, or the folders of its top-level package."""
     where = reference.rpartition(":")[0]
     if where.endswith(".py"):
         return [os.path.abspath(where)]
@@ -78,7 +81,7 @@ def _agent_paths(reference: str) -> list[str]:
 
 
 def _agent_files(place: str, reference: str, private: list[str]) -> Iterable[str]:
-    """The contents of a package, or of the folder of a file; a file alone in the user's home, the root or the folder of temporary files."""
+    """Return the contents of a package or of a file's folder. In the user's home, the root or the temporary folder: the file alone."""
     folder = place if os.path.isdir(place) else os.path.dirname(place)
     real = os.path.realpath(folder)
     own = [] if folder == place else [place]
@@ -97,7 +100,7 @@ def _agent_files(place: str, reference: str, private: list[str]) -> Iterable[str
 
 
 def _visible_paths(entry: os.DirEntry[str], private: list[str], budget: list[int]) -> list[str]:
-    """The paths of an entry that an agent may see: itself, or some of what it contains. budget: entries that may still be read."""
+    """Return the visible paths of a directory entry: the entry itself or parts of its contents. budget: remaining entries that may be read."""
     budget[0] -= 1
     hidden = entry.name.startswith(".") or _OUTCOMES.fullmatch(entry.name) or entry.is_symlink()
     if budget[0] < 0 or hidden or os.path.realpath(entry.path) in private:
@@ -117,7 +120,7 @@ def _visible_paths(entry: os.DirEntry[str], private: list[str], budget: list[int
 
 
 def _resolve_links(path: str, links: dict[str, str]) -> str:
-    """The path without links; each link on the way is added to `links`."""
+    """Return the path without symbolic links, and add each link to `links`."""
     path = os.path.abspath(path)
     parts = Path(path).parts
     for count in range(2, len(parts) + 1):

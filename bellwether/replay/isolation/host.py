@@ -1,4 +1,4 @@
-"""The simulator's side of an isolated agent: its process, its time, and the answers to what it asks."""
+"""Simulator side of an isolated agent: its process, its time limits, and answers to its requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _PROGRAM = (
     "import sys; from ast import literal_eval; sys.path[:] = literal_eval(sys.argv[1]); "
     "from bellwether.replay.isolation.child import main; main(int(sys.argv[2]))"
 )
-#: All that the agent's process gets of an environment, besides where the system looks for shared libraries.
+#: Environment of the agent's process, in addition to the search paths of shared libraries.
 _ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": "/nonexistent",
@@ -56,18 +56,25 @@ _ENVIRONMENT = {
 _PASSED_ON = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 
-#: Real seconds for Python and its packages to start, before any code of the agent.
+#: Limit of the start of Python and its packages, before any code of the agent, real seconds.
 _STARTING = 600.0
-#: Real seconds for the process above an agent to kill it.
+#: Limit for the parent of an agent process to kill it, real seconds.
 _ENDING = 30.0
-#: Exit code of the process above an agent that a signal ended, less the signal.
+#: Exit code of the parent of an agent process that a signal ended, less the signal.
 _SIGNALLED = 128
 
 
 @dataclass(frozen=True, slots=True)
 class AgentDescription:
-    """Untrusted self-description of an agent's process. params: as JSON. kind: timed, waiting or compiled. about: the first line of its docstring.
-    callbacks: its notifications between decisions. api: version of its interface.
+    """Untrusted self-description of an agent process.
+
+    Attributes:
+        name: Name of the agent.
+        params: Parameters, parsed from JSON.
+        kind: timed, waiting or compiled.
+        about: First line of the class docstring.
+        callbacks: Callbacks that the agent defines.
+        api: Version of its interface.
     """
 
     name: str
@@ -79,10 +86,10 @@ class AgentDescription:
 
 
 class IsolatedAgent:
-    """An agent in a process of its own. As a context manager it starts and loads it; at the end the process is killed.
+    """Agent in its own process. As a context manager it starts the process and loads the agent; on exit the process is killed.
 
-    seconds: limit of loading the agent and of each decision. An agent that cannot be loaded has failed before its first decision. Raises
-    `ConfigError` on entry if this system cannot isolate it, or if its file is missing.
+    An agent that cannot be loaded has failed before its first decision. seconds: limit of loading the agent and of each decision. Raises
+    `ConfigError` on entry if this system cannot isolate the agent or its file is missing.
     """
 
     def __init__(self, source: AgentSource, limits: Isolation, seconds: float) -> None:
@@ -91,7 +98,7 @@ class IsolatedAgent:
         self.confinement = Confinement()
         self.loaded = AgentDescription(source.name or default_name(source.reference.rpartition(":")[2]), source.params, "timed")
         self._failure: Failure | None = None
-        #: The agent has read what depends on its fills, by its own account.
+        #: The agent reports that it has read values that depend on its fills.
         self.reacts = False
 
     def __enter__(self) -> Self:
@@ -109,7 +116,7 @@ class IsolatedAgent:
         self._stop()
 
     def look(self) -> AgentDescription:
-        """Load the class alone, in a process that then ends. Raises `ConfigError` as on entry, and for a reference to no agent that can be isolated."""
+        """Load the class in a process of its own, and return its description. Raises `ConfigError` as on entry, and if the agent cannot be isolated."""
         self._start(class_alone=True)
         try:
             self._load(class_alone=True)
@@ -152,7 +159,7 @@ class IsolatedAgent:
             raise
 
     def _confine(self, plan: dict[str, Any]) -> None:
-        """Wait until the process has confined itself; no code of the agent has run by then."""
+        """Wait until the process has confined itself. It has not run any code of the agent by then."""
         problem, deadline = f"isolating the agent {self._source.reference}", time.monotonic() + _STARTING
         try:
             self._channel.send(plan, deadline)
@@ -163,15 +170,15 @@ class IsolatedAgent:
             ) from None
         if name != "confined":
             raise ConfigError(
-                f"{problem}: this system gives {sanitize_line(held[0])}; allow unprivileged user namespaces (a container: also the system calls unshare, "
-                "mount and pivot_root), or accept less with --isolation partial, in Python Isolation(partial=True)"
+                f"{problem}: this system provides {sanitize_line(held[0])}; allow unprivileged user namespaces (a container: also the system calls unshare, "
+                "mount and pivot_root), or accept partial isolation with --isolation partial, in Python Isolation(partial=True)"
             )
         self.confinement = Confinement(*held)
 
     def _stop(self) -> None:
-        """End the process, whatever it does with signals."""
+        """End the process, even if it ignores signals."""
         if self.confinement.names is not None:
-            # The process above the agent's kills it and waits for it.
+            # The parent of the agent process kills it and waits for it.
             self._process.terminate()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_ENDING)
@@ -184,13 +191,13 @@ class IsolatedAgent:
         os.close(self._reading)
 
     def _plan(self, *, class_alone: bool) -> dict[str, Any]:
-        """Contents of the first message. Raises `ConfigError` for a file that does not exist or that must not be shown."""
+        """Return the contents of the first message. Raises `ConfigError` for a file that is missing or must not be visible."""
         source, limits = self._source, self._limits
         where, _, name = source.reference.rpartition(":")
         if where.endswith(".py"):
             where = os.path.abspath(where)
             if not os.path.isfile(where):
-                raise ConfigError(f"loading an agent: there is no file {where}; correct its name")
+                raise ConfigError(f"loading an agent: the file {where} does not exist; correct its name")
         files, links = visible_files(f"{where}:{name}")
         return {
             "reference": f"{where}:{name}",
@@ -203,7 +210,7 @@ class IsolatedAgent:
         }
 
     def _load(self, *, class_alone: bool) -> None:
-        """Load the agent, or note its failure. Raises `ConfigError` for an agent that cannot be isolated."""
+        """Load the agent, or record its failure. Raises `ConfigError` for an agent that cannot be isolated."""
         begun = time.monotonic()
         try:
             name, said = check_request(self._channel.receive(begun + min(self._seconds, self._left)))
@@ -232,11 +239,11 @@ class IsolatedAgent:
         except orjson.JSONDecodeError:
             params = None
         if type(params) is not dict:
-            raise ConfigError(f"loading the agent {reference}: its parameters are no JSON object")
+            raise ConfigError(f"loading the agent {reference}: its parameters are not a JSON object; use JSON values as parameters")
         return AgentDescription(name, params, kind, callbacks=Callbacks.named(callbacks), api=api)
 
     def _end(self) -> str:
-        """Describe the end of the process."""
+        """Describe how the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         code = self._process.returncode
@@ -249,9 +256,9 @@ class IsolatedAgent:
     # The run.
 
     def run(self, session: Session, gateway: Gateway, info: EpisodeInfo, **about: Any) -> Failure | None:
-        """Trade from the start to the end; the failure that ended it early. The session is then at its end.
+        """Run the agent from start to end, and leave the session at its end. Returns the failure that stopped the agent early, if any.
 
-        about: seed, calls_per_step, max_orders, series and unit of the `AgentContext`.
+        about: seed, calls_per_step, max_orders, series and unit of `AgentContext`.
         """
         self._session, self._gateway, self._calls = session, gateway, about["calls_per_step"]
         described = {**asdict(info), "markets": [astuple(market) for market in info.markets]}
@@ -270,7 +277,7 @@ class IsolatedAgent:
         return None
 
     def call(self, phase: str, *news: Any) -> Failure | None:
-        """See `Player`: send the phase, and answer requests until the agent is done."""
+        """Send a phase, and answer requests until the agent is done. See `AgentRunner`."""
         begun, now, step = time.monotonic(), self._session.now, decision_number(self._session, phase)
         deadline = begun + min(self._seconds, self._left)
         try:

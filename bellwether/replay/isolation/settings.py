@@ -1,4 +1,4 @@
-"""Isolated agents: definition, limits, and protection by the system."""
+"""Settings of isolated agents: source, limits, and protections by the system."""
 
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ _LEAST_MEMORY = 256 << 20
 
 @dataclass(frozen=True, slots=True)
 class Isolation:
-    """Limits of an isolated agent, beyond `BacktestSettings.seconds_per_step`. Raises `ConfigError` for values that make no sense.
+    """Limits of an isolated agent, in addition to `BacktestSettings.seconds_per_step`. Raises `ConfigError` for values out of range.
 
-    memory: bytes of address space. seconds_per_run: real seconds that its decisions may take in all. partial: accept a system without namespaces;
-    `Backtest.confinement` states what it leaves open.
+    Attributes:
+        memory: Limit of the address space, bytes; at least 256 MiB.
+        seconds_per_run: Limit of the total real time of its decisions, seconds.
+        partial: Accept a system without namespaces. `Backtest.confinement` lists the missing protections.
     """
 
     memory: int = 2 << 30
@@ -31,14 +33,19 @@ class Isolation:
         if type(self.memory) is not int or not self.memory >= _LEAST_MEMORY:
             raise ConfigError(f"isolating an agent: memory is {self.memory!r:.60}; give {_LEAST_MEMORY:,} bytes or more")
         if not self.seconds_per_run > 0:
-            raise ConfigError(f"isolating an agent: seconds_per_run is {self.seconds_per_run!r:.60}; it is above 0")
+            raise ConfigError(f"isolating an agent: seconds_per_run is {self.seconds_per_run!r:.60}; give a number above 0")
 
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Protections of the system against an isolated agent and their means; None if unavailable.
+    """Protections against an isolated agent, and the system features that provide them; None if unavailable.
 
-    files: contents of files outside of its own. names: names, sizes and times of these files.
+    Attributes:
+        network: Protection of the network.
+        files: Protection of the contents of files that are not visible to the agent.
+        processes: Protection of other processes.
+        memory: Limit of memory.
+        names: Protection of the names, sizes and times of files that are not visible to the agent.
     """
 
     network: str | None = None
@@ -49,7 +56,7 @@ class Confinement:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Accesses that the system cannot prevent."""
+        """Names of the protections that the system does not provide."""
         return tuple(name for name in self.__slots__ if getattr(self, name) is None)
 
     def __str__(self) -> str:
@@ -60,7 +67,7 @@ class Confinement:
 
 @dataclass(frozen=True, slots=True)
 class AgentSource(AgentReference):
-    """An agent that another process makes, with parameters that are values of JSON. Raises `ConfigError` for others."""
+    """Reference to an agent that another process loads. Parameters are JSON values. Raises `ConfigError` for other parameters."""
 
     def __post_init__(self) -> None:
         values = dict(self.params)
@@ -70,12 +77,12 @@ class AgentSource(AgentReference):
             same = False
         if not same:
             raise ConfigError(
-                f"isolating the agent {self.reference}: its parameters {values!r:.200} are no values of JSON; give such values"
+                f"isolating the agent {self.reference}: its parameters {values!r:.200} are not all JSON values; give JSON values"
             )
 
     @classmethod
     def of(cls, agent: Agent | type[Agent]) -> AgentSource:
-        """Return the source of a loaded agent. Raises `ConfigError` for a class that another process cannot load or that cannot be isolated."""
+        """Return the source of a loaded agent or class. Raises `ConfigError` if another process cannot load it or it cannot be isolated."""
         kind = agent if isinstance(agent, type) else type(agent)
         check_isolable(kind.name, "compiled" if issubclass(kind, CompiledAgent) else "timed" if kind.timed else "waiting")
         name, params = (agent.name, agent.params) if isinstance(agent, Agent) else (None, {})
@@ -85,12 +92,12 @@ class AgentSource(AgentReference):
         file = getattr(module, "__file__", None)
         found = kind.__module__ != "__main__" and PathFinder.find_spec(kind.__module__.partition(".")[0]) is not None
         if not found and file is None:
-            raise ConfigError(f"isolating the agent {kind.__qualname__}: its module {kind.__module__} has no file; write it to one")
+            raise ConfigError(f"isolating the agent {kind.__qualname__}: its module {kind.__module__} has no file; write it to a file")
         return cls(f"{kind.__module__ if found else file}:{kind.__qualname__}", params, name)
 
 
 def check_isolable(name: str, kind: str) -> None:
-    """Raise `ConfigError` unless the kind of an agent is `timed`."""
+    """Raise `ConfigError` for an agent that cannot be isolated. kind: timed, waiting or compiled."""
     if kind == "compiled":
         raise ConfigError(
             f"isolating the agent {name}: compiled agents run within the simulator and cannot be isolated; "

@@ -1,4 +1,4 @@
-"""System calls that an isolated agent is refused on Linux, and the filter program that refuses them (seccomp with BPF; man seccomp(2))."""
+"""System calls refused to an isolated agent on Linux, and the seccomp BPF program that refuses them (man seccomp(2))."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import struct
 
 _MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7), "arm64": (1, 0xC00000B7)}
 
-#: Name and numbers on x86_64 and aarch64, from the kernel's tables; -1 where the machine has no such call. Namespaces cover the signals, shared memory
-#: and modes of files already; without them this is all that does.
+#: Names and numbers on x86_64 and aarch64, from the kernel's tables; -1 if the machine has no such call. Namespaces already restrict signals, shared
+#: memory and file modes; without them, only this list does.
 _REFUSED = """
 socket 41 198, io_uring_setup 425 425, fork 57 -1, vfork 58 -1, execve 59 221, execveat 322 281,
 kill 62 129, tkill 200 130, rt_sigqueueinfo 129 138, rt_tgsigqueueinfo 297 240, pidfd_send_signal 424 424, pidfd_open 434 434,
@@ -21,7 +21,7 @@ removexattr 197 14, lremovexattr 198 15, fremovexattr 199 16, removexattrat 466 
 unshare 272 97, setns 308 268, mount 165 40, open_tree 428 428, bpf 321 280, perf_event_open 298 241, userfaultfd 323 282,
 add_key 248 217, request_key 249 218, keyctl 250 219
 """
-#: A thread may be made, a process may not; limits of this process may be read and lowered, those of others not. No file may send signals.
+#: Threads are allowed, new processes are not. The process may change its own limits only. No file may send signals.
 _CLONE, _CLONE3, _PRLIMIT, _TGKILL, _FCNTL, _IOCTL = (56, 220), (435, 435), (302, 261), (234, 131), (72, 25), (16, 29)
 _SET_OWNER = {_FCNTL: (8, 15), _IOCTL: (0x8901, 0x8902)}
 
@@ -34,7 +34,7 @@ _Line = tuple[int, int, int, int]
 
 
 def filter_program(pid: int) -> bytes | None:
-    """The program, as an array of `struct sock_filter`, for the process `pid`; None on a machine whose numbers are not known here."""
+    """Return the program for the process `pid` as an array of `struct sock_filter`; None for an unsupported machine type."""
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         return None
@@ -62,7 +62,7 @@ def filter_program(pid: int) -> bytes | None:
 
 
 def _by_argument(number: int, argument: int, tests: list[tuple[int, int]], matched: int, other: int) -> list[_Line]:
-    """Return `matched` when the lower half of an argument passes one of the tests, else `other`."""
+    """Return `matched` if the lower half of an argument passes one of the tests, else `other`."""
     count = len(tests)
     return [
         (_EQUAL, 0, count + 3, number),

@@ -1,7 +1,7 @@
-"""The wire between the simulator and an isolated agent: frames of JSON over a pair of sockets, four bytes of length first.
+"""Wire protocol between the simulator and an isolated agent: JSON messages over a socket pair, each with a length prefix of four bytes.
 
-Every message of the agent is `[name, argument...]` of `REQUESTS` or `ENDS`, and is checked to be exactly that before it is used. Whole numbers are
-below 2^62 in absolute value, lists of them become int64 arrays. No message makes an object of a class that the sender names.
+A message of the agent is `[name, argument...]` of `REQUESTS` or `ENDS`, and is validated before use. Integers are below 2^62 in absolute value;
+lists of integers become int64 arrays. No message can instantiate a class named by the sender.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import orjson
 
 from bellwether.replay.agents.interface import CALLS, STATE, ArrayShape, MethodSignature, Simulator
 
-#: The longest message of an agent, bytes: a `place_many` of 100,000 orders fits.
+#: Maximum size of an agent's message, bytes; enough for a `place_many` of 100,000 orders.
 MOST_BYTES = 16 << 20
 _LENGTH = struct.Struct(">I")
 _LARGEST = 2**62
@@ -33,22 +33,22 @@ class MalformedMessage(Exception):
 
 
 class ChannelClosed(Exception):
-    """The other side has ended."""
+    """The other process has closed the connection."""
 
 
 class ChannelTimeout(Exception):
-    """A message did not come, or was not taken, in time."""
+    """A message was not received or sent before its deadline."""
 
 
 def _integer(value: Any) -> int:
     if type(value) is not int or not -_LARGEST < value < _LARGEST:
-        raise MalformedMessage(f"{value!r:.60} where a whole number below 2^62 belongs")
+        raise MalformedMessage(f"{value!r:.60} instead of an integer below 2^62")
     return value
 
 
 def _text(value: Any, longest: int = _LONGEST_TEXT) -> str:
     if type(value) is not str or len(value) > longest or (longest < _LONGEST_TEXT and not value.isprintable()):
-        raise MalformedMessage(f"{value!r:.60} where a text of at most {longest:,} characters belongs")
+        raise MalformedMessage(f"{value!r:.60} instead of a string of at most {longest:,} characters")
     return value
 
 
@@ -58,34 +58,34 @@ def _optional_text(value: Any) -> str | None:
 
 def _array(value: Any, columns: int | None) -> np.ndarray:
     if type(value) is not list:
-        raise MalformedMessage(f"{value!r:.60} where a list of whole numbers belongs")
+        raise MalformedMessage(f"{value!r:.60} instead of a list of integers")
     shape = (0,) if columns is None else (0, columns)
     try:
         found = np.array(value) if value else np.zeros(shape, np.int64)
     except (ValueError, OverflowError):
-        raise MalformedMessage("a list whose rows differ in length") from None
+        raise MalformedMessage("a list with rows of different lengths") from None
     if found.dtype != np.int64 or found.ndim != len(shape) or found.shape[1:] != shape[1:]:
-        raise MalformedMessage(f"{found.dtype}{list(found.shape)} where int64{['n', *shape[1:]]} belongs")
+        raise MalformedMessage(f"{found.dtype}{list(found.shape)} instead of int64{['n', *shape[1:]]}")
     if found.size and (found.max() >= _LARGEST or found.min() <= -_LARGEST):
-        raise MalformedMessage("a number of 2^62 or more")
+        raise MalformedMessage("an integer of 2^62 or more")
     return found
 
 
 def _converter(hint: Any) -> Callable[[Any], Any]:
-    """The check of an argument of this type."""
+    """Return the validator of an argument type."""
     limit = get_args(hint)[1] if get_origin(hint) is Annotated else None
     if isinstance(limit, ArrayShape):
         return partial(_array, columns=limit.columns)
     return partial(_text, longest=limit) if limit is not None else _integer
 
 
-#: Calls of `Simulator` that an agent may make, and the checks of their arguments. The other ones are sent with every message.
+#: Calls of `Simulator` that an agent can request, and the validators of their arguments. The results of other calls are sent with every message.
 REQUESTS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     name: tuple(_converter(hint) for hint in call.arguments) for name, call in CALLS.items() if call.kind != "state"
 }
-#: How a phase ends: done, or failed with type, message and traceback. Before the first comes `confined`, the fields of a `Confinement`, or `refused`
-#: with the reason; then `loaded` (name, parameters, kind, names of its callbacks, its `api`), `refused` or `failed`. `done` states whether the agent
-#: has read what depends on its fills.
+#: Messages that end a phase: `done` (whether the agent has read values that depend on its fills), or `failed` (type, message, traceback). Before the
+#: first phase come `confined` (fields of a `Confinement`) or `refused` (reason), then `loaded` (name, parameters, kind, names of callbacks, `api`),
+#: `refused` or `failed`.
 ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
     "confined": (_optional_text,) * 5,
     "loaded": (_text, _text, _text, _text, _integer),
@@ -96,20 +96,20 @@ ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
 
 
 def check_request(message: Any) -> tuple[str, list[Any]]:
-    """The name and the arguments of a message. Raises `MalformedMessage`."""
+    """Return the name and arguments of a message. Raises `MalformedMessage`."""
     if type(message) is not list or not message or type(message[0]) is not str:
-        raise MalformedMessage(f"{message!r:.60} where a list that begins with a name belongs")
+        raise MalformedMessage(f"{message!r:.60} instead of a list that starts with a name")
     name, *arguments = message
     types = REQUESTS.get(name) if name in REQUESTS else ENDS.get(name)
     if types is None:
         raise MalformedMessage(f"the unknown request {name!r:.60}")
     if len(arguments) != len(types):
-        raise MalformedMessage(f"{name} with {len(arguments)} arguments; it has {len(types)}")
+        raise MalformedMessage(f"{name} with {len(arguments)} arguments instead of {len(types)}")
     return name, [convert(argument) for convert, argument in zip(types, arguments, strict=True)]
 
 
 def encode_message(message: Any) -> bytes:
-    """A message as it travels; arrays of numbers become lists."""
+    """Encode a message with its length prefix; arrays become lists."""
     body = orjson.dumps(message, default=_to_lists)
     return _LENGTH.pack(len(body)) + body
 
@@ -121,7 +121,7 @@ def _to_lists(value: Any) -> Any:
 
 
 def build_answer(simulator: Simulator, name: str, arguments: list[Any]) -> Any:
-    """The answer to a request; after one that changes something with the state, and with the row of a placed order."""
+    """Return the answer to a request. After a request that changes something, it includes the state, and the row of a placed order."""
     answer = getattr(simulator, name)(*arguments)
     if CALLS[name].kind != "change":
         return answer
@@ -129,12 +129,12 @@ def build_answer(simulator: Simulator, name: str, arguments: list[Any]) -> Any:
 
 
 def read_state(simulator: Simulator) -> list[Any]:
-    """What is sent with every message."""
+    """Return the state, which is sent with every message."""
     return [getattr(simulator, name)() for name in STATE]
 
 
 def restore_result(value: Any, call: MethodSignature) -> Any:
-    """A result of a call as the simulator returned it."""
+    """Convert a decoded result to the types that the simulator returned."""
     if value is None:
         return None
     shape = call.shape
@@ -149,9 +149,13 @@ def _tuples(value: Any) -> Any:
 
 
 class MessageChannel:
-    """One end of the wire, by its descriptor. output: what another descriptor prints, of which the end is kept.
+    """End of a connection.
 
-    With an output no call blocks beyond its deadline; without one, as the agent's side has it, there are no deadlines.
+    With an output no call blocks beyond its deadline. Without one, as in the agent process, calls block without a deadline.
+
+    Args:
+        descriptor: Socket of the connection.
+        output: Descriptor of the other process's output, whose end is stored.
     """
 
     def __init__(self, descriptor: int, output: int | None = None) -> None:
@@ -166,12 +170,12 @@ class MessageChannel:
 
     @property
     def printed(self) -> str:
-        """The last that came from `output`, undecodable bytes replaced."""
+        """End of the output, with undecodable bytes replaced."""
         self._drain()
         return self._printed.decode("utf-8", "replace")
 
     def send(self, message: Any, deadline: float = float("inf")) -> None:
-        """Send a message. deadline: on the monotonic clock. Raises `ChannelClosed`, `ChannelTimeout`."""
+        """Send a message. deadline: monotonic clock, seconds. Raises `ChannelClosed`, `ChannelTimeout`."""
         left = memoryview(encode_message(message))
         while left:
             try:
@@ -182,13 +186,13 @@ class MessageChannel:
                 raise ChannelClosed from None
 
     def receive(self, deadline: float = float("inf")) -> Any:
-        """The next message. Raises `MalformedMessage`, `ChannelClosed`, `ChannelTimeout`."""
+        """Return the next message. Raises `MalformedMessage`, `ChannelClosed`, `ChannelTimeout`."""
         received = self._received
         while True:
             if len(received) >= _LENGTH.size:
                 (length,) = _LENGTH.unpack_from(received)
                 if length > MOST_BYTES:
-                    raise MalformedMessage(f"a message of {length:,} bytes; {MOST_BYTES:,} is the most")
+                    raise MalformedMessage(f"a message of {length:,} bytes; the maximum is {MOST_BYTES:,}")
                 end = _LENGTH.size + length
                 if len(received) >= end:
                     body = bytes(received[_LENGTH.size : end])
@@ -207,7 +211,7 @@ class MessageChannel:
             received += fresh
 
     def _wait_for(self, event: int, deadline: float) -> None:
-        """Until the descriptor can be read or written, or has ended."""
+        """Wait until the descriptor is ready or closed."""
         self._poll.modify(self._descriptor, event)
         while True:
             left = deadline - time.monotonic()
@@ -236,4 +240,4 @@ def _parse_message(body: bytes) -> Any:
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise MalformedMessage(f"what is no JSON: {error}") from None
+        raise MalformedMessage(f"invalid JSON: {error}") from None

@@ -67,12 +67,12 @@ class Unreadable(Exception):
 
 
 FAILURES: list[tuple[str, Callable[[AgentContext], Any], str, str]] = [
-    ("an error that cannot be read", failing(Unreadable()), "Unreadable", "its message could not be read"),
+    ("an error that cannot be read", failing(Unreadable()), "Unreadable", "the error message could not be read"),
     (
         "an object at an address",
         failing(answer=iter([])),
         "TypeError",
-        "act returned <list_iterator object>; it returns nothing: orders are sent through ctx",
+        "act returned <list_iterator object>; return None and send orders through ctx",
     ),
     ("signs that steer a terminal", failing(ValueError("a\x1b[31mb")), "ValueError", "a [31mb"),
 ]

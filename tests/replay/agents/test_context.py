@@ -95,24 +95,24 @@ def test_money_is_live_within_a_step() -> None:
 
 
 WRONG_ORDERS: list[tuple[str, Callable[[AgentContext], Any], str]] = [
-    ("unknown ticker", lambda ctx: ctx.buy("M-9", YES, 100, 45 * CENT), "no market 'M-9'"),
+    ("unknown ticker", lambda ctx: ctx.buy("M-9", YES, 100, 45 * CENT), "the market 'M-9' does not exist"),
     ("float price", lambda ctx: ctx.buy("M-0", YES, 100, 45.0), "price is 45.0"),
     ("price that is no number", lambda ctx: ctx.buy("M-0", YES, 100, NAN), "price is nan"),
-    ("price of 0", lambda ctx: ctx.buy("M-0", YES, 100, 0), "price is 0; a market order"),
+    ("price of 0", lambda ctx: ctx.buy("M-0", YES, 100, 0), "price is 0; give a price above 0"),
     ("negative size", lambda ctx: ctx.buy("M-0", YES, -5, 45 * CENT), "lots is -5"),
     ("unknown side", lambda ctx: ctx.buy("M-0", "maybe", 100, 45 * CENT), "side is 'maybe'; it is one of YES, NO"),
     ("unknown action", lambda ctx: ctx.place("M-0", YES, "hold", 45 * CENT, 100), "action is 'hold'"),
     ("unknown time in force", lambda ctx: ctx.buy("M-0", YES, 100, 45 * CENT, "day"), "tif is 'day'; it is one of IOC, GTC"),
-    ("GTD without an end", lambda ctx: ctx.buy("M-0", YES, 100, 45 * CENT, "gtd"), "GTD, and no other"),
-    ("an end without GTD", lambda ctx: ctx.place("M-0", YES, BUY, 45 * CENT, 100, expires=5), "GTD, and no other"),
+    ("GTD without an end", lambda ctx: ctx.buy("M-0", YES, 100, 45 * CENT, "gtd"), "expires must be given for GTD"),
+    ("an end without GTD", lambda ctx: ctx.place("M-0", YES, BUY, 45 * CENT, 100, expires=5), "expires must be given for GTD"),
     (
         "an end without a zone",
         lambda ctx: ctx.place("M-0", YES, BUY, 45 * CENT, 100, "gtd", datetime(2026, 1, 1)),
-        "no zone",
+        "without a time zone",
     ),
     ("cancel of nothing", lambda ctx: ctx.cancel(77), "no order 77"),
-    ("quotes that are no array", lambda ctx: ctx.quote_many([[44 * CENT, 51 * CENT]], 100), r"found list; prices are int64\[1, 2\]"),
-    ("requests in a list", lambda ctx: ctx.place_many([[0, 0, 0, 45 * CENT, 100, 1, 0]]), "found list"),
+    ("quotes that are no array", lambda ctx: ctx.quote_many([[44 * CENT, 51 * CENT]], 100), r"prices are list; give int64\[1, 2\]"),
+    ("requests in a list", lambda ctx: ctx.place_many([[0, 0, 0, 45 * CENT, 100, 1, 0]]), "requests are list"),
     ("a column of floats", lambda ctx: requests(0, YES, BUY, np.array([45.0]), 100), "price is float64"),
     ("columns of two lengths", lambda ctx: requests(np.zeros(2, int), YES, BUY, np.ones(3, int), 100), "2 and 3 rows"),
     (
@@ -125,7 +125,7 @@ WRONG_ORDERS: list[tuple[str, Callable[[AgentContext], Any], str]] = [
         lambda ctx: ctx.place_many(requests(0, YES, np.array([BUY, BUY, -1]), 44 * CENT, 100)),
         "action of order 2 is -1; it is one of BUY",
     ),
-    ("series that is not there", lambda ctx: ctx.exogenous("spx"), "no 'spx'; there are none"),
+    ("series that is not there", lambda ctx: ctx.exogenous("spx"), "'spx' does not exist; available series: none"),
     ("ids that are not there", lambda ctx: ctx.buy("M-0", YES, 100, 44 * CENT) and ctx.is_resting(np.array([0, 9])), "no order 9"),
 ]
 

@@ -138,7 +138,7 @@ def test_a_timer_is_later_than_now_and_of_an_agent_that_hears_it() -> None:
     def too_many(ctx: AgentContext) -> None:
         for after in range(MOST_TIMERS):
             ctx.at(ctx.now_ns + 10**15 + after)
-        with pytest.raises(OrderError, match=r"^setting a timer: 10,000 timers are set already"):
+        with pytest.raises(OrderError, match=r"^setting a timer: 10,000 timers are already pending"):
             ctx.at(ctx.now_ns + 1)
 
     assert run(market(), Hears(past), settings()).failure is None
@@ -268,7 +268,7 @@ def test_a_market_with_finer_prices_needs_the_present_version() -> None:
     refused = run(fine_market(), OldScripted(lambda ctx: None), settings())
     assert refused.failure is not None
     assert refused.failure.step == -1
-    assert "tenths of a cent, and a market has finer ones; declare api = 3" in str(refused.failure)
+    assert "tenths of a cent, and a market has finer prices; declare api = 3" in str(refused.failure)
     assert refused.orders.is_empty()
     seen: list[Any] = []
     assert run(fine_market(), Scripted(once(lambda ctx: seen.append(ctx.market("M-0").yes_bid))), settings()).failure is None
@@ -288,7 +288,7 @@ def test_the_name_of_a_folder_is_no_episode(name: Any) -> None:
         ("from bellwether.replay import Agent\nclass Old(Agent):\n    api = 4\n    def act(self, ctx): ...", "declares api = 4"),
         (
             "from bellwether.replay import CompiledAgent\nclass Old(CompiledAgent):\n    strategy = len\n    def numbers(self, episode, seed): ...",
-            "compiled code gets",
+            "compiled agents use",
         ),
     ],
 )

@@ -218,11 +218,11 @@ class Opens(Agent):
             lambda: ctx.quote("M-0", 44 * CENT, 49 * CENT, CONTRACT),
             ctx.cancel_all,
         ):
-            with pytest.raises(BudgetError, match=r"^`start` may send no order; send it in `act`$"):
+            with pytest.raises(BudgetError, match=r"^`start` cannot send orders; send them in `act`$"):
                 send()
 
     def end(self, ctx: AgentContext) -> None:
-        with pytest.raises(BudgetError, match=r"^`end` may make no call"):
+        with pytest.raises(BudgetError, match=r"^`end` cannot make tool calls"):
             ctx.markets()
 
     def act(self, ctx: AgentContext) -> None:

@@ -388,7 +388,7 @@ def without_namespaces(*, partial: bool) -> str:
 @pytest.mark.skipif(shutil.which("unshare") is None or shutil.which("setpriv") is None, reason="util-linux is not installed")
 def test_a_system_without_namespaces_is_refused_unless_partial_isolation_is_accepted() -> None:
     refused = without_namespaces(partial=False)
-    assert "this system gives no namespaces of its own" in refused.splitlines()[-1]
+    assert "this system provides no namespaces of its own" in refused.splitlines()[-1]
     assert "--isolation partial" in refused
     accepted = without_namespaces(partial=True)
     assert accepted.startswith("None kept from it: ")

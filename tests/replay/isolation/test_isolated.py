@@ -115,7 +115,7 @@ def test_wrong_parameters_fail_the_agent_before_its_first_decision() -> None:
     ("source", "message"),
     [
         (CompiledMarketMaker(), "compiled agents run within the simulator and cannot be isolated"),
-        (AgentSource("/nowhere/agents.py:One"), "there is no file /nowhere/agents.py"),
+        (AgentSource("/nowhere/agents.py:One"), "the file /nowhere/agents.py does not exist"),
     ],
     ids=["compiled", "no file"],
 )
@@ -134,7 +134,7 @@ def test_a_class_that_another_process_cannot_load_is_refused() -> None:
 
 @pytest.mark.parametrize("params", [{"x": object()}, {"x": float("nan")}, {"x": (1, 2)}, {1: 2}])
 def test_parameters_travel_as_json_or_not_at_all(params: dict[Any, Any]) -> None:
-    with pytest.raises(ConfigError, match="no values of JSON"):
+    with pytest.raises(ConfigError, match="not all JSON values"):
         AgentSource("a.py:A", params)
 
 

@@ -1,4 +1,4 @@
-"""Language models as trading agents: they see the state in words, act through tools, and leave a trajectory that can be repeated."""
+"""Language model agents: the model reads a text state, trades by tool calls, and leaves a trajectory that can be replayed."""
 
 from bellwether.replay.agents.llm.agent import LLMAgent, LLMReplay, Suspended
 from bellwether.replay.agents.llm.trajectory import Mismatch, Trajectory

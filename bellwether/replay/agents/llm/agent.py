@@ -1,6 +1,6 @@
-"""A language model as a trading agent, and the same trajectory once more without a model.
+"""Language model agent, and replay of its trajectory without a model.
 
-Each step is a fresh conversation: the system prompt of the episode, the state in words, and at most three rounds of tool calls.
+Each step is a new conversation: the system prompt of the episode, the state as text, and at most three rounds of tool calls.
 """
 
 from __future__ import annotations
@@ -43,30 +43,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: The seed's settings (Table 2).
+#: Settings of PredictionMarketBench (Table 2).
 ROUNDS, TEMPERATURE = 3, 0.0
 _MOST_ROUNDS = 20
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Suspended(RunStopped):
-    """The model is unavailable; every finished step is stored, and the same run continues there.
+    """Run whose model is unavailable. Finished steps are stored, and repeating the run continues after them.
 
-    kind: why, in the client's word: budget, out_of_credit, authentication, …; "" where the client gives none.
+    kind: reason in the client's terms, such as budget, out_of_credit or authentication; empty without one.
     """
 
     kind: str = ""
 
     @classmethod
     def by(cls, cause: Exception, folder: Path, steps: int) -> Self:
-        """For this reason, after so many steps. Made of texts alone, so that it can be passed between processes."""
-        error = cls(f"{cause} ({steps} steps are stored in {folder}; run the same again to go on)")
+        """Create the error from its cause. It contains only strings, so that it can be passed between processes."""
+        error = cls(f"{cause} ({steps} steps are stored in {folder}; repeat the same run to continue)")
         error.kind = str(getattr(cause, "kind", ""))
         return error
 
 
 class _TrajectoryAgent(Agent):
-    """Base of a model's agent and of a stored trajectory: toolbox and prompt of the episode, and repeatable steps."""
+    """Base of a model agent and of a trajectory replay: toolbox and prompt of the episode, and repeatable steps."""
 
     api = 3
     timed = False
@@ -74,7 +74,7 @@ class _TrajectoryAgent(Agent):
     _trajectory: Trajectory
 
     def _prepare(self, ctx: AgentContext, episode: EpisodeInfo) -> dict[str, Any]:
-        """Set up the episode; the part of the run's identity that it decides."""
+        """Create the toolbox and the prompt; return the part of the run's identity that depends on the episode."""
         terms: Conditions = ctx._door.conditions()
         self._toolbox = Toolbox(episode, 1 if any((prices % MILL).any() for prices in terms.grids) else MILL)
         self._system = system_prompt(episode, terms, self._rounds)
@@ -86,7 +86,7 @@ class _TrajectoryAgent(Agent):
         }
 
     def _repeat(self, ctx: AgentContext, stored: Step) -> None:
-        """Carry out a stored step. Raises `Mismatch` when it comes out otherwise."""
+        """Execute a stored step again. Raises `Mismatch` if its results differ."""
         require_repeated(stored, self._converse(ctx, _RecordedAnswers(stored, self._trajectory.folder)), self._trajectory.folder)
 
     def _converse(self, ctx: AgentContext, voice: AnswerSource) -> Step:
@@ -96,19 +96,26 @@ class _TrajectoryAgent(Agent):
     def _require_all_repeated(self) -> None:
         if self._steps < self._trajectory.stored:
             raise Mismatch(
-                f"replaying {self._trajectory.folder}: it has {self._trajectory.stored} steps, and this run ended after {self._steps}; "
-                "the episode or the simulator have changed"
+                f"replaying {self._trajectory.folder}: it has {self._trajectory.stored} steps, but this run ended after {self._steps}; "
+                "the episode or the simulator has changed; run it in another folder"
             )
 
 
 class LLMAgent(_TrajectoryAgent):
-    """A model of the registry that trades by calling tools. Finished steps are stored; the same run again repeats them and asks for the others.
+    """Model of the registry that trades by tool calls.
 
-    model: its name in the registry. rounds: answers per step. temperature: 0 when left out, or the entry's where the model has only one (1, or a
-    model that reasons). sample: tells this run's answers from those of another one of the same settings. budget: most dollars that the run may
-    spend, all its parts together; the settings' when left out. folder: of the trajectory; one per run below the world's home when left out.
+    Finished steps are stored. Repeating the run executes them again and queries the model only for the remaining steps.
 
-    models: source of the client; a client of this process by default.
+    Args:
+        model: Name of the model in the registry.
+        rounds: Maximum number of answers per step.
+        temperature: Sampling temperature, 0 to 2. Default: 0, or the temperature of the registry entry for models that accept only one.
+        sample: Number that distinguishes this run's answers from those of another run with the same settings.
+        budget: Maximum cost of the run, dollars, including resumed parts. Default: that of the settings.
+        folder: Folder of the trajectory. Default: a folder per run below the world's home.
+
+    Attributes:
+        models: Source of the model client. Default: a client of this process.
     """
 
     name = "llm"
@@ -124,7 +131,7 @@ class LLMAgent(_TrajectoryAgent):
         budget: Decimal | float | str | None = None,
         folder: Path | str | None = None,
     ) -> None:
-        require_platform("an agent that asks a language model")
+        require_platform("a language model agent")
         self.model: Model = registered(model)
         self._rounds = _natural(rounds, "rounds", 1, _MOST_ROUNDS)
         self._sample = _natural(sample, "sample", 0, 2**31 - 1)
@@ -133,13 +140,13 @@ class LLMAgent(_TrajectoryAgent):
         self._folder = None if folder is None else place(folder)
 
     def anew(self) -> Self:
-        """See `Agent.anew`; it shares the models."""
+        """Return a new agent with the same parameters and model source."""
         agent = super().anew()
         agent.models = self.models
         return agent
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Open the trajectory; no request is sent yet."""
+        """Open the trajectory. No request is sent."""
         from bellwether.models.client import journal_model_name
 
         with _stop_run_on_error():
@@ -160,12 +167,12 @@ class LLMAgent(_TrajectoryAgent):
             self._scope = f"{identity['episode_digest'][:16]}/{self.name}/{identity['seed'][:16]}"
 
     def _sent(self) -> dict[str, Any]:
-        """Parameters that decide the answers, in addition to the tools."""
+        """Return the request parameters that affect the answers, except the tools."""
         own = {} if self._temperature is None else {"temperature": self._temperature}
         return {**self.model.request_parameters, **own}
 
     def act(self, ctx: AgentContext) -> None:
-        """One step: repeated where it is stored, otherwise asked for and stored."""
+        """Execute one step. A stored step is repeated; otherwise the model is queried and the step is stored."""
         try:
             stored = self._trajectory.step(ctx.step)
             if stored is not None:
@@ -181,14 +188,14 @@ class LLMAgent(_TrajectoryAgent):
             log.info("%s: step %d has no decision: %s", self.name, step.number, step.reason)
 
     def ask(self, messages: Messages, step: int, number: int) -> Round:
-        """The model's answer in a round of a step. Raises `Suspended`."""
+        """Return the model's answer in a round of a step. Raises `Suspended` if the model is unavailable."""
         try:
             return to_round(self._asking.ask(messages, f"{self._scope}/{step}/{number}"), number)
         except BellwetherError as error:
             raise Suspended.by(error, self._trajectory.folder, step) from error
 
     def end(self, ctx: AgentContext) -> None:
-        """Close the trajectory, with its totals."""
+        """Close the trajectory and log its totals."""
         try:
             self._require_all_repeated()
             with _stop_run_on_error():
@@ -203,7 +210,7 @@ class LLMAgent(_TrajectoryAgent):
             log.warning("%s: %d of %d steps have no decision (%s)", self.name, totals["ended"]["failed"], self._steps, why)
 
     def _leave(self) -> None:
-        """Keep the stored steps, and release the model."""
+        """Save the stored steps and close the model client."""
         try:
             with _stop_run_on_error():
                 self._trajectory.save()
@@ -212,7 +219,7 @@ class LLMAgent(_TrajectoryAgent):
 
 
 class LLMReplay(_TrajectoryAgent):
-    """A finished trajectory once more, without a model: the same calls, and every result compared. trajectory: its folder."""
+    """Replay of a finished trajectory without a model: repeats its calls and compares every result. trajectory: its folder."""
 
     name = "llm-replay"
 
@@ -220,33 +227,33 @@ class LLMReplay(_TrajectoryAgent):
         self._trajectory = Trajectory.open(place(trajectory))
         if self._trajectory.finished is None:
             raise ConfigError(
-                f"replaying {trajectory}: its run has not ended ({self._trajectory.stored} steps so far); run it again to go on, then replay it"
+                f"replaying {trajectory}: its run has not ended ({self._trajectory.stored} steps so far); repeat the run to finish it, then replay it"
             )
         self._rounds = _natural(self._trajectory.head.identity["rounds"], "rounds", 1, _MOST_ROUNDS)
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Refuse another episode, other rules or settings, or another prompt."""
+        """Raise `Mismatch` unless the episode, rules, settings and prompt are those of the trajectory."""
         require_same(self._trajectory.head.identity, self._prepare(ctx, episode), self._trajectory.folder)
 
     def act(self, ctx: AgentContext) -> None:
-        """Repeat one step."""
+        """Repeat one step. Raises `Mismatch` if its results differ."""
         with _stop_run_on_error():
             stored = self._trajectory.step(ctx.step)
         if stored is None:
             raise Mismatch(
-                f"replaying {self._trajectory.folder}: it ends after {self._trajectory.stored} steps, and this run goes on; "
-                "the episode or the simulator have changed"
+                f"replaying {self._trajectory.folder}: it ends after {self._trajectory.stored} steps, but this run continues; "
+                "the episode or the simulator has changed; run it in another folder"
             )
         self._repeat(ctx, stored)
 
     def end(self, ctx: AgentContext) -> None:
-        """Refuse a run that ended earlier than the trajectory."""
+        """Raise `Mismatch` if the run ended earlier than the trajectory."""
         self._require_all_repeated()
 
 
 @dataclass(frozen=True, slots=True)
 class _ModelAnswers:
-    """The model."""
+    """Answers queried from the model."""
 
     agent: LLMAgent
     step: int
@@ -257,7 +264,7 @@ class _ModelAnswers:
 
 @dataclass(frozen=True, slots=True)
 class _RecordedAnswers:
-    """Previous messages of the model."""
+    """Stored answers of the model."""
 
     step: Step
     folder: Path
@@ -265,17 +272,17 @@ class _RecordedAnswers:
     def hear(self, messages: Messages, number: int) -> Round:
         if number >= len(self.step.rounds):
             raise Mismatch(
-                f"replaying {self.folder}: step {self.step.number} goes on after its {len(self.step.rounds)} stored rounds; "
-                "the episode, the rules or the simulator have changed"
+                f"replaying {self.folder}: step {self.step.number} continues after its {len(self.step.rounds)} stored rounds; "
+                "the episode, the rules or the simulator have changed; run it in another folder"
             )
         return self.step.rounds[number]
 
 
-# --- what a run is -----------------------------------------------------------------------------------------------------
+# --- identity of a run -------------------------------------------------------------------------------------------------
 
 
 def _run_identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
-    """Everything about the replay that decides a step, by name."""
+    """Return the properties of the replay that affect its steps, by name."""
     return {
         "episode": episode.id,
         "episode_digest": terms.tape_digest,
@@ -289,7 +296,7 @@ def _run_identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
 
 
 def _rule_fields(rules: RuleSet) -> dict[str, str]:
-    """Fields of a rule set as text, without its descriptions."""
+    """Return the fields of a rule set as text, without title and sources."""
     values = {field.name: getattr(rules, field.name) for field in fields(rules) if field.name not in ("title", "sources")}
     return {name: str(dict(value) if isinstance(value, Mapping) else value) for name, value in values.items()}
 
@@ -304,7 +311,7 @@ def _trajectory_folder() -> Path:
 
 
 def _temperature(model: Model, given: float | None) -> float | None:
-    """What is sent: what was asked for; else 0, but nothing else than the entry says where the model takes no other."""
+    """Return the temperature to send: as given, or the default of the model."""
     if given is not None:
         if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 2:
             raise ConfigError(f"making the agent llm: temperature is {given!r}; give a number from 0 to 2")
@@ -315,7 +322,7 @@ def _temperature(model: Model, given: float | None) -> float | None:
 
 def _natural(value: Any, name: str, least: int, most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ConfigError(f"making the agent llm: {name} is {value!r}; give a whole number from {least} to {most}")
+        raise ConfigError(f"making the agent llm: {name} is {value!r}; give an integer from {least} to {most}")
     return value
 
 
@@ -327,13 +334,13 @@ def _dollars(budget: Decimal | float | str | None) -> Decimal:
     except InvalidOperation:
         amount = Decimal("NaN")
     if isinstance(budget, bool) or not amount.is_finite() or amount < 0:
-        raise ConfigError(f"making the agent llm: budget is {budget!r}; give dollars from 0")
+        raise ConfigError(f"making the agent llm: budget is {budget!r}; give a number of dollars, 0 or more")
     return amount
 
 
 @contextmanager
 def _stop_run_on_error() -> Iterator[None]:
-    """What is wrong with files or settings is no failure of the agent: it ends the run without a result."""
+    """Convert errors of files and settings to `RunStopped`: they end the run without a result and are not failures of the agent."""
     try:
         yield
     except RunStopped:

@@ -1,6 +1,7 @@
-"""Arguments of tool calls as models write them: JSON text in, checked values out, and a sentence for the model where they do not fit.
+"""Parsing of tool-call arguments: JSON text to validated values, with error messages for the model.
 
-Prices are cents with at most one decimal (two where a market has such prices), sizes contracts with at most two; both become integers exactly ($0.0001, lots), never through a float.
+Prices are cents with at most one decimal (two in markets with such prices), sizes contracts with at most two. Both are converted exactly to
+integers ($0.0001, lots), without a float.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from typing import Any
 from bellwether.replay.units import CENT, CONTRACT, DOLLAR, MILL
 from bellwether.units import CentiCents, Lots
 
-#: Longer texts of arguments are not read.
+#: Maximum length of the arguments' text, characters.
 MOST_CHARACTERS = 20_000
-#: The largest order that a tool takes, in contracts.
+#: Maximum size of an order, contracts.
 MOST_CONTRACTS = 10_000_000
 _MOST_SHOWN = 60
 _DECIMAL = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,12})?")
@@ -27,12 +28,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ArgumentError(ValueError):
-    """Arguments that do not fit; the message is for the model."""
+    """Invalid arguments of a tool call; the message is for the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One argument: its JSON schema, and how its value is read (raises `ArgumentError` with what is wrong with the value)."""
+    """Argument of a tool: its JSON schema and its parser, which raises `ArgumentError` for an invalid value."""
 
     schema: Mapping[str, Any]
     read: Callable[[Any], Any]
@@ -40,7 +41,7 @@ class Field:
 
 
 def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The JSON schema of a tool's arguments, of those keywords that every provider knows."""
+    """Return the JSON schema of a tool's arguments, with keywords that all providers support."""
     return {
         "type": "object",
         "properties": {name: dict(field.schema) for name, field in fields.items()},
@@ -50,7 +51,7 @@ def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
 
 
 def read_arguments(text: str, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The values by name; an argument that was left out or null is missing. Raises `ArgumentError`."""
+    """Parse arguments by name, without those that are null. Raises `ArgumentError`."""
     given = _parse_object(text)
     for name in given:
         if name not in fields:
@@ -99,7 +100,7 @@ def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def format_value(value: Any) -> str:
-    """A value of a model as a message shows it: JSON, one line, cut."""
+    """Format a value as one line of JSON, truncated."""
     text = json.dumps(value, default=str)
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
@@ -108,7 +109,7 @@ def format_value(value: Any) -> str:
 
 
 def choice_field(words: Sequence[str], description: str, *, required: bool = True) -> Field:
-    """One of these words, in this spelling."""
+    """Return a field whose value is one of the words."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in words:
@@ -119,7 +120,7 @@ def choice_field(words: Sequence[str], description: str, *, required: bool = Tru
 
 
 def price_field(description: str, step: int = MILL, *, required: bool = True) -> Field:
-    """Cents above 0 and below 100; read as $0.0001. step: of prices, a tenth or a hundredth of a cent."""
+    """Return a field for cents above 0 and below 100, parsed to $0.0001. step: price step, $0.0001."""
     decimals = "one decimal" if step == MILL else "two decimals"
 
     def read(value: Any) -> CentiCents:
@@ -133,7 +134,7 @@ def price_field(description: str, step: int = MILL, *, required: bool = True) ->
 
 
 def count_field(description: str, *, required: bool = True) -> Field:
-    """Contracts with at most two decimals, above 0; read as lots."""
+    """Return a field for contracts above 0 with at most two decimals, parsed to lots."""
 
     def read(value: Any) -> Lots:
         scaled = _to_units(value, CONTRACT)
@@ -145,7 +146,7 @@ def count_field(description: str, *, required: bool = True) -> Field:
 
 
 def integer_field(least: int, most: int, description: str, *, required: bool = True) -> Field:
-    """A whole number within bounds."""
+    """Return a field for an integer within bounds."""
 
     def read(value: Any) -> int:
         number = _to_units(value, 1)
@@ -157,7 +158,7 @@ def integer_field(least: int, most: int, description: str, *, required: bool = T
 
 
 def time_field(description: str, *, required: bool = True) -> Field:
-    """An ISO 8601 time with its zone; read as ns UTC."""
+    """Return a field for an ISO 8601 time with time zone, parsed to ns UTC."""
 
     def read(value: Any) -> int:
         try:
@@ -171,7 +172,7 @@ def time_field(description: str, *, required: bool = True) -> Field:
 
 
 def text_field(description: str, most: int = 1000, *, required: bool = True) -> Field:
-    """A text of at most so many characters."""
+    """Return a field for a text of at most `most` characters."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or len(value) > most:
@@ -182,7 +183,7 @@ def text_field(description: str, most: int = 1000, *, required: bool = True) -> 
 
 
 def _to_units(value: Any, units: int) -> int | None:
-    """A JSON number, or its text, times `units`, exactly; None for an invalid number, one far too large, or one finer than a unit."""
+    """Multiply a JSON number or its text by `units` exactly. None if it is invalid, too large or not a multiple of a unit."""
     if isinstance(value, str):
         pattern = _INTEGER if units == 1 else _DECIMAL
         value = Decimal(value) if pattern.fullmatch(value) else None

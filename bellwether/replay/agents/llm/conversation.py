@@ -1,6 +1,6 @@
-"""One step: a fresh conversation about the state, in rounds of tool calls, until the model is done.
+"""Conversation of one step: rounds of tool calls until the model is done.
 
-Whoever speaks, a model or a stored trajectory, goes through the same code; what tools answer always comes from the replay.
+Answers of a model and of a stored trajectory use the same code; results of tools always come from the replay.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from bellwether.models.client import Answer, NoAnswer
     from bellwether.replay.agents.context import AgentContext
 
-#: Names that providers take for a tool.
+#: Tool names that all providers accept.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 Messages = Sequence[Mapping[str, Any]]
 
 
 class AnswerSource(Protocol):
-    """Who answers."""
+    """Source of answers: a model or a stored trajectory."""
 
     def hear(self, messages: Messages, number: int) -> Round:
-        """The answer of round `number` (from 0); its calls have no results yet."""
+        """Return the answer of round `number` (from 0). Its calls have no results yet."""
         ...
 
 
 def converse(ctx: AgentContext, voice: AnswerSource, toolbox: Toolbox, system: str, state: str, *, rounds: int) -> Step:
-    """Trade one step with the model: at most `rounds` answers, each of which may call tools."""
+    """Execute one step with at most `rounds` answers, each of which can call tools."""
     messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": state}]
     heard: list[Round] = []
 
@@ -60,7 +60,7 @@ def _result(call: CalledTool) -> dict[str, Any]:
 
 
 def to_round(found: Answer | NoAnswer, number: int) -> Round:
-    """Stored form of a model's message."""
+    """Convert a model's answer to its stored form."""
     from bellwether.models.client import NoAnswer
 
     if isinstance(found, NoAnswer):
@@ -83,7 +83,7 @@ def to_round(found: Answer | NoAnswer, number: int) -> Round:
 
 
 def _calls(answer: Answer, number: int) -> tuple[CalledTool, ...]:
-    """The calls of an answer with distinct ids; one more than are executed represents all excess calls."""
+    """Return the calls of an answer with unique ids. One call above the limit represents all excess calls."""
     calls: list[CalledTool] = []
     seen: set[str] = set()
     for place, call in enumerate(answer.tool_calls[: MOST_CALLS + 1]):
@@ -94,7 +94,7 @@ def _calls(answer: Answer, number: int) -> tuple[CalledTool, ...]:
 
 
 def _repeatable_message(answer: Answer, calls: Sequence[CalledTool]) -> dict[str, Any]:
-    """The answer as the next round repeats it: invalid names and arguments are replaced by ones that every provider accepts."""
+    """Return the answer as a message of the next round. Invalid names and arguments are replaced by valid ones."""
     called = [
         {
             "id": call.id,
@@ -113,7 +113,7 @@ def _repeatable_message(answer: Answer, calls: Sequence[CalledTool]) -> dict[str
 
 
 def _remove_surrogates(text: str) -> str:
-    """A text without lone surrogates, which UTF-8 does not have."""
+    """Remove lone surrogates, which UTF-8 cannot encode."""
     return text.encode(errors="replace").decode()
 
 
@@ -122,7 +122,7 @@ def _valid_name(name: str) -> str:
 
 
 def _valid_arguments(text: str) -> str:
-    """The text where it is a JSON object; else an object that holds it."""
+    """Return the text if it is a JSON object; otherwise an object that contains it."""
     try:
         if isinstance(json.loads(text), dict):
             return _remove_surrogates(text)

@@ -1,6 +1,6 @@
-"""Asks a model from code that is not asynchronous: one event loop in a thread of its own, from the first question of a run to its end.
+"""Synchronous access to a model client: an event loop in its own thread, from the first request of a run to its end.
 
-Not here: prompts (prompt.py), or claims, costs and limits of calls (bellwether/models).
+Prompts are in `prompt`; claims, costs and limits of calls are in `bellwether.models`.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from bellwether.models.client import Answer, ModelClient, NoAnswer
     from bellwether.models.model import Model
 
-#: Spending and failures are counted under this purpose.
+#: Journal purpose under which costs and failures are counted.
 PURPOSE = "replay/agent"
 
 
 @dataclass(frozen=True, slots=True)
 class WorldModels:
-    """Models of this process's world, on its journal. run: who pays. dollars: the most that is spent under that name, in all runs together."""
+    """Model clients on the journal of this process's world. run: name under which costs are counted. dollars: maximum cost of all runs of that name."""
 
     run: str
     dollars: Decimal
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[ModelClient]:
-        """A client; the sandbox runs as long as it is open."""
+        """Open a client. In the sandbox, its model servers run until the client is closed."""
         from bellwether.journal import Journal
         from bellwether.models.client import Limits, ModelClient
         from bellwether.models.transport import ProviderWire
@@ -50,15 +50,15 @@ class WorldModels:
 
 
 class ModelBridge:
-    """Asks one model; nothing is opened before the first question.
+    """Synchronous client of one model. The connection opens at the first request.
 
-    Ctrl-C during a request starts no other: the answer, which is paid for, is awaited and stored. A second one cancels the request.
+    Ctrl-C during a request prevents further requests; the paid answer is awaited and stored. A second Ctrl-C cancels the request.
 
-    Attributes:
-        models: where the client comes from.
-        model: its id.
-        parameters: sent in addition to the model's own: tools, temperature.
-        sample: tells this run's answers from those of another one with the same questions.
+    Args:
+        models: Source of the client.
+        model: The model.
+        parameters: Request parameters in addition to the model's own, such as tools and temperature.
+        sample: Number that distinguishes this run's answers from those of another run with the same requests.
     """
 
     def __init__(self, models: Models, model: Model, parameters: Mapping[str, Any], sample: int) -> None:
@@ -66,14 +66,16 @@ class ModelBridge:
         self._thread: threading.Thread | None = None
 
     def ask(self, messages: Sequence[Mapping[str, Any]], scope: str) -> Answer | NoAnswer:
-        """Return the model's answer, or the reason why it is missing. scope: the decision. Raises what `ModelClient.ask` raises."""
+        """Return the model's answer, or the reason why it is missing. scope: the decision. Raises the errors of `ModelClient.ask`."""
         client = self._open()
         work = client.ask(self._model, messages, purpose=PURPOSE, scope=scope, sample=self._sample, parameters=self._parameters)
         asked = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return asked.result()
         except CancelledError:
-            raise BellwetherError(f"asking {self._model.name}: the client ended before the answer came") from None
+            raise BellwetherError(
+                f"querying {self._model.name}: the client was closed before the answer arrived; repeat the run to continue"
+            ) from None
         except BaseException:
             if not asked.done():
                 self._loop.call_soon_threadsafe(client.interrupt)
@@ -90,7 +92,7 @@ class ModelBridge:
             raise
 
     def close(self) -> None:
-        """End the client and its thread, if there are any."""
+        """Close the client and end its thread."""
         thread, self._thread = self._thread, None
         if thread is not None and thread.is_alive():
             self._loop.call_soon_threadsafe(self._over.set)

@@ -1,7 +1,7 @@
-"""Prompts of a trading model: the system prompt of an episode, and the state at a decision point.
+"""Prompts of a model agent: system prompt of an episode, and state text of a decision.
 
-The prompt is that of Arora and Malpani, "PredictionMarketBench" (2026), appendix A, with the fees, ticks and netting of the rules in force: fees are
-computed, rounding included, and shown as a table. Titles of markets are untrusted text: they stand as JSON in a block that says so.
+The prompt is that of Arora and Malpani, "PredictionMarketBench" (2026), appendix A, with the fees, ticks and netting of the applicable rules. Fees
+are shown as a table, computed with rounding. Market titles are untrusted text: they appear as JSON in a block that states so.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import EpisodeInfo
     from bellwether.replay.rules.choices import Venue
 
-#: Raise it whenever the same episode and state would be put in other words.
+#: Increase whenever the text for the same episode and state changes.
 VERSION = "1"
 
 #: Prices (cents) and sizes (contracts) of the fee table.
@@ -43,7 +43,7 @@ _ROLES: tuple[Role, Role] = ("taker", "maker")
 
 
 def system_prompt(episode: EpisodeInfo, terms: Conditions, rounds: int) -> str:
-    """System prompt, equal in all steps of an episode."""
+    """Return the system prompt, which is equal in all steps of an episode."""
     parts = (
         f"You are a trading agent on {_venues(episode)} for binary event contracts.",
         "# Objective\n\nMaximise your profit. A YES contract pays $1.00 (100 cents) if its market resolves yes, and nothing if it resolves no; "
@@ -126,7 +126,7 @@ def _ticks(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
 
 
 def grid_text(prices: np.ndarray) -> str:
-    """Prices of a grid, ascending, $0.0001, in words: ranges and their steps in cents."""
+    """Describe the prices of a grid (ascending, $0.0001) as ranges with their steps in cents."""
     if len(prices) < 2:
         return " or ".join(f"{to_cents(price)}" for price in prices.tolist()) or "none"
     steps = np.diff(prices)
@@ -143,14 +143,14 @@ def grid_text(prices: np.ndarray) -> str:
 
 
 def fees_text(episode: EpisodeInfo, terms: Conditions) -> str:
-    """Describe the fees under the rules, by group of markets with equal terms."""
+    """Describe the fees, by group of markets with equal terms."""
     groups = _groups(episode.tickers, np.hstack([terms.fees, terms.units]) if len(terms.units) else terms.fees)
     texts = (_fees_of(_scope(tickers, episode), row[:FEE_COLS], _rules_of(row, terms.rules), episode) for tickers, row in groups)
     return "\n\n".join(_capitalize(text) for text in texts)
 
 
 def _rules_of(row: np.ndarray, rules: RuleSet) -> RuleSet:
-    """The rules of a market of a portfolio, whose units stand behind its fees."""
+    """Return the rules of a market. In a portfolio, its units follow its fees in the row."""
     units = row[FEE_COLS:].tolist()
     if not units:
         return rules
@@ -179,7 +179,7 @@ def _fees_of(whose: str, row: np.ndarray, rules: RuleSet, episode: EpisodeInfo) 
 
 
 def fee_cents(rules: RuleSet, row: np.ndarray, size: int, price: int, role: Role) -> Decimal:
-    """Return the fees (cents) of an order of `size` contracts filled in one piece at `price` cents, with rounding of the balance."""
+    """Return the fees (cents) of an order of `size` contracts filled in one piece at `price` cents, including rounding of the balance."""
     contracts_, at = Decimal(size), Decimal(price) / 100
     trade = trade_fee(rules, row.tolist(), contracts_, at, role)
     return Accumulator(rules).add(-contracts_ * at, trade).net * 100
@@ -209,7 +209,7 @@ def _fee_examples(rules: RuleSet, row: np.ndarray) -> str:
 
 
 def state(ctx: AgentContext) -> str:
-    """The state of a decision point in words. It costs two tool calls of the step's budget."""
+    """Return the state of a decision as text. Costs two tool calls."""
     markets, resting = ctx.markets(), ctx.resting()
     held = [(ticker, yes, no) for ticker, (yes, no) in zip(ctx.tickers, ctx.positions.tolist(), strict=True) if yes or no]
     lines = [
@@ -252,18 +252,18 @@ def _span(seconds: float | None) -> str:
 
 
 def _titles(episode: EpisodeInfo) -> str:
-    """Titles as JSON in which no sign can end the block."""
+    """Return the titles as JSON, escaped so that no title can end the block."""
     rows = [{"event": _to_plain_line(episode.title)}] if episode.title else []
     rows += [{"ticker": market.ticker, "title": _to_plain_line(market.title)} for market in episode.markets if market.title]
     text = "\n".join(json.dumps(row, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e") for row in rows)
     return f"<market_titles>\n{text}\n</market_titles>" if rows else "The markets have no titles."
 
 
-# --- words -------------------------------------------------------------------------------------------------------------
+# --- text --------------------------------------------------------------------------------------------------------------
 
 
 def _groups(tickers: Sequence[str], rows: Sequence[np.ndarray] | np.ndarray) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Tickers whose rows are equal, with the row, in the order of the tickers."""
+    """Yield tickers with equal rows, and the row, in the order of the tickers."""
     groups: dict[bytes, list[int]] = {}
     for place in range(len(tickers)):
         groups.setdefault(rows[place].tobytes(), []).append(place)
@@ -272,12 +272,12 @@ def _groups(tickers: Sequence[str], rows: Sequence[np.ndarray] | np.ndarray) -> 
 
 
 def _scope(tickers: Sequence[str], episode: EpisodeInfo) -> str:
-    """Whose terms they are; nothing where they are everybody's."""
+    """Return the tickers to which terms apply, as a prefix; empty if they apply to all."""
     return "" if len(tickers) == len(episode.tickers) else f"{', '.join(_to_plain_line(ticker) for ticker in tickers)}: "
 
 
 def _to_plain_line(text: str) -> str:
-    """One line of printable signs, cut where it is long."""
+    """Return one line of printable characters, truncated."""
     return one_line(text[: 10 * _LONGEST_TITLE], _LONGEST_TITLE)
 
 
@@ -286,10 +286,9 @@ def _join_words(items: Sequence[str] | Iterator[str]) -> str:
 
 
 def _capitalize(text: str) -> str:
-    """With a capital at its start."""
     return f"{text[0].upper()}{text[1:]}"
 
 
 def _number(value: Decimal) -> str:
-    """A decimal without trailing zeros."""
+    """Format a decimal without trailing zeros."""
     return f"{value.normalize():f}"

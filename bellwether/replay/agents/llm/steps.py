@@ -1,4 +1,4 @@
-"""Record of one step: the state shown to the model, its messages and calls, their results, and the end of the step."""
+"""Record of a step: the state shown to the model, its messages and calls, their results, and how the step ended."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any, Literal, Self
 from bellwether.errors import LakeError
 from bellwether.journal import Usage
 
-#: done: the model said so. no_tool: it called nothing. rounds: they were used up. failed: it gave no answer; `reason` says why.
+#: done: the model called done(). no_tool: it called no tool. rounds: no rounds remain. failed: no answer, with a `reason`.
 Ended = Literal["done", "no_tool", "rounds", "failed"]
-#: What became of a tool call. rejected: the exchange turned the order away. error: the arguments were wrong. unknown: there is no such tool.
-#: skipped: it followed done(), or exceeded the limit.
+#: Status of a tool call. rejected: the exchange refused the order. error: invalid arguments. unknown: unknown tool. skipped: after done(), or above
+#: the limit of calls.
 ToolCallStatus = Literal["ok", "rejected", "error", "unknown", "skipped"]
 
 
 @dataclass(frozen=True, slots=True)
 class CalledTool:
-    """A tool call: what the model wrote, and the text that it got back."""
+    """Tool call as the model wrote it, with the result text that it received."""
 
     id: str
     name: str
@@ -32,11 +32,20 @@ class CalledTool:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One question to the model and what came of it.
+    """Request to the model and its answer.
 
-    key: of the call in the journal. outcome: the journal's; ok for an answer. reason: of what is no answer. final: whether that was the model's last
-    word. message: the answer as the next round's messages repeat it; None without one. content, reasoning, finish_reason: of the answer. calls: the
-    tools that it called. usage: of all attempts; micro-dollars, None where it is not known. attempts: how often it was sent.
+    Attributes:
+        key: Journal key of the call.
+        outcome: Outcome in the journal; ok for an answer.
+        reason: Reason of a missing answer.
+        final: Whether the outcome is final in the journal.
+        message: Answer as it appears in the messages of the next round; None without an answer.
+        content: Text of the answer.
+        reasoning: Reasoning of the answer.
+        finish_reason: Finish reason of the answer.
+        calls: Tool calls of the answer.
+        usage: Tokens and cost of all attempts, micro-dollars; None where unknown.
+        attempts: Number of requests sent.
     """
 
     key: str
@@ -54,7 +63,16 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One decision. number: from 0. ts: the simulated time, ns UTC. state: the text that the model was shown."""
+    """Decision of a model agent.
+
+    Attributes:
+        number: Number of the decision, from 0.
+        ts: Simulated time, ns UTC.
+        state: State text shown to the model.
+        rounds: Requests and answers.
+        ended: How the step ended.
+        reason: Reason of a failure.
+    """
 
     number: int
     ts: int
@@ -65,16 +83,16 @@ class Step:
 
     @property
     def is_open(self) -> bool:
-        """Return whether asking again could bring another answer: the journal does not hold a last word."""
+        """True if another request could give another answer: the step failed and the journal has no final outcome."""
         return self.ended == "failed" and not self.rounds[-1].final
 
     def line(self) -> str:
-        """The step as one line of JSON in ASCII."""
+        """Return the step as one line of ASCII JSON."""
         return json.dumps({**asdict(self), "time": _to_fields(self.ts)}, separators=(",", ":"))
 
     @classmethod
     def of(cls, line: str, where: str) -> Self:
-        """Parse the step of a line. Raises `LakeError` naming `where` if it is invalid."""
+        """Parse a stored line. Raises `LakeError` naming `where` if it is invalid."""
         try:
             stored = json.loads(line)
             del stored["time"]
@@ -82,7 +100,7 @@ class Step:
             return cls(rounds=rounds, **stored)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise LakeError(
-                f"reading a trajectory: {where} is no step ({error}); delete its file and run again: answers are in the journal"
+                f"reading a trajectory: {where} is not a valid step ({error}); delete its file and repeat the run: answers are in the journal"
             ) from None
 
 
@@ -92,7 +110,7 @@ def _to_fields(ns: int) -> str:
 
 
 def read_usage(usage: Usage) -> dict[str, Any]:
-    """Tokens and cost as a step keeps them."""
+    """Return tokens and cost in their stored form."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -104,7 +122,7 @@ def read_usage(usage: Usage) -> dict[str, Any]:
 
 
 def totals(steps: Iterable[Step]) -> dict[str, Any]:
-    """Counts over steps: how they ended, what failed and why, tools and their statuses, tokens, micro-dollars. A sum with an unknown part is None."""
+    """Count ends, failures, tools and statuses, and sum tokens and micro-dollars over steps. A sum with an unknown part is None."""
     ended, failures, tools, statuses = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     sums: dict[str, int | None] = dict.fromkeys(("prompt_tokens", "completion_tokens", "cost_microdollars"), 0)
     answers = 0

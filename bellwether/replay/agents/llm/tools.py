@@ -1,6 +1,6 @@
-"""The tools of a trading model: their JSON schemas, and what each does with an `AgentContext`.
+"""Tools of a model agent: JSON schemas, and their execution with an `AgentContext`.
 
-Whatever a model writes comes back to it as text: a result, the exchange's refusal, or what was wrong with the call. Nothing is raised into the replay.
+A model receives every result as text: a value, a refusal of the exchange, or an error of its call. Errors of calls are not raised into the replay.
 Prices are cents, sizes contracts, money dollars.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bellwether.replay.agents.records import EpisodeInfo
     from bellwether.replay.agents.views import Market, Order
 
-#: Tool calls of one answer that are carried out.
+#: Maximum executed tool calls per answer.
 MOST_CALLS = 50
 DEEPEST, MOST_POINTS = 100, 100
 DONE = "done"
@@ -40,7 +40,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool: its description for the model, its arguments, and its function."""
+    """Tool of a model: name, description for the model, function and arguments."""
 
     name: str
     description: str
@@ -48,20 +48,28 @@ class Tool:
     fields: Mapping[str, Field]
 
     def definition(self) -> dict[str, Any]:
-        """The tool as OpenAI's protocol states it."""
+        """Return the tool in the format of the OpenAI API."""
         function = {"name": self.name, "description": self.description, "parameters": schema_of(self.fields)}
         return {"type": "function", "function": function}
 
 
 class Toolbox:
-    """The tools of one episode, and the execution of calls. definitions: sent to the model. step: finest step of a price that is read, $0.0001."""
+    """Tools of an episode.
+
+    Args:
+        episode: Description of the episode.
+        step: Finest price step that is accepted, $0.0001.
+
+    Attributes:
+        definitions: Tools in the format of the OpenAI API.
+    """
 
     def __init__(self, episode: EpisodeInfo, step: int = MILL) -> None:
         self._tools = {tool.name: tool for tool in _tools(episode, step)}
         self.definitions: list[dict[str, Any]] = [tool.definition() for tool in self._tools.values()]
 
     def carry_out(self, ctx: AgentContext, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], bool]:
-        """The calls in their order with their results, and whether one of them ended the step; later ones are skipped."""
+        """Execute calls in order. Returns the calls with their results, and whether `done` ended the step; later calls are skipped."""
         made: list[CalledTool] = []
         done = False
         for call in calls:
@@ -149,7 +157,7 @@ def _ticker(tickers: Sequence[str], *, required: bool = True) -> Field:
     return Field({"type": "string", "description": "ticker of a market"}, read, required)
 
 
-# --- what they do ------------------------------------------------------------------------------------------------------
+# --- functions of the tools --------------------------------------------------------------------------------------------
 
 
 def _markets(ctx: AgentContext, values: Values) -> Result:
@@ -239,7 +247,7 @@ def _resting(ctx: AgentContext, values: Values) -> Result:
 
 
 def resting_order(order: Order) -> Result:
-    """An order in the book, as tools and the state show it."""
+    """Return a resting order as it appears in tool results and in the state."""
     return {
         "order_id": order.id,
         "ticker": order.ticker,
@@ -265,21 +273,21 @@ def _exogenous(ctx: AgentContext, values: Values) -> Result:
 
 
 def to_cents(price: int | None) -> float | None:
-    """A price ($0.0001) in cents; a whole number stays one."""
+    """Convert a price ($0.0001) to cents; whole numbers stay int."""
     return None if price is None else price // CENT if price % CENT == 0 else price / CENT
 
 
 def to_contracts(lots: Lots) -> float:
-    """Lots in contracts; a whole number stays one."""
+    """Convert lots to contracts; whole numbers stay int."""
     return lots // CONTRACT if lots % CONTRACT == 0 else lots / CONTRACT
 
 
 def to_dollars(micros: MicroDollars) -> float:
-    """Micro-dollars in dollars; the number nearest to it has all its digits."""
+    """Convert micro-dollars to the nearest float in dollars."""
     return micros / MICROS
 
 
 def format_time(ns: int) -> str:
-    """Ns UTC in ISO 8601, to the second where it is whole."""
+    """Format ns UTC as ISO 8601, truncated to microseconds."""
     text = (_EPOCH + timedelta(microseconds=ns // 1000)).isoformat()
     return text.replace("+00:00", "Z")

@@ -1,9 +1,9 @@
-"""Stored trajectory of a run, local or in an object store: its description and every step, so that it can continue and be replayed without a model.
+"""Stored trajectory of a run, in a local folder or an object store. It can be resumed, and replayed without a model.
 
-    <folder>/trajectory.json       what was run, with prompt and tools; when it has ended, totals
-    <folder>/steps/000000.jsonl    steps 0 to 49, one JSON object a line; 000001.jsonl the next 50
+    <folder>/trajectory.json       description of the run, prompt and tools; totals after its end
+    <folder>/steps/000000.jsonl    steps 0 to 49, one JSON object per line; 000001.jsonl the next 50
 
-Files are written whole. Between two checkpoints a killed run loses no answer: the journal has them.
+Files are written atomically. A run that is killed between two checkpoints loses no answers: they are in the journal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.agents.llm.steps import Step, totals
 
 FORMAT = "bellwether-trajectory/1"
-#: Steps of a file, and between two checkpoints.
+#: Steps per file, and between two checkpoints.
 CHECKPOINT = 50
 _HEAD, _STEPS = "trajectory.json", "steps"
 _KEPT = "answers are in the journal"
@@ -28,12 +28,12 @@ _LONGEST = 120
 
 
 class Mismatch(RunStopped):
-    """A stored trajectory is of another run: what differs is in the message, and nothing was changed."""
+    """Trajectory of another run, or a step with other results. The message names the difference; no file was changed."""
 
 
 @dataclass(frozen=True)
 class TrajectoryHead:
-    """Description of a run. identity: everything that decides its steps, by name. prompt, tools: the model's input."""
+    """Description of a run. identity: properties that affect its steps, by name. prompt, tools: input of the model."""
 
     identity: Mapping[str, Any]
     prompt: str
@@ -41,9 +41,13 @@ class TrajectoryHead:
 
 
 class Trajectory:
-    """The steps of one run: those that were stored when it was opened, and those that are added.
+    """Steps of a run: stored ones and new ones.
 
-    stored: how many were stored. finished: totals of a run that had reached its end, None of another.
+    Attributes:
+        folder: Folder of the trajectory.
+        head: Description of the run.
+        stored: Number of steps stored when the trajectory was opened.
+        finished: Totals of a finished run; None for an unfinished run.
     """
 
     def __init__(self, folder: Path, head: TrajectoryHead, *, finished: Mapping[str, Any] | None = None) -> None:
@@ -55,26 +59,28 @@ class Trajectory:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """One that is there. Raises `LakeError` for a folder that has none, or a damaged one."""
+        """Open a stored trajectory. Raises `LakeError` if it is missing or damaged."""
         path = folder / _HEAD
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
             found, head = document["format"], TrajectoryHead(document["identity"], document["prompt"], document["tools"])
             finished = document["finished"]
         except FileNotFoundError:
-            raise LakeError(f"reading {path}: there is no such file; name the folder of a trajectory") from None
+            raise LakeError(f"reading {path}: the file does not exist; give the folder of a trajectory") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise LakeError(f"reading {path}: it is no trajectory ({error}); delete its folder") from None
+            raise LakeError(f"reading {path}: it is not a trajectory ({error}); delete its folder") from None
         if found != FORMAT:
             raise LakeError(f"reading {path}: its format is {found!r:.60}; this version reads {FORMAT}; delete its folder")
         trajectory = cls(folder, head, finished=finished)
         if finished is not None and finished["steps"] != trajectory.stored:
-            raise LakeError(f"reading {folder}: it has {trajectory.stored} of {finished['steps']} steps; delete it and run again: {_KEPT}")
+            raise LakeError(
+                f"reading {folder}: it has {trajectory.stored} of {finished['steps']} steps; delete it and repeat the run: {_KEPT}"
+            )
         return trajectory
 
     @classmethod
     def begin(cls, folder: Path, head: TrajectoryHead) -> Self:
-        """The one in `folder` if it is of this run, else a new one. Raises `Mismatch` for another run's, and leaves it as it is."""
+        """Open the trajectory in `folder`, or create it. Raises `Mismatch` if it belongs to another run, which is left unchanged."""
         if (folder / _HEAD).exists():
             found = cls.open(folder)
             require_same(found.head.identity, head.identity, folder)
@@ -84,26 +90,26 @@ class Trajectory:
         return trajectory
 
     def step(self, number: int) -> Step | None:
-        """A step that was stored when it was opened; None behind them."""
+        """Return a step that was stored when the trajectory was opened; None for later numbers."""
         return self._segment(number // CHECKPOINT)[number % CHECKPOINT] if number < self.stored else None
 
     def steps(self) -> Iterator[Step]:
-        """All steps in their order; first they are saved."""
+        """Save new steps, then iterate over all steps in order."""
         self.save()
         for number in range(-(-self._count // CHECKPOINT)):
             yield from _read_steps(_path(self.folder, number))
 
     def add(self, step: Step) -> None:
-        """Add the next step. It is on the disk after at most 50, and at once where asking again could bring another answer."""
+        """Append the next step. Steps are saved every 50 steps, and at once after a failure that another request could resolve."""
         if step.number != self._count:
-            raise LakeError(f"writing {self.folder}: step {step.number} follows {self._count - 1}; steps are added in their order")
+            raise LakeError(f"writing {self.folder}: step {step.number} follows {self._count - 1}; add steps in order")
         self._tail.append(step)
         self._count += 1
         if step.is_open or len(self._tail) == CHECKPOINT:
             self.save()
 
     def save(self) -> None:
-        """Write what is not on the disk yet."""
+        """Write the steps that are not stored yet."""
         if len(self._tail) > self._saved:
             path = _path(self.folder, (self._count - 1) // CHECKPOINT)
             _write_text(path, "".join(f"{step.line()}\n" for step in self._tail))
@@ -112,7 +118,7 @@ class Trajectory:
             self._tail, self._saved = [], 0
 
     def finish(self) -> None:
-        """The run has reached its end: write what is left, and the totals."""
+        """Mark the run as finished: save the remaining steps and the totals."""
         self.finished = totals(self.steps())
         self._write_head()
 
@@ -133,20 +139,22 @@ class Trajectory:
 
 
 def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Raise `Mismatch` that names what differs, unless all that `now` names is the same in a stored trajectory."""
+    """Raise `Mismatch` naming the differences unless a stored trajectory has the same values for all names in `now`."""
     differing = [f"{name} is {_truncate(now[name])} and was {_truncate(stored.get(name))}" for name in now if stored.get(name) != now[name]]
     if differing:
-        raise Mismatch(f"replaying {folder}: it is the trajectory of another run: {'; '.join(differing)}. Run it as it was, or elsewhere")
+        raise Mismatch(
+            f"replaying {folder}: it is the trajectory of another run: {'; '.join(differing)}. Use the original values, or another folder"
+        )
 
 
 def require_repeated(stored: Step, now: Step, folder: Path) -> None:
-    """Raise `Mismatch` that names the first thing that came out otherwise, unless a step was repeated to the letter."""
+    """Raise `Mismatch` naming the first difference unless a step was repeated exactly."""
     if stored == now:
         return
     where, was, found = next(_differences(stored, now), ("it", "otherwise", "this"))
     raise Mismatch(
-        f"replaying {folder}: step {stored.number} came out otherwise: {where} is {_truncate(found)} and was {_truncate(was)}. "
-        "The episode, the rules or the simulator have changed; run it anew in another folder"
+        f"replaying {folder}: step {stored.number} differs: {where} is {_truncate(found)} and was {_truncate(was)}. "
+        "The episode, the rules or the simulator have changed; run it in another folder"
     )
 
 
@@ -183,20 +191,22 @@ def _count_segments(folder: Path) -> int:
     expected = [_path(folder, number).name for number in range(len(names))]
     if names != expected:
         missing = next(name for name, found in zip(expected, names, strict=True) if name != found)
-        raise LakeError(f"reading {folder}: {missing} is missing among the files of its steps; delete the folder and run again: {_KEPT}")
+        raise LakeError(f"reading {folder}: the step file {missing} is missing; delete the folder and repeat the run: {_KEPT}")
     return (len(names) - 1) * CHECKPOINT + len(_read_steps(_path(folder, len(names) - 1))) if names else 0
 
 
 def _read_steps(path: Path) -> list[Step]:
-    """The steps of a file; raises `LakeError` for one that is damaged."""
+    """Read the steps of a file. Raises `LakeError` if it is damaged."""
     first = int(path.stem) * CHECKPOINT
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise LakeError(f"reading {path}: it cannot be read ({error}); delete the folder and run again: {_KEPT}") from None
+        raise LakeError(f"reading {path}: it cannot be read ({error}); delete the folder and repeat the run: {_KEPT}") from None
     steps = [Step.of(line, f"{path}, line {place}") for place, line in enumerate(lines, start=1)]
     if [step.number for step in steps] != list(range(first, first + len(steps))) or not 0 < len(steps) <= CHECKPOINT:
-        raise LakeError(f"reading {path}: it does not hold the steps from {first} in their order; delete the folder and run again: {_KEPT}")
+        raise LakeError(
+            f"reading {path}: its steps do not start at {first} or are not in order; delete the folder and repeat the run: {_KEPT}"
+        )
     return steps
 
 

@@ -311,7 +311,7 @@ def test_another_sample_or_seed_asks_anew(tmp_path: Path) -> None:
 def test_a_spent_budget_stops_the_run_and_a_larger_one_goes_on(whole: tuple[Path, Backtest, int], tmp_path: Path) -> None:
     folder, backtest, sent = whole
     models = Scripted(tmp_path / "journal.db", dollars=Decimal("0.0025"))
-    with pytest.raises(Suspended, match=r"budget.*steps are stored.*run the same again") as stopped:
+    with pytest.raises(Suspended, match=r"budget.*steps are stored.*repeat the same run") as stopped:
         trade(models, tmp_path / "run")
     assert isinstance(stopped.value, RunStopped)
     assert stopped.value.kind == "budget"
@@ -422,7 +422,7 @@ def test_an_episode_that_only_claims_to_be_the_same_is_noticed_at_the_first_diff
     source = episode()
     cut = source.tape.event.copy()
     cut[len(cut) // 2 : len(cut) // 2 + 20] ^= 1 << 34
-    with pytest.raises(Mismatch, match=r"step \d+ came out otherwise: .* is .* and was "):
+    with pytest.raises(Mismatch, match=r"step \d+ differs: .* is .* and was "):
         run(replace(source, tape=replace(source.tape, event=cut)), LLMReplay(trajectory=whole[0]), settings())
 
 
@@ -440,7 +440,7 @@ def test_another_model_is_refused_for_the_run_but_not_for_its_replay(whole: tupl
 def test_a_damaged_trajectory_ends_the_run_and_is_no_failure_of_the_agent(tmp_path: Path) -> None:
     trade(Scripted(tmp_path / "journal.db"), tmp_path / "run", episode(3))
     (tmp_path / "run" / "steps" / "000000.jsonl").write_text("{}\n")
-    with pytest.raises(RunStopped, match="is no step"):
+    with pytest.raises(RunStopped, match="is not a valid step"):
         trade(Scripted(tmp_path / "journal.db"), tmp_path / "run", episode(3))
 
 
