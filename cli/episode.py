@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from bellwether.replay.episode import Episode, Report
-    from bellwether.replay.episode_builder import Known, Overrides
+    from bellwether.replay.episode_builder import Listings, Overrides
 _PRICES = ("auto", "taker", "yes")
 
 
@@ -74,12 +74,12 @@ def build(
     as_json: bool,
 ) -> None:
     """Build an episode of each event of RECORDING, with the markets' rows of the lake."""
-    from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, overrides_of, stated_results
+    from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_overrides, parse_results
     from bellwether.replay.episode_builder.build import check_books
     from bellwether.replay.episode_builder.overrides import check_fee
 
     found = find_recording(settings().recordings_path, recording)
-    stated, overrides = stated_results(results), overrides_of(fee, series, tickers)
+    stated, overrides = parse_results(results), parse_overrides(fee, series, tickers)
     if unknown := sorted(set(stated) - set(found.about.tickers)):
         raise ConfigError(
             f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(found.about.tickers)}"
@@ -95,11 +95,11 @@ def build(
     _show(made, as_json=as_json)
 
 
-def _known(tickers: Sequence[str], overrides: Overrides) -> Known:
+def _known(tickers: Sequence[str], overrides: Overrides) -> Listings:
     from bellwether.lake import Lake
-    from bellwether.replay.episode_builder import known_with
+    from bellwether.replay.episode_builder import load_listings_with_overrides
 
-    return known_with(Lake(settings().lake_uri), tickers, overrides)
+    return load_listings_with_overrides(Lake(settings().lake_uri), tickers, overrides)
 
 
 def _write(draft: Any) -> Episode:
@@ -132,10 +132,10 @@ def import_(
 ) -> None:
     """Import the episode in FOLDER, in this format or PredictionMarketBench's (full books, whole cents)."""
     from bellwether.replay.episode import build_draft, load_original
-    from bellwether.replay.episode_builder import overrides_of, with_fees
+    from bellwether.replay.episode_builder import parse_overrides, with_fees
     from bellwether.replay.episode_builder.overrides import check_fee
 
-    overrides = overrides_of(fee, series, tickers)
+    overrides = parse_overrides(fee, series, tickers)
     check_fee(overrides)
     draft = build_draft(load_original(folder, trade_price))
     chosen = check_name(draft.metadata.episode_id if name is None else name, "the episode (--name)")

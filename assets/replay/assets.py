@@ -107,15 +107,22 @@ def _build_episode(
     name: str, config: EpisodeConfig, lake: Lake, recordings: RecordingsResource, store: EpisodesResource
 ) -> tuple[pl.DataFrame, dict[str, Any]]:
     from bellwether.replay.episode import validate, write
-    from bellwether.replay.episode_builder import Outcomes, build, frames_of_table, known_with, overrides_of, stated_results
+    from bellwether.replay.episode_builder import (
+        Outcomes,
+        build,
+        frames_of_table,
+        load_listings_with_overrides,
+        parse_overrides,
+        parse_results,
+    )
     from bellwether.replay.episode_builder.sources import Sources
 
     recording, event = recordings.find_episode(name)
     sources = Sources.of(lake, recording.name)
     stored = lake.slice(table("raw/recordings"), [(recording.name,)]).scan()
     yes_prices = has_yes_prices(frames_of_table(stored.collect_batches()), flag=recording.about.use_yes_price)
-    known = known_with(lake, recording.about.tickers, overrides_of(config.fee, config.series, ()))
-    outcomes = Outcomes(stated_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
+    known = load_listings_with_overrides(lake, recording.about.tickers, parse_overrides(config.fee, config.series, ()))
+    outcomes = Outcomes(parse_results(f"{ticker}={result}" for ticker, result in config.results.items()), config.infer_results)
     drafts = build(
         recording.name,
         recording.about,

@@ -100,7 +100,7 @@ def price_with_fills(quoted: pl.DataFrame, fills: pl.DataFrame, title: str, *, t
     """Best bid to best ask and the middle of each market, with the fills of a backtest, one panel per market.
 
     Args:
-        quoted: ticker, at, low (lowest bid), high (highest ask) and middle in cents per stretch of time, as `bellwether.replay.results.books.quoted`
+        quoted: ticker, at, low (lowest bid), high (highest ask) and middle in cents per stretch of time, as `bellwether.replay.results.books.sample_quotes`
             returns them; null where the book is not to be trusted.
         fills: Rows of replay/fills of one agent in this episode.
         title: Title of the figure.

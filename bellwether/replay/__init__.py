@@ -1,7 +1,6 @@
 """Replay: recorded books and trades become episodes; agents trade them in a deterministic simulator.
 
-`from bellwether.replay import Agent, BUY, CENT, CONTRACT, YES` is all that most agents need; docs/agents.md shows how to write one. Nothing is
-imported before it is asked for.
+`from bellwether.replay import Agent, BUY, CENT, CONTRACT, YES` is all that most agents need; see docs/agents.md. Names are imported lazily.
 """
 
 from __future__ import annotations

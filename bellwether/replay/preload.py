@@ -1,6 +1,6 @@
-"""Loads the compiled engine when it is imported: by the server of a sweep's worker processes, which then fork with it in memory.
+"""Preload of the compiled engine by the server of a sweep's worker processes, which fork with it in memory.
 
-Nothing else imports this module. With an empty cache of compiled code, the engine is compiled here once instead of in every worker.
+With an empty cache of compiled code, the engine is compiled here once instead of in every worker.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _warm() -> None:
     words = [pack(LEVEL, 0, YES, 45, CONTRACT), pack(LEVEL, 0, NO, 50, CONTRACT), pack(CLOSE, 0, 0, 0, 0)]
     tape = Tape(np.array([0, 0, SECOND], np.int64), np.array(words, np.int64), ("WARM",), 0, SECOND)
     metrics(run(tape, Passive(), BacktestSettings(rules=next(iter(rule_sets())))))
-    # Who trades nothing leaves these out.
+    # Not called for an agent without fills.
     fill = np.zeros((1, F_COLS), np.int64)
     exposure(tape, fill, apart=False)
     markouts(tape, fill, HORIZONS)
@@ -35,7 +35,7 @@ def _warm() -> None:
 
 with compile_notice(lambda notice: sys.stderr.write(f"{notice}\n")):
     _warm()
-# Workers are forked from here: their collector is not to look through what is loaded by now, which would copy it.
+# Workers fork from here: without freezing, their garbage collector would copy the loaded objects.
 gc.freeze()
-#: CPU seconds that this process has taken so far; those forked from it know it by this.
+#: CPU seconds of this process so far; processes forked from it subtract them.
 CPU = time.process_time()

@@ -1,4 +1,4 @@
-"""Makes an episode, or a portfolio of several, ready to be replayed under rules."""
+"""Preparation of an episode, or of a portfolio of several, for a replay under rules."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ def prepare(
     execution: str | None = None,
     fees: str | None = None,
 ) -> Prepared:
-    """Make an episode, or a tape alone, or several episodes as one portfolio, ready.
+    """Prepare an episode, a tape, or several episodes as one portfolio for a replay.
 
-    rules: those that are asked for; of an episode by default its own, else its venue's of its first day. A tape alone keeps its own fees and needs
-    rules. fees: name of the set of the venue whose fees apply instead, or none. cache: folder of tapes, written when it lacks this one. bankroll, execution: of a portfolio whose episodes differ in them. Raises `ConfigError`
-    for rules that are not known or not given, and for episodes that make no portfolio.
+    rules: default: the episode's own, else its venue's of its first day; required for a tape, which keeps its own fees. fees: name of a set
+    of the venue whose fees replace those of the rules, or none. cache: folder of tapes; a missing tape is written there. bankroll,
+    execution: of a portfolio whose episodes differ in them. Raises `ConfigError` for unknown or missing rules, and for episodes that cannot
+    form a portfolio.
     """
     if isinstance(source, str | Path):
         raise ConfigError(f"replaying {str(source)!r:.80}: it is the name of a folder; load the episode first, with bellwether.replay.load")
@@ -54,7 +55,7 @@ def _of_tape(tape: Tape, rules: str | RuleSet | None, fees: str | None) -> Prepa
     if fees is not None:
         raise ConfigError(f"replaying a tape: it keeps its own fees and cannot have those of {fees}; change Tape.fees")
     if rules is None:
-        raise ConfigError("replaying a tape: it does not say by which rules; name them (BacktestSettings.rules)")
+        raise ConfigError("replaying a tape: a tape has no rules of its own; name them (BacktestSettings.rules)")
     chosen = rule_set(rules) if isinstance(rules, str) else rules
     markets = tuple(MarketInfo(ticker) for ticker in tape.tickers)
     info = EpisodeInfo("tape", "", chosen.venue, markets, tape.start, tape.end, BANKROLL, chosen.name)
@@ -93,7 +94,7 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
 
 
 def _world(episode: Episode) -> str:
-    """The world whose home holds the episode, else the sandbox where it was generated there."""
+    """Return the world whose home contains the episode, else the sandbox if it was generated there."""
     from bellwether.settings import World
 
     below = episode.folder.absolute().parent
@@ -103,7 +104,7 @@ def _world(episode: Episode) -> str:
 
 
 def _reader(episode: Episode) -> Callable[[], Trades]:
-    """Gives the episode's trades, without keeping its books in memory."""
+    """Build a reader of the episode's trades that does not keep its books in memory."""
     content: Content | None = episode.__dict__.get("content")
     if content is None:
         return lambda: replace(episode).content.trades

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Prepared episode. digest: of the episode's content. execution: the episode's own. exogenous: name -> (ts, values).
+    """Prepared episode or portfolio.
 
-    default_fees: the rules look at a market's fee terms, and nothing states those of at least one. read_trades: the episode's; those of a tape alone are
-    its prints. world: where it was recorded, empty where nothing says so. parts: the episodes of a portfolio.
+    digest: of the content. execution: the episode's own. exogenous: name -> (ts, values). default_fees: the rules use fee terms, and those
+    of at least one market are not stated. read_trades: reads the episode's trades; a tape alone uses its prints. world: where it was
+    recorded, empty if unknown. parts: episodes of a portfolio.
     """
 
     info: EpisodeInfo
@@ -41,9 +42,9 @@ class Prepared:
 
     @cached_property
     def trades(self) -> np.ndarray:
-        """int64[n, 5], by time: ns UTC, ticker code, price of YES ($0.0001), lots, side that the taker bought; read at first use.
+        """Trades by time, int64[n, 5]: ns UTC, ticker code, price of YES ($0.0001), lots, side that the taker bought; read on first use.
 
-        A tape has prints where they filled, which may be before the feed had them; agents are shown an episode's own trades.
+        A tape contains prints where they filled, which may be before the feed had them; agents see the episode's own trades.
         """
         if self.parts:
             return trades_of(self.parts)
@@ -60,7 +61,7 @@ class Prepared:
 
 
 def trades_of(parts: Sequence[Prepared]) -> np.ndarray:
-    """The trades of all parts by time, as `Prepared.trades` gives them; those of an instant in the order of the parts."""
+    """Merge the trades of all parts by time, as in `Prepared.trades`; in an instant in the order of the parts."""
     codes = accumulate((len(one.tape.tickers) for one in parts), initial=0)
     rows = np.concatenate([one.trades + np.array([0, code, 0, 0, 0]) for one, code in zip(parts, codes, strict=False)])
     return freeze(rows[np.argsort(rows[:, 0], kind="stable")])

@@ -1,8 +1,8 @@
-"""Units of the simulator: integers everywhere, so that no sum is rounded.
+"""Units of the simulator: integers everywhere, so that sums are exact.
 
-A price is an integer of $0.0001 of the side it is quoted for, a size a number of lots (a hundredth of a contract), money a number of micro-dollars, and
-time nanoseconds since 1970, UTC. The product of a price and a size is an amount in micro-dollars: `cost`. Type checkers keep `CentiCents`, `Lots` and
-`MicroDollars` apart (`bellwether.units`); compiled code and arrays have int64.
+Prices are integers of $0.0001 of the side they are quoted for, sizes numbers of lots (hundredths of a contract), money numbers of
+micro-dollars, times nanoseconds since 1970, UTC. The product of a price and a size is an amount in micro-dollars: `cost`. Type checkers
+distinguish `CentiCents`, `Lots` and `MicroDollars` (`bellwether.units`); compiled code and arrays use int64.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from bellwether.errors import SchemaError
 from bellwether.units import CentiCents, Lots, MicroDollars
 
-#: Price that a contract pays: one dollar.
+#: Payout of a contract as a price: one dollar.
 DOLLAR = 10_000
 #: One cent as a price.
 CENT = 100
@@ -22,7 +22,7 @@ CENT = 100
 MILL = 10
 #: Lots in a contract.
 CONTRACT = 100
-#: The largest size of a level, print or fill, in lots.
+#: Maximum size of a level, print or fill, in lots.
 MAX_LOTS = 2**31 - 1
 #: Micro-dollars in a dollar.
 MICROS = 1_000_000
@@ -35,13 +35,13 @@ SECOND = 1_000_000_000
 #: Nanoseconds in a minute.
 MINUTE = 60_000_000_000
 
-#: The side that pays when the answer is yes.
+#: Side that pays if the outcome is yes.
 YES = 0
-#: The side that pays when the answer is no.
+#: Side that pays if the outcome is no.
 NO = 1
-#: The action of an order that takes contracts.
+#: Action of an order that buys contracts.
 BUY = 0
-#: The action of an order that gives contracts.
+#: Action of an order that sells contracts.
 SELL = 1
 
 
@@ -51,7 +51,7 @@ def centicents(dollars: Decimal | str | int) -> CentiCents:
 
 
 def lots(contracts: Decimal | str | int) -> Lots:
-    """Convert contracts to lots. Raises `SchemaError` for what is finer than a hundredth; nothing is rounded."""
+    """Convert contracts to lots. Raises `SchemaError` for a value finer than 0.01 contract; nothing is rounded."""
     return Lots(_whole(contracts, CONTRACT, "a size", "a hundredth of a contract"))
 
 
@@ -68,7 +68,7 @@ def cost(price: CentiCents, lots: Lots) -> MicroDollars:
 
 
 def dollars(micros: MicroDollars) -> Decimal:
-    """Micro-dollars in dollars, exactly."""
+    """Convert micro-dollars to dollars, exactly."""
     return Decimal(micros).scaleb(-6)
 
 

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from bellwether.lake import Lake
-from bellwether.replay.episode_builder import known_with, overrides_of
+from bellwether.replay.episode_builder import load_listings_with_overrides, parse_overrides
 from bellwether.replay.episode_builder.listings import fee_at
 from bellwether.settings import settings
 from cli.main import main
@@ -141,14 +141,16 @@ def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, m
     """The S&P's series paid half until July 2026."""
     before = 1_777_600_000_000_000_000
     terms = {"KXNBAGAME": {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "series"}}
-    monkeypatch.setattr("bellwether.replay.episode_builder.overrides.terms_of_series", lambda lake: terms)
+    monkeypatch.setattr("bellwether.replay.episode_builder.overrides.load_series_terms", lambda lake: terms)
     words = [f"{A}=KXINX-26MAY01H1600-B5000", f"{B}=KXNBAGAME-26MAY01LALHOU-LAL"]
-    known = known_with(Lake(str(tmp_path)), [A, B], overrides_of(None, None, words))
+    known = load_listings_with_overrides(Lake(str(tmp_path)), [A, B], parse_overrides(None, None, words))
     assert fee_at(known.market(A), before) == {"type": "quadratic", "multiplier": "0.5", "waiver_until": None, "source": "schedule"}
     assert fee_at(known.market(B), before) == terms["KXNBAGAME"]
-    by_series = known_with(Lake(str(tmp_path)), [A, B], overrides_of(None, "KXINX", []))
+    by_series = load_listings_with_overrides(Lake(str(tmp_path)), [A, B], parse_overrides(None, "KXINX", []))
     assert {fee_at(by_series.market(ticker), before)["multiplier"] for ticker in (A, B)} == {"0.5"}
-    assert known_with(Lake(str(tmp_path)), [A], overrides_of(None, "KXNBAGAME", [])).market(A).fee == terms["KXNBAGAME"]
+    assert (
+        load_listings_with_overrides(Lake(str(tmp_path)), [A], parse_overrides(None, "KXNBAGAME", [])).market(A).fee == terms["KXNBAGAME"]
+    )
 
 
 def test_fees_that_cannot_be_had_are_refused_with_what_there_is() -> None:

@@ -1,6 +1,6 @@
-"""Episodes: recorded books, trades and outcomes of one event, self-contained in a folder; checked wholly when read, or refused.
+"""Episodes: recorded books, trades and outcomes of one event in a self-contained folder; checked completely when read, or refused.
 
-Names are imported on first use: a list of episodes needs no simulator.
+Names are imported lazily, because a list of episodes needs no simulator.
 """
 
 from __future__ import annotations

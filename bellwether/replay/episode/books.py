@@ -1,4 +1,4 @@
-"""Reading the order book of an episode: native messages, or the original's full-snapshot rows."""
+"""Reader of an episode's order book: native messages, or the original's full-snapshot rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIDES = ("yes", "no")
 #: Columns of prices, with the $0.0001 in one of them.
 PRICES = {"price_mills": MILL, "price_centicents": 1}
 _SNAPSHOT_COLUMNS = ("ts", "timestamp", "sequence_id", "ticker", "yes_bids", "no_bids")
-#: Rows of full snapshots that are decoded at a time.
+#: Number of full-snapshot rows decoded at a time.
 BATCH = 4096
 
 _WRONG = {
@@ -41,7 +41,7 @@ _WRONG = {
 
 @dataclass(frozen=True, eq=False)
 class ParsedBook:
-    """A book, the first row of the file that each of its rows is from, and the levels of its markets. gaps: that reading found."""
+    """A book, the file row of each of its rows, and the levels of its markets. gaps: found while reading."""
 
     file: str
     book: BookColumns
@@ -51,12 +51,12 @@ class ParsedBook:
 
 
 def find_file(folder: Path, names: Sequence[str]) -> Path | None:
-    """The first of these files that is there."""
+    """Return the first existing file of these names."""
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def read_book(folder: Path, markets: Sequence[Market]) -> ParsedBook:
-    """The book of an episode. Raises `SchemaError` naming file, row and value for whatever is wrong with it."""
+    """Read the book of an episode. Raises `SchemaError` naming file, row and value of any error."""
     path = find_file(folder, NAMES)
     if path is None:
         raise SchemaError(f"reading {folder.name}: {NAMES[0]} is missing; an episode has an order book")
@@ -83,7 +83,7 @@ def _read_rows(file: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], 
 
 
 def _read_messages(columns: FileColumns, markets: Sequence[Market]) -> ParsedBook:
-    """Native rows."""
+    """Read native rows."""
     tickers = [market.ticker for market in markets]
     ts, sequence = columns.times("ts"), columns.integers("sequence_id")
     ticker, kind = columns.codes("ticker", tickers), columns.codes("kind", KINDS)
@@ -109,7 +109,9 @@ def _read_messages(columns: FileColumns, markets: Sequence[Market]) -> ParsedBoo
 
 
 class _SnapshotDiffer:
-    """Full-snapshot rows, batch by batch, as changes against the ticker's row before: each is a message that begins with a snapshot."""
+    """Conversion of full-snapshot rows, batch by batch, to changes of the ticker's previous row; each row is a message that begins with a
+    snapshot.
+    """
 
     def __init__(self, markets: Sequence[Market]) -> None:
         self.levels = PriceLevels(markets)
@@ -118,7 +120,7 @@ class _SnapshotDiffer:
         self._state = kernels.new_state(len(markets), len(self.levels.prices))
 
     def take(self, columns: FileColumns, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(end of each row in the batch's words, words)."""
+        """Return (end of each row in the batch's words, words)."""
         n = len(ticker)
         sides = [self._side(columns, side, ticker) for side in range(2)]
         rows = np.concatenate([np.arange(n), *(row for row, _, _ in sides)])
@@ -137,7 +139,7 @@ class _SnapshotDiffer:
         return ends, words
 
     def _side(self, columns: FileColumns, side: int, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """(row, price, lots) of each level of a side that has a size."""
+        """Return (row, price, lots) of each level of a side with a size."""
         found = read_levels(columns, f"{SIDES[side]}_bids")
         kept = found.sizes != 0
         row = np.repeat(np.arange(len(ticker)), np.diff(found.offsets))[kept]
@@ -167,7 +169,7 @@ def _read_snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Seque
         ticker = columns.codes("ticker", differ.tickers)
         sequence = columns.integers("sequence_id") if "sequence_id" in columns else np.arange(differ.rows, differ.rows + len(ts))
         ends, words = differ.take(columns, ticker)
-        # A copy keeps the batch's own memory from being held.
+        # A copy releases the memory of the batch.
         parts.append((ts.copy(), sequence.copy(), ticker, ends + size, words))
         size += len(words)
     empty = np.zeros(0, np.int64)
@@ -179,17 +181,19 @@ def _read_snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Seque
 
 
 def best_prices(book: BookColumns, levels: PriceLevels) -> tuple[np.ndarray, ...]:
-    """Best YES and NO bid of the row's ticker after each row, whether its book is valid, and whether it is the ticker's last row of its instant."""
+    """Return after each row the best YES and NO bid of its ticker, whether its book is valid, and whether it is the ticker's last row of
+    its instant.
+    """
     return kernels.compute_tops(book.ts, book.ticker, book.end, book.words, levels.prices, levels.number, len(levels.grid_of))
 
 
 def _invalidate_locks(book: BookColumns, tickers: Sequence[str], levels: PriceLevels) -> tuple[BookColumns, tuple[Gap, ...]]:
-    """The book, not valid while it is locked: no book of a venue is, so that a change of such full books was lost."""
+    """Invalidate books while they are locked. No venue has locked books, so a change of such a full book was lost."""
     yes, no, _, is_last = best_prices(book, levels)
     is_locked = (yes + no == DOLLAR) & (yes > 0) & (no > 0)
     if not (is_locked & is_last).any():
         return book, ()
-    # By ticker, the last rows of instants at which a book becomes locked or ceases to be so.
+    # By ticker, the last rows of instants at which a book becomes locked or unlocked.
     kept = np.flatnonzero(is_last)
     kept = kept[np.argsort(book.ticker[kept], kind="stable")]
     before = np.roll(is_locked[kept], 1) & (np.roll(book.ticker[kept], 1) == book.ticker[kept])
@@ -214,7 +218,7 @@ def _lock_gaps(ts: np.ndarray, codes: np.ndarray, locked: np.ndarray, tickers: S
 
 
 def _refuse_duplicates(file: str, book: BookColumns) -> None:
-    """A row that has the time, number and ticker of the row before and changes nothing is there twice."""
+    """Refuse a row with the time, number and ticker of the previous row that changes nothing."""
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0) & (book.counts[1:] == 0)
     if (row := first_true(same) + 1) > 0:
         raise RowError(file, row, f"it is the same as row {row - 1} (sequence_id {book.sequence[row]}); remove it")

@@ -20,12 +20,12 @@ from bellwether.replay.episode.trades import TAKER_PRICE, apply_convention, matc
 from bellwether.replay.rules import fee_terms, rule_set, rules_for
 from bellwether.replay.tape.layout import INVALID, unpack
 
-#: Fee models of the original that the rule sets know.
+#: Fee models of the original supported by the rule sets.
 FEE_MODELS = ("kalshi_oct_2025",)
 
 
 def check_terms(metadata: Metadata, findings: Findings) -> None:
-    """Rules and fees must be known."""
+    """Check that rules and fees are known."""
     if metadata.fee_model_version not in (None, *FEE_MODELS):
         what = f"reading {METADATA}: fee_model_version is {metadata.fee_model_version!r:.80}; it must be one of {', '.join(FEE_MODELS)} or null"
         findings.add(ERROR, "fees", what, METADATA)
@@ -53,7 +53,7 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
 
 
 def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findings: Findings) -> None:
-    """A mutually exclusive event has one winner, once all of it is settled."""
+    """Check that a mutually exclusive event has one winner once it is settled completely."""
     winners = [settlement.ticker for settlement in settlements if settlement.result == "YES"]
     unsettled = [settlement.ticker for settlement in settlements if not settlement.is_known]
     if unsettled:
@@ -72,7 +72,7 @@ def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findi
 
 
 def check_event(metadata: Metadata, findings: Findings) -> None:
-    """An event with one market, whose ticker names an outcome of it, has others as a rule."""
+    """Warn if an event has a single market whose ticker names an outcome, since such events usually have several."""
     if metadata.mutually_exclusive is not False and len(metadata.tickers) == 1 and _is_one_of_several(metadata):
         what = f"{metadata.tickers[0]} is the only market of {metadata.event_slug} here; where the venue lists others, the recording lacks them"
         findings.add(INFO, "coverage", what, METADATA)
@@ -89,7 +89,7 @@ def _join_names(names: list[str]) -> str:
 
 
 def check_source(metadata: Metadata, findings: Findings) -> None:
-    """Every frame of a book that was received was applied, or lies in a gap."""
+    """Check that every received frame of a book was applied or lies in a gap."""
     source = metadata.source
     unapplied, uncovered, lost = (_read_count(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
     if uncovered:
@@ -109,7 +109,7 @@ def _read_count(source: Mapping[str, Any], name: str) -> int | None:
 
 
 def check_book(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
-    """Books do not cross; each market has rows."""
+    """Check that books do not cross and that each market has rows."""
     book, tickers = rows.book, metadata.tickers
     findings.counts.update({"book rows": len(book.ts), "level changes": len(book.words)})
     yes, no, is_valid, is_last = best_prices(book, rows.levels)
@@ -140,7 +140,7 @@ def _check_window(file: str, what: str, ts: np.ndarray, metadata: Metadata, find
 
 
 def check_gaps(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
-    """Stretches without a book are both stated and marked."""
+    """Check that gaps are both stated in the metadata and marked in the book."""
     kind, ticker, *_ = unpack(rows.book.words)
     marked = np.unique(ticker[kind == INVALID])
     stated = {gap.ticker for gap in metadata.gaps}
@@ -155,7 +155,7 @@ def check_gaps(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None
 
 
 def check_trades(file: str, content: Content, levels: PriceLevels, findings: Findings) -> None:
-    """Trades hit what the book shows, and their prices are of the right side."""
+    """Check that trades hit displayed levels, and that their prices are of the right side."""
     trades, tickers = content.trades, content.metadata.tickers
     findings.counts["trades"] = len(trades.ts)
     if not len(trades.ts):

@@ -1,4 +1,4 @@
-"""Columns of an episode's files as numpy arrays: types and nulls are checked, nothing is guessed."""
+"""Columns of an episode's files as numpy arrays, with types and nulls checked."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bellwether.replay.arrow import first_null, values_of
 from bellwether.replay.episode.metadata import format_iso, parse_nanoseconds
 from bellwether.replay.episode.report import RowError
 
-#: What a null code is read as where nulls are allowed.
+#: Code of a null where nulls are allowed.
 NO_CODE = -1
 
 
 class FileColumns:
-    """A table's columns by name. `file` is named in errors; `first`: number of the table's first row in the file."""
+    """Columns of a table by name. `file` is named in errors; `first`: number of the table's first row in the file."""
 
     def __init__(self, table: pa.Table | pa.RecordBatch, file: str, first: int = 0) -> None:
         self.table, self.file, self.first = table, file, first
@@ -35,19 +35,19 @@ class FileColumns:
 
     @property
     def clock(self) -> str:
-        """Name of the column of times; the original's first version had another."""
+        """Name of the column of times, which differs in the original's first version."""
         return "timestamp" if "timestamp" in self and "ts" not in self else "ts"
 
     def value_error(self, row: int, name: str, value: object, wanted: str) -> RowError:
-        """The error for a value at a row."""
+        """Build the error for a value in a row."""
         return RowError(self.file, self.first + int(row), f"{name} is {value!r:.80}; it must be {wanted}")
 
     def array(self, name: str, *, nulls: bool = False) -> pa.Array:
-        """The column as one Arrow array. Raises `SchemaError` for a column that is not there or, unless allowed, a null."""
+        """Return the column as one Arrow array. Raises `SchemaError` for a missing column or a null that is not allowed."""
         if name not in self:
             raise SchemaError(f"reading {self.file}: column {name} is missing; it has {', '.join(self.table.schema.names)}")
         if self.table.schema.names.count(name) > 1:
-            raise SchemaError(f"reading {self.file}: column {name} is there twice; name each once")
+            raise SchemaError(f"reading {self.file}: column {name} appears twice; name each column once")
         column = self.table.column(name)
         array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
         if isinstance(array, pa.ChunkedArray):
@@ -57,11 +57,11 @@ class FileColumns:
         return array
 
     def type_error(self, name: str, wanted: str) -> SchemaError:
-        """The error for a column of another type."""
+        """Build the error for a column of another type."""
         return SchemaError(f"reading {self.file}: column {name} has the type {self.table.schema.field(name).type}; it must be {wanted}")
 
     def integers(self, name: str, *, absent: int | None = None) -> np.ndarray:
-        """int64. absent: stands for null; None: nulls are refused."""
+        """Read int64. absent: replaces nulls; None: nulls are refused."""
         array = self.array(name, nulls=absent is not None)
         if not pa.types.is_integer(array.type) or array.type == pa.uint64():
             raise self.type_error(name, "an integer of at most 64 bits")
@@ -70,7 +70,7 @@ class FileColumns:
         return values_of(array).astype(np.int64, copy=False)
 
     def times(self, name: str) -> np.ndarray:
-        """int64, ns UTC, of a timestamp with zone or of ISO 8601 text."""
+        """Read int64, ns UTC, from timestamps with zone or ISO 8601 text."""
         array = self.array(name)
         if pa.types.is_timestamp(array.type):
             if array.type.tz is None:
@@ -78,7 +78,7 @@ class FileColumns:
             try:
                 array = array.cast(pa.timestamp("ns", "UTC"))
             except pa.ArrowInvalid as error:
-                raise SchemaError(f"reading {self.file}: column {name} holds a time out of the range of ns: {error}") from None
+                raise SchemaError(f"reading {self.file}: column {name} contains a time outside the range of ns: {error}") from None
             return values_of(array.view(pa.int64()))
         if _is_text(array.type):
             return self._times_of_text(name, array)
@@ -95,7 +95,7 @@ class FileColumns:
         return np.array(found, np.int64)
 
     def codes(self, name: str, known: Sequence[str], *, nulls: bool = False) -> np.ndarray:
-        """int32 codes: positions of the texts in `known`; `NO_CODE` for null where allowed."""
+        """Read int32 codes: positions of the texts in `known`; `NO_CODE` for null where allowed."""
         array = self.array(name, nulls=nulls)
         if not (_is_text(array.type) or (pa.types.is_dictionary(array.type) and _is_text(array.type.value_type))):
             raise self.type_error(name, "text")
@@ -110,14 +110,14 @@ class FileColumns:
         return found
 
     def strings(self, name: str) -> pa.Array:
-        """Arrow strings; other columns of text or whole numbers are converted."""
+        """Read Arrow strings; text or integers of other types are converted."""
         array = self.array(name)
         if not (_is_text(array.type) or pa.types.is_integer(array.type) or pa.types.is_dictionary(array.type)):
             raise self.type_error(name, "text")
         return array.cast(pa.string())
 
     def floats(self, name: str) -> np.ndarray:
-        """float64, finite."""
+        """Read finite float64."""
         array = self.array(name)
         if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
             raise self.type_error(name, "double")
@@ -127,24 +127,24 @@ class FileColumns:
         return found
 
     def require(self, name: str, fine: np.ndarray, values: np.ndarray, wanted: str) -> None:
-        """Raises `SchemaError` for the first row that is not fine."""
+        """Raise `SchemaError` for the first row that is not fine."""
         if (row := first_true(~fine)) >= 0:
             value = self.table.column(name)[row].as_py() if name in self else values[row].item()
             raise self.value_error(row, name, value, wanted)
 
     def require_order(self, name: str, values: np.ndarray) -> None:
-        """Raises `SchemaError` unless the times do not decrease."""
+        """Raise `SchemaError` if the times decrease."""
         if (row := first_true(values[1:] < values[:-1]) + 1) > 0:
             raise self.value_error(
                 row,
                 name,
                 format_iso(int(values[row])),
-                f"at or after that of row {self.first + row - 1}: rows are in the order of time",
+                f"at or after that of row {self.first + row - 1}: sort the rows by time",
             )
 
 
 def first_true(mask: np.ndarray) -> int:
-    """Index of the first true value, -1 without one."""
+    """Return the index of the first true value, -1 without one."""
     row = int(np.argmax(mask)) if len(mask) else 0
     return row if len(mask) and mask[row] else -1
 
@@ -158,7 +158,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
-    """A `ParquetFile`; columns of these names that are text come dictionary-encoded. Raises `SchemaError` for another file."""
+    """Open a `ParquetFile`; text columns of these names are dictionary-encoded. Raises `SchemaError` for another file."""
     with raising_unreadable(path, "Parquet"):
         schema = pq.read_schema(path)
         return pq.ParquetFile(
@@ -167,7 +167,7 @@ def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
 
 
 def read_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pa.Table:
-    """A whole Parquet file. Raises `SchemaError` when it cannot be read."""
+    """Read a Parquet file. Raises `SchemaError` if it is unreadable."""
     file = open_parquet(path, dictionaries=dictionaries)
     with raising_unreadable(path, "Parquet"):
         return file.read(use_threads=False)
@@ -175,15 +175,15 @@ def read_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pa.Table:
 
 @contextmanager
 def raising_unreadable(path: Path, kind: str) -> Iterator[None]:
-    """Makes a failure to read a file a `SchemaError` that names it."""
+    """Convert a failure to read a file to a `SchemaError` that names it."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise SchemaError(f"reading {path.name}: it is no readable {kind} file ({str(error).splitlines()[0]}); restore it") from None
+        raise SchemaError(f"reading {path.name}: not a readable {kind} file ({str(error).splitlines()[0]}); restore it") from None
 
 
 def read_csv(path: Path) -> pa.Table:
-    """A CSV file, plain or .gz; numbers as they look, all else as text. Raises `SchemaError` when it cannot be read."""
+    """Read a CSV file, plain or .gz; numbers by inference, all else as text. Raises `SchemaError` if it is unreadable."""
     text = ("ts", "timestamp", "ticker", "yes_bids", "no_bids", "trade_id", "side", "taker_side", "kind")
     types = dict.fromkeys(text, pa.string())
     with raising_unreadable(path, "CSV"):

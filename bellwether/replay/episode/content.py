@@ -1,4 +1,4 @@
-"""The content of an episode as integers, and its digest: the same however the files are encoded, and whether books are snapshots or changes."""
+"""Content of an episode as integers, and its digest, which is independent of file encoding and of snapshots or changes."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class BookColumns:
-    """Book rows, each with the changes it made.
+    """Book rows, each with its changes.
 
-    ts: int64[r], ns UTC, non-decreasing. sequence: int64[r]. ticker: int32[r], code. end: int64[r], index in `words` just behind the row's changes;
-    a row may have none. words: int64[m], packed as on a tape; of a row INVALID first, then levels by side and price, then VALID.
+    ts: int64[r], ns UTC, non-decreasing. sequence: int64[r]. ticker: int32[r], code. end: int64[r], index in `words` just after the row's
+    changes; a row may have none. words: int64[m], packed as on a tape; of a row INVALID first, then levels by side and price, then VALID.
     """
 
     ts: np.ndarray
@@ -41,7 +41,7 @@ class BookColumns:
 
     @property
     def counts(self) -> np.ndarray:
-        """int64[r]: changes of each row."""
+        """Number of changes of each row, int64[r]."""
         return np.diff(self.end, prepend=0)
 
 
@@ -71,7 +71,7 @@ class Trades:
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """All that a replay depends on. exogenous: name -> (ts int64, ns UTC, non-decreasing; value float64)."""
+    """Everything on which a replay depends. exogenous: name -> (ts int64, ns UTC, non-decreasing; value float64)."""
 
     metadata: Metadata
     settlements: tuple[Settlement, ...]
@@ -80,7 +80,7 @@ class Content:
     exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]]
 
     def digest(self) -> str:
-        """Hex SHA-256. Not covered: the episode's id, titles, descriptions, sources, rules and bankroll."""
+        """Compute the SHA-256 in hex. It does not cover the episode's id, titles, descriptions, sources, rules and bankroll."""
         words, price = self.book.words, self.trades.price
         kind, _, _, level, _ = unpack(words)
         form = choose_format(self.metadata, level[kind == LEVEL], price)
@@ -97,14 +97,14 @@ class Content:
 
 
 def choose_format(metadata: Metadata, *prices: np.ndarray) -> str:
-    """Format of an episode with these prices: the first one, in tenths of a cent, unless it has finer prices or grids that change."""
+    """Return the format of an episode with these prices: the first one, in tenths of a cent, unless prices are finer or grids change."""
     grids = [ranges for market in metadata.markets for _, ranges in market.grids]
     plain = len(grids) == len(metadata.markets) and are_in_mills(grids, *prices)
     return FORMAT if plain else FINE_FORMAT
 
 
 def _convert_words_to_mills(words: np.ndarray) -> np.ndarray:
-    """Words as the first format's digest has them: price in tenths of a cent in bits 5-14, ticker in 15-28, value from 29 on."""
+    """Convert words to those of the first format's digest: price in tenths of a cent in bits 5-14, ticker in 15-28, value from 29 on."""
     kind, ticker, side, price, value = unpack(words)
     return kind | side << 4 | price // MILL << 5 | ticker << 15 | value << 29
 
@@ -116,7 +116,7 @@ def _hash_parts(found: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
 
 
 def _string_parts(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths and bytes of Arrow strings."""
+    """Return lengths and bytes of Arrow strings."""
     offsets, text = texts_of(values)
     return np.diff(offsets), text[offsets[0] : offsets[-1]]
 
@@ -135,7 +135,7 @@ _DESCRIPTIVE = (
 
 
 def _terms(content: Content, form: str) -> dict[str, Any]:
-    """Return the parts of metadata and settlements on which a result can depend."""
+    """Return the parts of metadata and settlements that can affect results."""
     metadata = dump_metadata(content.metadata, "")
     terms = {name: value for name, value in metadata.items() if name not in _DESCRIPTIVE}
     markets = [{**dump_market(market), "title": None} for market in content.metadata.markets]

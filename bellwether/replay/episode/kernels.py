@@ -1,8 +1,8 @@
-"""Compiled passes over book rows: messages into changes, best prices, and trades that hit a displayed level.
+"""Compiled passes over book rows: messages to changes, best prices, and trades that hit a displayed level.
 
-Arrays are copied element by element: for a slice as a whole, numba compiles the message of the error of one that does not fit, for seconds. The book is
-dense over the numbered levels of `PriceLevels` (prices int64[k], number int64[10001]): int64[tickers, 2, k], lots displayed. A result's `row` is the row
-of the file that is at fault, or -1.
+Arrays are copied element by element, because numba compiles the error message of slice assignment for seconds. The book is dense over the
+numbered levels of `PriceLevels` (prices int64[k], number int64[10001]): int64[tickers, 2, k], lots displayed. The `row` of a result is the
+first invalid row of the file, or -1.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bellwether.replay.units import DOLLAR
 
 #: Kinds of native rows.
 SET, START, LOST = 0, 1, 2
-#: What is wrong with a row: nothing; one level is set twice; a snapshot does not begin its message; a size below 0 or too large; a price off the grid.
+#: Errors of a row: none; one level is set twice; a snapshot does not begin its message; a size below 0 or too large; a price off the grid.
 FINE, TWICE, LATE_START, NEGATIVE, TOO_LARGE, OFF_GRID = range(6)
 
 
@@ -37,7 +37,7 @@ def _sort_key(word: int) -> int:
 
 @njit(cache=True, nogil=True)
 def _sort_changes(words: np.ndarray, start: int, end: int) -> None:
-    """Insertion sort by side and price of the few changes of one row; all are of one ticker."""
+    """Sort the few changes of one row, all of one ticker, by side and price with an insertion sort."""
     for i in range(start + 1, end):
         word = words[i]
         j = i - 1
@@ -48,7 +48,7 @@ def _sort_changes(words: np.ndarray, start: int, end: int) -> None:
 
 
 def new_state(tickers: int, levels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Books without levels: lots, the row that set each level last, and whether each book is invalid."""
+    """Allocate books without levels: lots, the row that set each level last, and whether each book is invalid."""
     shape = tickers, 2, levels
     return np.zeros(shape, np.int64), np.full(shape, -1, np.int64), np.zeros(tickers, np.bool_)
 
@@ -66,9 +66,9 @@ def build_messages(
     state: tuple[np.ndarray, np.ndarray, np.ndarray],
     before: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """Native rows as messages: (first file row of each, end of each in words, words, error, row). level: numbers of prices.
+    """Convert native rows to messages: (first file row of each, end of each in words, words, error, row). level: numbers of prices.
 
-    state: as `new_state` makes it, carried from batch to batch. before: rows in earlier batches.
+    state: from `new_state`, carried from batch to batch. before: number of rows in earlier batches.
     """
     n, levels = len(ts), len(prices)
     book, seen, invalid = state
@@ -123,7 +123,9 @@ def build_messages(
 def compute_tops(
     ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, prices: np.ndarray, level_of: np.ndarray, tickers: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """(best YES bid, best NO bid, whether the book is valid, whether it is the ticker's last row of its instant) after each row; 0 for no bid."""
+    """Return (best YES bid, best NO bid, whether the book is valid, whether it is the ticker's last row of its instant) after each row; 0
+    for no bid.
+    """
     n = len(ts)
     book = np.zeros((tickers, 2, len(prices)), np.int64)
     best = np.full((tickers, 2), -1, np.int64)
@@ -169,10 +171,10 @@ def find_hits(
     level: np.ndarray,
     window: int,
 ) -> np.ndarray:
-    """bool[n]: whether each trade's passive (side, level) showed a size within `window` ns up to the trade, or at its instant.
+    """Return whether each trade's passive (side, level) showed a size within `window` ns up to the trade, or at its instant, bool[n].
 
-    shape: tickers and levels. at, ticker, side, level (number of the price, -1 for no level): of the trades, at non-decreasing. A level that was cut to
-    nothing within the window counts: the cut is often the trade's.
+    shape: tickers and levels. at, ticker, side, level (number of the price, -1 for no level): of the trades, at non-decreasing. A level
+    that was reduced to 0 within the window counts, since the trade often caused the reduction.
     """
     tickers, levels = shape
     book = np.zeros((tickers, 2, levels), np.int64)
@@ -199,8 +201,9 @@ def find_hits(
 def expand_messages(
     ticker: np.ndarray, end: np.ndarray, words: np.ndarray, restated: np.ndarray, prices: np.ndarray, level_of: np.ndarray
 ) -> np.ndarray:
-    """Book rows as native ones, int64[5, rows]: book row, kind, side, price, lots. A row that changed nothing states the YES level at the ticker's
-    price in `restated` unchanged.
+    """Convert book rows to native ones, int64[5, rows]: book row, kind, side, price, lots.
+
+    A row without changes states the YES level at the ticker's price in `restated` unchanged.
     """
     levels = len(prices)
     book = np.zeros((len(restated), 2, levels), np.int64)

@@ -1,4 +1,4 @@
-"""The levels of full-snapshot rows, flattened to integers: lists of structs, or JSON text."""
+"""Levels of full-snapshot rows, flattened to integers: lists of structs, or JSON text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ SIZES = {"size": units.CONTRACT, "lots": 1}
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """One side's levels of a batch of rows. offsets: int64[n + 1] into prices and sizes, int64, counted in price_unit $0.0001 and size_unit lots."""
+    """One side's levels of a batch of rows. offsets: int64[n + 1] into prices and sizes, int64, in units of price_unit $0.0001 and
+    size_unit lots.
+    """
 
     offsets: np.ndarray
     prices: np.ndarray
@@ -32,7 +34,7 @@ class Levels:
     size_unit: int
 
     def scaled(self, price_unit: int, size_unit: int) -> Levels:
-        """The same in smaller units."""
+        """Convert the levels to smaller units."""
         if (self.price_unit, self.size_unit) == (price_unit, size_unit):
             return self
         prices, sizes = self.prices * (self.price_unit // price_unit), self.sizes * (self.size_unit // size_unit)
@@ -40,7 +42,7 @@ class Levels:
 
 
 def read_levels(columns: FileColumns, name: str) -> Levels:
-    """One side's column of a batch. Raises `SchemaError` for another type, a null, or an invalid number."""
+    """Read one side's column of a batch. Raises `SchemaError` for another type, a null, or an invalid number."""
     array = columns.array(name)
     kind = array.type
     if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_struct(kind.value_type):
@@ -52,7 +54,7 @@ def read_levels(columns: FileColumns, name: str) -> Levels:
 
 def _read_structs(columns: FileColumns, name: str, array: Any) -> Levels:
     offsets = values_of(array.offsets).astype(np.int64)
-    # Slices of a larger array keep all its values; only those of these rows count.
+    # A slice keeps all values of its array; only those of its rows count.
     low, high = int(offsets[0]), int(offsets[-1])
     lists = _Lists(columns, name, offsets - low, array.values.slice(low, high - low))
     price, size = lists.field(PRICES), lists.field(SIZES)
@@ -82,7 +84,7 @@ class _Lists:
         return found
 
     def numbers(self, field: str) -> np.ndarray:
-        """A field as int64 or float64, without nulls."""
+        """Read a field as int64 or float64, without nulls."""
         child = self.structs.flatten()[self.structs.type.get_field_index(field)]
         if child.null_count:
             raise self.value_error(first_null(child), None, f"given, as is {field}")
@@ -93,7 +95,7 @@ class _Lists:
         raise SchemaError(f"reading {self.columns.file}: {field} in {self.name} has the type {child.type}; it must be an integer")
 
     def whole(self, scaled: np.ndarray, given: np.ndarray, wanted: str) -> np.ndarray:
-        """Floats that are whole numbers but for their representation, as int64."""
+        """Convert floats that are integers up to their representation to int64."""
         with np.errstate(invalid="ignore"):
             found = np.round(scaled)
             fine = np.isfinite(scaled) & (np.abs(scaled - found) < 1e-6) & (np.abs(found) < 2**53)
@@ -107,7 +109,7 @@ class _Lists:
 
 
 def _read_json_levels(columns: FileColumns, name: str, array: Any) -> Levels:
-    """Arrow reads rows that are plain; all others, and errors, a full JSON parser."""
+    """Parse plain rows with Arrow, all others and errors with a full JSON parser."""
     try:
         prefix, suffix, empty = (pa.scalar(part, pa.large_string()) for part in ('{"levels":', "}\n", ""))
         joined = pc.binary_join_element_wise(prefix, array.cast(pa.large_string()), suffix, empty)
@@ -124,7 +126,7 @@ def _read_json_levels(columns: FileColumns, name: str, array: Any) -> Levels:
 
 
 def _parse_rows(columns: FileColumns, name: str, texts: list[str]) -> Levels:
-    """The same by a full JSON parser, for rows that are not plain and for errors."""
+    """Parse rows with a full JSON parser, for rows that are not plain and for errors."""
     offsets, prices, sizes = [0], [], []
     for row, text in enumerate(texts):
         try:
@@ -153,7 +155,7 @@ def _parse_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _to_integer(value: Any, unit: int, parts: int) -> int | None:
-    """Value × unit as an integer, None unless value is a whole number of 1/parts."""
+    """Return value × unit as an integer, None unless value is a multiple of 1/parts."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**53:
         return None
     whole = round(value * parts)

@@ -1,4 +1,4 @@
-"""Episodes as rows of a listing, by what their metadata and settlements say; their other files are not read."""
+"""List of episodes from their metadata and settlements alone."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenou
 
 
 def list_episodes(root: Path) -> list[dict[str, Any]]:
-    """The episodes below a folder, by name."""
+    """List the episodes in a folder by name."""
     return [_row(folder) for folder in folders(root, METADATA)]
 
 
 def _row(folder: Path) -> dict[str, Any]:
-    """An episode as a row of the listing; a refused one with its reason."""
+    """Build the row of an episode; a refused one contains the reason."""
     try:
         return _read_summary(folder)
     except SchemaError as error:
@@ -37,7 +37,7 @@ def _read_summary(folder: Path) -> dict[str, Any]:
 
 
 def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], digest: str) -> dict[str, Any]:
-    """A row: what is known of an episode."""
+    """Build the row of an episode from its metadata."""
     return {
         "episode": name,
         "event": about.event_slug,
@@ -52,7 +52,7 @@ def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], dig
 
 
 def describe_single_market(about: Metadata) -> str | None:
-    """Return the facts of an event with one market here."""
+    """Return the warning about an event with a single market, None without one."""
     from bellwether.replay.episode.checks import check_event  # compiled: a list of episodes needs none of it
 
     findings = Findings()

@@ -20,22 +20,22 @@ from bellwether.units import MicroDollars
 if TYPE_CHECKING:
     import numpy as np
 
-#: Format of episodes in whole tenths of a cent, and of those with finer prices or with grids that change.
+#: Formats of episodes in whole tenths of a cent, and with finer prices or changing grids.
 FORMAT, FINE_FORMAT = "bellwether-episode/1", "bellwether-episode/2"
 METADATA, SETTLEMENT, EXOGENOUS = "metadata.json", "settlement.json", "exogenous.parquet"
 
 EVENTS = ("open", "halt", "close")
 EXECUTIONS = ("maker_taker", "taker_only")
 RESULTS = ("YES", "NO", "SCALAR", "VOID")
-#: The last time that fits, in 2262.
+#: Maximum time, in 2262.
 LATEST = 2**63 - 1
 _BANKROLL = MicroDollars(1_000_000_000)
-#: The largest bankroll, in cents: ten billion dollars.
+#: Maximum bankroll, in cents: ten billion dollars.
 _MOST_CENTS = 10**12
 
 
 def _is_range(span: Any) -> bool:
-    """Return whether a value is the start, end and step of prices."""
+    """Return whether a value is a (start, end, step) of prices."""
     if not isinstance(span, tuple) or len(span) != 3 or not all(type(price) is int for price in span):
         return False
     start, end, step = span
@@ -47,7 +47,7 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Trading of a market opens, halts or closes. at: ns UTC. event: open, halt or close. source: its origin."""
+    """An opening, halt or close of a market. at: ns UTC. event: open, halt or close. source: its origin."""
 
     at: int
     event: str
@@ -56,7 +56,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class GridChange:
-    """From `at` (ns UTC) on, orders of a market must be on the grid of `price_ranges`. source: its origin."""
+    """Change of a market's grid to `price_ranges` at `at` (ns UTC). source: its origin."""
 
     at: int
     price_ranges: Ranges
@@ -69,10 +69,10 @@ _FEE_STATED = ("type", "schedule", "category", "enabled")
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """One market of an episode. Times in ns UTC, null when not known.
+    """One market of an episode. Times in ns UTC, None if unknown.
 
-    price_ranges: (start, end, step) in $0.0001 of the prices that orders may have. fee: the venue's terms, as `bellwether.replay.rules.fee_terms` reads
-    them. lifecycle, grid_changes: in the order of time.
+    price_ranges: (start, end, step) in $0.0001 of the prices allowed for orders. fee: the venue's terms, as for
+    `bellwether.replay.rules.fee_terms`. lifecycle, grid_changes: in chronological order.
     """
 
     ticker: str
@@ -88,18 +88,18 @@ class Market:
         for span in self.price_ranges:
             if not _is_range(span):
                 raise SchemaError(
-                    f"making the market {self.ticker}: price_ranges has {span!r:.80}; a range is (start, end, step) in whole units of "
+                    f"making the market {self.ticker}: price_ranges has {span!r:.80}; give (start, end, step) in whole units of "
                     f"bellwether.replay.units, from 0 to {units.DOLLAR}, such as {CENTS[0]}"
                 )
 
     @property
     def has_default_fee(self) -> bool:
-        """Return whether nothing states its fee terms, so that they are the venue's general ones."""
+        """Return whether no fee terms are stated, so that the venue's general ones apply."""
         return self.fee.get("source") == "default" or not any(self.fee.get(name) is not None for name in _FEE_STATED)
 
     @property
     def grids(self) -> tuple[tuple[int, Ranges], ...]:
-        """Each grid with the time from which it holds, ns UTC; the first from 0 on."""
+        """Each grid with the time from which it is valid, ns UTC; the first from 0 on."""
         return ((0, self.price_ranges), *((change.at, change.price_ranges) for change in self.grid_changes))
 
     def price_grids(self) -> list[tuple[int, np.ndarray]]:
@@ -116,7 +116,7 @@ class Market:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """From `start` to `end` (ns UTC; None: to the end) the book of `ticker` could not be trusted."""
+    """Period from `start` to `end` (ns UTC; None: to the end) in which the book of `ticker` is invalid."""
 
     ticker: str
     start: int
@@ -126,7 +126,8 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Settlement of a market. result: YES, NO, SCALAR, VOID or None. value: micro-dollars that a YES contract paid, None for VOID and unknown.
+    """Settlement of a market. result: YES, NO, SCALAR, VOID or None. value: payout of a YES contract in micro-dollars, None for VOID and
+    unknown.
 
     at: ns UTC; a market without result or time never settles.
     """
@@ -145,7 +146,7 @@ class Settlement:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """An exogenous series: its name, and the unit of its values."""
+    """An exogenous series: its name and unit."""
 
     name: str
     unit: str | None = None
@@ -153,10 +154,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Metadata:
-    """The metadata of an episode. Times in ns UTC, money in micro-dollars.
+    """Metadata of an episode. Times in ns UTC, money in micro-dollars.
 
-    start, end: the recorded window. markets: one of each ticker, in the order of `tickers`. rules: name of a rule set, None: the venue's of the day.
-    source: what it was made from. observation_depth: levels that agents are shown, -1 all.
+    start, end: the recorded window. markets: one of each ticker, in the order of `tickers`. rules: name of a rule set, None: the venue's of
+    the day. source: origin of the episode. observation_depth: levels shown to agents, -1 all.
     """
 
     episode_id: str
@@ -185,7 +186,7 @@ class Metadata:
 
 
 class Fields:
-    """The fields of a JSON object, taken with their types checked; `SchemaError` names the file, the field and the value."""
+    """Typed access to the fields of a JSON object; `SchemaError` names the file, the field and the value."""
 
     def __init__(self, values: Any, file: str, where: str = "") -> None:
         self.file, self.where = file, where
@@ -194,38 +195,38 @@ class Fields:
         self.values: dict[str, Any] = values
 
     def value_error(self, name: str, value: Any, wanted: str) -> SchemaError:
-        """The error for a value of a field."""
+        """Build the error for a value of a field."""
         path = ".".join(part for part in (self.where, name) if part)
         return SchemaError(f"reading {self.file}: {path or 'the file'} is {value!r:.80}; it must be {wanted}")
 
     def required(self, name: str, kind: type, wanted: str) -> Any:
-        """A field of the type `kind`. Raises `SchemaError` where it lacks."""
+        """Read a required field of type `kind`. Raises `SchemaError` if it is missing."""
         value = self.optional(name, kind, wanted)
         if value is None:
             raise self.value_error(name, None, wanted)
         return value
 
     def optional(self, name: str, kind: type, wanted: str) -> Any:
-        """A field of the type `kind`; None where it lacks."""
+        """Read a field of type `kind`; None if it is missing."""
         value = self.values.get(name)
         if value is not None and type(value) is not kind:
             raise self.value_error(name, value, wanted)
         return value
 
     def text(self, name: str, default: str | None = None) -> Any:
-        """A text; `default` where it lacks."""
+        """Read a text; `default` if it is missing."""
         value = self.optional(name, str, "text")
         return default if value is None else value
 
     def one_of(self, name: str, known: Sequence[str]) -> str | None:
-        """A text that is one of `known`; None where it lacks."""
+        """Read a text that is one of `known`; None if it is missing."""
         value = self.text(name)
         if value is not None and value not in known:
             raise self.value_error(name, value, f"one of {', '.join(known)}")
         return value
 
     def time(self, name: str, *, required: bool = False) -> Any:
-        """Nanoseconds UTC, None where null is allowed."""
+        """Read a time in nanoseconds UTC, None where null is allowed."""
         value = self.values.get(name)
         if value is None and not required:
             return None
@@ -235,13 +236,13 @@ class Fields:
         return at
 
     def objects(self, name: str) -> list[Fields]:
-        """The objects of a list; none where it lacks."""
+        """Read the objects of a list; none if it is missing."""
         found = self.optional(name, list, "a list of objects") or []
         return [Fields(item, self.file, f"{self.where + '.' if self.where else ''}{name}[{index}]") for index, item in enumerate(found)]
 
 
 def parse_nanoseconds(text: str) -> int | None:
-    """Nanoseconds since 1970 of an ISO 8601 time with zone and up to nine digits of a second; None if invalid or outside of 1970 to 2262."""
+    """Parse an ISO 8601 time with zone and up to nine digits of a second to nanoseconds; None if invalid or outside 1970 to 2262."""
     found = _TIME.fullmatch(text.strip())
     if found is None:
         return None
@@ -255,7 +256,7 @@ def parse_nanoseconds(text: str) -> int | None:
 
 
 def format_iso(at: int | None) -> str | None:
-    """ISO 8601 in UTC, with microseconds, or with nanoseconds where there are any."""
+    """Format a time as ISO 8601 in UTC, with microseconds, or with nanoseconds if needed."""
     if at is None:
         return None
     seconds, rest = divmod(at, units.SECOND)
@@ -270,11 +271,11 @@ def read_json(folder: Path, name: str) -> Any:
     except FileNotFoundError:
         raise SchemaError(f"reading {folder.name}: {name} is missing; an episode has one") from None
     except (OSError, orjson.JSONDecodeError) as error:
-        raise SchemaError(f"reading {name}: it is no readable JSON ({error}); restore it") from None
+        raise SchemaError(f"reading {name}: not a readable JSON file ({error}); restore it") from None
 
 
 def parse_metadata(values: Any) -> Metadata:
-    """Metadata from the JSON of `metadata.json`, of this format or of the original. Raises `SchemaError` naming the field and its value."""
+    """Parse the JSON of `metadata.json`, of this format or of the original. Raises `SchemaError` naming the field and its value."""
     fields = Fields(values, METADATA)
     if fields.values.get("format") not in (None, FORMAT, FINE_FORMAT):
         raise fields.value_error("format", values["format"], f"{FORMAT!r} or {FINE_FORMAT!r}; a newer version of this project may read it")
@@ -347,12 +348,14 @@ def _market(fields: Fields, ticker: str) -> Market:
     )
     for before, after in itertools.pairwise(lifecycle):
         if after.at < before.at or before.event == "close":
-            raise fields.value_error("lifecycle", format_iso(after.at), "in the order of time, with nothing behind a close")
+            raise fields.value_error("lifecycle", format_iso(after.at), "in chronological order, with nothing after a close")
     changes = tuple(
         GridChange(change.time("at", required=True), _ranges(change), change.text("source")) for change in fields.objects("grid_changes")
     )
     if any(after.at <= before.at for before, after in itertools.pairwise(changes)):
-        raise fields.value_error("grid_changes", [format_iso(change.at) for change in changes], "in the order of time, one at a time")
+        raise fields.value_error(
+            "grid_changes", [format_iso(change.at) for change in changes], "in chronological order, at different times"
+        )
     return Market(
         ticker=ticker,
         title=fields.text("title"),
@@ -394,7 +397,7 @@ def _series(fields: Fields) -> list[Series]:
 
 
 def dump_metadata(metadata: Metadata, digest: str, form: str = FORMAT) -> dict[str, Any]:
-    """The JSON object of `metadata.json` in a format; `parse_metadata` gives the same metadata back."""
+    """Build the JSON object of `metadata.json` in a format, the inverse of `parse_metadata`."""
     return {
         "format": form,
         "episode_id": metadata.episode_id,
@@ -423,7 +426,7 @@ def dump_metadata(metadata: Metadata, digest: str, form: str = FORMAT) -> dict[s
 
 
 def dump_market(market: Market) -> dict[str, Any]:
-    """The JSON object of one market."""
+    """Build the JSON object of one market."""
     changes = [
         {"at": format_iso(change.at), "price_ranges": dump_ranges(change.price_ranges), "source": change.source}
         for change in market.grid_changes

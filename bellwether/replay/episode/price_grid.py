@@ -1,4 +1,4 @@
-"""Price grids: the prices that orders of a market may have, as ranges with a step."""
+"""Price grids: the prices allowed for orders of a market, as ranges with a step."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from bellwether.errors import SchemaError
 from bellwether.replay.units import DOLLAR, centicents
 from bellwether.units import CentiCents
 
-#: Start, end and step of prices that orders may have.
+#: Start, end and step of prices allowed for orders.
 PriceRange = tuple[CentiCents, CentiCents, CentiCents]
 Ranges = tuple[PriceRange, ...]
 
 
 def parse_ranges(spans: Iterable[Any]) -> Ranges:
-    """Price ranges in order of their start. spans: [start, end, step] or objects with these fields, in dollars as text.
+    """Parse price ranges and sort them by start. spans: [start, end, step] or objects with these fields, in dollars as text.
 
-    Raises `SchemaError` for a price outside 0 to a dollar or finer than $0.0001, for a step of 0, and for ranges without a price between 0 and a dollar.
+    Raises `SchemaError` for a price outside 0 to a dollar or finer than $0.0001, for a step of 0, and for ranges without a price between 0
+    and a dollar.
     """
     spans, found = list(spans), list[PriceRange]()
     for span in spans:
@@ -35,7 +36,7 @@ def parse_ranges(spans: Iterable[Any]) -> Ranges:
     return tuple(sorted(found))
 
 
-#: A cent from 0 to a dollar: the grid of a market that states none.
+#: Cents from 0 to a dollar: the default grid.
 CENTS = parse_ranges([("0", "1", "0.01")])
 #: Grids of the venues by which that of a recording without one is recognised: the first with all prices. A few prices on half cents do not tell a half-cent
 #: grid from one of tenths, which allows more orders.
@@ -50,5 +51,5 @@ USUAL = (
 
 
 def dump_ranges(ranges: Ranges) -> list[list[str]]:
-    """Ranges as [start, end, step] in dollars, the inverse of `parse_ranges`."""
+    """Format ranges as [start, end, step] in dollars, the inverse of `parse_ranges`."""
     return [[f"{Decimal(price).scaleb(-4).normalize():f}" for price in span] for span in ranges]

@@ -1,4 +1,4 @@
-"""Prices on grids as arrays, and the numbering of price levels for compiled passes."""
+"""Prices on grids as arrays, and numbered price levels for compiled passes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.replay.units import DOLLAR, MILL
 
 
 def grid_prices(ranges: Ranges) -> np.ndarray:
-    """int64, ascending: prices above 0 and below a dollar in any of the ranges."""
+    """Return the prices above 0 and below a dollar in any of the ranges, int64, ascending."""
     on_grid = np.zeros(DOLLAR + 1, np.bool_)
     for start, end, step in ranges:
         on_grid[start : end + 1 : step] = True
@@ -20,13 +20,13 @@ def grid_prices(ranges: Ranges) -> np.ndarray:
 
 
 def are_on_grid(ranges: Ranges, prices: np.ndarray) -> bool:
-    """Return whether levels at all of these prices can rest: each, or a dollar less each, is on the grid."""
+    """Return whether levels at all of these prices can rest: each price, or a dollar less it, is on the grid."""
     grid = grid_prices(ranges)
     return bool(np.isin(prices, np.concatenate([grid, DOLLAR - grid])).all())
 
 
 def coarsest_grid(prices: np.ndarray) -> Ranges:
-    """The coarsest of the usual grids with all of these prices."""
+    """Return the coarsest usual grid with all of these prices."""
     return next(ranges for ranges in USUAL if are_on_grid(ranges, prices))
 
 
@@ -36,18 +36,18 @@ def are_in_mills(ranges: Iterable[Ranges], *prices: np.ndarray) -> bool:
 
 
 class GridOwner(Protocol):
-    """A market with its grids, each with the time from which it holds."""
+    """A market with its grids, each with the time from which it is valid."""
 
     @property
     def grids(self) -> tuple[tuple[int, Ranges], ...]:
-        """(ns UTC, ranges) in the order of time."""
+        """Grids as (ns UTC, ranges) in chronological order."""
 
 
 class PriceLevels:
     """Prices at which bids of either side can rest, of all markets together, numbered in ascending order.
 
-    They are the union of all grids of a market and of a dollar less each price. prices: int64[k]. number: int64[10001], number of a price, -1 for others.
-    grids: bool[g, k], allowed levels of each different grid. grid_of: int64[T], row of each market.
+    They are the union of all grids of a market and of a dollar less each price. prices: int64[k]. number: int64[10001], number of a price,
+    -1 for others. grids: bool[g, k], allowed levels of each distinct grid. grid_of: int64[T], row of each market.
     """
 
     def __init__(self, markets: Sequence[GridOwner]) -> None:
@@ -64,15 +64,15 @@ class PriceLevels:
         self.grids = np.ascontiguousarray(allowed[:, self.prices])
 
     def numbers(self, price: np.ndarray) -> np.ndarray:
-        """int64: number of each price, -1 for one that is no level of any market."""
+        """Return the number of each price, int64, -1 for a price that is no level of any market."""
         inside = (price > 0) & (price < DOLLAR)
         return np.where(inside, self.number[np.where(inside, price, 0)], -1)
 
     def allow(self, ticker: np.ndarray, price: np.ndarray) -> np.ndarray:
-        """bool: whether a level of each market can be at this price."""
+        """Return whether each market can have a level at each price, bool."""
         number = self.numbers(price)
         return (number >= 0) & self.grids[self.grid_of[ticker], number]
 
     def first(self) -> np.ndarray:
-        """int64[T]: lowest level price of each market."""
+        """Lowest level price of each market, int64[T]."""
         return self.prices[self.grids.argmax(axis=1)][self.grid_of]

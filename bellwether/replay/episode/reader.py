@@ -1,4 +1,4 @@
-"""Reading an episode's folder: all of it is checked, and it is refused whole when anything is wrong."""
+"""Reader of an episode's folder: everything is checked, and the episode is refused if any check fails."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bellwether.replay.episode.price_levels import PriceLevels
 from bellwether.replay.episode.report import ERROR, INFO, Findings, Report
 from bellwether.replay.episode.settlements import parse_settlements
 
-#: Raised whenever the checks or the digest change, so that what was checked before is checked again.
+#: Incremented whenever the checks or the digest change, so that episodes are checked again.
 CHECKS_VERSION = 4
 FILES = (METADATA, SETTLEMENT, *BOOK_FILES, *trades.NAMES, EXOGENOUS)
 _MOST_NAMED = 5
@@ -34,7 +34,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """A checked episode. digest: hex SHA-256 of its content. trade_price: what its trades' prices were read as: of yes, or of the taker's side."""
+    """A checked episode. digest: hex SHA-256 of its content. trade_price: side whose price its trades state: YES, or the taker's."""
 
     id: str
     folder: Path
@@ -50,19 +50,19 @@ class Episode:
 
     @cached_property
     def content(self) -> Content:
-        """Books, trades and series; read again, and checked to be unchanged, where the episode was known by its receipt."""
+        """Books, trades and series. If the episode was loaded by its receipt, they are read again and checked to be unchanged."""
         content, report = _examine_files(self.folder, self.trade_price)
         if content is None or report.digest != self.digest:
             raise SchemaError(f"reading the episode {self.id}: {self.folder} changed since it was loaded; load it again")
         return content
 
     def replace_content(self, content: Content) -> Episode:
-        """This episode with its content, which is then not read again."""
+        """Return this episode with its content in memory."""
         self.__dict__["content"] = content
         return self
 
     def counts(self) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-        """By ticker: book rows; trades and the lots traded."""
+        """Counts by ticker: book rows, trades and lots traded."""
         book, trades, count = self.content.book, self.content.trades, len(self.tickers)
         rows = np.bincount(book.ticker, minlength=count).tolist()
         prints = np.bincount(trades.ticker, minlength=count).tolist()
@@ -73,17 +73,17 @@ class Episode:
 
     @property
     def exogenous(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-        """Name -> (ts int64, ns UTC, non-decreasing; value float64)."""
+        """Series: name -> (ts int64, ns UTC, non-decreasing; value float64)."""
         found: Content | None = self.__dict__.get("content")
         return read_exogenous(local_copy(self.folder, METADATA), self.metadata) if found is None else found.exogenous
 
 
 def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = None) -> Episode:
-    """The episode in `folder`, local or in an object store, of this format or of the original's.
+    """Load the episode in `folder`, local or in an object store, of this format or of the original's.
 
-    trade_price: what prices of the original's trades are of: taker, yes or auto (what agrees with the books). cache: folder in which receipts of checked
-    files are kept; the same bytes are then not read and checked again until the content is used. Raises `SchemaError` naming file, row and value
-    of what is wrong; nothing of the episode can be used then.
+    trade_price: side of the prices of the original's trades: taker, yes or auto (the one that agrees with the books). cache: folder of
+    receipts of checked files; unchanged files are then not read and checked again until the content is used. Raises `SchemaError` naming
+    file, row and value of the errors.
     """
     folder = place(folder)
     files = None if cache is None else _files_digest(local_copy(folder, METADATA), trade_price)
@@ -95,7 +95,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
         errors = [finding.message for finding in report.errors]
         more = f" ({len(errors) - _MOST_NAMED} more errors)" if len(errors) > _MOST_NAMED else ""
         raise SchemaError(f"the episode in {folder} is refused: {'; '.join(errors[:_MOST_NAMED])}{more}")
-    # What was changed while it was read is not known under its earlier bytes.
+    # Files that change while being read get no receipt.
     if cache is not None and files == _files_digest(local_copy(folder, METADATA), trade_price):
         with atomic_file(cache / f"{files}.json") as draft:
             found = content.metadata
@@ -106,7 +106,7 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
 
 
 def _load_receipt(folder: Path, receipt: Mapping[str, Any]) -> Episode:
-    """An episode whose bytes were checked before."""
+    """Load an episode whose files have been checked before."""
     here = local_copy(folder, METADATA)
     metadata, settlements = _read_settlements(here, parse_metadata(read_json(here, METADATA)))
     gaps = tuple(Gap(*gap) for gap in receipt["gaps"])
@@ -119,24 +119,26 @@ def _episode(folder: Path, metadata: Metadata, settlements: tuple[Settlement, ..
 
 
 def load_original(folder: Path, trade_price: str = trades.AUTO, *, cache: Path | None = None) -> Episode:
-    """`load` for a folder in the format of PredictionMarketBench, saying what its trades' prices are of."""
+    """Load a folder in the format of PredictionMarketBench with a given convention of trade prices, as `load`."""
     return load(folder, trade_price=trade_price, cache=cache)
 
 
 def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
-    """Return the findings of all checks of the episode in `folder`; `load` refuses it for errors. Never raises for the content of files."""
+    """Run all checks of the episode in `folder` and return the findings; `load` refuses it for errors. Never raises for the content of
+    files.
+    """
     return _examine_files(place(folder), trade_price)[1]
 
 
 def _read_settlements(folder: Path, metadata: Metadata) -> tuple[Metadata, tuple[Settlement, ...]]:
-    """The metadata, with the closes that only the file of settlements states, and the settlements."""
+    """Read the settlements, and add closes that only their file states to the metadata."""
     settlements, closes = parse_settlements(read_json(folder, SETTLEMENT), metadata.tickers)
     markets = tuple(replace(m, close_time=m.close_time or closes.get(m.ticker)) for m in metadata.markets)
     return replace(metadata, markets=markets), settlements
 
 
 def _examine_files(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
-    """The content, None when there is an error, and all findings."""
+    """Return the content, None after an error, and all findings."""
     if trade_price not in trades.CONVENTIONS:
         raise ConfigError(f"reading {folder}: trade_price is {trade_price!r:.40}; it must be one of {', '.join(trades.CONVENTIONS)}")
     findings = Findings()
@@ -185,7 +187,9 @@ def _trades(folder: Path, metadata: Metadata, *, required: bool) -> tuple[str, t
 
 
 def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-    """Name -> (ts int64, ns UTC, non-decreasing; value float64). Raises `SchemaError` naming row and value for an invalid file."""
+    """Read series: name -> (ts int64, ns UTC, non-decreasing; value float64). Raises `SchemaError` naming row and value for an invalid
+    file.
+    """
     names = [series.name for series in metadata.exogenous]
     path = folder / EXOGENOUS
     if not path.is_file():
@@ -199,7 +203,7 @@ def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.nd
 
 
 def _convert_prices(content: Content, levels: PriceLevels, trade_price: str, file: str, findings: Findings) -> Content:
-    """The original's trades with the price of YES, and the metadata saying what their prices were read as."""
+    """Convert the original's trades to prices of YES, and record the convention in the metadata."""
     convention = trade_price
     if trade_price == trades.AUTO:
         convention = trades.infer_convention(content.book, content.trades, levels)
@@ -212,7 +216,7 @@ def _convert_prices(content: Content, levels: PriceLevels, trade_price: str, fil
 
 
 def _files_digest(folder: Path, trade_price: str) -> str:
-    """SHA-256 of the bytes of the episode's files, and of how they are to be read."""
+    """Compute the SHA-256 of the episode's files and of the convention for reading them."""
     found = hashlib.sha256(f"{CHECKS_VERSION}:{trade_price}".encode())
     for name in FILES:
         path = folder / name
@@ -223,7 +227,7 @@ def _files_digest(folder: Path, trade_price: str) -> str:
 
 
 def _receipt(cache: Path, files: str) -> dict[str, Any] | None:
-    """The receipt of these files; None if it is missing or damaged."""
+    """Read the receipt of these files; None if it is missing or damaged."""
     try:
         content = checked((cache / f"{files}.json").read_bytes())
     except OSError:

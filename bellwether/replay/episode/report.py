@@ -1,4 +1,4 @@
-"""Findings of a check of an episode."""
+"""Findings of the checks of an episode."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ ERROR, WARNING, INFO = "error", "warning", "info"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding. severity: error (the episode is refused), warning or info. check: what was looked at. file, row: where, rows counted from 0."""
+    """One finding. severity: error (the episode is refused), warning or info. check: its name. file, row: its place, rows counted from
+    0.
+    """
 
     severity: str
     check: str
@@ -25,7 +27,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings on one folder, errors first. digest: of its content, None when it cannot be read. counts: of rows, changes, trades and so on."""
+    """All findings on one folder, errors first. digest: of its content, None if unreadable. counts: of rows, changes, trades and so on."""
 
     folder: Path
     findings: tuple[Finding, ...]
@@ -39,7 +41,7 @@ class Report:
 
     @property
     def warnings(self) -> list[Finding]:
-        """Findings that deserve a look."""
+        """Findings that need attention."""
         return [finding for finding in self.findings if finding.severity == WARNING]
 
     @property
@@ -48,7 +50,7 @@ class Report:
         return not self.errors
 
     def text(self) -> str:
-        """The report as lines of plain text."""
+        """Format the report as lines of plain text."""
         counts = ", ".join(f"{number:,} {name}" for name, number in self.counts.items())
         verdict = "valid" if self.is_valid else "refused"
         lines = [f"{self.folder.name}: {verdict}; {counts}" if counts else f"{self.folder.name}: {verdict}"]
@@ -57,18 +59,18 @@ class Report:
 
 @dataclass
 class Findings:
-    """Collects findings while an episode is checked."""
+    """Collector of findings while an episode is checked."""
 
     found: list[Finding] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, severity: str, check: str, message: str, file: str | None = None, row: int | None = None) -> None:
-        """Note a finding."""
+        """Add a finding."""
         self.found.append(Finding(severity, check, message, file, row))
 
     @contextmanager
     def collecting_errors(self, check: str, file: str) -> Iterator[None]:
-        """Makes a `SchemaError` of the block an error of the report."""
+        """Convert a `SchemaError` of the block to an error of the report."""
         try:
             yield
         except SchemaError as error:
@@ -76,17 +78,17 @@ class Findings:
 
     @property
     def has_errors(self) -> bool:
-        """Return whether there is an error among the findings."""
+        """Return whether any finding is an error."""
         return any(finding.severity == ERROR for finding in self.found)
 
     def report(self, folder: Path, digest: str | None) -> Report:
-        """Findings, errors first."""
+        """Build the report, errors first."""
         ordered = sorted(self.found, key=lambda finding: (ERROR, WARNING, INFO).index(finding.severity))
         return Report(folder, tuple(ordered), dict(self.counts), digest)
 
 
 class RowError(SchemaError):
-    """A row of a file is wrong."""
+    """Error of a row of a file."""
 
     def __init__(self, file: str, row: int, what: str) -> None:
         self.file, self.row = file, row

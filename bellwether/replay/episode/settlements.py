@@ -11,21 +11,21 @@ from bellwether.replay import units
 from bellwether.replay.episode.metadata import RESULTS, SETTLEMENT, Fields, Settlement, format_iso
 from bellwether.units import MicroDollars
 
-#: Micro-dollars that a YES contract paid, of the results that say so.
+#: Payout of a YES contract in micro-dollars by result, for results that determine it.
 PAID = {"YES": MicroDollars(units.MICROS), "NO": MicroDollars(0)}
 
 
 def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settlement, ...], dict[str, int]]:
-    """The settlement of each ticker, in their order, and the close times (ns UTC) that the original's early files state.
+    """Parse the settlement of each ticker, in their order, and the close times (ns UTC) stated by the original's early files.
 
-    values: the JSON: an object keyed by ticker, or the original's first form {"settlements": [{"ticker": …}, …]}. Raises `SchemaError` for an unknown
-    ticker, a ticker named twice, an unknown result, or a value that does not fit it.
+    values: the JSON: an object keyed by ticker, or the original's first form {"settlements": [{"ticker": …}, …]}. Raises `SchemaError` for
+    an unknown ticker, a ticker named twice, an unknown result, or a value that contradicts it.
     """
     found: dict[str, Settlement] = {}
     closes = {}
     for ticker, fields in _key_by_ticker(Fields(values, SETTLEMENT)):
         if ticker not in tickers:
-            raise fields.value_error("ticker", ticker, "one of the episode's tickers; settled is what the episode does not hold")
+            raise fields.value_error("ticker", ticker, "one of the episode's tickers; the episode has no such market")
         if ticker in found:
             raise fields.value_error("ticker", ticker, "named once")
         found[ticker] = _settlement(fields, ticker)
@@ -74,11 +74,11 @@ def parse_payout(dollars: Decimal | str) -> MicroDollars:
             return MicroDollars(int(scaled))
     except ArithmeticError:
         pass
-    raise SchemaError(f"reading what a contract paid: {dollars!r:.60} is no number of dollars from 0 to 1 in whole millionths")
+    raise SchemaError(f"reading a payout: {dollars!r:.60} is invalid; give dollars from 0 to 1 in whole millionths")
 
 
 def dump_settlements(settlements: Iterable[Settlement]) -> dict[str, Any]:
-    """The JSON object of `settlement.json`; `parse_settlements` gives the same back."""
+    """Build the JSON object of `settlement.json`, the inverse of `parse_settlements`."""
     return {
         settlement.ticker: {
             "result": settlement.result,

@@ -1,4 +1,4 @@
-"""An episode as rows of `replay/episodes`: one per market, with counts, terms, outcome and what the validation warns of."""
+"""Rows of `replay/episodes`: one per market, with counts, terms, outcome and warnings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Sources | None = None) -> pl.DataFrame:
-    """Rows of `replay/episodes`, one per market. warnings: of the whole episode, from its validation. sources: what it was made from."""
+    """Build the rows of `replay/episodes`, one per market. warnings: of the whole episode, from its validation. sources: digests of its
+    inputs.
+    """
     about = episode.metadata
     settled = {settlement.ticker: settlement for settlement in episode.settlements}
     counts = _count_rows(episode)
@@ -62,7 +64,7 @@ def _market_row(market: Market, settlement: Settlement | None) -> dict[str, Any]
 
 
 def _count_rows(episode: Episode) -> Any:
-    """Book rows, trades and volume of a ticker."""
+    """Count book rows, trades and volume of a ticker."""
     book, trades = episode.counts()
 
     def of(ticker: str) -> Mapping[str, Any]:
@@ -73,6 +75,6 @@ def _count_rows(episode: Episode) -> Any:
 
 
 def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Rows with instants as whole nanoseconds, in the dtypes of the table."""
+    """Build a frame with instants in nanoseconds and the dtypes of the table."""
     plain = {name: pl.Int64() if dtype == pl.Datetime("ns", "UTC") else dtype for name, dtype in EPISODES.schema.items()}
     return pl.DataFrame(rows, schema=plain, orient="row").cast(dict(EPISODES.schema))  # type: ignore[arg-type]

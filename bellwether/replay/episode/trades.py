@@ -1,4 +1,4 @@
-"""Reading the trades of an episode: native columns, or the original's."""
+"""Reader of an episode's trades: native columns, or the original's."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from bellwether.replay.units import MAX_LOTS
 NAMES = tuple("trades" + ending for ending in (".parquet", ".csv", ".csv.gz"))
 #: Columns of prices of this project's formats, with the $0.0001 in one of them.
 PRICES = {"yes_price_mills": units.MILL, "yes_price_centicents": 1}
-#: What the original's price_cents is the price of: the side that the taker bought, or YES; auto: whichever agrees with the books.
+#: Side of the original's price_cents: the side that the taker bought, or YES; auto: whichever agrees with the books.
 TAKER_PRICE, YES_PRICE, AUTO = "taker", "yes", "auto"
 CONVENTIONS = (AUTO, TAKER_PRICE, YES_PRICE)
-#: A trade's level counts as displayed when it was so within this time before the trade, ns.
+#: A level counts as displayed for a trade if it was within this time before the trade, ns.
 WINDOW = 2 * units.SECOND
 
 
 def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tuple[str, Trades, bool]:
-    """(file, trades, whether their prices are as the original states them, of which side is to be found out).
+    """Read (file, trades, whether their prices are the original's, whose side is to be inferred).
 
-    Raises `SchemaError` naming file, row and value for whatever is wrong.
+    Raises `SchemaError` naming file, row and value of any error.
     """
     path = find_file(folder, NAMES)
     if path is None:
@@ -56,13 +56,13 @@ def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tupl
 
 
 def no_trades() -> Trades:
-    """Trades of an episode without any."""
+    """Build the trades of an episode without any."""
     empty = np.zeros(0, np.int64)
     return Trades(empty, pa.array([], pa.string()), empty.astype(np.int32), empty.astype(np.int8), empty.astype(np.int32), empty)
 
 
 def _refuse_duplicates(columns: FileColumns, trade_id: pa.Array) -> None:
-    """Refuse a trade id that is given again; empty ones do not count."""
+    """Refuse a repeated trade id; empty ones do not count."""
     encoded = trade_id.dictionary_encode()
     if len(encoded.dictionary) == len(encoded):
         return
@@ -75,7 +75,7 @@ def _refuse_duplicates(columns: FileColumns, trade_id: pa.Array) -> None:
 
 
 def _read_cents(columns: FileColumns) -> np.ndarray:
-    """price_cents, or price: cents, below 1 dollars."""
+    """Read price_cents, or price in cents or in dollars below 1."""
     if "price_cents" in columns or "price" not in columns:
         return columns.integers("price_cents")
     price = columns.floats("price")
@@ -97,7 +97,7 @@ def _read_contracts(columns: FileColumns) -> np.ndarray:
 
 
 def apply_convention(trades: Trades, convention: str) -> Trades:
-    """Trades whose `price` is that of `convention`'s side, with it as the price of YES."""
+    """Convert trades whose `price` is that of the convention's side to prices of YES."""
     if convention == YES_PRICE:
         return trades
     price = np.where(trades.taker == 0, trades.price, units.DOLLAR - trades.price).astype(np.int32)
@@ -105,14 +105,14 @@ def apply_convention(trades: Trades, convention: str) -> Trades:
 
 
 def match_levels(book: BookColumns, trades: Trades, levels: PriceLevels) -> np.ndarray:
-    """bool[n]: whether the book showed a size at the level that each trade hit."""
+    """Return whether the book showed a size at the level that each trade hit, bool[n]."""
     side, price = trades.passive
     shape, level = (len(levels.grid_of), len(levels.prices)), freeze(levels.numbers(price))
     return kernels.find_hits(book.ts, book.end, book.words, shape, levels.number, trades.ts, trades.ticker, side, level, WINDOW)
 
 
 def infer_convention(book: BookColumns, trades: Trades, levels: PriceLevels) -> str:
-    """The convention that agrees with the books for more of the trades in which the taker bought NO; taker, the original's own, when equal."""
+    """Infer the convention that agrees with the books for more trades of NO takers; taker, the original's own, if equal."""
     tells = trades.taker == 1
     agree = {name: int(match_levels(book, apply_convention(trades, name), levels)[tells].sum()) for name in (TAKER_PRICE, YES_PRICE)}
     return YES_PRICE if agree[YES_PRICE] > agree[TAKER_PRICE] else TAKER_PRICE

@@ -1,4 +1,4 @@
-"""Writing an episode's folder: whole, checked as it will be read, the same bytes again for the same draft."""
+"""Writer of an episode's folder: atomic, checked as on reading, and byte-identical for the same draft."""
 
 from __future__ import annotations
 
@@ -33,13 +33,14 @@ _ROW_GROUP = 262_144
 
 @dataclass(frozen=True)
 class EpisodeDraft:
-    """An episode that is to be written.
+    """Draft of an episode to be written.
 
-    book: Arrow table, one row per change, in the order of processing: ts timestamp[ns, UTC], sequence_id int64, ticker, kind (snapshot_start, level,
-    invalid), side (yes, no; null for a row that is no level), price_centicents int32 ($0.0001) and lots int64 (null likewise; lots is the level's new size).
-    Rows with equal ts, sequence_id and ticker are one message. trades: ts, trade_id, ticker, taker_side (yes, no), yes_price_centicents int32, lots int64.
-    Prices can also be tenths of a cent: price_mills, yes_price_mills.
-    settlements: of any tickers, the others are not known. exogenous: ts, name, value float64, in the order of time, names as in the metadata.
+    book: Arrow table, one row per change, in the order of processing: ts timestamp[ns, UTC], sequence_id int64, ticker, kind
+    (snapshot_start, level, invalid), side (yes, no; null in other rows than levels), price_centicents int32 ($0.0001) and lots int64 (null
+    likewise; lots is the level's new size). Rows with equal ts, sequence_id and ticker are one message. trades: ts, trade_id, ticker,
+    taker_side (yes, no), yes_price_centicents int32, lots int64. Prices can also be tenths of a cent: price_mills, yes_price_mills.
+    settlements: of any tickers, the others are unknown. exogenous: ts, name, value float64, in chronological order, names as in the
+    metadata.
     """
 
     metadata: Metadata
@@ -50,14 +51,14 @@ class EpisodeDraft:
 
 
 def book_schema(unit: int = 1) -> pa.Schema:
-    """Columns of `orderbook.parquet` with prices in this many $0.0001."""
+    """Return the columns of `orderbook.parquet` with prices in a unit of $0.0001."""
     text, price = pa.string(), _price_column("price", unit)
     names = {"ts": TIME, "sequence_id": pa.int64(), "ticker": text, "kind": text, "side": text, price: pa.int32(), "lots": pa.int64()}
     return pa.schema(list(names.items()))
 
 
 def trade_schema(unit: int = 1) -> pa.Schema:
-    """Columns of `trades.parquet` with prices in this many $0.0001."""
+    """Return the columns of `trades.parquet` with prices in a unit of $0.0001."""
     text, price = pa.string(), _price_column("yes_price", unit)
     return pa.schema([("ts", TIME), ("trade_id", text), ("ticker", text), ("taker_side", text), (price, pa.int32()), ("lots", pa.int64())])
 
@@ -67,14 +68,14 @@ def _price_column(name: str, unit: int) -> str:
 
 
 def write(folder: Path, draft: EpisodeDraft) -> Episode:
-    """Write `draft` as the episode in `folder`, in place of an earlier one.
+    """Write `draft` as the episode in `folder`, replacing an earlier one.
 
-    Raises `SchemaError` as `load` does, and `ConfigError` for a folder that holds something else; nothing is written then.
+    Raises `SchemaError` as `load` does, and `ConfigError` for a folder with other content; nothing is written then.
     """
     folder = place(folder)
     if folder.exists() and not (folder / METADATA).is_file() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            f"writing the episode {draft.metadata.episode_id}: {folder} holds something that is no episode; name another folder"
+            f"writing the episode {draft.metadata.episode_id}: {folder} contains something other than an episode; name another folder"
         )
     book, trades = _convert_to_centicents(draft.book, "price"), _convert_to_centicents(draft.trades, "yes_price")
     form = _draft_format(draft.metadata, book, trades)
@@ -97,7 +98,7 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
 
 
 def _convert_to_centicents(table: pa.Table, name: str) -> pa.Table:
-    """A table of a draft with its prices in $0.0001."""
+    """Convert a draft's table to prices in $0.0001."""
     mills = _price_column(name, MILL)
     if mills not in table.schema.names or not pa.types.is_integer(table.schema.field(mills).type):
         return table
@@ -140,13 +141,13 @@ def _write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 def build_draft(episode: Episode) -> EpisodeDraft:
-    """A loaded episode, of either format, as a draft in this one: `write` makes of it an episode with the same digest."""
+    """Convert a loaded episode of either format to a draft of this one; `write` gives it the same digest."""
     content = episode.content
     book, trades = content.book, content.trades
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0)
     levels = PriceLevels(content.metadata.markets)
     row, kind, side, price, lots = expand_messages(book.ticker, book.end, book.words, levels.first(), levels.prices, levels.number)
-    # Rows that only their position in the file distinguished are renumbered.
+    # Rows distinguished only by their position in the file are renumbered.
     sequence = np.arange(len(book.ts)) if same.any() else book.sequence
     is_level = kind == KINDS.index("level")
 

@@ -1,13 +1,13 @@
 """Turns recordings into episodes: one per event, from frames in order of arrival."""
 
 from bellwether.replay.episode_builder.build import Outcomes, build, build_recording, episode_ids, events_of, frames_of_table
-from bellwether.replay.episode_builder.listings import Known, KnownEvent, KnownMarket, known_from_tables, known_in_lake, stated_results
-from bellwether.replay.episode_builder.overrides import Overrides, known_with, overrides_of, with_fees
+from bellwether.replay.episode_builder.listings import ListedEvent, ListedMarket, Listings, load_listings, parse_listings, parse_results
+from bellwether.replay.episode_builder.overrides import Overrides, load_listings_with_overrides, parse_overrides, with_fees
 
 __all__ = [
-    "Known",
-    "KnownEvent",
-    "KnownMarket",
+    "ListedEvent",
+    "ListedMarket",
+    "Listings",
     "Outcomes",
     "Overrides",
     "build",
@@ -15,10 +15,10 @@ __all__ = [
     "episode_ids",
     "events_of",
     "frames_of_table",
-    "known_from_tables",
-    "known_in_lake",
-    "known_with",
-    "overrides_of",
-    "stated_results",
+    "load_listings",
+    "load_listings_with_overrides",
+    "parse_listings",
+    "parse_overrides",
+    "parse_results",
     "with_fees",
 ]

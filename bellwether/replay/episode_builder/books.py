@@ -15,10 +15,10 @@ from bellwether.recordings.book_validation import BookEnd, BookValidator, Effect
 from bellwether.recordings.exchange_times import parse_time, read_exchange_time
 from bellwether.recordings.sequence_numbers import Key
 from bellwether.replay.episode_builder.columns import BOOK, LEVEL, SNAPSHOT_START, Rows
-from bellwether.replay.episode_builder.gaps import Lost
+from bellwether.replay.episode_builder.gaps import BookLoss
 from bellwether.replay.episode_builder.lifecycle import Lifecycle
 from bellwether.replay.episode_builder.messages import Levels, Reader, UnusableFrame, rest_books
-from bellwether.replay.episode_builder.subscriptions import AT_ONCE, Change, Following, Line, Market
+from bellwether.replay.episode_builder.subscriptions import AT_ONCE, Change, Following, Market, SubscribedBook
 from bellwether.replay.episode_builder.times import Times
 from bellwether.venues.kalshi.stream.frame import Frame
 
@@ -40,12 +40,12 @@ class Books:
         self.markets = {ticker: Market(code, Lifecycle(ticker)) for code, ticker in enumerate(sorted(tickers))}
         self._tickers = list(self.markets)
         self.rows = Rows(BOOK)
-        self.lost: list[Lost] = []
+        self.lost: list[BookLoss] = []
         self.counts: Counter[str] = Counter()
         #: The first frame of a book that could not be read, in words.
         self.unusable: UnusableFrame | None = None
         self._times, self._reader, self._watch = times, reader, watch
-        self._open: dict[int, list[Lost]] = {}
+        self._open: dict[int, list[BookLoss]] = {}
 
     def take(self, frame: Frame, body: dict[str, Any], understood: FrameEffect) -> None:
         """Take in a frame of a book."""
@@ -101,7 +101,7 @@ class Books:
                 self._give_up(market, place, error.what)
                 continue
             self._hide_if_left_crossed(market, place)
-            before, market.leader = market.leader, Line(_POLLED, levels, is_proven=True)
+            before, market.leader = market.leader, SubscribedBook(_POLLED, levels, is_proven=True)
             market.lines = {_POLLED: market.leader}
             self._write_snapshot(frame, market, before, place)
 
@@ -155,7 +155,7 @@ class Books:
 
     def _snapshot(self, frame: Frame, market: Market, key: Key, levels: Levels, place: int) -> None:
         self._hide_if_left_crossed(market, place)
-        line = Line(key, levels, is_proven=not self._watch.partial and key in self._watch.numbers)
+        line = SubscribedBook(key, levels, is_proven=not self._watch.partial and key in self._watch.numbers)
         known, market.lines[key] = market.lines.get(key), line
         leader = market.leader
         if leader is None:
@@ -171,7 +171,7 @@ class Books:
         else:
             self._put_beside(market, leader, line, place)
 
-    def _renew(self, frame: Frame, market: Market, line: Line, place: int) -> None:
+    def _renew(self, frame: Frame, market: Market, line: SubscribedBook, place: int) -> None:
         """A snapshot of the book that is shown: it agrees, or it empties the book, or something was lost since the last one."""
         before = market.leader
         assert before is not None
@@ -188,11 +188,11 @@ class Books:
         market.agreed = place
         self._write_snapshot(frame, market, before, place)
 
-    def _lead(self, market: Market, line: Line) -> None:
+    def _lead(self, market: Market, line: SubscribedBook) -> None:
         """Show the book of this subscription."""
         market.leader, line.following = line, Following()
 
-    def _write_snapshot(self, frame: Frame, market: Market, before: Line | None, place: int) -> None:
+    def _write_snapshot(self, frame: Frame, market: Market, before: SubscribedBook | None, place: int) -> None:
         """The book that is shown now: the changes of the one before it, or all of it."""
         line = market.leader
         assert line is not None
@@ -290,7 +290,7 @@ class Books:
 
     # --- a book on several subscriptions -----------------------------------------------------------------------------------
 
-    def _put_beside(self, market: Market, leader: Line, line: Line, place: int) -> None:
+    def _put_beside(self, market: Market, leader: SubscribedBook, line: SubscribedBook, place: int) -> None:
         """A snapshot on another subscription, which may be a moment ahead or behind: it checks the book, and may take it over."""
         clock = self._times.clock(place)
         behind = leader.since(line, clock)
@@ -301,7 +301,7 @@ class Books:
         self.counts["snapshots_that_agree"] += 1
         market.agreed = place
 
-    def _compare(self, market: Market, moved: Line, change: Change) -> None:
+    def _compare(self, market: Market, moved: SubscribedBook, change: Change) -> None:
         """Subscriptions say the same, one before the other."""
         leader = market.leader
         assert leader is not None
@@ -324,7 +324,7 @@ class Books:
             if market.leader is not None and other.following.is_due(self._times.latest):
                 self._settle(market, market.leader, other)
 
-    def _settle(self, market: Market, leader: Line, other: Line) -> None:
+    def _settle(self, market: Market, leader: SubscribedBook, other: SubscribedBook) -> None:
         following = other.following
         if following.catching_up is not None and leader.equals(other):
             other.following = Following()
@@ -344,7 +344,7 @@ class Books:
         else:
             following.is_still = True
 
-    def _take_over(self, market: Market, line: Line) -> None:
+    def _take_over(self, market: Market, line: SubscribedBook) -> None:
         """Show the book of another subscription, which has sent all changes of the previous one."""
         before, said = market.leader, line.following.ahead
         thirds = [one for one in market.others() if one is not line]
@@ -383,7 +383,7 @@ class Books:
         if not by_time:
             # What came behind an undated frame, and is not here, may be older than what that frame's time is taken for.
             since = self._times.dated(since)
-        self._open.setdefault(market.code, []).append(Lost(market.code, since, _NONE, cause, by_time))
+        self._open.setdefault(market.code, []).append(BookLoss(market.code, since, _NONE, cause, by_time))
 
 
 def _differs(ordinal: int, levels: int) -> str:

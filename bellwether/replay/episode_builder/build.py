@@ -21,9 +21,9 @@ from bellwether.replay.episode.books import KINDS, SIDES
 from bellwether.replay.episode.price_grid import Ranges
 from bellwether.replay.episode.price_levels import coarsest_grid, grid_prices
 from bellwether.replay.episode_builder.columns import INVALID, LEVEL
-from bellwether.replay.episode_builder.gaps import cut
+from bellwether.replay.episode_builder.gaps import cut_gaps
 from bellwether.replay.episode_builder.lifecycle import RecordedTrading, close_of, close_time_of, phases_of, settlement_of
-from bellwether.replay.episode_builder.listings import Known, KnownMarket, fee_at
+from bellwether.replay.episode_builder.listings import ListedMarket, Listings, fee_at
 from bellwether.replay.episode_builder.tracker import Tracker
 from bellwether.replay.units import DOLLAR
 from bellwether.venues.kalshi.stream.frame import Frame
@@ -75,7 +75,7 @@ def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
             yield Frame(received_at, connection, ordinal, text.encode())
 
 
-def build_recording(recording: Recording, *, known: Known | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[EpisodeDraft]:
+def build_recording(recording: Recording, *, known: Listings | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[EpisodeDraft]:
     """The episodes of a recording on disk. As `build`."""
     yes_prices = has_yes_prices(recording.frames(), flag=recording.about.use_yes_price)
     return build(recording.name, recording.about, recording.frames(), known=known, outcomes=outcomes, yes_prices=yes_prices)
@@ -86,7 +86,7 @@ def build(
     about: RecordingRequest,
     frames: Iterable[Frame],
     *,
-    known: Known | None = None,
+    known: Listings | None = None,
     outcomes: Outcomes = NOTHING_STATED,
     yes_prices: bool = False,
 ) -> list[EpisodeDraft]:
@@ -107,7 +107,7 @@ def build(
         if tracker.unusable is not None:
             raise tracker.unusable
         return []
-    assembly = _Assembly(recording, about, tracker, known or Known(), outcomes)
+    assembly = _Assembly(recording, about, tracker, known or Listings(), outcomes)
     found = (assembly.draft(ids[event], event, tickers) for event, tickers in events.items())
     return [draft for draft in found if draft is not None]
 
@@ -115,10 +115,10 @@ def build(
 class _Assembly:
     """The columns of a whole recording, from which the episode of each event is cut."""
 
-    def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, known: Known, outcomes: Outcomes) -> None:
+    def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, known: Listings, outcomes: Outcomes) -> None:
         self._recording, self._about, self._tracker, self._known, self._outcomes = recording, about, tracker, known, outcomes
         self._times = tracker.times.resolve(recording)
-        found = cut(tracker.book.columns(), self._times, tracker.lost, tracker.frames)
+        found = cut_gaps(tracker.book.columns(), self._times, tracker.lost, tracker.frames)
         self._book, self._book_ts, self._stretches = found.columns, found.ts, found.stretches
         self._trades = tracker.trades.columns()
         self._trade_ts = self._times[self._trades["time"]]
@@ -182,7 +182,7 @@ class _Assembly:
         last = tracked.wiped if tracked.wiped is not None and wiped is not None and close[0] <= wiped else len(self._times)
         return market, settlement, (close[0], last)
 
-    def _grids(self, ticker: str, known: KnownMarket) -> tuple[Ranges, tuple[GridChange, ...]]:
+    def _grids(self, ticker: str, known: ListedMarket) -> tuple[Ranges, tuple[GridChange, ...]]:
         """The first grid of a market and its changes: as messages and listings state them, and where prices contradict them, as prices show them.
 
         A listing describes the market after changes that messages state, so that it does not count for the time before.

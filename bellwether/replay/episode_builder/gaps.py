@@ -14,7 +14,7 @@ _NONE = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class BookLoss:
     """A book could not be trusted: market code, places of the frames behind and before which (until -1: to the end), and why.
 
     by_time: `since` names a time alone; frames that were heard before it count too where they are later.
@@ -69,11 +69,11 @@ def market_times(columns: Mapping[str, np.ndarray], times: np.ndarray) -> tuple[
     return order, ts
 
 
-def cut(columns: Mapping[str, np.ndarray], times: np.ndarray, lost: Iterable[Lost], frames: int) -> BookRows:
+def cut_gaps(columns: Mapping[str, np.ndarray], times: np.ndarray, lost: Iterable[BookLoss], frames: int) -> BookRows:
     """The rows without what lies in a stretch, each of which a row of kind invalid begins. times: of the places. frames: how many there were."""
     order, ts = market_times(columns, times)
     rows = {name: values[order] for name, values in columns.items()}
-    stretches = _merged([_resolved(one, rows, ts, times) for one in lost])
+    stretches = _merge_stretches([_resolve_stretch(one, rows, ts, times) for one in lost])
     kept = np.ones(len(ts), np.bool_)
     for stretch in stretches:
         behind = ts > stretch.start if stretch.by_time else rows["time"] > stretch.since
@@ -102,7 +102,7 @@ def _mark_place(stretch: Stretch, rows: Mapping[str, np.ndarray], ts: np.ndarray
     return int(rows["time"][of_instant].max(initial=stretch.since))
 
 
-def _resolved(lost: Lost, rows: Mapping[str, np.ndarray], ts: np.ndarray, times: np.ndarray) -> Stretch:
+def _resolve_stretch(lost: BookLoss, rows: Mapping[str, np.ndarray], ts: np.ndarray, times: np.ndarray) -> Stretch:
     of_market = rows["ticker"] == lost.code
     until = _END if lost.until < 0 else lost.until
     own = ts[of_market] if lost.by_time else ts[of_market & (rows["time"] <= lost.since)]
@@ -115,7 +115,7 @@ def _resolved(lost: Lost, rows: Mapping[str, np.ndarray], ts: np.ndarray, times:
     return Stretch(lost.code, start, end, lost.since, until, (lost.cause,), lost.by_time)
 
 
-def _merged(found: list[Stretch]) -> list[Stretch]:
+def _merge_stretches(found: list[Stretch]) -> list[Stretch]:
     """Stretches of a market that overlap as one."""
     merged: list[Stretch] = []
     for one in sorted(found, key=lambda stretch: (stretch.code, stretch.start, stretch.since, stretch.until)):

@@ -8,7 +8,7 @@ from typing import Any
 from bellwether.replay.episode.metadata import Phase, Settlement
 from bellwether.replay.episode.price_grid import Ranges
 from bellwether.replay.episode.settlements import PAID
-from bellwether.replay.episode_builder.listings import KnownMarket, outcome_of, settled_at, stated_ranges
+from bellwether.replay.episode_builder.listings import ListedMarket, outcome_of, parse_listed_ranges, set_settlement_time
 from bellwether.replay.episode_builder.messages import moment, seconds
 from bellwether.replay.units import CENT, DOLLAR
 from bellwether.units import CentiCents
@@ -42,7 +42,7 @@ class Lifecycle:
         self.close_time = seconds(body.get("close_ts")) or self.close_time
         if kind == "created":
             self.announced = self.announced or self.close_time
-        if (ranges := stated_ranges(body.get("price_ranges"), self.ticker)) is not None:
+        if (ranges := parse_listed_ranges(body.get("price_ranges"), self.ticker)) is not None:
             self.grids.append((time, ranges))
         about = body.get("additional_metadata")
         if isinstance(about, dict):
@@ -84,7 +84,7 @@ class RecordedTrading:
     last_price: CentiCents | None = None
 
 
-def close_of(lifecycle: Lifecycle, known: KnownMarket, seen: RecordedTrading, determined: int | None) -> tuple[int, str]:
+def close_of(lifecycle: Lifecycle, known: ListedMarket, seen: RecordedTrading, determined: int | None) -> tuple[int, str]:
     """Return the end of trading that the recording shows, and its source.
 
     A stated close counts unless a trade came later, or the recording ended before; so does the wiping of the book, and a determination. The
@@ -97,11 +97,11 @@ def close_of(lifecycle: Lifecycle, known: KnownMarket, seen: RecordedTrading, de
     return min(believed, default=(seen.end, ENDED), key=lambda sign: sign[0])
 
 
-def _stated(lifecycle: Lifecycle, known: KnownMarket) -> list[tuple[int | None, str]]:
+def _stated(lifecycle: Lifecycle, known: ListedMarket) -> list[tuple[int | None, str]]:
     return [(lifecycle.close_time, LIFECYCLE), (known.close_time, LISTING), (lifecycle.watched_close, WATCHED)]
 
 
-def close_time_of(lifecycle: Lifecycle, known: KnownMarket) -> int | None:
+def close_time_of(lifecycle: Lifecycle, known: ListedMarket) -> int | None:
     """The close shown to agents: the one announced first during the recording, otherwise that of a market which cannot close early.
 
     The listing of a market that closed early shows the actual close, which was unknown before.
@@ -118,7 +118,7 @@ def phases_of(lifecycle: Lifecycle, times: Any, close: tuple[int, str]) -> tuple
 
 
 def settlement_of(
-    lifecycle: Lifecycle, known: KnownMarket, seen: RecordedTrading, close: int, *, stated: Settlement | None = None, infer: bool = False
+    lifecycle: Lifecycle, known: ListedMarket, seen: RecordedTrading, close: int, *, stated: Settlement | None = None, infer: bool = False
 ) -> Settlement:
     """Return the settlement of the market: stated by hand, by lifecycle messages, by the listing, or inferred from the last trade; else unsettled.
 
@@ -126,11 +126,11 @@ def settlement_of(
     """
     if stated is not None:
         known_at = lifecycle.settled_at or (known.outcome.at if known.outcome else None)
-        return settled_at(replace(stated, at=known_at), close)
+        return set_settlement_time(replace(stated, at=known_at), close)
     if lifecycle.outcome is not None:
-        return settled_at(replace(lifecycle.outcome, at=lifecycle.settled_at), close)
+        return set_settlement_time(replace(lifecycle.outcome, at=lifecycle.settled_at), close)
     if known.outcome is not None:
-        return settled_at(known.outcome, close)
+        return set_settlement_time(known.outcome, close)
     if infer and seen.last_price is not None and not CENT < seen.last_price < DOLLAR - CENT:
         result = "YES" if seen.last_price > CENT else "NO"
         source = "inferred: last trade at " + f"{seen.last_price / DOLLAR:.4f}".removesuffix("0")

@@ -31,7 +31,7 @@ _RESULTS = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
 
 
 @dataclass(frozen=True, slots=True)
-class KnownMarket:
+class ListedMarket:
     """A market as the venue lists it; None is what it does not say. Times in ns UTC, price_ranges in $0.0001.
 
     close_time: the real one, once it has closed early. can_close_early: whether it may; also where the venue does not say.
@@ -50,7 +50,7 @@ class KnownMarket:
 
 
 @dataclass(frozen=True, slots=True)
-class KnownEvent:
+class ListedEvent:
     """An event as the venue lists it."""
 
     ticker: str
@@ -59,22 +59,22 @@ class KnownEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class Listings:
     """Markets and events by ticker."""
 
-    markets: Mapping[str, KnownMarket] = field(default_factory=dict)
-    events: Mapping[str, KnownEvent] = field(default_factory=dict)
+    markets: Mapping[str, ListedMarket] = field(default_factory=dict)
+    events: Mapping[str, ListedEvent] = field(default_factory=dict)
 
-    def market(self, ticker: str) -> KnownMarket:
+    def market(self, ticker: str) -> ListedMarket:
         """Return the facts of a market; only default fees if it is not listed."""
-        return self.markets.get(ticker) or KnownMarket(ticker)
+        return self.markets.get(ticker) or ListedMarket(ticker)
 
-    def event(self, ticker: str) -> KnownEvent:
+    def event(self, ticker: str) -> ListedEvent:
         """Return the facts of an event."""
-        return self.events.get(ticker) or KnownEvent(ticker)
+        return self.events.get(ticker) or ListedEvent(ticker)
 
 
-def fee_at(known: KnownMarket, at: int) -> dict[str, Any]:
+def fee_at(known: ListedMarket, at: int) -> dict[str, Any]:
     """The fee terms of a market at a time, ns UTC: those that are listed, but for what is known to have changed since."""
     fee = dict(known.fee)
     if is_index(known.ticker) and at < _INDEX_HALF_UNTIL and fee["source"] not in ("event", "stated") and fee["multiplier"] == "1":
@@ -87,7 +87,7 @@ def is_index(ticker: str) -> bool:
     return ticker.removeprefix("KX").startswith(_INDEX_SERIES)
 
 
-def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame) -> Known:
+def parse_listings(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame) -> Listings:
     """Facts from rows of `raw/kalshi_markets`, `raw/kalshi_events` and `raw/kalshi_series`.
 
     Where a market or event has rows of several days, the one fetched last counts. Raises `SchemaError` naming the market and the field.
@@ -100,11 +100,11 @@ def known_from_tables(markets: pl.DataFrame, events: pl.DataFrame, series: pl.Da
         event = of_event.get(row["event_ticker"], {})
         terms = of_series.get(event.get("series_ticker") or row["event_ticker"].partition("-")[0], {})
         found[row["ticker"]] = _market(row, event, terms)
-    named = {ticker: KnownEvent(ticker, row["title"], row["mutually_exclusive"]) for ticker, row in of_event.items()}
-    return Known(found, {row["event_ticker"]: named[row["event_ticker"]] for row in wanted if row["event_ticker"] in named})
+    named = {ticker: ListedEvent(ticker, row["title"], row["mutually_exclusive"]) for ticker, row in of_event.items()}
+    return Listings(found, {row["event_ticker"]: named[row["event_ticker"]] for row in wanted if row["event_ticker"] in named})
 
 
-def known_in_lake(lake: Lake, tickers: Sequence[str]) -> Known:
+def load_listings(lake: Lake, tickers: Sequence[str]) -> Listings:
     """Return the facts of these markets from the lake's listings, pulled or archived; empty without listings. Raises `LakeError`."""
 
     def rows(name: str, column: str, values: Sequence[str]) -> pl.DataFrame:
@@ -112,10 +112,10 @@ def known_in_lake(lake: Lake, tickers: Sequence[str]) -> Known:
 
     markets = pl.concat([rows(name, "ticker", tickers) for name in ("kalshi_archive", "kalshi_markets")], how="diagonal")
     events = rows("kalshi_events", "event_ticker", markets["event_ticker"].unique().to_list())
-    return known_from_tables(markets, events, lake.slice(TABLES["raw/kalshi_series"]).read())
+    return parse_listings(markets, events, lake.slice(TABLES["raw/kalshi_series"]).read())
 
 
-def terms_of_series(lake: Lake) -> dict[str, Mapping[str, Any]]:
+def load_series_terms(lake: Lake) -> dict[str, Mapping[str, Any]]:
     """The fee terms of every series of the lake by its ticker. Raises `LakeError`."""
     rows = _latest(lake.slice(TABLES["raw/kalshi_series"]).read(), "series_ticker")
     return {row["series_ticker"]: _fee({}, {}, row) for row in rows if row["fee_type"]}
@@ -127,15 +127,15 @@ def _latest(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:
     return ordered.unique(key, keep="last", maintain_order=True).sort(key).to_dicts()
 
 
-def _market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> KnownMarket:
+def _market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> ListedMarket:
     body = orjson.loads(row["body"] or "{}")
-    return KnownMarket(
+    return ListedMarket(
         ticker=row["ticker"],
         title=row["title"] or row["yes_sub_title"],
         open_time=_ns(row["open_time"]),
         close_time=_ns(row["close_time"]),
         can_close_early=row["can_close_early"] is not False,
-        price_ranges=stated_ranges(body.get("price_ranges"), row["ticker"]),
+        price_ranges=parse_listed_ranges(body.get("price_ranges"), row["ticker"]),
         fee=_fee(body, event, series),
         outcome=outcome_of(row["ticker"], row["result"], row["settlement_value"], _ns(row["settled_at"]), "listing"),
     )
@@ -145,7 +145,7 @@ def _ns(at: datetime | None) -> int | None:
     return None if at is None else int(at.replace(microsecond=0).timestamp()) * units.SECOND + at.microsecond * 1000
 
 
-def stated_ranges(given: Any, ticker: str) -> Ranges | None:
+def parse_listed_ranges(given: Any, ticker: str) -> Ranges | None:
     """The price grid that a market's `price_ranges` states; None where it states none. Raises `SchemaError`."""
     if not isinstance(given, list) or not given:
         return None
@@ -181,7 +181,7 @@ def outcome_of(ticker: str, word: str | None, paid: Decimal | str | None, at: in
     return Settlement(ticker, result, value, at, source)
 
 
-def stated_results(texts: Iterable[str]) -> dict[str, Settlement]:
+def parse_results(texts: Iterable[str]) -> dict[str, Settlement]:
     """Settlements from words such as `TICKER=yes`, `TICKER=0.35` or `TICKER=void`. Raises `ConfigError` for anything else."""
     found: dict[str, Settlement] = {}
     for text in texts:
@@ -197,6 +197,6 @@ def stated_results(texts: Iterable[str]) -> dict[str, Settlement]:
     return found
 
 
-def settled_at(settlement: Settlement, at: int) -> Settlement:
+def set_settlement_time(settlement: Settlement, at: int) -> Settlement:
     """The settlement with its time, never before `at`, the market's close."""
     return replace(settlement, at=at if settlement.at is None else max(settlement.at, at))

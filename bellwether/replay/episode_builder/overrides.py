@@ -8,7 +8,15 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
-from bellwether.replay.episode_builder.listings import DEFAULT_FEE, Known, KnownMarket, fee_at, is_index, known_in_lake, terms_of_series
+from bellwether.replay.episode_builder.listings import (
+    DEFAULT_FEE,
+    ListedMarket,
+    Listings,
+    fee_at,
+    is_index,
+    load_listings,
+    load_series_terms,
+)
 from bellwether.replay.rules import rule_sets
 
 if TYPE_CHECKING:
@@ -25,7 +33,7 @@ class Overrides:
     tickers: Mapping[str, str] = field(default_factory=dict)
 
 
-def overrides_of(fee: str | None, series: str | None, tickers: Iterable[str]) -> Overrides:
+def parse_overrides(fee: str | None, series: str | None, tickers: Iterable[str]) -> Overrides:
     """Parse the options `--fee TYPE[:MULTIPLIER]`, `--series SERIES` and `--ticker HERE=VENUES`. Raises `ConfigError` for invalid values."""
     if fee is not None and series is not None:
         raise ConfigError("reading --fee and --series: both say which fees the markets have; give one of them")
@@ -35,10 +43,10 @@ def overrides_of(fee: str | None, series: str | None, tickers: Iterable[str]) ->
         if not here or not theirs or here in named:
             raise ConfigError(f"reading --ticker: {text!r:.80} is not HERE=VENUES, the market's ticker here and the venue's own, each once")
         named[here] = theirs
-    return Overrides(None if fee is None else _stated(fee), series, named)
+    return Overrides(None if fee is None else _parse_fee(fee), series, named)
 
 
-def _stated(text: str) -> dict[str, Any]:
+def _parse_fee(text: str) -> dict[str, Any]:
     kind, _, factor = text.partition(":")
     try:
         multiplier = Decimal(factor or "1")
@@ -58,7 +66,7 @@ def check_fee(overrides: Overrides) -> None:
         raise ConfigError(f"reading --fee: no rules have the fee type {overrides.fee['type']!r:.60}; there are {', '.join(known)}")
 
 
-def known_with(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Known:
+def load_listings_with_overrides(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Listings:
     """Return the lake's facts of markets with their stated fees, by local ticker.
 
     Of a market that is not listed, the fees are those of the series that its ticker names, where the lake has it. Raises `ConfigError` for a ticker or a
@@ -68,26 +76,26 @@ def known_with(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Know
     if unknown := sorted(set(overrides.tickers) - set(tickers)):
         raise ConfigError(f"reading --ticker: there is no market {', '.join(unknown)}; there are {', '.join(tickers)}")
     named = {ticker: overrides.tickers.get(ticker, ticker) for ticker in tickers}
-    listed = known_in_lake(lake, list(named.values()))
-    series = terms_of_series(lake)
+    listed = load_listings(lake, list(named.values()))
+    series = load_series_terms(lake)
     markets = {here: _market(here, listed.markets.get(theirs), theirs, overrides, series) for here, theirs in named.items()}
-    return Known(markets, listed.events)
+    return Listings(markets, listed.events)
 
 
 def _market(
-    here: str, listed: KnownMarket | None, theirs: str, overrides: Overrides, series: Mapping[str, Mapping[str, Any]]
-) -> KnownMarket:
-    found = listed or KnownMarket(theirs)
+    here: str, listed: ListedMarket | None, theirs: str, overrides: Overrides, series: Mapping[str, Mapping[str, Any]]
+) -> ListedMarket:
+    found = listed or ListedMarket(theirs)
     if overrides.fee is not None:
         found = replace(found, fee=overrides.fee)
     elif overrides.series is not None:
-        found = replace(found, ticker=f"{overrides.series}-", fee=_of_series(overrides.series, series))
+        found = replace(found, ticker=f"{overrides.series}-", fee=_find_series_fee(overrides.series, series))
     elif found.fee["source"] == "default":
         found = replace(found, fee=series.get(theirs.partition("-")[0], found.fee))
     return found if found.outcome is None else replace(found, outcome=replace(found.outcome, ticker=here))
 
 
-def _of_series(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+def _find_series_fee(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     if name in series:
         return series[name]
     if is_index(name):
@@ -95,7 +103,7 @@ def _of_series(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapping[st
     raise ConfigError(f"reading --series: the lake has no series {name}; pull the venue's series first, or state the terms with --fee")
 
 
-def with_fees(metadata: Metadata, known: Known, overrides: Overrides) -> Metadata:
+def with_fees(metadata: Metadata, known: Listings, overrides: Overrides) -> Metadata:
     """The metadata of an imported episode: fees that are stated win, and what its files leave out is filled in, by default at the worst."""
     stated = overrides.fee is not None or overrides.series is not None
     markets = tuple(

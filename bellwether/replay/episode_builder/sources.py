@@ -40,7 +40,7 @@ def outdated_episodes(lake: Lake, held: Mapping[str, str]) -> dict[str, str]:
     settles is when the pulled markets of the days around its end are others. Recordings that the lake does not have are left out.
     """
     frames, markets = (_digests(lake, table(name)) for name in ("raw/recordings", "raw/kalshi_markets"))
-    made = _made(lake)
+    made = _load_built_episodes(lake)
     found = {}
     for name, recording in held.items():
         if recording not in frames:
@@ -54,7 +54,7 @@ def outdated_episodes(lake: Lake, held: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _made(lake: Lake) -> dict[str, dict[str, Any]]:
+def _load_built_episodes(lake: Lake) -> dict[str, dict[str, Any]]:
     """Of each episode that the lake has: what it was made from, its end, and whether a market of it has no result."""
     declared = table("replay/episodes")
     current = {partition: manifest for partition, manifest in lake.intact_manifests(declared).items() if lake.is_sound(manifest)}

@@ -80,7 +80,7 @@ class Following:
         return now - since > AT_ONCE
 
 
-class Line:
+class SubscribedBook:
     """A valid book on one subscription.
 
     is_proven: the numbers show that no change of it was lost. following: how it follows the book that is shown, where it is another. has_ended: it is
@@ -112,7 +112,7 @@ class Line:
         """Return the name of such a book."""
         return "crossed book" if self.sides[0].best + self.sides[1].best > DOLLAR else "locked book"
 
-    def differences(self, other: Line) -> set[tuple[int, int]]:
+    def differences(self, other: SubscribedBook) -> set[tuple[int, int]]:
         """The levels, side and price, of other sizes in both."""
         return {
             (side, price)
@@ -120,11 +120,11 @@ class Line:
             for price, _ in mine.levels.items() ^ theirs.levels.items()
         }
 
-    def equals(self, other: Line) -> bool:
+    def equals(self, other: SubscribedBook) -> bool:
         """Return whether all levels are the same."""
         return self.sides[0].levels == other.sides[0].levels and self.sides[1].levels == other.sides[1].levels
 
-    def since(self, other: Line, clock: int) -> list[Change] | None:
+    def since(self, other: SubscribedBook, clock: int) -> list[Change] | None:
         """The changes since the book equalled the other one, at a moment of the last second before `clock`; None when it did not."""
         left, found = self.differences(other), deque[Change]()
         for change in reversed(self.recent):
@@ -150,8 +150,8 @@ class Market:
 
     code: int
     lifecycle: Lifecycle
-    lines: dict[Key, Line] = field(default_factory=dict)
-    leader: Line | None = None
+    lines: dict[Key, SubscribedBook] = field(default_factory=dict)
+    leader: SubscribedBook | None = None
     agreed: int = 0
     crossed: tuple[int, int] | None = None
     is_hidden: bool = False
@@ -163,6 +163,6 @@ class Market:
     last_price: CentiCents | None = None
     connection: int = 0
 
-    def others(self) -> list[Line]:
+    def others(self) -> list[SubscribedBook]:
         """The valid books on other subscriptions than the one that is shown which follow it, as far as is known."""
         return [line for line in self.lines.values() if line is not self.leader and not line.following.is_still]

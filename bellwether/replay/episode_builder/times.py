@@ -111,12 +111,12 @@ class Times:
         dated = (said != _UNKNOWN) & (stream != _UNKNOWN)
         later = _next_dated(latest, dated)
         received = np.where(received == _UNKNOWN, _UNKNOWN, received + _behind(said, received, dated))
-        guessed = _guessed(latest, received, dated, later)
+        guessed = _estimate_times(latest, received, dated, later)
         times = np.where(said != _UNKNOWN, said, np.maximum(latest, np.minimum(guessed, later)))
         order = np.argsort(stream, kind="stable")
         ends = np.cumsum(np.bincount(stream + 1))
         for places in np.split(order, ends[:-1])[1:]:
-            times[places] = _in_order(clocks[places], guessed[places], dated[places])
+            times[places] = _order_stream_times(clocks[places], guessed[places], dated[places])
         return times
 
 
@@ -132,13 +132,13 @@ def _behind(said: np.ndarray, received: np.ndarray, dated: np.ndarray) -> int:
     return most if most <= _ONE_CLOCK else 0
 
 
-def _in_order(clocks: np.ndarray, guessed: np.ndarray, dated: np.ndarray) -> np.ndarray:
+def _order_stream_times(clocks: np.ndarray, guessed: np.ndarray, dated: np.ndarray) -> np.ndarray:
     """int64[places]: times of one stream."""
     held = np.maximum(clocks, np.minimum(guessed, _next_dated(clocks, dated)))
     return np.maximum.accumulate(np.where(dated, clocks, held))
 
 
-def _guessed(clocks: np.ndarray, received: np.ndarray, dated: np.ndarray, later: np.ndarray) -> np.ndarray:
+def _estimate_times(clocks: np.ndarray, received: np.ndarray, dated: np.ndarray, later: np.ndarray) -> np.ndarray:
     """int64[places]: what an undated frame's time is taken for: that of its receipt, else that of the frame before, at the beginning of the next dated.
 
     Where the receiver's clock is another than the exchange's, it is as much behind the last dated frame as it was received.

@@ -15,7 +15,7 @@ from bellwether.recordings.exchange_times import MILLISECOND, read_exchange_time
 from bellwether.recordings.recorder_frames import WATCHED
 from bellwether.replay.episode_builder.books import Books
 from bellwether.replay.episode_builder.columns import TRADES, Rows, Texts
-from bellwether.replay.episode_builder.gaps import Lost
+from bellwether.replay.episode_builder.gaps import BookLoss
 from bellwether.replay.episode_builder.messages import Reader, UnusableFrame, last_trade, rest_trades
 from bellwether.replay.episode_builder.subscriptions import Market
 from bellwether.replay.episode_builder.times import Times
@@ -65,7 +65,7 @@ class Tracker:
         return self._books.rows
 
     @property
-    def lost(self) -> list[Lost]:
+    def lost(self) -> list[BookLoss]:
         """The stretches in which they were not."""
         return self._books.lost
 

@@ -64,7 +64,7 @@ def _rows(ticker: str, times: np.ndarray, state: np.ndarray) -> pl.DataFrame:
     return rows.with_columns(*dark, ticker=pl.lit(ticker)).select(name for name in BOOKS.names if name not in {"episode", "known_at"})
 
 
-def quoted(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:
+def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:
     """Best prices of markets in so many equal stretches of the episode: ticker, at (the end), low (lowest bid), high (highest ask) and middle in cents.
 
     The middle is that at the end; null without one.
@@ -87,7 +87,7 @@ def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Se
 
     names = list(tickers) or _liveliest(tape, fills)
     known = [name for name in names[:MOST_PANELS] if name in tape.tickers]
-    return chart(quoted(tape, known, _WIDE if len(names) == 1 else _NARROW), fills, title, tickers=names)
+    return chart(sample_quotes(tape, known, _WIDE if len(names) == 1 else _NARROW), fills, title, tickers=names)
 
 
 def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any:

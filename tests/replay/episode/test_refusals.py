@@ -75,7 +75,7 @@ WRONG: dict[str, tuple[Change, list[str]]] = {
     "unknown ticker": (book(4, 2, "KXELSE"), ["orderbook.parquet: row 4", "ticker is 'KXELSE'", "KXTEST-A, KXTEST-B"]),
     "float sizes": (cast("orderbook", "lots", pa.float64()), ["orderbook.parquet", "lots has the type double", "integer"]),
     "times without zone": (cast("orderbook", "ts", pa.timestamp("ns")), ["orderbook.parquet", "ts has the type timestamp[ns]", "UTC"]),
-    "column twice": (twice("trades", "lots"), ["trades.parquet", "column lots is there twice"]),
+    "column twice": (twice("trades", "lots"), ["trades.parquet", "column lots appears twice"]),
     "column missing": (without("orderbook", "side"), ["orderbook.parquet", "column side is missing"]),
     "unsorted trades": (trade(1, 0, 1), ["trades.parquet: row 1", "ts is '2026-01-20T00:00:01.000000+00:00'"]),
     "duplicate trade": (trade(1, 1, "t1"), ["trades.parquet: row 1", "trade_id is 't1'", "row 0"]),
@@ -143,7 +143,7 @@ def test_a_missing_series_is_named(tmp_path: Path) -> None:
 def test_a_torn_file_is_named(tmp_path: Path, name: str) -> None:
     path = Native().write(tmp_path) / name
     path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(SchemaError, match=f"reading {name}: it is no readable"):
+    with pytest.raises(SchemaError, match=f"reading {name}: not a readable"):
         load(tmp_path)
     assert not validate(tmp_path).is_valid
 

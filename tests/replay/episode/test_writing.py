@@ -102,9 +102,9 @@ def test_a_draft_without_a_column_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_something_else_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="holds something that is no episode"):
+    with pytest.raises(ConfigError, match="contains something other than an episode"):
         write(tmp_path, DRAFT)
-    with pytest.raises(ConfigError, match="holds something that is no episode"):
+    with pytest.raises(ConfigError, match="contains something other than an episode"):
         write(tmp_path / "thesis.txt", DRAFT)
     (tmp_path / "empty").mkdir()
     assert write(tmp_path / "empty", DRAFT).id == "KXTEST"
@@ -202,7 +202,7 @@ def test_full_snapshots_give_the_same_episode_as_changes(tmp_path: Path) -> None
     "span", [("0", "1", "0.01"), "0:1:0.01", (0, 1000), (0, 1000, 0), (0, 1000, 1.5), (-10, 1000, 10), (0, 10**6, 10), (True, 10, 1)]
 )
 def test_a_price_range_that_is_none_is_refused_at_once(span: Any) -> None:
-    with pytest.raises(SchemaError, match=r"making the market KXA: price_ranges has .*; a range is \(start, end, step\) in whole units"):
+    with pytest.raises(SchemaError, match=r"making the market KXA: price_ranges has .*; give \(start, end, step\) in whole units"):
         Market("KXA", price_ranges=(span,))
 
 
@@ -291,7 +291,7 @@ def test_an_episode_in_tenths_of_a_cent_keeps_its_format_and_digest(tmp_path: Pa
 def test_a_price_finer_than_a_hundredth_of_a_cent_and_a_grid_change_out_of_order_are_refused(tmp_path: Path) -> None:
     for changes, message in (
         ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "1", "0.00005"]]}], "grid_changes\\[0\\].price_ranges"),
-        ([{"at": f"2026-01-20T00:00:0{second}Z", "price_ranges": [["0", "1", "0.01"]]} for second in (5, 5)], "in the order of time"),
+        ([{"at": f"2026-01-20T00:00:0{second}Z", "price_ranges": [["0", "1", "0.01"]]} for second in (5, 5)], "in chronological order"),
         ([{"at": "2026-01-20T00:00:05Z"}], "price_ranges is None"),
         ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "1", "1"]]}], "no price between 0 and a dollar"),
         ([{"at": "2026-01-20T00:00:05Z", "price_ranges": [["0", "0.5", "0.7"]]}], "no price between 0 and a dollar"),

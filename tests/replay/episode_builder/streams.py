@@ -9,7 +9,7 @@ import orjson
 
 from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import EpisodeDraft
-from bellwether.replay.episode_builder import Known, Outcomes, build
+from bellwether.replay.episode_builder import Listings, Outcomes, build
 from bellwether.venues.kalshi.stream.frame import Frame
 from tests.venues.stream.peer import A, B
 
@@ -53,7 +53,7 @@ def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received:
 
 
 def built(
-    found: Iterable[Frame], *, about: RecordingRequest = ABOUT, known: Known | None = None, results: Outcomes | None = None
+    found: Iterable[Frame], *, about: RecordingRequest = ABOUT, known: Listings | None = None, results: Outcomes | None = None
 ) -> EpisodeDraft:
     """The only episode of a stream."""
     [draft] = build("rec", about, found, known=known, outcomes=results or Outcomes())

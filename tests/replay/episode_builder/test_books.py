@@ -10,7 +10,7 @@ import pytest
 from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import Gap
 from bellwether.replay.episode_builder.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
-from bellwether.replay.episode_builder.gaps import Lost, cut
+from bellwether.replay.episode_builder.gaps import BookLoss, cut_gaps
 from tests.replay.episode_builder.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, moment, rows
 from tests.venues.stream.peer import A, B, delta, snapshot
 
@@ -322,6 +322,6 @@ def test_what_is_lost_at_an_instant_invalidates_a_snapshot_of_that_instant() -> 
     rows = [(0, SNAPSHOT_START), (0, LEVEL), (2, SNAPSHOT_START), (2, LEVEL), (5, SNAPSHOT_START)]
     columns = {name: np.array([{"time": place, "kind": kind}.get(name, 0) for place, kind in rows], np.int64) for name in BOOK}
     times = np.array([10, 20, 20, 20, 30, 40], np.int64)
-    found = cut(columns, times, [Lost(0, since=1, until=5, cause="lost", by_time=True)], frames=9)
+    found = cut_gaps(columns, times, [BookLoss(0, since=1, until=5, cause="lost", by_time=True)], frames=9)
     shown = [(int(at), int(kind)) for at, kind in zip(found.ts, found.columns["kind"], strict=True)]
     assert shown == [(10, SNAPSHOT_START), (10, LEVEL), (20, SNAPSHOT_START), (20, LEVEL), (20, INVALID), (40, SNAPSHOT_START)]

@@ -14,16 +14,16 @@ from bellwether.recordings.frames import read_batches
 from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import load, validate, write
 from bellwether.replay.episode_builder import (
-    Known,
-    KnownEvent,
+    ListedEvent,
+    Listings,
     build,
     build_recording,
     episode_ids,
     events_of,
     frames_of_table,
-    known_from_tables,
+    parse_listings,
 )
-from bellwether.replay.episode_builder.listings import KnownMarket, fee_at
+from bellwether.replay.episode_builder.listings import ListedMarket, fee_at
 from bellwether.replay.episode_builder.times import Times
 from bellwether.tables import TABLES
 from tests.recordings.frames import recorded
@@ -185,7 +185,7 @@ def test_listings_tell_outcomes_grids_and_fees() -> None:
     )
     events = table("kalshi_events", {"event_ticker": EVENT, "series_ticker": "KXONE", "title": "One?", "mutually_exclusive": True})
     series = table("kalshi_series", {"series_ticker": "KXONE", "fee_type": "quadratic_with_maker_fees", "fee_multiplier": Decimal("0.5")})
-    known = known_from_tables(markets, events, series)
+    known = parse_listings(markets, events, series)
     one, two = known.market(A), known.market(B)
     assert (one.title, one.close_time, one.price_ranges) == (f"Will {A}?", moment(1800), ((0, 1000, 10), (1000, 9000, 100)))
     assert one.outcome is not None
@@ -194,7 +194,7 @@ def test_listings_tell_outcomes_grids_and_fees() -> None:
     assert two.outcome is not None
     assert (two.outcome.result, two.outcome.value, two.outcome.at) == ("SCALAR", 240_000, None)
     assert two.fee["waiver_until"] == "2026-12-01T00:00:00Z"
-    assert known.event(EVENT) == KnownEvent(EVENT, "One?", True)
+    assert known.event(EVENT) == ListedEvent(EVENT, "One?", True)
     draft = built(frames(snapshot(A, 1), delta(A, 2, price="0.4100", **at(1))), known=known)
     assert (draft.metadata.title, draft.metadata.mutually_exclusive) == ("One?", True)
     assert [market.title for market in draft.metadata.markets] == [f"Will {A}?", f"Will {B}?"]
@@ -204,14 +204,14 @@ def test_an_override_of_the_event_wins_over_its_series() -> None:
     markets = table("kalshi_markets", listed(A))
     override = {"event_ticker": EVENT, "series_ticker": "KXONE", "fee_type_override": "quadratic", "fee_multiplier_override": Decimal(2)}
     series = table("kalshi_series", {"series_ticker": "KXONE", "fee_type": "flat", "fee_multiplier": Decimal(1)})
-    known = known_from_tables(markets, table("kalshi_events", override), series)
+    known = parse_listings(markets, table("kalshi_events", override), series)
     assert known.market(A).fee == {"type": "quadratic", "multiplier": "2", "waiver_until": None, "source": "event"}
 
 
 def test_a_series_that_is_not_known_pays_the_general_fee_and_says_so() -> None:
-    known = known_from_tables(table("kalshi_markets", listed(A)), table("kalshi_events"), table("kalshi_series"))
+    known = parse_listings(table("kalshi_markets", listed(A)), table("kalshi_events"), table("kalshi_series"))
     general = {"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": "default"}
-    assert known.market(A).fee == known.market("KXNEVER-1").fee == Known().market(A).fee == general
+    assert known.market(A).fee == known.market("KXNEVER-1").fee == Listings().market(A).fee == general
     assert known.market(A).outcome is None
 
 
@@ -227,7 +227,7 @@ def test_a_series_that_is_not_known_pays_the_general_fee_and_says_so() -> None:
 )
 def test_index_markets_paid_half_until_july_2026(ticker: str, days: int, source: str, multiplier: str) -> None:
     changed = int(datetime(2026, 7, 3, 17, tzinfo=UTC).timestamp()) * 10**9
-    market = KnownMarket(ticker, fee={"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": source})
+    market = ListedMarket(ticker, fee={"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": source})
     assert fee_at(market, changed + days)["multiplier"] == multiplier
 
 
@@ -236,9 +236,7 @@ def test_index_markets_paid_half_until_july_2026(ticker: str, days: int, source:
 )
 def test_a_grid_that_cannot_be_read_is_refused(ranges: str) -> None:
     with pytest.raises(SchemaError, match=f"price_ranges of {A}"):
-        known_from_tables(
-            table("kalshi_markets", listed(A, f'{{"price_ranges":{ranges}}}')), table("kalshi_events"), table("kalshi_series")
-        )
+        parse_listings(table("kalshi_markets", listed(A, f'{{"price_ranges":{ranges}}}')), table("kalshi_events"), table("kalshi_series"))
 
 
 # The time of a replay: the exchange's, never backwards, as far as frames tell it

@@ -13,7 +13,7 @@ from bellwether.recordings.capture_import import import_captures
 from bellwether.replay.engine import ReplaySettings, Session
 from bellwether.replay.engine.codes import O_COST, O_FEES, O_FILLED, O_PRICE, O_REASON, Reason
 from bellwether.replay.episode import Episode, EpisodeDraft, build_draft, load, validate, write
-from bellwether.replay.episode_builder import Known, KnownMarket, Outcomes, build_recording
+from bellwether.replay.episode_builder import ListedMarket, Listings, Outcomes, build_recording
 from bellwether.replay.rules import rule_set
 from bellwether.replay.tape.build import load_tape
 from bellwether.replay.tape.layout import unpack
@@ -51,7 +51,7 @@ def test_a_stated_grid_holds_from_its_message_on(tmp_path: Path) -> None:
 
 def test_a_grid_stated_before_the_book_is_the_first_and_a_listing_does_not_count_for_the_time_before_a_change() -> None:
     tenths = structure(0, ("0.0000", "1.0000", "0.0010"))
-    known = Known({A: KnownMarket(A, price_ranges=CENTI)})
+    known = Listings({A: ListedMarket(A, price_ranges=CENTI)})
     book = (snapshot(A, 1), delta(A, 2, **at(1)))
     assert grids(built(frames(tenths, *book), known=known)) == [(0, DECI)]
     assert grids(built(frames(*book), known=known)) == [(0, CENTI)]
@@ -60,7 +60,7 @@ def test_a_grid_stated_before_the_book_is_the_first_and_a_listing_does_not_count
 
 
 def test_a_price_off_the_stated_grid_shows_that_it_changed_and_loses_no_book() -> None:
-    known = Known({A: KnownMarket(A, price_ranges=((0, 10_000, 100),))})
+    known = Listings({A: ListedMarket(A, price_ranges=((0, 10_000, 100),))})
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 3, price="0.0085", **at(6)), delta(A, 4, **at(7))), known=known)
     assert grids(draft) == [(0, ((0, 10_000, 100),)), (6, CENTI)]
     assert draft.metadata.markets[0].grid_changes[0].source == "prices"

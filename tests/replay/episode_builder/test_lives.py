@@ -6,7 +6,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay.episode import EpisodeDraft, Market, Settlement
-from bellwether.replay.episode_builder import Known, KnownMarket, Outcomes, stated_results
+from bellwether.replay.episode_builder import ListedMarket, Listings, Outcomes, parse_results
 from tests.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, life, moment, rows, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
@@ -91,14 +91,14 @@ def test_agents_are_told_the_close_that_was_announced_and_never_the_real_one_of_
     note = {"type": "watch_market", "msg": {"market_ticker": A, "close_time": at(50)["ts"]}}
     early = life("close_date_updated", 4, close_ts=seconds(5))
     book = (snapshot(A, 1), delta(A, 2, **at(3)), EMPTY)
-    listed = Known({A: KnownMarket(A, close_time=moment(5))})
+    listed = Listings({A: ListedMarket(A, close_time=moment(5))})
     assert market(built(frames(note, *book, early), known=listed)).close_time == moment(50)
     assert market(built(frames(*book, early), known=listed)).close_time is None
     assert market(built(frames(life("created", 1, close_ts=seconds(900)), *book, early), known=listed)).close_time == moment(900)
 
 
 def test_a_trade_proves_that_a_stated_close_is_wrong() -> None:
-    known = Known({A: KnownMarket(A, close_time=moment(3))})
+    known = Listings({A: ListedMarket(A, close_time=moment(3))})
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(5)), trade(A, 1, **at(5)), EMPTY), known=known)
     assert phases(draft) == [(5, "close", "book wiped")]
     assert draft.trades.num_rows == 1
@@ -106,10 +106,10 @@ def test_a_trade_proves_that_a_stated_close_is_wrong() -> None:
 
 def test_results_come_from_the_surest_source() -> None:
     told = life("determined", 9, result="no", determination_ts=seconds(9))
-    listed = Known({A: KnownMarket(A, close_time=moment(6), outcome=Settlement(A, "YES", 1_000_000, moment(70), "listing"))})
+    listed = Listings({A: ListedMarket(A, close_time=moment(6), outcome=Settlement(A, "YES", 1_000_000, moment(70), "listing"))})
     base = (snapshot(A, 1), delta(A, 2, **at(5)), trade(A, 1, price="0.9900", **at(5)))
     guess = Outcomes(infer=True)
-    stated = Outcomes(stated_results([f"{A}=0.35"]), infer=True)
+    stated = Outcomes(parse_results([f"{A}=0.35"]), infer=True)
     assert settlement(built(frames(*base), results=guess)) == Settlement(A, "YES", 1_000_000, moment(5), "inferred: last trade at 0.990")
     assert settlement(built(frames(*base), known=listed, results=guess)).source == "listing"
     assert settlement(built(frames(*base, told), known=listed, results=guess)) == Settlement(A, "NO", 0, moment(9), "lifecycle")
@@ -148,7 +148,7 @@ def test_ticker_messages_tell_the_last_trade_where_no_trades_are_heard(told: Jso
 
 
 def test_stated_results_are_words_or_dollars() -> None:
-    found = stated_results(["a=yes", "b=NO", "c=void", "d=0.35", "x=y=no"])
+    found = parse_results(["a=yes", "b=NO", "c=void", "d=0.35", "x=y=no"])
     assert [(one.result, one.value) for one in found.values()] == [
         ("YES", 1_000_000),
         ("NO", 0),
@@ -162,4 +162,4 @@ def test_stated_results_are_words_or_dollars() -> None:
 @pytest.mark.parametrize("texts", [["a"], ["=yes"], ["a=maybe"], ["a=1.5"], ["a=NaN"], ["a=yes", "a=no"]])
 def test_other_results_are_refused(texts: list[str]) -> None:
     with pytest.raises(ConfigError, match=f"reading the result '{texts[-1]}'"):
-        stated_results(texts)
+        parse_results(texts)
