@@ -84,7 +84,7 @@ def test_a_generated_recording_is_the_one_of_a_folder_and_made_once(bucket: str,
     assert len(sent) == first + 1, "a listing: files of finished recordings are read once per process"
     again = generate_recording(root, world, EVENT, hours=1, now=NOW)
     assert content(again) == content(local)
-    with pytest.raises(ConfigError, match="there is another recording"):
+    with pytest.raises(ConfigError, match="is taken by another recording"):
         generate_recording(root, world, EVENT, hours=2, now=NOW)
     with pytest.raises(ConfigError, match=f"below s3://.* there are {EVENT}"):
         find_recording(root, "other")
@@ -107,7 +107,7 @@ def test_a_finished_recording_moves_into_the_store_and_an_unfinished_one_stays(b
         frames(*SAID[:2]),
         about=type(ABOUT)(**{**{name: getattr(ABOUT, name) for name in ABOUT.__slots__}, "partial": True}),
     )
-    with pytest.raises(ConfigError, match=r"storing the recording done: .* is another one; rename"):
+    with pytest.raises(ConfigError, match=r"storing the recording done: .* is a different recording of the same name; rename"):
         store_finished(tmp_path, root)
     assert list(find_recording(root, "done").frames()) == before and (tmp_path / "done").is_dir()
 

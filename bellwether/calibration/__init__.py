@@ -1,4 +1,4 @@
-"""Calibration: proper scores, calibration errors, reliability and their intervals, for anyone with forecasts and outcomes.
+"""Calibration: proper scores, calibration errors, reliability and their intervals for any forecasts with outcomes.
 
     from bellwether.calibration import compare, evaluate
 
@@ -6,15 +6,15 @@
     scores["brier"]        # Estimate(value=0.197, lower=0.171, upper=0.225, replicates=10000)
     scores.frame()         # every metric as a Polars frame
 
-    murphy(p, y), corp(p, y), yates(p, y)   # where the Brier score comes from
+    murphy(p, y), corp(p, y), yates(p, y)   # decompositions of the Brier score
     smooth_ece(p, y)                        # calibration error without bins
     corp_curve(p, y)                        # reliability curve with its consistency band, as a Polars frame
 
     comparison = compare({"a": p_a, "b": p_b}, y, clusters=series)
     comparison.pairs       # differences of Brier scores with their tests
-    comparison.ranking     # who is best, and how surely
+    comparison.ranking     # shares ranked first, confidence set and significance groups
 
-The default rules are strict; `bellwether.calibration.compat` reproduces published KalshiBench numbers, defects included.
+The default rules are strict; `bellwether.calibration.compat` reproduces published KalshiBench numbers, including their defects.
 """
 
 from __future__ import annotations

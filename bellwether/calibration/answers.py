@@ -1,4 +1,4 @@
-"""Benchmark frames, checked, as one sheet per forecaster: every question of the release with what the forecaster made of it."""
+"""Validated benchmark frames as one sheet per forecaster: every question of the release with its forecast."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
 from bellwether.tables.knowledge import could_know, days_from_cutoff
 from bellwether.tables.schema import TIME
 
-#: What an interval resamples whole: the release's own choice, every series, or every event.
+#: Clusters of intervals: the release's own choice, series, or event.
 Clusters = Literal["cluster", "series", "event"]
 CLUSTERS: dict[Clusters, pl.Expr] = {
     "cluster": pl.col("cluster"),
@@ -27,10 +27,10 @@ COULD_KNOW = "could_know"
 
 _DAY = 86_400_000_000
 
-#: Scopes by days from the forecast to the close: name, and the most days.
+#: Scopes by days from the forecast to the close: name, and maximum of days.
 _HORIZON_SCOPES = (("horizon:<=1d", 1.0), ("horizon:1d-7d", 7.0), ("horizon:7d-30d", 30.0), ("horizon:>30d", float("inf")))
 
-#: Scopes by days from the knowledge cutoff to the resolution: name, and the bound that the days stay below.
+#: Scopes by days from the knowledge cutoff to the resolution: name, and exclusive upper bound of days.
 _DISTANCE_SCOPES = (
     ("distance:<90d", 90.0),
     ("distance:90d-180d", 180.0),
@@ -41,7 +41,7 @@ _DISTANCE_SCOPES = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """The forecasts of one release. Make it with `Answers.of`, which checks.
+    """Forecasts of one release. Create it with `Answers.of`, which validates.
 
     questions: one row per question: id, ordinal, category, cluster (index), y, times and the market's prices, in the release's order.
     combined: one row per forecaster and question with a row of benchmark/forecasts, its samples combined: forecaster, id, p, answer, as_of,
@@ -53,7 +53,7 @@ class Answers:
 
     @classmethod
     def of(cls, forecasts: pl.DataFrame, questions: pl.DataFrame, clusters: Clusters = "cluster") -> Answers:
-        """Check rows of benchmark/forecasts against all rows of one release in benchmark/questions.
+        """Validate rows of benchmark/forecasts against all rows of one release in benchmark/questions.
 
         Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the first.
         """
@@ -76,14 +76,14 @@ class Answers:
 
     @property
     def names(self) -> list[str]:
-        """The forecasters, sorted."""
+        """Names of the forecasters, sorted."""
         return sorted(self.combined["forecaster"].unique())
 
     def sheet(self, forecaster: str) -> pl.DataFrame:
-        """Every question of the release, in its order, with what the forecaster made of it.
+        """Return every question of the release, in its order, with the forecaster's forecast.
 
-        Beside the columns of `questions`: p and answer (null without a forecast), as_of, market (the market's price that was known at
-        as_of), knowledge_cutoff, could_know (by the row or the cutoff) and days_from_cutoff.
+        In addition to the columns of `questions`: p and answer (null without a forecast), as_of, market (the latest market price known at as_of),
+        knowledge_cutoff, could_know (by the row or the cutoff) and days_from_cutoff.
         """
         rows = self.combined.filter(pl.col("forecaster") == forecaster)
         cutoff: datetime | None = rows.select(pl.col("cutoff").max()).item() if rows.height else None
@@ -97,9 +97,9 @@ class Answers:
 
 
 def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
-    """The samples of a question as one forecast: one row per forecaster and question in rows of benchmark/forecasts.
+    """Combine the samples of each question: one row per forecaster and question in rows of benchmark/forecasts.
 
-    Columns forecaster, id, p (mean or median of p_yes, as `combine` says; null without a forecast), answer (of the majority; null in a
+    Columns forecaster, id, p (mean or median of p_yes, by the column `combine`; null without a forecast), answer (of the majority; null in a
     tie), as_of (the earliest), said_could_know and cutoff (the latest knowledge cutoff).
     """
     yes, no = ((pl.col("answer").filter(pl.col("p_yes").is_not_null()) == answer).sum().cast(pl.Int64) for answer in ("yes", "no"))
@@ -119,14 +119,14 @@ def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
 
 
 def common_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Parts of a sheet that hold the same questions for every forecaster: all, and one per category."""
+    """Return the parts of a sheet with the same questions for every forecaster: all, and one per category."""
     yield ALL, sheet
     for category in sorted(sheet["category"].unique()):
         yield f"category:{category}", sheet.filter(pl.col("category") == category)
 
 
 def own_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Parts of a sheet that depend on the forecaster: by horizon, by distance from its cutoff, and what it could have known."""
+    """Return the parts of a sheet that depend on the forecaster: by horizon, by distance from its cutoff, and the questions it could have known."""
     horizon = (pl.col("close_time") - pl.col("as_of")).dt.total_microseconds() / _DAY
     least = float("-inf")
     for name, most in _HORIZON_SCOPES:
@@ -147,12 +147,12 @@ def _check(forecasts: pl.DataFrame, questions: pl.DataFrame) -> None:
     _refuse(questions, ~pl.col("ground_truth").is_in(["yes", "no"]), ("id", "ground_truth"), "a question's ground truth is yes or no")
     _refuse(forecasts, pl.struct(key).is_duplicated(), key, "a forecaster forecasts a question once per sample; remove the copies")
     _refuse(forecasts, ~pl.col("p_yes").is_between(0, 1), (*key, "p_yes"), "p_yes lies in [0, 1], or is null with the reason in error")
-    _refuse(forecasts, ~pl.col("answer").is_in(["yes", "no"]), (*key, "answer"), "an answer is yes, no or null")
-    _refuse(forecasts, ~pl.col("combine").is_in(["mean", "median"]), (*key, "combine"), "samples combine by mean or median")
+    _refuse(forecasts, ~pl.col("answer").is_in(["yes", "no"]), (*key, "answer"), "give yes, no or null")
+    _refuse(forecasts, ~pl.col("combine").is_in(["mean", "median"]), (*key, "combine"), "combine is mean or median")
     mixed = pl.col("combine").fill_null("mean").n_unique().over("forecaster") > 1
-    _refuse(forecasts, mixed, (*key, "combine"), "all forecasts of a forecaster combine their samples alike")
+    _refuse(forecasts, mixed, (*key, "combine"), "use one value of combine per forecaster")
     strangers = forecasts.join(questions, left_on=["release", "question_id"], right_on=["release", "id"], how="anti")
-    _refuse(strangers, pl.lit(True), key, "the release has no such question; score forecasts with the questions that they answer")
+    _refuse(strangers, pl.lit(True), key, "the release has no such question; give the questions of the forecasts' own release")
 
 
 def _refuse(frame: pl.DataFrame, bad: pl.Expr, show: tuple[str, ...], advice: str) -> None:
@@ -164,7 +164,7 @@ def _refuse(frame: pl.DataFrame, bad: pl.Expr, show: tuple[str, ...], advice: st
 
 
 def _market_price() -> pl.Expr:
-    """The latest of the market's recorded prices whose instant is at or before as_of; null without one."""
+    """Return the latest recorded market price at or before as_of; null without one."""
     at = {
         name: pl.when(pl.col(f"price_{name}").is_not_null() & (pl.col(f"price_{name}_at") <= pl.col("as_of"))).then(f"price_{name}_at")
         for name in HORIZONS

@@ -1,9 +1,9 @@
-"""Tests of calibration: what a calibration error would be if the forecasts were calibrated, and how often it would be as large as it is.
+"""Tests of calibration: the distribution of a calibration error under the hypothesis that the forecasts are calibrated.
 
 Calibration errors are functions of the residuals y - p, and positive by chance alone. Under calibration the residuals have mean zero, so that
-turning the signs of all residuals of a cluster at once gives data as likely as those at hand, whatever the dependence inside clusters (the wild
+flipping the signs of all residuals of a cluster together gives equally likely data, whatever the dependence inside clusters (the wild
 cluster bootstrap; Cameron, Gelbach and Miller, Rev. Econ. Stat. 90, 2008). With fewer than 100 clusters, rare outcomes may be missing from the
-residuals; then outcomes are also drawn from the forecasts, correlated by one half inside clusters, and the larger p counts.
+residuals. Then outcomes are also drawn from the forecasts, with correlation one half inside clusters, and the larger p is reported.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from bellwether.calibration.sorted_forecasts import SortedForecasts, shares
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: Fewer clusters have too few assignments of signs for a test at 5 %.
+#: Minimum of clusters; fewer have too few assignments of signs for a test at 5 %.
 LEAST_CLUSTERS = 6
 
-#: With so many clusters, or more forecasts, outcomes are not drawn as well.
+#: Numbers of clusters and of forecasts from which on outcomes are not drawn in addition.
 _FEW_CLUSTERS, _FEW_FORECASTS = 100, 5_000
 
-#: Replicates, at most.
+#: Maximum of replicates.
 _REPLICATES = 1_000
 
-#: Correlation inside a cluster of the Gaussian variables behind outcomes that are drawn.
+#: Correlation inside a cluster of the Gaussian variables behind drawn outcomes.
 _CORRELATION = 0.5
 
-#: Groups of forecasts that isotonic regression sees, at most; more are merged by rank.
+#: Maximum of groups of forecasts in isotonic regression; more are merged by rank.
 _GROUPS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class NullDistribution:
-    """A calibration error under calibration: its mean, and the share of replicates that are as large as the observed one."""
+    """Calibration error under calibration: its mean, and the share of replicates at least as large as the observed error."""
 
     expected: float
     p: float
 
 
 def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference, bins: Bins) -> dict[str, NullDistribution]:
-    """The distribution under calibration of each metric of `TESTED`. Empty with too few clusters, no replicates or no forecasts.
+    """Compute the distribution under calibration of each metric in `TESTED`. Empty with too few clusters, no replicates or no forecasts.
 
-    Of two-way clusters each way is tested, and the larger p counts.
+    With two-way clusters each way is tested and the larger p is reported.
     """
     if not len(forecasts) or not plan.replicates or clusters.count < LEAST_CLUSTERS:
         return {}
@@ -74,13 +74,13 @@ def calibration_tests(forecasts: Forecasts, clusters: Clusters, plan: Inference,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Errors:
-    """Calibration errors as functions of the residuals of fixed forecasts, which are held in ascending order of p.
+    """Calibration errors as functions of the residuals of fixed forecasts in ascending order of p.
 
     order: intp (N,), positions of the forecasts. residual: float64 (N,), weight (y - p).
-    weight: of all forecasts. bin_weight: of the bins that are not empty.
+    weight: sum of all weights. bin_weight: weights of the non-empty bins.
     matrix: sparse (N, width), sums of residuals by bin, by equal-mass bin, by cell of the smoother's grid and by group of forecasts.
-    ends: where each of the four ends among the columns.
-    p, mass: float64 (groups,), forecast and weight of the groups that isotonic regression sees.
+    ends: end of each of these four blocks of columns.
+    p, mass: float64 (groups,), forecast and weight of the groups in isotonic regression.
     """
 
     order: Ints
@@ -101,7 +101,7 @@ class _Errors:
         size, weight = len(forecasts), float(ordered.weight.sum())
         p, each = forecasts.p[ordered.order], np.arange(size)
         group = np.repeat(np.arange(len(ordered.p)), np.diff(ordered.group_ends, prepend=-1))
-        # The error under calibration is about the standard deviation of the mean residual or more, which the smoother must resolve.
+        # The error under calibration is at least about the standard deviation of the mean residual, which the smoother must resolve.
         smoother = Smoother.resolving(ordered.p, 2 * float(np.sqrt(np.square(ordered.gap).sum())) / weight)
         known, index = np.unique(bins.index(p), return_inverse=True)
         merged = Grouping.of(group * _GROUPS // max(len(ordered.p), _GROUPS))
@@ -130,14 +130,14 @@ class _Errors:
         )
 
     def features(self, residuals: Floats | csr_array) -> Floats:
-        """Features of the errors, linear in the residuals: (R, N), dense or sparse, to float64 (R, features)."""
+        """Return features of the errors, linear in the residuals: (R, N), dense or sparse, to float64 (R, features)."""
         sums = residuals @ self.matrix
         dense = np.asarray(sums if isinstance(sums, np.ndarray) else sums.toarray())
         _, start, end = self.ends
         return np.concatenate([dense[:, :start], self.smoother.coefficients(dense[:, start:end]), dense[:, end:]], axis=1)
 
     def of_features(self, features: Floats) -> dict[str, Floats]:
-        """Every error of TESTED of each row of features, float64 (R,)."""
+        """Return every error in `TESTED` for each row of features, float64 (R,)."""
         first, second, _ = self.ends
         third = second + self.smoother.modes
         gap = np.abs(features[:, :first])
@@ -152,19 +152,19 @@ class _Errors:
 
 
 def _entries(parts: list[tuple[Ints, Ints, Floats]]) -> tuple[Floats, tuple[Ints, Ints]]:
-    """Rows, columns and values as scipy.sparse takes them."""
+    """Return rows, columns and values for a scipy.sparse matrix."""
     rows, columns, values = (np.concatenate(column) for column in zip(*parts, strict=True))
     return values, (rows, columns)
 
 
 def _sign_flip_errors(errors: _Errors, way: Grouping, plan: Inference, rows: int, stream: int) -> dict[str, Floats]:
-    """The errors when the signs of whole clusters are turned at random, float64 (rows,) each."""
+    """Return the errors with the signs of whole clusters flipped at random, float64 (rows,) each."""
     features = _cluster_features(errors, way)
     return _join_blocks([errors.of_features(signs @ features) for signs in plan.signs(way.count, rows, stream)])
 
 
 def _cluster_features(errors: _Errors, way: Grouping) -> Floats:
-    """The features of each cluster's residuals, float64 (clusters, features), made some clusters at a time."""
+    """Return the features of each cluster's residuals, float64 (clusters, features), computed for some clusters at a time."""
     from scipy.sparse import csr_array
 
     size = len(errors.residual)
@@ -176,7 +176,7 @@ def _cluster_features(errors: _Errors, way: Grouping) -> Floats:
 def _resampled_errors(
     errors: _Errors, forecasts: Forecasts, way: Grouping, *, plan: Inference, rows: int, stream: int
 ) -> dict[str, Floats]:
-    """The errors when outcomes are drawn from the forecasts, correlated inside clusters, float64 (rows,) each."""
+    """Return the errors for outcomes drawn from the forecasts, correlated inside clusters, float64 (rows,) each."""
     p, weight = forecasts.p[errors.order], forecasts.weight[errors.order]
     drawn = calibrated_outcomes(p, Grouping(way.index[errors.order], way.count), rows, np.random.PCG64([plan.seed, 100 + stream]))
     return _join_blocks([errors.of_features(errors.features(weight * (y - p))) for y in drawn])
@@ -185,9 +185,9 @@ def _resampled_errors(
 def calibrated_outcomes(
     p: Floats, way: Grouping, rows: int, bits: np.random.BitGenerator, *, dtype: type[np.float32 | np.float64] = np.float64
 ) -> Iterator[Floats]:
-    """Outcomes of calibrated forecasts `p` (N,), correlated by one half inside clusters (a Gaussian copula): `rows` in blocks (block, N).
+    """Yield outcomes of calibrated forecasts `p` (N,) with correlation one half inside clusters (a Gaussian copula): `rows` in blocks (block, N).
 
-    dtype: of the Gaussian variables; float32 is twice as fast, and moves the probability of an outcome by less than 10^-7.
+    dtype: of the Gaussian variables; float32 is twice as fast and changes the probability of an outcome by less than 10^-7.
     """
     from scipy.special import ndtri
 
@@ -205,12 +205,12 @@ def calibrated_outcomes(
 
 
 def _miscalibration(p: Floats, mass: Floats, residual: Floats) -> Floats:
-    """Mean squared change that isotonic recalibration makes, per row of sums of residuals (R, groups)."""
+    """Return the mean squared change by isotonic recalibration, per row of sums of residuals (R, groups)."""
     from scipy.optimize import isotonic_regression
 
     target = p + residual / mass
     rows, groups = target.shape
-    # Rows are laid end to end, each raised beyond the one before, so that no pool crosses.
+    # Rows are concatenated, each shifted above the previous one, so that no pool spans two rows.
     raised = (target.max() - target.min() + 1) * np.repeat(np.arange(rows), groups)
     fitted = isotonic_regression(target.ravel() + raised, weights=np.tile(mass, rows)).x - raised
     saved = np.square(target - p) - np.square(target - fitted.reshape(rows, groups))

@@ -1,11 +1,11 @@
 """Forecasts of more than two categories: multi-category Brier score, logarithmic loss and ranked probability score, with intervals.
 
     brier = mean over forecasts of sum over k of (p_k - y_k)^2            (Brier, Mon. Weather Rev. 78, 1950: in [0, 2])
-    log_loss = -mean ln p of the category that came
+    log_loss = -mean ln p of the observed category
     ranked_probability = mean over forecasts of sum over k < K of (P_k - Y_k)^2 / (K - 1), P and Y cumulative, for ordered categories
                                                                           (Epstein, J. Appl. Meteorol. 8, 1969, in [0, 1])
 
-Of two categories `brier` is twice that of the forecast of one of them, as Brier defined it, and `ranked_probability` is that score itself.
+For two categories `ranked_probability` is the Brier score of one of them, and `brier` is twice that score, as Brier defined it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from bellwether.calibration.metrics import Scale
 from bellwether.calibration.sufficient_statistics import CLIP
 from bellwether.errors import ScoringError
 
-#: The largest value of each score, None without a bound.
+#: Maximum of each score; None if unbounded.
 _MOST: dict[str, float | None] = {"brier": 2.0, "log_loss": None, "ranked_probability": 1.0}
 
-#: Probabilities of a forecast add up to 1 but for rounding.
+#: Tolerance of the sum of a forecast's probabilities.
 _TOLERANCE = 1e-6
 
 
 def evaluate_categories(p: ArrayLike, y: ArrayLike, clusters: Labels | None, *, weights: ArrayLike | None, plan: Inference) -> Scores:
-    """Score probabilities (N, K) of categories against the index of the one that came, (N,).
+    """Score probabilities (N, K) of categories against the index of the observed category, (N,).
 
-    Raises `ScoringError` with the index and the value of the first forecast that cannot be scored.
+    Raises `ScoringError` with the index and the value of the first invalid forecast.
     """
     probability = _probabilities(p)
     size, count = probability.shape
@@ -47,7 +47,7 @@ def evaluate_categories(p: ArrayLike, y: ArrayLike, clusters: Labels | None, *, 
 
 
 def category_losses(probability: Floats, outcome: np.ndarray) -> dict[str, Floats]:
-    """Each score of each forecast, float64 (N,): brier, log_loss and ranked_probability."""
+    """Return each score of each forecast, float64 (N,): brier, log_loss and ranked_probability."""
     size, count = probability.shape
     came = np.zeros((size, count))
     came[np.arange(size), outcome] = 1.0
@@ -81,13 +81,13 @@ def _probabilities(p: ArrayLike) -> Floats:
         raise ScoringError(f"scoring categories: p is not numeric ({error}); give one row of probabilities per forecast") from None
     if probability.ndim != 2 or probability.shape[1] < 2:
         raise ScoringError(
-            f"scoring categories: p has the shape {probability.shape}; give (forecasts, categories), two categories at least"
+            f"scoring categories: p has the shape {probability.shape}; give (forecasts, categories), with at least two categories"
         )
     good = ((probability >= 0) & (probability <= 1)).all(axis=1) & (np.abs(probability.sum(axis=1) - 1) <= _TOLERANCE)
     if not good.all():
         index = int(np.argmin(good))
         raise ScoringError(
-            f"scoring categories: p holds {probability[index].tolist()} at index {index}; give probabilities in [0, 1] that add up to 1"
+            f"scoring categories: p is {probability[index].tolist()} at index {index}; give probabilities in [0, 1] that add up to 1"
         )
     return probability
 
@@ -99,11 +99,11 @@ def _outcomes(y: ArrayLike, size: int, count: int) -> np.ndarray:
     try:
         whole = outcome.astype(np.float64)
     except (TypeError, ValueError):
-        raise ScoringError("scoring categories: y is not numeric; give the index of the category that came, from 0") from None
+        raise ScoringError("scoring categories: y is not numeric; give the index of the observed category, from 0") from None
     good = (whole >= 0) & (whole < count) & (whole == np.floor(whole))
     if not good.all():
         index = int(np.argmin(good))
         raise ScoringError(
-            f"scoring categories: y holds {outcome[index]} at index {index}; give the index of the category that came, 0 to {count - 1}"
+            f"scoring categories: y is {outcome[index]} at index {index}; give the index of the observed category, 0 to {count - 1}"
         )
     return whole.astype(np.intp)

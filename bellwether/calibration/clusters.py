@@ -1,7 +1,7 @@
-"""Clusters: which forecasts share their fate. Intervals and tests treat clusters, not forecasts, as independent.
+"""Clusters of dependent forecasts. Intervals and tests treat clusters, not forecasts, as independent.
 
 One label per forecast gives one-way clusters, such as the series of each question. Two labels give two-way clusters, such as question and date:
-forecasts are then dependent when they share either.
+forecasts are then dependent if they share either.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bellwether.calibration.forecasts import Bools, Floats, Ints
 from bellwether.errors import ScoringError
 
-#: What a function accepts as clusters: labels, a pair of label columns, or two named columns.
+#: Accepted forms of clusters: labels, a pair of label columns, or two named columns.
 Labels = Sequence[Any] | NDArray[Any] | Mapping[str, Any] | Any
 
 _WAYS = 2
@@ -37,25 +37,25 @@ class Grouping:
         return cls(dense.astype(np.intp), len(known))
 
     def take(self, rows: Ints | Bools) -> Grouping:
-        """The groups of some of the forecasts, renumbered."""
+        """Return the groups of some of the forecasts, renumbered."""
         return Grouping.of(self.index[rows])
 
     def sums(self, values: Floats | Bools) -> Floats:
-        """Sum of the values (N,) of each group, float64 (count,)."""
+        """Sum the values (N,) of each group, float64 (count,)."""
         return np.asarray(np.bincount(self.index, values, self.count), dtype=np.float64)
 
     def bin_sums(self, bins: Ints, count: int, values: Floats) -> Floats:
-        """Sum of the values (N,) of each group in each bin, float64 (groups, count); `bins` intp (N,) holds the bin of each."""
+        """Sum the values (N,) of each group in each bin, float64 (groups, count); `bins` intp (N,) is the bin of each."""
         cells = np.bincount(self.index * count + bins, values, self.count * count)
         return np.asarray(cells, dtype=np.float64).reshape(self.count, count)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Clusters:
-    """One-way or two-way clusters of N forecasts. Make it with `Clusters.of`, which validates.
+    """One-way or two-way clusters of N forecasts. Create it with `Clusters.of`, which validates.
 
     ways: one grouping, or two.
-    both: for two ways, the groups of forecasts that share both; None for one.
+    both: for two ways, the groups of forecasts that share both; None for one way.
     """
 
     ways: tuple[Grouping, ...]
@@ -63,7 +63,7 @@ class Clusters:
 
     @classmethod
     def of(cls, labels: Labels, size: int, name: str = "clusters") -> Clusters:
-        """The clusters of `size` forecasts from their labels.
+        """Build the clusters of `size` forecasts from their labels.
 
         `labels` is one sequence of labels, or two for two-way clusters: a tuple of two sequences, a mapping or a frame with two columns, or an
         array (N, 2). Raises `ScoringError` for a missing label, for labels of mixed types, and for another length or shape.
@@ -75,7 +75,7 @@ class Clusters:
 
     @classmethod
     def of_groups(cls, *ways: Grouping) -> Clusters:
-        """Clusters of groupings that are already numbered: one, or two for two-way clusters."""
+        """Build clusters from numbered groupings: one, or two for two-way clusters."""
         if len(ways) < _WAYS:
             return cls(ways)
         first, second = ways
@@ -90,12 +90,12 @@ class Clusters:
         return min(way.count for way in self.ways)
 
     def take(self, rows: Ints | Bools) -> Clusters:
-        """The clusters of some of the forecasts."""
+        """Return the clusters of some of the forecasts."""
         return Clusters(tuple(way.take(rows) for way in self.ways), None if self.both is None else self.both.take(rows))
 
 
 def _columns(labels: Labels, size: int, name: str) -> dict[str, Any]:
-    """Columns of labels by the name that errors call them by."""
+    """Return columns of labels by their name in error messages."""
     if isinstance(labels, Mapping):
         return {f"{name} {key!r}": values for key, values in labels.items()}
     if hasattr(labels, "columns"):  # a frame of polars or pandas
@@ -121,7 +121,7 @@ def _group(name: str, values: Any, size: int) -> Grouping:
     if missing.any():
         index = int(np.argmax(missing))
         raise ScoringError(
-            f"scoring: column {name} holds no label at index {index}; give every forecast a cluster, one of its own where it has none"
+            f"scoring: column {name} has no label at index {index}; label every forecast, an independent one with a label of its own"
         )
     series = values if isinstance(values, pl.Series) else _series(name, values)
     if not size:
@@ -131,7 +131,7 @@ def _group(name: str, values: Any, size: int) -> Grouping:
 
 
 def _missing(values: Any) -> Bools:
-    """Flags of missing labels: None, NaN, NaT, pandas' NA and polars' null."""
+    """Flag missing labels: None, NaN, NaT, pandas' NA and polars' null."""
     if isinstance(values, pl.Series):
         floats = values.dtype.is_float()
         return np.asarray((values.is_null() | (values.is_nan() if floats else False)).fill_null(True), dtype=bool)
@@ -151,7 +151,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _series(name: str, values: Any) -> Any:
-    """A polars series of labels of one kind; others are refused, because 1 and "1" may or may not be the same cluster."""
+    """Return labels of one type as a polars series. Mixed types are refused, because 1 and "1" may or may not be the same cluster."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufSUmM":
         return pl.Series(values.astype(str) if values.dtype.kind == "S" else values)
     labels = [value.item() if isinstance(value, np.generic) else value for value in values]

@@ -1,4 +1,4 @@
-"""Several forecasters on the same questions: paired tests of every pair, and who is best.
+"""Comparison of forecasters on the same questions: paired tests of all pairs, and their ranking with its uncertainty.
 
     from bellwether.calibration import compare
 
@@ -27,10 +27,10 @@ from bellwether.calibration.intervals import LEAST_CLUSTERS
 from bellwether.calibration.ranking import confidence_set, letters, share_first
 from bellwether.errors import ScoringError
 
-#: Two forecasters differ significantly where Holm's p is at most this.
+#: Maximum of Holm's p at which two forecasters differ significantly.
 SIGNIFICANCE = 0.05
 
-#: The confidence set holds the forecasters whose p exceeds this: it contains every best one with probability 0.9 or more.
+#: The confidence set has the forecasters whose p exceeds this. It contains every best one with a probability of at least 0.9.
 CONFIDENCE_SET_LEVEL = 0.10
 
 
@@ -40,9 +40,9 @@ class Comparison:
 
     pairs: one row per pair, columns forecaster, other, n, n_clusters (of the common questions), difference (mean loss of the forecaster
         minus that of the other), lower, upper, standard_error, df, t, p, p_holm, p_mcnemar, method and reason. With a `reason`, the
-        interval and the tests are null. The interval excludes 0 exactly where p is below 1 - level.
+        interval and the tests are null. The interval excludes 0 exactly when p is below 1 - level.
     ranking: one row per forecaster, best first, columns forecaster, n, loss (mean over its own forecasts), share_first, mcs_p, in_mcs and
-        group; null for those that are not ranked.
+        group; null for unranked forecasters.
     """
 
     pairs: pl.DataFrame
@@ -63,24 +63,24 @@ def compare(
     replicates: int = Inference().replicates,
     seed: int = Inference().seed,
 ) -> Comparison:
-    """Compare forecasters on the same questions, pair by pair on those that both answered.
+    """Compare forecasters pair by pair on the questions that both answered.
 
     Args:
-        forecasts: probabilities of yes by forecaster, (N,) each, NaN where it has no forecast: a mapping, or a frame with one column each.
+        forecasts: probabilities of yes by forecaster, (N,) each, NaN for a missing forecast: a mapping, or a frame with one column each.
         y: outcomes, (N,), 1 for yes and 0 for no, or a share in between.
         clusters: label of the cluster (series, event) of each question, (N,), or two columns of labels. Give `range(N)` for independent questions.
-        answers: "yes", "no" or None per question by forecaster, for McNemar's test; without one the decision is p >= 0.5.
-        weights: how much each question counts, (N,), positive.
+        answers: "yes", "no" or None per question by forecaster, for McNemar's test; without an answer the decision is p >= 0.5.
+        weights: weight of each question, (N,), positive.
         loss: "brier" or "log_loss".
         level, replicates, seed: as in `Inference`; the replicates are those of `share_first`.
 
-    Raises `ScoringError` that names the column, the index and the value that cannot be scored.
+    Raises `ScoringError` with the column, the index and the value of the first invalid entry.
     """
     plan, measured = Inference(level, replicates, seed), Loss(loss)
     columns = _columns(forecasts)
     strangers = sorted({*(answers or {})} - {*columns})
     if strangers:
-        raise ScoringError(f"comparing forecasters: answers are given of {', '.join(strangers)}, without forecasts; give both, or neither")
+        raise ScoringError(f"comparing forecasters: {', '.join(strangers)} have answers but no forecasts; give both, or neither")
     outcome = Forecasts.of(np.zeros(np.size(y)), y, weights=weights)
     size = (len(outcome), len(columns))
     probability, right = np.full(size, np.nan), np.zeros(size, dtype=bool)
@@ -91,13 +91,13 @@ def compare(
 
 
 def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, plan: Inference) -> Comparison:
-    """`compare` of forecasts that are already validated. `ranked` bool (M,): who takes part in the ranking; all take part in the pairs."""
+    """Like `compare`, for validated forecasts. `ranked` bool (M,) selects the forecasters of the ranking; pairs are made of all."""
     tested = pair_tests(panel, loss, plan.level)
     return Comparison(_pairs(panel, tested), _ranking(panel, ranked, tested, loss, plan), loss, plan)
 
 
 def _columns(forecasts: Any) -> dict[str, Any]:
-    """Forecasts by name, of a mapping or of a frame."""
+    """Return forecasts by name, from a mapping or a frame."""
     if isinstance(forecasts, Mapping):
         return {str(name): values for name, values in forecasts.items()}
     if hasattr(forecasts, "columns"):
@@ -108,11 +108,11 @@ def _columns(forecasts: Any) -> dict[str, Any]:
 
 
 def _forecaster(name: str, p: ArrayLike, y: Floats, answer: Sequence[Any] | None) -> tuple[Floats, Bools]:
-    """Forecasts and whether the decisions were right, of one forecaster on every question."""
+    """Return one forecaster's forecasts and whether its decisions were right, for every question."""
     try:
         probability = np.asarray(p, dtype=np.float64)
         if probability.shape != y.shape:
-            raise ScoringError(f"there are {probability.size} forecasts and {len(y)} outcomes; give NaN where there is no forecast")
+            raise ScoringError(f"there are {probability.size} forecasts and {len(y)} outcomes; give NaN for missing forecasts")
         seen = ~np.isnan(probability)
         decision = Forecasts.of(np.where(seen, probability, 0.5), y, answer=answer).decision
     except (ScoringError, TypeError, ValueError) as error:
@@ -154,7 +154,7 @@ def _ranking(panel: Panel, ranked: Bools, tested: PairTests, loss: Loss, plan: I
     mean = np.divide(
         (np.where(seen, losses, 0.0) * weight).sum(axis=0), weight.sum(axis=0), out=np.full(size, np.nan), where=seen.any(axis=0)
     )
-    # Identical forecasters are tied in the set, though nothing was tested.
+    # Identical forecasters are tied in the set, without a test.
     p = np.where(tested.identical, 1.0, tested.p_holm)
     mcs_p = confidence_set(tested.tests.mean, p, panel.pairs, ranked) if size > 1 else np.full(size, np.nan)
     in_mcs = [None if np.isnan(one) else bool(one > CONFIDENCE_SET_LEVEL) for one in mcs_p]
@@ -172,7 +172,7 @@ def _ranking(panel: Panel, ranked: Bools, tested: PairTests, loss: Loss, plan: I
 
 
 def _share_first(panel: Panel, losses: Floats, ranked: Bools, plan: Inference) -> Floats:
-    """Share of the bootstrap replicates over clusters in which each ranked forecaster has the smallest loss; NaN for the others."""
+    """Return the share of bootstrap replicates over clusters in which each ranked forecaster has the smallest loss; NaN for the others."""
     shares = np.full(len(panel.names), np.nan)
     if panel.clusters.count >= LEAST_CLUSTERS:
         way = min(panel.clusters.ways, key=lambda one: one.count)
@@ -181,7 +181,7 @@ def _share_first(panel: Panel, losses: Floats, ranked: Bools, plan: Inference) -
 
 
 def _groups(panel: Panel, loss: Floats, p: Floats) -> list[str | None]:
-    """Letters of each forecaster; None without a loss."""
+    """Return the letters of each forecaster; None without a loss."""
     size = len(panel.names)
     differ = np.zeros((size, size), dtype=bool)
     differ[panel.pairs] = p <= SIGNIFICANCE

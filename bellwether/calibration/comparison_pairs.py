@@ -20,7 +20,7 @@ IDENTICAL = "the forecasts are identical on every common question"
 
 
 class Loss(StrEnum):
-    """Proper scores that can be compared; lower is better."""
+    """Proper scores available for comparisons; lower is better."""
 
     BRIER = "brier"
     LOG_LOSS = "log_loss"
@@ -30,7 +30,7 @@ class Loss(StrEnum):
         raise ScoringError(f"comparing forecasters: loss is {value!r}; give one of {', '.join(cls)}")
 
     def of(self, p: Floats, y: Floats) -> Floats:
-        """Loss of each forecast `p` of yes given the outcome, float64 of the shape of `p`; NaN where p is."""
+        """Return the loss of each forecast `p` of yes given the outcome, float64 of the shape of `p`; NaN where p is."""
         return (
             np.square(p - y)
             if self is Loss.BRIER
@@ -38,7 +38,7 @@ class Loss(StrEnum):
         )
 
     def slope(self, p: Floats) -> Floats:
-        """Derivative of the loss by the outcome."""
+        """Return the derivative of the loss by the outcome."""
         clipped = np.clip(p, CLIP, 1 - CLIP)
         return 1 - 2 * p if self is Loss.BRIER else np.log((1 - clipped) / clipped)
 
@@ -48,8 +48,8 @@ class Panel:
     """Forecasts of M forecasters on N questions.
 
     names: M names, in the order of the columns.
-    p: float64 (N, M), NaN where a forecaster has no forecast.
-    right: bool (N, M), whether its decision was right; meaningless where `p` is NaN.
+    p: float64 (N, M), NaN for a missing forecast.
+    right: bool (N, M), whether the decision was right; undefined where `p` is NaN.
     y, weight: float64 (N,), outcome and weight of each question.
     """
 
@@ -62,22 +62,22 @@ class Panel:
 
     @property
     def seen(self) -> Bools:
-        """Bool (N, M): where a forecaster has a forecast."""
+        """Flags of existing forecasts, bool (N, M)."""
         return ~np.isnan(self.p)
 
     @property
     def pairs(self) -> tuple[Ints, Ints]:
-        """Column indices (P,) of the first and of the second of every pair."""
+        """Column indices (P,) of the first and of the second forecaster of every pair."""
         first, second = np.triu_indices(len(self.names), 1)
         return first, second
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTests:
-    """Loss of the first minus loss of the second of P pairs on their common questions, with its tests, (P,) each.
+    """Loss of the first minus loss of the second of P pairs on their common questions, with tests, (P,) each.
 
     n: questions. tests: of the mean difference. p_holm: its p-values after Holm's correction over all pairs. p_mcnemar: of the decisions.
-    identical: whether the forecasts are equal on all of them.
+    identical: whether the two have equal forecasts on all common questions.
     """
 
     n: Ints
@@ -88,7 +88,7 @@ class PairTests:
 
 
 def pair_tests(panel: Panel, loss: Loss, level: float) -> PairTests:
-    """Every pair of the panel, in the order of `Panel.pairs`."""
+    """Test every pair of the panel, in the order of `Panel.pairs`."""
     losses = loss.of(panel.p, panel.y[:, None])
     ways = [_sums(panel, losses, way) for way in panel.clusters.ways]
     both = None if panel.clusters.both is None else _sums(panel, losses, panel.clusters.both)
@@ -108,7 +108,7 @@ def pair_tests(panel: Panel, loss: Loss, level: float) -> PairTests:
 
 
 def holm(p: Floats) -> Floats:
-    """Holm's step-down adjusted p-values over the defined ones (S. Holm, Scandinavian Journal of Statistics 6, 1979); NaN stays NaN."""
+    """Return Holm's step-down adjusted p-values of the defined ones (S. Holm, Scandinavian Journal of Statistics 6, 1979); NaN stays NaN."""
     adjusted = np.full(len(p), np.nan)
     defined = np.flatnonzero(~np.isnan(p))
     order = defined[np.argsort(p[defined], kind="stable")]
@@ -117,7 +117,10 @@ def holm(p: Floats) -> Floats:
 
 
 def mcnemar(panel: Panel) -> Floats:
-    """Exact two-sided McNemar p of the decisions of every pair, float64 (P,): questions count as independent. NaN without a common one."""
+    """Return the exact two-sided McNemar p of the decisions of every pair, float64 (P,); NaN without a common question.
+
+    Questions are treated as independent.
+    """
     from scipy.special import bdtr
 
     seen = panel.seen
@@ -132,7 +135,7 @@ def mcnemar(panel: Panel) -> Floats:
 
 
 def _sums(panel: Panel, losses: Floats, way: Grouping) -> ClusterSums:
-    """Weighted differences and weights of the common questions of every pair, per cluster."""
+    """Return weighted differences and weights of the common questions of every pair, per cluster."""
     seen, size = panel.seen, len(panel.names)
     loss = np.where(seen, losses, 0.0) * panel.weight[:, None]
     totals, weights = [], []
@@ -146,7 +149,7 @@ def _sums(panel: Panel, losses: Floats, way: Grouping) -> ClusterSums:
 
 
 def _per_group(rows: Floats, way: Grouping) -> Floats:
-    """Sums over the rows of each group: (N, K) to (groups, K)."""
+    """Sum the rows of each group: (N, K) to (groups, K)."""
     if not len(rows):
         return np.zeros((way.count, rows.shape[1]))
     order = np.argsort(way.index, kind="stable")
@@ -155,7 +158,7 @@ def _per_group(rows: Floats, way: Grouping) -> Floats:
 
 
 def _common_questions(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
-    """Common questions of every pair, and whether the losses are equal on all of them."""
+    """Return the common questions of every pair, and whether the losses are equal on all of them."""
     seen, counts, equal = panel.seen, [], []
     for first in range(len(panel.names) - 1):
         common = seen[:, first, None] & seen[:, first + 1 :]
@@ -168,7 +171,7 @@ def _common_questions(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
 
 
 def _minimum_variance(panel: Panel, loss: Loss, first: int, second: int) -> float:
-    """The variance that the difference of two forecasters has at least because the outcomes are random."""
+    """Return the minimum variance of two forecasters' difference that follows from random outcomes."""
     common = panel.seen[:, first] & panel.seen[:, second]
     p, other, y, weight = panel.p[common, first], panel.p[common, second], panel.y[common], panel.weight[common]
     slope = weight * (loss.slope(p) - loss.slope(other)) / weight.sum()
@@ -176,7 +179,7 @@ def _minimum_variance(panel: Panel, loss: Loss, first: int, second: int) -> floa
 
 
 def _withhold_tests(tests: MeanTests, where: Bools) -> MeanTests:
-    """The tests without those of some means."""
+    """Remove the tests of some means."""
     masked: dict[str, Any] = {
         name: np.where(where, np.nan, getattr(tests, name)) for name in ("standard_error", "df", "t", "p", "lower", "upper")
     }

@@ -1,8 +1,8 @@
-"""KalshiBench's published numbers, to the last bit, from its published predictions: its definitions with their defects, kept apart.
+"""KalshiBench's published numbers, to the last bit, recomputed from its published predictions by its own definitions.
 
-Known defects that are reproduced on purpose: labels are looked up by an id that is not unique (the last entry wins), a forecast of exactly
-1 falls into no bin but counts in the divisor, undefined rates are 0, confidence thresholds are compared in floats, and ACE depends on the
-order in which one machine sorted tied forecasts. Definitions: arXiv 2512.16030 and the code published with it.
+These known defects are reproduced on purpose. Labels are looked up by an id that is not unique (the last entry wins). A forecast of exactly 1
+falls into no bin but counts in the divisor. Undefined rates are 0. Confidence thresholds are compared in floats. ACE depends on the order in
+which one machine sorted tied forecasts. Definitions: arXiv 2512.16030 and the code published with it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bellwether.errors import ScoringError
 
 Number = float | int | None
 
-#: Dollars per million tokens of input and output.
+#: Prices in dollars per million tokens of input and output.
 Prices = tuple[float, float]
 
 _REQUIRED = ("question_id", "predicted_answer", "p_yes", "ground_truth")
@@ -44,7 +44,7 @@ _OF_ALL_ANSWERS = (
     "avg_confidence_when_wrong",
 )
 
-#: Every published number that is neither of a bin nor of a category.
+#: All published numbers except those of bins and categories.
 SCALARS = frozenset(
     (
         *("num_samples", "parse_rate", "ece", "mce", "avg_confidence"),
@@ -57,7 +57,7 @@ SCALARS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class BinRow:
-    """A row of the published reliability diagram: "confidence" is the mean forecast of yes, "accuracy" the frequency of yes."""
+    """Row of the published reliability diagram: "confidence" is the mean forecast of yes, "accuracy" the frequency of yes."""
 
     avg_confidence: float
     avg_accuracy: float
@@ -75,7 +75,7 @@ class CategoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Labels that a number needs and that are not known: `column` (ground_truth or category) of `entries` entries, the first of `question`."""
+    """Missing labels that a number needs: `column` (ground_truth or category) of `entries` entries, the first of `question`."""
 
     column: str
     entries: int
@@ -86,12 +86,12 @@ class Lacking:
 class Published:
     """Numbers of a KalshiBench result file about one model, under its own names.
 
-    scalars: metric -> number; None where the file holds null. A metric that lacks labels is absent.
-    reliability: label of the bin ("0.3-0.4") -> row, empty bins absent. The accuracy is NaN where it lacks labels.
-    categories: category -> row, in the order of first appearance. What lacks labels is NaN.
-    lacking: name as in `flat` -> the labels that the number would need.
-    uncategorised: the answered entries without a known category, or None. Any category may have them.
-    ace_range: the range of ACE over the orders of ties; None where ACE lacks labels, or where the published order is given.
+    scalars: metric -> number; None where the file has null. A metric with missing labels is absent.
+    reliability: label of the bin ("0.3-0.4") -> row, empty bins absent. The accuracy is NaN if labels are missing.
+    categories: category -> row, in the order of first appearance. NaN where labels are missing.
+    lacking: name as in `flat` -> the missing labels.
+    uncategorised: the answered entries without a known category, or None. They may belong to any category.
+    ace_range: the range of ACE over the orders of ties; None if labels are missing, or if the published order is given.
     """
 
     scalars: Mapping[str, Number]
@@ -102,7 +102,7 @@ class Published:
     ace_range: AceRange | None = None
 
     def flat(self) -> dict[str, Number]:
-        """All numbers that lack nothing, by name: `accuracy`, `reliability[0.3-0.4].count`, `category[Sports].brier_score`, …."""
+        """Return all numbers without missing labels, by name: `accuracy`, `reliability[0.3-0.4].count`, `category[Sports].brier_score`, …."""
         numbers = dict(self.scalars)
         for label, row in self.reliability.items():
             numbers |= {f"reliability[{label}].{field}": getattr(row, field) for field in ("avg_confidence", "avg_accuracy", "count")}
@@ -113,7 +113,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ValidPredictions:
-    """The predictions that count: those with an answer, (N,) each.
+    """Predictions with an answer, (N,) each.
 
     p float64. y float64 0/1, NaN where unknown. answer bool. category None where unknown. ace_bin None without the published order.
     """
@@ -127,11 +127,11 @@ class _ValidPredictions:
 
     @property
     def right(self) -> Floats:
-        """1 where the answer is the outcome, 0 where not, NaN where the outcome is unknown."""
+        """1 if the answer equals the outcome, 0 if not, NaN if the outcome is unknown."""
         return np.where(np.isnan(self.y), np.nan, self.answer == (self.y == 1))
 
     def lacking(self, column: str, members: Bools) -> Lacking:
-        """Says that these entries, at least one, have no known `column`."""
+        """Describe these entries, at least one, as lacking `column`."""
         return Lacking(column, int(members.sum()), self.question[int(np.argmax(members))])
 
 
@@ -141,26 +141,28 @@ def recompute(
     prices: Prices | None = None,
     category_counts: Mapping[str, int] | None = None,
 ) -> Published:
-    """Every number that KalshiBench publishes for one model and that the labels determine.
+    """Recompute every number that KalshiBench publishes for one model and that the known labels determine.
 
-    A number is determined when all entries that it is computed from have their labels: the accuracy of a bin needs the outcomes of that bin,
-    the overconfidence rate those of the confident forecasts. What is not is listed as lacking.
+    A number is determined when all entries in it have their labels: the accuracy of a bin needs the outcomes of that bin, the overconfidence rate
+    those of the confident forecasts. Undetermined numbers are listed as lacking.
 
     Args:
         predictions: one row per entry in the order of the requests: question_id, predicted_answer (yes, no or null), p_yes (float64,
-            never rounded) and ground_truth (yes, no, or null where unknown; the last entry of an id decides for all of them). Optional: category
-            (null where unknown), ace_bin (the bin that the entry had in the published sort; else this machine's own sort decides ties), latency_ms,
-            input_tokens and output_tokens, whose totals are left out where the column is.
+            never rounded) and ground_truth (yes, no, or null if unknown; the last entry of an id decides for all of them). Optional: category
+            (null if unknown), ace_bin (the bin of the entry in the published sort; without it the local sort order decides ties), latency_ms,
+            input_tokens and output_tokens; totals of absent columns are left out.
         prices: dollars per million tokens of input and output, for the cost of both totals.
-        category_counts: answered entries of each category where that is known otherwise. It settles that a category has no entry among those
-            without one.
+        category_counts: answered entries of each category, if known from elsewhere. They show that a category has no entry among those without
+            one.
 
-    Raises `ScoringError` for a missing column or a value that cannot be scored.
+    Raises `ScoringError` for a missing column or an invalid value.
     """
     frame = predictions if isinstance(predictions, pl.DataFrame) else pl.DataFrame(list(predictions), infer_schema_length=None)
     missing = [name for name in _REQUIRED if name not in frame.columns]
     if missing:
-        raise ScoringError(f"reproducing published scores: the predictions lack {', '.join(missing)}; there are {', '.join(frame.columns)}")
+        raise ScoringError(
+            f"reproducing published scores: the predictions lack {', '.join(missing)}; their columns are {', '.join(frame.columns)}"
+        )
     valid = _valid(frame.with_columns(pl.col("predicted_answer", "ground_truth").cast(pl.String)))
     if not len(valid.p):
         raise ScoringError("reproducing published scores: no prediction has an answer of yes or no; nothing to score")
@@ -196,7 +198,7 @@ def _valid(frame: pl.DataFrame) -> _ValidPredictions:
     unstated = rows.filter(pl.col("p_yes").is_null() | ~pl.col("p_yes").is_between(0, 1))
     if unstated.height:
         question, p = unstated.select("question_id", "p_yes").row(0)
-        raise ScoringError(f"reproducing published scores: p_yes of {question!r} is {p!r}; an answered entry has a probability in [0, 1]")
+        raise ScoringError(f"reproducing published scores: p_yes of {question!r} is {p!r}; give answered entries a probability in [0, 1]")
     return _ValidPredictions(
         question=rows["question_id"].to_list(),
         p=rows["p_yes"].cast(pl.Float64).to_numpy(),
@@ -238,7 +240,7 @@ def _calibration(valid: _ValidPredictions) -> dict[str, Number]:
 
 
 def _bins(p: Floats) -> list[Bools]:
-    """Left-closed bins, the last one too: p == 1 is in none of them."""
+    """Return left-closed bins, including the last one: p == 1 is in none of them."""
     return [(p >= low) & (p < high) for low, high in pairwise(EDGES)]
 
 
@@ -287,7 +289,7 @@ def _categories(valid: _ValidPredictions) -> dict[str, CategoryRow]:
 
 
 def _lacking_outcomes(valid: _ValidPredictions) -> dict[str, Lacking]:
-    """Numbers computed from entries of which some have no known outcome."""
+    """Return the numbers with an unknown outcome among their entries."""
     everyone = np.ones(len(valid.p), dtype=bool)
     bins = _bins(valid.p)
     needed: dict[str, Bools] = dict.fromkeys(_OF_ALL_ANSWERS, everyone)
@@ -308,7 +310,7 @@ def _uncategorised(valid: _ValidPredictions) -> Lacking | None:
 
 
 def _lacking_categories(categories: Mapping[str, CategoryRow], uncategorised: Lacking, counts: Mapping[str, int]) -> dict[str, Lacking]:
-    """Numbers of categories that may have further entries: all, but for the scores of those that are known to be whole."""
+    """Return the numbers of categories that may have further entries, except scores of categories known to be complete."""
     lacking = {f"category[{name}].count": uncategorised for name in categories}
     for name, row in categories.items():
         if counts.get(name) != row.count:
@@ -331,7 +333,7 @@ def _totals(frame: pl.DataFrame, prices: Prices | None) -> dict[str, Number]:
 
 
 def _optional(frame: pl.DataFrame, name: str) -> pl.Series | None:
-    """The column `name` where there is one; it is whole or an error, because a total over a part of the entries would look like one over all."""
+    """Return the column `name` if present. It must be complete, because a partial total would look like a complete one."""
     if name not in frame.columns:
         return None
     if frame[name].null_count():
@@ -341,7 +343,7 @@ def _optional(frame: pl.DataFrame, name: str) -> pl.Series | None:
 
 
 def _whole(count: float) -> float | int:
-    """A count as an int; NaN where an outcome is unknown."""
+    """Return a count as an int; NaN if an outcome is unknown."""
     return count if np.isnan(count) else int(count)
 
 

@@ -1,4 +1,4 @@
-"""ACE as KalshiBench publishes it, and how far it depends on the order in which tied forecasts were sorted."""
+"""ACE as published by KalshiBench, and its range over the orders of tied forecasts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.calibration.forecasts import BINS, Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class AceRange:
-    """Least and greatest ACE over all orders of tied forecasts. `varies`: the order decides which outcomes are in which bin."""
+    """Minimum and maximum of ACE over all orders of tied forecasts. `varies`: the order decides which outcomes are in which bin."""
 
     least: float
     greatest: float
@@ -24,10 +24,10 @@ class AceRange:
 
 
 def ace(p: Floats, y: Floats, stored: Ints | None = None) -> float:
-    """Adaptive calibration error of forecasts `p` (N,) with outcomes `y` (N,): ⌊N/10⌋ forecasts per bin, the rest in the last.
+    """Compute the adaptive calibration error of forecasts `p` (N,) with outcomes `y` (N,): ⌊N/10⌋ forecasts per bin, the rest in the last.
 
-    `stored` (N,): the bin that each forecast had in the published sort. Without it this machine's own sort decides between ties, and it is
-    unstable. The mean of a bin is that of its sorted slice, as published: another order of summation changes the last bit.
+    `stored` (N,): the bin of each forecast in the published sort. Without it the local, unstable sort decides ties. The mean of a bin is that
+    of its sorted slice, as published; another order of summation changes the last bit.
     """
     if stored is None:
         order = np.argsort(p)
@@ -41,10 +41,10 @@ def ace(p: Floats, y: Floats, stored: Ints | None = None) -> float:
 
 
 def ace_range(p: Floats, y: Floats) -> AceRange:
-    """The range of `ace` over all orders of tied forecasts, of `p` (N,) with known outcomes `y` (N,).
+    """Compute the range of `ace` over all orders of tied forecasts, of `p` (N,) with known outcomes `y` (N,).
 
-    A bin contributes |sum of its forecasts - its count of yes| / N. Only a boundary within a tie can move a yes, so that the counts of yes up to
-    each boundary, their least and greatest, and the size of the bin between two of them describe every order.
+    A bin contributes |sum of its forecasts - its count of yes| / N. Only a boundary within a tie can move a yes. So the minimum and maximum counts
+    of yes up to each boundary, and the sizes of the bins in between, describe every order.
     """
     order = np.argsort(p, kind="stable")
     p, yes = p[order], np.concatenate([[0], np.cumsum(y[order])]).astype(np.intp)
@@ -63,13 +63,13 @@ def ace_range(p: Floats, y: Floats) -> AceRange:
 
 
 def _ends(size: int) -> list[int]:
-    """Ends of the bins in the sorted order; bins that are empty because there are few forecasts end where they begin."""
+    """Return the ends of the bins in the sorted order; with few forecasts, empty bins end where they begin."""
     each = max(size // BINS, 1)
     return [min(each * index, size) for index in range(1, BINS)] + [size]
 
 
 def _yes_before(boundary: int, p: Floats, yes: Ints) -> Ints:
-    """Possible numbers of yes among the first `boundary` forecasts: intp (K,), ascending. `yes` (N + 1,): cumulated in one order."""
+    """Return the possible counts of yes among the first `boundary` forecasts: intp (K,), ascending. `yes` (N + 1,): cumulated in one order."""
     if boundary == len(p) or p[boundary - 1] < p[boundary]:
         return yes[[boundary]]
     start, end = (int(np.searchsorted(p, p[boundary], side)) for side in ("left", "right"))

@@ -1,13 +1,14 @@
-"""Reliability curves and their consistency bands: how far from the diagonal a calibrated forecaster would come by chance.
+"""Reliability curves and their consistency bands: deviations from the diagonal that a calibrated forecaster has by chance.
 
-A band is made under the hypothesis of calibration (Bröcker & Smith, Weather and Forecasting 22, 2007; for CORP Dimitriadis, Gneiting & Jordan,
-PNAS 118, 2021): the forecasts stay fixed, outcomes are drawn from them many times, and the band holds the middle of what the curve does,
-point by point. With clusters, outcomes are correlated by one half inside each (`calibration_test.calibrated_outcomes`).
+A band assumes calibration (Bröcker & Smith, Weather and Forecasting 22, 2007; for CORP Dimitriadis, Gneiting & Jordan, PNAS 118, 2021). The
+forecasts stay fixed, outcomes are drawn from them many times, and the band is the central range of the resulting curves, point by point. With
+clusters, outcomes have correlation one half inside each (`calibration_test.calibrated_outcomes`).
 
-Large samples: of more than 20,000 forecasts fewer than 1,000 resamples are drawn, down to 200 from 100,000 on; from 200 clusters on down to 50, and the
-band is then that of a normal distribution with their mean and standard deviation. (A recalibrated forecast is nearly normal there: in the limit it has
-Chernoff's distribution, whose middle 95 % reach 1.94 standard deviations, not 1.96; Groeneboom and Wellner, J. Comput. Graph. Stat. 10, 2001.) Either way
-the ends are off by about a tenth of the width of the band, which shrinks with n. Of more than 10,000 distinct forecasts neighbours are recalibrated together.
+Large samples use fewer resamples: above 20,000 forecasts fewer than 1,000, down to 200 from 100,000 on, and down to 50 with 200 clusters or more.
+With too few for quantiles, the band is that of a normal distribution with their mean and standard deviation. (A recalibrated forecast is nearly normal there: its limit is
+Chernoff's distribution, whose middle 95 % reach 1.94 standard deviations, not 1.96; Groeneboom and Wellner, J. Comput. Graph. Stat. 10, 2001.)
+Both approximations move the ends by about a tenth of the band's width, which shrinks with n. Above 10,000 distinct forecasts, neighbours are
+recalibrated together.
 """
 
 from __future__ import annotations
@@ -27,19 +28,19 @@ from bellwether.errors import ScoringError
 
 RESAMPLES = 1_000
 
-#: Points of a curve; of more distinct forecasts, so many are taken, evenly by rank.
+#: Maximum of points of a curve; more distinct forecasts are thinned evenly by rank.
 _POINTS = 1_000
 
-#: Distinct forecasts of a resample; more are taken together, evenly by rank.
+#: Maximum of distinct forecasts of a resample; more are merged evenly by rank.
 _CELLS = 10_000
 
-#: Floats held at a time while outcomes are drawn.
+#: Floats in memory at a time while outcomes are drawn.
 _BLOCK = 2_000_000
 
-#: Correlated outcomes that are drawn at most, and resamples that remain at least.
+#: Maximum of correlated outcomes drawn, and minimum of resamples.
 _MOST_OUTCOMES, _LEAST_RESAMPLES = 20_000_000, 200
 
-#: With so many clusters sums are nearly normal, so that fewer resamples remain at least.
+#: Number of clusters from which on sums are nearly normal, and the lower minimum of resamples there.
 _MANY_CLUSTERS, _LEAST_NORMAL = 200, 50
 
 
@@ -53,11 +54,11 @@ def corp_curve(
     resamples: int = RESAMPLES,
     seed: int = 1950,
 ) -> pl.DataFrame:
-    """The CORP reliability curve of forecasts `p` of yes on outcomes `y`, with its consistency band.
+    """Compute the CORP reliability curve of forecasts `p` of yes on outcomes `y`, with its consistency band.
 
-    One row per distinct forecast, ascending: forecast, n (forecasts equal to it), recalibrated (the frequency of yes that isotonic
-    regression gives it), lower and upper (the band at `level` for `recalibrated` if the forecasts were calibrated). Of more than 1,000
-    distinct forecasts, 1,000 are given. `clusters` as in `evaluate`. Raises `ScoringError` for what cannot be scored.
+    One row per distinct forecast, ascending: forecast, n (forecasts equal to it), recalibrated (its frequency of yes by isotonic regression),
+    lower and upper (the band at `level` for `recalibrated` if the forecasts were calibrated). Above 1,000 distinct forecasts, 1,000 are returned.
+    `clusters` as in `evaluate`. Raises `ScoringError` for invalid input.
     """
     _check(level, resamples)
     forecasts = Forecasts.of(p, y, weights=weights)
@@ -76,10 +77,10 @@ def reliability_bands(
     resamples: int = RESAMPLES,
     seed: int = 1950,
 ) -> pl.DataFrame:
-    """Consistency bands of the binned reliability diagram of forecasts `p`: one row per bin, empty bins with nulls.
+    """Compute consistency bands of the binned reliability diagram of forecasts `p`: one row per bin, empty bins with nulls.
 
     Columns bin, lower_edge, upper_edge, n, mean_forecast, lower and upper: the band at `level` for the bin's frequency of yes if the
-    forecasts were calibrated. `clusters` and `weights` as in `evaluate`. Raises `ScoringError` for what cannot be scored.
+    forecasts were calibrated. `clusters` and `weights` as in `evaluate`. Raises `ScoringError` for invalid input.
     """
     _check(level, resamples)
     forecasts = Forecasts.of(p, np.zeros(np.shape(p)), weights=weights)
@@ -91,7 +92,7 @@ def reliability_bands(
 def bands_and_curve(
     forecasts: Forecasts, clusters: Clusters | None, bins: Bins, *, level: float = 0.95, resamples: int = RESAMPLES, seed: int = 1950
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """`reliability_bands` and `corp_curve` of forecasts that are already validated, from the same resamples."""
+    """Compute `reliability_bands` and `corp_curve` of validated forecasts from the same resamples."""
     _check(level, resamples)
     cells = _Cells.of(forecasts, bins)
     rates, curves = _resample_statistics(cells, clusters, resamples, seed, cells.rates, cells.curves)
@@ -100,7 +101,7 @@ def bands_and_curve(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cells:
-    """N forecasts in ascending order, cut into K cells of equal or, where there are many, of neighbouring forecasts of one bin.
+    """N forecasts in ascending order in K cells: equal forecasts or, if there are many, neighbouring forecasts of one bin.
 
     start: intp (K,), position of the first forecast of each cell. mass: float64 (K,), its weight. member: float64 (K, bins), 1 in its bin.
     shown: intp (points,), groups of equal forecasts that the curve shows. at: intp (points,), their cells.
@@ -130,14 +131,14 @@ class _Cells:
 
     @property
     def are_groups(self) -> bool:
-        """True where each cell contains equal forecasts."""
+        """True if each cell contains only equal forecasts."""
         return len(self.start) == len(self.ordered.p)
 
     def rates(self, yes: Floats) -> Floats:
-        """Weight of yes by bin, of the weight of yes by cell: (R, K) to (R, bins)."""
+        """Return the weight of yes by bin, from the weight of yes by cell: (R, K) to (R, bins)."""
         if self.forecasts.is_weighted:
             return np.asarray(yes @ self.member)
-        # Counts are exact in any order, and the threads of a product of matrices take many times as long as these few sums.
+        # Counts are exact in any order, and a threaded matrix product is many times slower than these few sums.
         index = self.member.argmax(axis=-1)
         first = np.flatnonzero(np.diff(index, prepend=-1))
         found = np.zeros((len(yes), self.bins.count))
@@ -146,11 +147,11 @@ class _Cells:
         return found
 
     def curves(self, yes: Floats) -> Floats:
-        """Recalibrated forecasts at the points shown, of the weight of yes by cell: (R, K) to (R, points)."""
+        """Return recalibrated forecasts at the points shown, from the weight of yes by cell: (R, K) to (R, points)."""
         return isotonic_fit(self.mass, yes)[:, self.at]
 
     def curve(self, band: Floats) -> pl.DataFrame:
-        """The frame of `corp_curve` from lower and upper ends, (2, points)."""
+        """Build the frame of `corp_curve` from lower and upper ends, (2, points)."""
         mass, yes = self.ordered.tally()
         return pl.DataFrame(
             {
@@ -163,7 +164,7 @@ class _Cells:
         )
 
     def bands(self, rates: Floats, level: float, resamples: int) -> pl.DataFrame:
-        """The frame of `reliability_bands` from the resampled weight of yes by bin, (R, bins)."""
+        """Build the frame of `reliability_bands` from the resampled weight of yes by bin, (R, bins)."""
         p, weight, count = self.forecasts.p, self.forecasts.weight, self.bins.count
         index = self.bins.index(p)
         whole = self.mass @ self.member
@@ -190,7 +191,7 @@ def _independence(forecasts: Forecasts, clusters: Labels | None) -> Clusters | N
 def _resample_statistics(
     cells: _Cells, clusters: Clusters | None, resamples: int, seed: int, *statistics: Callable[[Floats], Floats]
 ) -> list[Floats]:
-    """Statistics of resampled outcomes, float64 (resamples, ...) each."""
+    """Return statistics of resampled outcomes, float64 (resamples, ...) each."""
     found: list[list[Floats]] = [[] for _ in statistics]
     for yes in _draw_cells(cells, clusters, resamples, seed):
         for rows, statistic in zip(found, statistics, strict=True):
@@ -199,7 +200,7 @@ def _resample_statistics(
 
 
 def _draw_cells(cells: _Cells, clusters: Clusters | None, resamples: int, seed: int) -> Iterator[Floats]:
-    """Weight of the yes outcomes in each cell of calibrated forecasts: float64 (rows, K), `resamples` rows in all, of large samples fewer."""
+    """Yield the weight of yes outcomes in each cell of calibrated forecasts: float64 (rows, K), `resamples` rows in all, fewer for large samples."""
     forecasts, size = cells.forecasts, len(cells.forecasts)
     way = Grouping(np.arange(size), size) if clusters is None else min(clusters.ways, key=lambda one: one.count)
     if way.count == size and not forecasts.is_weighted and cells.are_groups:
@@ -218,7 +219,7 @@ def _draw_cells(cells: _Cells, clusters: Clusters | None, resamples: int, seed: 
 
 
 def _draw_independent(p: Floats, rows: int, bits: np.random.BitGenerator) -> Iterator[Floats]:
-    """Independent outcomes of calibrated forecasts `p` (N,): `rows` in blocks (block, N)."""
+    """Yield independent outcomes of calibrated forecasts `p` (N,): `rows` in blocks (block, N)."""
     generator = np.random.Generator(bits)
     block = max(1, _BLOCK // len(p))
     for start in range(0, rows, block):
@@ -226,7 +227,7 @@ def _draw_independent(p: Floats, rows: int, bits: np.random.BitGenerator) -> Ite
 
 
 def _counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
-    """Numbers of independent yes outcomes."""
+    """Draw numbers of independent yes outcomes."""
     generator = np.random.Generator(np.random.PCG64(seed))
     trials = np.rint(cells.mass).astype(np.int64)
     block = max(1, _BLOCK // max(1, len(trials)))
@@ -236,9 +237,9 @@ def _counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def _central_range(resampled: Floats, level: float, resamples: int) -> Floats:
-    """The middle of each column of rates that holds a share of `level`: float64 (2, columns), lower and upper.
+    """Return the central range of each column of rates with mass `level`: float64 (2, columns), lower and upper.
 
-    Where fewer rows than `resamples` were drawn, and too few for quantiles, that of a normal distribution.
+    With fewer rows than `resamples`, too few for quantiles, it is that of a normal distribution.
     """
     if not resampled.size:
         return np.empty((2, resampled.shape[1]))
@@ -253,7 +254,7 @@ def _central_range(resampled: Floats, level: float, resamples: int) -> Floats:
 
 
 def _spaced_indices(groups: int, most: int) -> Ints:
-    """Indices of at most `most` of so many groups, both ends among them."""
+    """Return at most `most` evenly spaced indices of so many groups, including both ends."""
     return np.unique(np.linspace(0, groups - 1, min(groups, most)).astype(np.intp))
 
 

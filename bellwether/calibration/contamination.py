@@ -1,7 +1,7 @@
-"""Contamination: which questions of a release a forecaster could have known the outcome of, and how it did on them.
+"""Contamination: questions of a release whose outcome a forecaster could have known, and its scores on them.
 
-A question counts for a forecaster only if it closed and was settled strictly after the forecaster's knowledge cutoff. The rule itself is in
-`bellwether.tables.knowledge`; here it is applied to releases and their forecasts.
+A question counts for a forecaster only if it closed and was settled strictly after the forecaster's knowledge cutoff. The rule is defined in
+`bellwether.tables.knowledge`; this module applies it to releases and their forecasts.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _NOBODY = pl.DataFrame(
 
 
 def exposure(questions: pl.DataFrame, cutoff: datetime | None) -> pl.DataFrame:
-    """Effect of a knowledge cutoff on a release: one row per question, in the order given.
+    """Return the effect of a knowledge cutoff on a release: one row per question, in the order given.
 
-    Columns id, open_time, close_time, settled_at, could_know, opened_after_cutoff (null without an opening time; a question that opened
-    before the cutoff may have been discussed in what a model read, though its outcome was not) and days_from_cutoff (days from the cutoff
-    to the resolution, the later of close and settlement). Without a cutoff nothing could be known, and the last two are null.
+    Columns id, open_time, close_time, settled_at, could_know, opened_after_cutoff (null without an opening time) and days_from_cutoff (days from
+    the cutoff to the resolution, the later of close and settlement). A question that opened before the cutoff may have been discussed in training
+    data, though its outcome was not. Without a cutoff nothing could be known, and the last two columns are null.
     """
     opened_after = pl.col("open_time") > pl.lit(cutoff, TIME)
     facts = knowledge_columns(cutoff)
@@ -50,11 +50,11 @@ def exposure(questions: pl.DataFrame, cutoff: datetime | None) -> pl.DataFrame:
 
 
 def contamination(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Share of a release that each forecaster could have known: one row per forecaster, by name.
+    """Return the share of a release that each forecaster could have known: one row per forecaster, sorted by name.
 
     Columns forecaster, knowledge_cutoff, n_questions, could_know, could_know_share, opened_before_cutoff (questions that count and opened at
-    or before the cutoff), brier (over the questions that count) and brier_could_know (over those that do not, for interest: a much lower
-    one is what remembered outcomes would look like). Null where undefined. Errors as in `scores.score`.
+    or before the cutoff), brier (over the questions that count) and brier_could_know (over the others, for information: a much lower value
+    suggests remembered outcomes). Null where undefined. Errors as in `scores.score`.
     """
     answers = Answers.of(forecasts, questions)
     error = (pl.col("p") - pl.col("y").cast(pl.Float64)) ** 2

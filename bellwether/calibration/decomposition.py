@@ -1,7 +1,7 @@
-"""Decompositions of the Brier score: terms that add up to it exactly.
+"""Decompositions of the Brier score into terms that add up to it exactly.
 
-Murphy (J. Appl. Meteorol. 12, 1973) over the ten bins, with the within-bin terms that make it exact (Stephenson, Coelho & Jolliffe,
-Weather and Forecasting 23, 2008):
+Murphy (J. Appl. Meteorol. 12, 1973) over the ten bins, exact with the within-bin terms of Stephenson, Coelho & Jolliffe
+(Weather and Forecasting 23, 2008):
 
     brier = reliability - resolution + uncertainty + within-bin variance - within-bin covariance
 
@@ -13,11 +13,12 @@ CORP (Dimitriadis, Gneiting & Jordan, PNAS 118, 2021), with the forecasts' own i
 
     brier = miscalibration - discrimination + uncertainty
 
-Uncertainty is the variance of the outcomes in all three. With outcomes of one class it is 0, and so is every term that distinguishes classes.
+Uncertainty is the variance of the outcomes in all three. If all outcomes agree it is 0, and so is every term that distinguishes outcomes.
 
 Reliability and resolution are biased upwards: chance alone makes them positive. Ferro and Fricker (Q. J. R. Meteorol. Soc. 138, 2012) subtract
-the variance that independent outcomes have. Here the squares of the bins are averaged over pairs of forecasts from different clusters instead,
-which leaves no bias whatever the dependence inside clusters, and is theirs when each forecast is a cluster and the forecasts of a bin are equal.
+the variance of independent outcomes. Here the squares of the bins are averaged over pairs of forecasts from different clusters instead.
+This leaves no bias, whatever the dependence inside clusters. It equals their estimate if each forecast is a cluster and the forecasts of a bin
+are equal.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from bellwether.calibration.forecasts import Bins, Floats, Forecasts, Ints
 from bellwether.calibration.sorted_forecasts import SortedForecasts, explained_squares
 from bellwether.calibration.sufficient_statistics import Sums, ratio, total_sums
 
-#: A variance up to this is 0 but for rounding.
+#: Maximum of a variance that is 0 except for rounding.
 _ROUNDING = 1e-12
 
 
@@ -76,10 +77,10 @@ class Corp:
 def murphy(
     p: ArrayLike, y: ArrayLike, clusters: Labels | None = None, *, weights: ArrayLike | None = None, bins: int | ArrayLike = 10
 ) -> Murphy:
-    """Murphy's decomposition of forecasts `p` of yes on outcomes `y`.
+    """Compute Murphy's decomposition of forecasts `p` of yes on outcomes `y`.
 
-    clusters: as in `evaluate`; the debiased terms count pairs of different clusters only. Without any, each forecast is a cluster.
-    bins: number of equal-width bins, or their edges. Raises `ScoringError` for what cannot be scored.
+    clusters: as in `evaluate`; the debiased terms count only pairs of different clusters. Without clusters, each forecast is one.
+    bins: number of equal-width bins, or their edges. Raises `ScoringError` for invalid input.
     """
     forecasts = Forecasts.of(p, y, weights=weights)
     chosen = Bins.of(bins)
@@ -89,26 +90,26 @@ def murphy(
 
 
 def yates(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Yates:
-    """Yates' covariance decomposition of forecasts `p` of yes on outcomes `y`. Raises `ScoringError` for what cannot be scored."""
+    """Compute Yates' covariance decomposition of forecasts `p` of yes on outcomes `y`. Raises `ScoringError` for invalid input."""
     sums = total_sums(Forecasts.of(p, y, weights=weights))
     return Yates(**_fields(Yates, "yates", sums, yates_terms(sums)))
 
 
 def corp(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Corp:
-    """CORP decomposition of forecasts `p` of yes on outcomes `y`. Raises `ScoringError` for what cannot be scored."""
+    """Compute the CORP decomposition of forecasts `p` of yes on outcomes `y`. Raises `ScoringError` for invalid input."""
     forecasts = Forecasts.of(p, y, weights=weights)
     sums = total_sums(forecasts)
     return Corp(**_fields(Corp, "corp", sums, corp_terms(sums, explained_squares(*SortedForecasts.of(forecasts).tally()))))
 
 
 def variance_of_outcomes(sums: Sums) -> Floats:
-    """Variance of y, which is b (1 - b) for outcomes of yes and no."""
+    """Return the variance of y, which is b (1 - b) for outcomes of yes and no."""
     variance = ratio(sums["yes_squared"], sums["n"]) - np.square(ratio(sums["yes"], sums["n"]))
     return np.where(np.abs(variance) <= _ROUNDING, 0.0, variance)
 
 
 def murphy_terms(sums: Sums) -> dict[str, Floats]:
-    """Murphy's terms by metric, from sums of any leading shape."""
+    """Return Murphy's terms by metric, from sums of any leading shape."""
     n, count = sums["n"], sums["bin_n"]
     forecast, yes = (_per_forecast(sums[name], count) for name in ("bin_p", "bin_yes"))
     base_rate = ratio(sums["yes"], n)
@@ -121,7 +122,7 @@ def murphy_terms(sums: Sums) -> dict[str, Floats]:
 
 
 def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) -> dict[str, Floats]:
-    """Murphy's reliability and resolution without their bias, float64 (); NaN where no bin has forecasts of two clusters.
+    """Return Murphy's reliability and resolution without bias, float64 (); NaN if no bin has forecasts of two clusters.
 
     The squared mean of a bin is the mean product over pairs of its forecasts from different clusters. Two-way clusters exclude pairs that share
     either. Without clusters each forecast is one.
@@ -132,7 +133,7 @@ def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) 
     gap, apart = sums["bin_p"] - sums["bin_yes"], sums["bin_yes"] - base_rate * sums["bin_n"]
     parts = _dependent_sums(forecasts, clusters, bins, base_rate)
     pairs = np.square(sums["bin_n"]) - parts["n"]
-    # What rounding leaves of a bin of one cluster is no pair.
+    # A bin with one cluster has no pairs, whatever remains by rounding.
     some = pairs > _ROUNDING * np.square(sums["bin_n"])
     if not some.any():
         return dict.fromkeys(("murphy_reliability_debiased", "murphy_resolution_debiased"), np.asarray(np.nan))
@@ -148,7 +149,7 @@ def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) 
 
 
 def _dependent_sums(forecasts: Forecasts, clusters: Clusters | None, bins: Bins, base_rate: Floats) -> dict[str, Floats]:
-    """Sums over pairs that share a cluster, a forecast with itself included, per bin; and the variance of the base rate over clusters."""
+    """Sum over pairs that share a cluster, including a forecast with itself, per bin; and the variance of the base rate over clusters."""
     each = Grouping(np.arange(len(forecasts)), len(forecasts))
     ways = [(1.0, way) for way in ([each] if clusters is None else clusters.ways)]
     if clusters is not None and clusters.both is not None:
@@ -165,14 +166,14 @@ def _dependent_sums(forecasts: Forecasts, clusters: Clusters | None, bins: Bins,
 
 
 def _squared_sums(term: Floats, way: Grouping, index: Ints, bins: int) -> Floats:
-    """Sum over the groups of the square of each group's sum in each bin, float64 (bins,)."""
+    """Sum over the groups the square of each group's sum in each bin, float64 (bins,)."""
     if way.count == len(term):
         return Grouping(index, bins).sums(np.square(term))
     return np.asarray(np.square(way.bin_sums(index, bins, term)).sum(axis=0))
 
 
 def yates_terms(sums: Sums) -> dict[str, Floats]:
-    """Yates' terms by metric."""
+    """Return Yates' terms by metric."""
     n, yes = sums["n"], sums["yes"]
     mean, base_rate = ratio(sums["p"], n), ratio(yes, n)
     covariance = ratio(sums["p_yes"], n) - mean * base_rate
@@ -188,7 +189,10 @@ def yates_terms(sums: Sums) -> dict[str, Floats]:
 
 
 def corp_terms(sums: Sums, isotonic: float) -> dict[str, Floats]:
-    """CORP's terms by metric; `isotonic` is the sum of squares of the isotonic recalibration, whose Brier score is (sum of y^2 - isotonic) / n."""
+    """Return CORP's terms by metric.
+
+    `isotonic` is the sum of squares of the isotonic recalibration, whose Brier score is (sum of y^2 - isotonic) / n.
+    """
     n = sums["n"]
     return {
         "corp_miscalibration": _clip_negative(ratio(sums["squared_error"] - sums["yes_squared"] + isotonic, n)),
@@ -197,17 +201,17 @@ def corp_terms(sums: Sums, isotonic: float) -> dict[str, Floats]:
 
 
 def _per_forecast(bin_sum: Floats, count: Floats) -> Floats:
-    """Mean of each bin, 0 in an empty one, which counts nothing."""
+    """Return the mean of each bin, 0 for an empty bin, whose weight is 0."""
     return np.divide(bin_sum, count, out=np.zeros(bin_sum.shape), where=count > 0)
 
 
 def _clip_negative(value: Floats) -> Floats:
-    """A term that is at least 0 by its definition, without the rounding error below."""
+    """Clip rounding errors below 0 of a term that is non-negative by definition."""
     return np.maximum(value, 0.0)
 
 
 def _fields(kind: type, prefix: str, sums: Sums, terms: Mapping[str, Floats]) -> dict[str, float | None]:
-    """The terms under the names of the fields of `kind`, None where undefined."""
+    """Return the terms by the field names of `kind`, None where undefined."""
     known = {"brier": ratio(sums["squared_error"], sums["n"]), "uncertainty": variance_of_outcomes(sums), **terms}
     values = {field.name: float(known.get(field.name, known.get(f"{prefix}_{field.name}", np.nan))) for field in fields(kind)}
     return {name: None if np.isnan(value) else value for name, value in values.items()}

@@ -1,7 +1,7 @@
-"""Discrimination: how well forecasts tell yes from no, whatever their calibration. Both metrics need outcomes of yes and no.
+"""Discrimination: ability to distinguish yes from no, whatever the calibration. Both metrics need outcomes of yes and no.
 
-ROC-AUC is the probability that a question that resolved yes was given more than one that resolved no, ties counting half. Average precision is
-the sum over thresholds of the gain in recall times the precision, as scikit-learn computes it, without interpolation.
+ROC-AUC is the probability that a question resolved yes had a higher forecast than one resolved no, with ties counted half. Average precision
+is the sum over thresholds of the gain in recall times the precision, as in scikit-learn, without interpolation.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Discrimination:
 
 
 def discrimination(ordered: SortedForecasts, *, is_binary: bool) -> Discrimination:
-    """Both metrics of forecasts in ascending order of p; NaN where outcomes are fractional or of one kind."""
+    """Compute both metrics of forecasts in ascending order of p; NaN if outcomes are fractional or all agree."""
     mass, yes = ordered.tally()
     if not is_binary or not len(mass):
         return Discrimination(float("nan"), float("nan"))
@@ -32,10 +32,10 @@ def discrimination(ordered: SortedForecasts, *, is_binary: bool) -> Discriminati
 
 
 def jackknife_roc_auc(forecasts: Forecasts, groups: Grouping) -> Floats:
-    """ROC-AUC without each group, float64 (groups.count,); NaN where one outcome remains.
+    """Return the ROC-AUC without each group, float64 (groups.count,); NaN if the remaining outcomes agree.
 
-    Pairs of a yes and a no are counted once over all forecasts and once inside each group: what remains without a group are all pairs less those
-    that have a member in it.
+    Pairs of a yes and a no are counted once over all forecasts and once inside each group. The pairs without a group are all pairs minus those
+    with a member in it.
     """
     ordered = SortedForecasts.of(forecasts)
     order = Grouping(groups.index[ordered.order], groups.count)
@@ -50,14 +50,14 @@ def jackknife_roc_auc(forecasts: Forecasts, groups: Grouping) -> Floats:
     return np.divide(won, pairs, out=np.full(groups.count, np.nan), where=pairs > _LEAST * yes.sum() * no.sum())
 
 
-#: Pairs fewer than this share of all are rounding.
+#: Minimum share of remaining pairs; a smaller one is rounding.
 _LEAST = 1e-12
 
 
 def influence_on_average_precision(forecasts: Forecasts) -> Floats:
-    """Derivative of the average precision by the weight of each forecast, times its weight: float64 (N,), in the order of the forecasts.
+    """Return the derivative of the average precision by each forecast's weight, times that weight: float64 (N,), in the order of the forecasts.
 
-    Summed over a cluster it is what leaving out the cluster changes, to first order.
+    The sum over a cluster is, to first order, the change when it is left out.
     """
     ordered = SortedForecasts.of(forecasts)
     mass, yes = (part[::-1] for part in ordered.tally())
@@ -85,14 +85,17 @@ def _average_precision(mass: Floats, yes: Floats) -> float:
 
 
 def _below(ordered: SortedForecasts, part: Floats) -> Floats:
-    """For each forecast, in ascending order of p, the sum of `part` over smaller forecasts and half of that over equal ones."""
+    """Sum `part` over smaller forecasts plus half of it over equal ones, for each forecast in ascending order of p."""
     sums = ordered.group_sums(part)
     sizes = np.diff(ordered.group_ends, prepend=-1)
     return np.repeat(np.cumsum(sums) - sums / 2, sizes)
 
 
 def _inside(ordered: SortedForecasts, groups: Grouping) -> Floats:
-    """Pairs won by a yes over a no of the same group, ties half: float64 (groups.count,); `groups` are those of the sorted forecasts."""
+    """Count pairs of the same group in which yes has the higher forecast, ties half: float64 (groups.count,).
+
+    `groups` are those of the sorted forecasts.
+    """
     level = np.repeat(np.arange(len(ordered.group_ends)), np.diff(ordered.group_ends, prepend=-1))
     at = np.lexsort((level, groups.index))
     group, level, yes, no = groups.index[at], level[at], ordered.yes[at], (ordered.weight - ordered.yes)[at]

@@ -14,9 +14,9 @@ from bellwether.calibration.metrics import METRICS
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A metric's value and its uncertainty; every field is None where undefined or withheld.
+    """Value and uncertainty of a metric; fields are None where undefined or withheld.
 
-    lower, upper: the interval. method, df: how it was made, and its degrees of freedom. reason: why it is missing.
+    lower, upper: the interval. method, df: method of the interval and its degrees of freedom. reason: why it is missing.
     expected, p_calibrated: of a calibration error, its mean if the forecasts were calibrated, and the p-value of a test of calibration.
     """
 
@@ -35,9 +35,9 @@ _FLOATS = ("value", "lower", "upper", "df", "expected", "p_calibrated")
 
 @dataclass(frozen=True, slots=True)
 class Scores(Mapping[str, Estimate]):
-    """Every metric of one forecaster by name, over `n` forecasts from `n_clusters` clusters (0 when none were given).
+    """All metrics of one forecaster by name, over `n` forecasts from `n_clusters` clusters (0 without clusters).
 
-    losses: per-forecast scores by name, float64 (N,) each, in the order given: squared_error, log_loss and absolute_error.
+    losses: per-forecast scores by name, float64 (N,) each, in input order: squared_error, log_loss and absolute_error.
     """
 
     n: int
@@ -59,7 +59,7 @@ class Scores(Mapping[str, Estimate]):
         return len(self.estimates)
 
     def frame(self) -> pl.DataFrame:
-        """One row per metric: metric, value, lower, upper, method, df, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
+        """Return one row per metric: metric, value, lower, upper, method, df, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
         rows = []
         for name, one in self.items():
             about = METRICS.get(name)

@@ -1,4 +1,4 @@
-"""From forecasts and outcomes to every metric with its interval."""
+"""Evaluation of forecasts against outcomes: every metric with its interval."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def evaluate(
 
     Args:
         p: probabilities of yes, (N,), in [0, 1]; or of K categories, (N, K), each row adding up to 1.
-        y: outcomes, (N,), 1 for yes and 0 for no, or a share in between; of categories their index from 0 to K - 1.
-        clusters: label of the cluster (series, event) of each forecast, which intervals need; two columns of labels for two-way clusters, as a tuple,
-            a mapping or a frame. Give `range(N)` for independent forecasts.
-        answer: "yes", "no" or None per forecast; without one the decision is p >= 0.5.
-        market: the market's price of yes per forecast for `skill_vs_market`, NaN where there was none.
-        weights: how much each forecast counts, (N,), positive.
+        y: outcomes, (N,), 1 for yes and 0 for no, or a share in between; for categories their index from 0 to K - 1.
+        clusters: label of the cluster (series, event) of each forecast, required for intervals; two columns of labels for two-way clusters, as a
+            tuple, a mapping or a frame. Give `range(N)` for independent forecasts.
+        answer: "yes", "no" or None per forecast; without an answer the decision is p >= 0.5.
+        market: the market's price of yes per forecast for `skill_vs_market`, NaN without a price.
+        weights: weight of each forecast, (N,), positive.
         bins: number of bins of the calibration errors, or edges from 0 to 1.
-        asked: number of questions asked, for `coverage`; N when left out. Those without a forecast have the mean weight.
+        asked: total number of questions, for `coverage`; N by default. Unanswered questions have the mean weight.
         level, replicates, seed: as in `Inference`.
 
-    Categories have the scores `brier`, `log_loss` and `ranked_probability` (categories being ordered) only. Raises `ScoringError` that names the
-    column, the index and the value that cannot be scored.
+    Categories have only the scores `brier`, `log_loss` and `ranked_probability` (the last for ordered categories). Raises `ScoringError` with the
+    column, the index and the value of the first invalid entry.
     """
     plan, chosen = Inference(level, replicates, seed), Bins.of(bins)
     if np.ndim(p) > 1:
@@ -58,7 +58,9 @@ def evaluate(
     forecasts = Forecasts.of(p, y, answer=answer, market=market, weights=weights)
     size = len(forecasts)
     if asked is not None and asked < size:
-        raise ScoringError(f"scoring: {size} forecasts on {asked} questions asked; give the number of questions, at least one per forecast")
+        raise ScoringError(
+            f"scoring: asked is {asked} with {size} forecasts; give the total number of questions, at least one per forecast"
+        )
     known = None if clusters is None else Clusters.of(clusters, size)
     return evaluate_forecasts(forecasts, known, size if asked is None else asked, plan, chosen)
 
@@ -66,9 +68,9 @@ def evaluate(
 def evaluate_forecasts(
     forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference, bins: Bins | None = None, *, answered: float | None = None
 ) -> Scores:
-    """`evaluate` of forecasts that are already validated, on `asked` questions.
+    """Like `evaluate`, for validated forecasts on `asked` questions.
 
-    answered: the share of the weight of the questions asked that has a forecast; the share of their number when left out.
+    answered: share of the questions' weight that has a forecast; by default the share of their number.
     """
     chosen = bins or Bins.of(BINS)
     values = formulas.compute_metrics(forecasts, clusters, chosen)

@@ -1,4 +1,4 @@
-"""Forecasts as validated arrays: what every metric is computed from."""
+"""Forecasts as validated arrays, the input of every metric."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.intp]
 
-#: A probability this far outside [0, 1] is a rounding error of the program that made it.
+#: Maximum distance from [0, 1] that is a rounding error of the caller.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class Forecasts:
-    """N forecasts with their outcomes. Make it with `Forecasts.of`, which validates.
+    """N forecasts with their outcomes. Create it with `Forecasts.of`, which validates.
 
     Attributes:
         p: float64 (N,), forecast probability of yes, in [0, 1].
         y: float64 (N,), the outcome, 1 for yes and 0 for no; a share in between for a fractional outcome.
-        decision: bool (N,), True where the forecaster decided yes.
-        market: float64 (N,), the market's price of yes at the comparison horizon, NaN where there was none.
-        weight: float64 (N,), how much each forecast counts; positive.
+        decision: bool (N,), True for a decision of yes.
+        market: float64 (N,), the market's price of yes at the comparison horizon, NaN without a price.
+        weight: float64 (N,), weight of each forecast; positive.
     """
 
     p: Floats
@@ -50,9 +50,9 @@ class Forecasts:
     ) -> Forecasts:
         """Validate columns of equal length.
 
-        `y` holds 0 and 1 (or booleans), or shares of yes in between. `answer` holds "yes", "no" or None per forecast; the decision is the
-        answer where one was given, else p >= 0.5. `market` may hold NaN. `weights` are positive. Raises `ScoringError` with the column,
-        the index and the value of the first misfit.
+        `y` contains 0 and 1 (or booleans), or shares of yes in between. `answer` contains "yes", "no" or None per forecast; the decision is the
+        answer if given, else p >= 0.5. `market` may contain NaN. `weights` are positive. Raises `ScoringError` with the column, the index and the
+        value of the first invalid entry.
         """
         probability = _column("p", p)
         size = len(probability)
@@ -62,12 +62,14 @@ class Forecasts:
             "y",
             outcome,
             (outcome >= 0) & (outcome <= 1),
-            "an outcome is 0 or 1, or a share in between; leave out questions that are not resolved",
+            "give 0, 1 or a share in between; leave out unresolved questions",
         )
         price = np.full(size, np.nan) if market is None else _column("market", market, size)
-        _check("market", price, ((price >= 0) & (price <= 1)) | np.isnan(price), "a price lies in [0, 1], or is NaN where there was none")
+        _check("market", price, ((price >= 0) & (price <= 1)) | np.isnan(price), "give a price in [0, 1], or NaN for a missing one")
         weight = np.ones(size) if weights is None else _column("weights", weights, size)
-        _check("weights", weight, (weight > 0) & np.isfinite(weight), "a weight is positive and finite; leave out what does not count")
+        _check(
+            "weights", weight, (weight > 0) & np.isfinite(weight), "give a positive, finite weight; leave out forecasts that do not count"
+        )
         return cls(probability, outcome, _decide(probability, answer), price, weight)
 
     def __len__(self) -> int:
@@ -75,7 +77,7 @@ class Forecasts:
 
     @cached_property
     def is_binary(self) -> bool:
-        """True if every outcome is yes or no. Classification and discrimination are undefined otherwise."""
+        """True if every outcome is yes or no. Otherwise classification and discrimination are undefined."""
         return bool(((self.y == 0) | (self.y == 1)).all())
 
     @cached_property
@@ -84,7 +86,7 @@ class Forecasts:
         return bool((self.weight != 1).any())
 
     def take(self, rows: Ints | Bools) -> Forecasts:
-        """The forecasts at `rows` (indices, repeated as often as given, or a mask)."""
+        """Return the forecasts at `rows` (a mask, or indices, which may repeat)."""
         return Forecasts(self.p[rows], self.y[rows], self.decision[rows], self.market[rows], self.weight[rows])
 
 
@@ -103,19 +105,19 @@ def _column(name: str, values: ArrayLike, size: int | None = None) -> Floats:
 def _check(name: str, values: Floats, good: Bools, advice: str) -> None:
     if not good.all():
         index = int(np.argmin(good))
-        raise ScoringError(f"scoring: column {name} holds {float(values[index])!r} at index {index}; {advice}")
+        raise ScoringError(f"scoring: column {name} is {float(values[index])!r} at index {index}; {advice}")
 
 
 def _probability_advice(p: Floats) -> str:
-    """Remedy for the first value of `p` that is no probability."""
+    """Return the remedy for the first invalid probability in `p`."""
     bad = p[~((p >= 0) & (p <= 1))]
     if not len(bad) or np.isnan(bad[0]):
         return "leave out questions without a forecast"
     if np.nanmin(p) >= -_ROUNDING and np.nanmax(p) <= 1 + _ROUNDING:
-        return "a rounding error beyond [0, 1]; clip it: numpy.clip(p, 0, 1)"
+        return "the value is outside [0, 1] by a rounding error; clip it: numpy.clip(p, 0, 1)"
     if np.nanmin(p) >= 0 and np.nanmax(p) <= 100:
-        return "a probability lies in [0, 1]; if these are percentages, divide by 100"
-    return "a probability lies in [0, 1]"
+        return "give a probability in [0, 1]; divide percentages by 100"
+    return "give a probability in [0, 1]"
 
 
 def _decide(p: Floats, answer: Sequence[Any] | NDArray[Any] | None) -> Bools:
@@ -129,26 +131,26 @@ def _decide(p: Floats, answer: Sequence[Any] | NDArray[Any] | None) -> Bools:
     good = yes | no | none
     if not good.all():
         index = int(np.argmin(good))
-        raise ScoringError(f"scoring: column answer holds {said[index]!r} at index {index}; an answer is 'yes', 'no' or None")
+        raise ScoringError(f"scoring: column answer is {said[index]!r} at index {index}; give 'yes', 'no' or None")
     return yes | (none & leaning)
 
 
-#: Equal-width bins, and equal-mass bins of the adaptive calibration error, when nothing else is chosen.
+#: Default number of equal-width bins, and of equal-mass bins of the adaptive calibration error.
 BINS = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bins:
-    """Bins of [0, 1] between ascending `edges`, float64 (K + 1,): left edge inside, right edge outside except in the last bin."""
+    """Bins of [0, 1] between ascending `edges`, float64 (K + 1,). The left edge is inside, the right edge outside except in the last bin."""
 
     edges: Floats
 
     @classmethod
     def of(cls, bins: int | ArrayLike = BINS) -> Bins:
-        """So many bins of equal width, or bins between given edges from 0 to 1. Raises `ScoringError` for anything else.
+        """Build a number of bins of equal width, or bins between given edges from 0 to 1. Raises `ScoringError` for anything else.
 
-        The edges of equal-width bins are the literal floats of `numpy.linspace(0, 1, K + 1)`: of ten, 0.3 and 0.7 differ from 3/10 and
-        7/10 in the last bit, and forecasts sit on them.
+        The edges of equal-width bins are the literal floats of `numpy.linspace(0, 1, K + 1)`. With ten bins, 0.3 and 0.7 differ from 3/10 and
+        7/10 in the last bit, which matters for forecasts at these values.
         """
         if isinstance(bins, int | np.integer):
             if bins < 1:
@@ -168,7 +170,7 @@ class Bins:
         return len(self.edges) - 1
 
     def index(self, p: Floats) -> Ints:
-        """Bin of each probability, intp of the shape of `p`."""
+        """Return the bin of each probability, intp of the shape of `p`."""
         return np.minimum(np.searchsorted(self.edges, p, side="right") - 1, self.count - 1)
 
 

@@ -1,4 +1,4 @@
-"""The metrics themselves: one formula each, over sums of any leading shape, NaN where a metric is undefined."""
+"""Formulas of the metrics, over sums of any leading shape; NaN where a metric is undefined."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bellwether.calibration.sufficient_statistics import THRESHOLDS, Sums, ratio
 
 
 def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins: Bins = DECILES) -> dict[str, float]:
-    """Every metric of `ESTIMATED`; NaN where undefined. Clusters matter for the debiased terms alone."""
+    """Compute every metric of `ESTIMATED`; NaN where undefined. Clusters matter only for the debiased terms."""
     ordered = SortedForecasts.of(forecasts)
     sums = total_sums(forecasts, bins)
     ranks = discrimination(ordered, is_binary=forecasts.is_binary)
@@ -34,7 +34,7 @@ def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins
 
 
 def from_sums(sums: Sums) -> dict[str, Floats]:
-    """Every metric that does not depend on the order of the forecasts, from sums of shape (..., width); each has the leading shape."""
+    """Compute every metric that does not depend on the order of the forecasts, from sums of shape (..., width); each has the leading shape."""
     return {
         **_classification(sums),
         **_calibration(sums),
@@ -48,7 +48,7 @@ def from_sums(sums: Sums) -> dict[str, Floats]:
 
 
 def denominators(sums: Sums) -> dict[str, Floats]:
-    """Denominators of the metrics, by the names that `metrics.Interval.size` uses."""
+    """Return denominators of the metrics by the names in `metrics.Interval.size`."""
     n, yes, said = sums["n"], sums["yes"], sums["said_yes"]
     wrong = said + yes - 2 * sums["hit_yes"]
     return {
@@ -89,7 +89,7 @@ def _calibration(sums: Sums) -> dict[str, Floats]:
     n = sums["n"]
     brier = ratio(sums["squared_error"], n)
     count, gap = sums["bin_n"], np.abs(sums["bin_p"] - sums["bin_yes"])
-    # An empty bin has a gap of 0 here, which a maximum over non-empty bins never sees.
+    # An empty bin has a gap of 0, which does not change the maximum over non-empty bins.
     widest = np.divide(gap, count, out=np.zeros_like(gap), where=count > 0).max(axis=-1)
     return {
         "brier": brier,

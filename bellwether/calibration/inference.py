@@ -1,6 +1,6 @@
 """Level and replicates of intervals and tests, and bootstrap replicates of mean losses over whole clusters.
 
-The sums of a replicate do not depend on the order in which they are added.
+The sums of a replicate do not depend on the order of addition.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ScoringError
 
-#: Fewer replicates say too little of a tail.
+#: Minimum of replicates; fewer do not resolve a tail.
 LEAST_REPLICATES = 200
 
-#: Floats held at a time by one block of replicates, about 16 MB.
+#: Floats in one block of replicates, about 16 MB.
 BLOCK = 2_000_000
 
 
@@ -27,8 +27,8 @@ class Inference:
 
     Attributes:
         level: mass of the intervals.
-        replicates: of simulated distributions: shares ranked first, and calibration errors under calibration (1,000 of them at most);
-            0 makes neither. Intervals and paired tests need none.
+        replicates: of simulated distributions: shares ranked first, and calibration errors under calibration (at most 1,000). 0 disables both.
+            Intervals and paired tests use no replicates.
         seed: of the generators (PCG64).
     """
 
@@ -45,9 +45,9 @@ class Inference:
             raise ScoringError(f"inference: level is {self.level}; give a mass between 0 and 1, such as 0.95")
 
     def draws(self, n_clusters: int, block: int) -> Iterator[Floats]:
-        """Bootstrap draws of clusters, in blocks of at most `block` replicates: float64 (block, n_clusters), how often each was drawn.
+        """Yield bootstrap draws of clusters, in blocks of at most `block` replicates: float64 (block, n_clusters), how often each was drawn.
 
-        They do not depend on `block`.
+        The draws do not depend on `block`.
         """
         generator = np.random.Generator(np.random.PCG64(self.seed))
         for start in range(0, self.replicates, block):
@@ -57,21 +57,21 @@ class Inference:
             yield np.bincount(drawn.ravel(), minlength=rows * n_clusters).reshape(rows, n_clusters).astype(np.float64)
 
     def signs(self, n_clusters: int, rows: int, stream: int) -> Iterator[Floats]:
-        """Random signs of clusters, `rows` replicates in blocks: float64 (block, n_clusters) of 1 and -1."""
+        """Yield random signs of clusters, `rows` replicates in blocks: float64 (block, n_clusters) of 1 and -1."""
         generator = np.random.Generator(np.random.PCG64([self.seed, stream]))
         block = max(1, BLOCK // max(1, n_clusters))
         for start in range(0, rows, block):
             yield 1.0 - 2.0 * generator.integers(0, 2, size=(min(block, rows - start), n_clusters), dtype=np.int8).astype(np.float64)
 
 
-#: Multiplications in a matrix product up to which OpenBLAS uses one thread.
+#: Maximum of multiplications for which OpenBLAS uses one thread.
 _ONE_THREAD = 250_000
 
 
 def mean_replicates(values: Floats, weight: Floats, way: Grouping, plan: Inference) -> Floats:
-    """Weighted mean of each column of `values` (N, M) over the rows that have one (not NaN), on each replicate: float64 (M, R).
+    """Return the weighted mean of each column of `values` (N, M) over its rows without NaN, on each replicate: float64 (M, R).
 
-    NaN where none of its rows was drawn. Who else is a column changes no bit of the others.
+    NaN if none of its rows was drawn. The result of a column does not depend on the other columns, to the last bit.
     """
     columns, replicates = values.shape[1], plan.replicates
     result = np.full((columns, replicates), np.nan)
@@ -92,7 +92,7 @@ def mean_replicates(values: Floats, weight: Floats, way: Grouping, plan: Inferen
 
 
 def sliced_product(draws: Floats, sums: Floats) -> Floats:
-    """`draws @ sums`, in slices so small that BLAS works on them alone: threads cost such products more than they save."""
+    """Return `draws @ sums`, in slices small enough for one BLAS thread, because threads cost more than they save here."""
     totals = np.empty((len(draws), sums.shape[1]))
     rows = max(1, _ONE_THREAD // sums.size)
     for start in range(0, len(draws), rows):
@@ -101,12 +101,12 @@ def sliced_product(draws: Floats, sums: Floats) -> Floats:
 
 
 def round_for_exact_sums(sums: Floats) -> Floats:
-    """Round each column of per-cluster sums (C, K) to a power of two so small that any replicate's total is exact in float64.
+    """Round each column of per-cluster sums (C, K) to a power of two at which any replicate's total is exact in float64.
 
-    A replicate draws C clusters, so no partial sum exceeds C times the largest. Exact sums make the result independent of the order in
-    which a matrix product adds, and so of its blocks, its threads and who else is scored. A total changes by at most 2^-53 C times that bound.
+    A replicate draws C clusters, so no partial sum exceeds C times the largest. Exact sums make the result independent of the order of addition in
+    a matrix product, and so of blocks, threads and the other forecasters. A total changes by at most 2^-53 C times that bound.
     """
     bound = len(sums) * np.abs(sums).max(axis=0)
-    exponent = np.maximum(np.frexp(bound)[1], -500)  # below that the power itself would vanish
+    exponent = np.maximum(np.frexp(bound)[1], -500)  # below this the power itself underflows
     quantum = np.ldexp(1.0, exponent - 53)
     return np.asarray(np.rint(sums / quantum) * quantum)

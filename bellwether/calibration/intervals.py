@@ -1,8 +1,8 @@
-"""The interval of each metric over clusters with its method and degrees of freedom, or the reason why it is missing.
+"""Interval of each metric over clusters with its method and degrees of freedom, or the reason why it is missing.
 
 Intervals are Student's t around the metric on a scale on which it is nearly symmetric, with the jackknife's variance (`jackknife`): the logit for
-scores in [0, 1], the logarithm for positive ones and for 1 - skill. Rates are Wilson's with the effective number of forecasts that the variance
-implies. Metrics that are a function of one other metric take over its interval. benchmarks/README.md has the measured coverage.
+scores in [0, 1], the logarithm for positive scores and for 1 - skill. Rates have Wilson intervals with the effective number of forecasts implied
+by that variance. A metric that is a function of another one has its transformed interval. benchmarks/README.md has the measured coverage.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bellwether.calibration.jackknife import Jackknife, LeaveOneOut, jackknife, 
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, Interval, Scale
 from bellwether.calibration.outcome_noise import MANY, minimum_variance, pool_with_base_rate, slopes
 
-#: Fewer clusters have no interval, and neither has a metric of which one cluster holds more than half.
+#: Minimum of clusters, and maximum share of one cluster, for an interval.
 LEAST_CLUSTERS = 3
 LARGEST_SHARE = 0.5
 
@@ -29,11 +29,11 @@ RATE = f"jackknife t, {Scale.WILSON.value}"
 CONSTANT = "it does not vary between clusters"
 DEPENDS_ON_ONE = "without some cluster it is undefined, or at the end of its range"
 
-#: From a thousandth of a value to a thousand times it: a longer interval is uninformative.
+#: Logarithm of the largest ratio between an end and the value; a wider interval is uninformative.
 _LONGEST = np.log(1_000)
 UNBOUNDED = "it would reach to more than a thousand times the value"
 
-#: The interval of the skill over the base rate covers too seldom where the rarer outcome is a share below this and happened less often than that.
+#: Share and count of the rarer outcome; below both, the interval of the skill over the base rate undercovers.
 _RARE_SHARE, _RARE_COUNT = 0.15, 25
 RARE = f"fewer than {_RARE_COUNT} outcomes of the rarer kind, below {_RARE_SHARE:.0%} of all"
 UNVARIED_SCORE = "the Brier score does not vary between clusters"
@@ -43,7 +43,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """An interval: its ends, the method, and the degrees of freedom; or the reason why it is missing."""
+    """Interval with its method and degrees of freedom, or the reason why it is missing."""
 
     lower: float | None = None
     upper: float | None = None
@@ -68,7 +68,7 @@ class _Sample:
 def intervals(
     forecasts: Forecasts, clusters: Clusters | None, values: Mapping[str, float], level: float, bins: Bins = DECILES
 ) -> dict[str, Bounds]:
-    """The interval of every metric of `ESTIMATED` by name. `values` holds the metrics on all forecasts, NaN where undefined."""
+    """Return the interval of every metric of `ESTIMATED` by name. `values` are the metrics on all forecasts, NaN where undefined."""
     if clusters is None:
         return {name: Bounds(reason=NO_CLUSTERS) for name in ESTIMATED}
     if clusters.count < LEAST_CLUSTERS:
@@ -80,7 +80,7 @@ def intervals(
 
 
 def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Scale, level: float) -> Bounds:
-    """The interval of a weighted mean of non-negative values (N,) on a scale, as that of a score: jackknife t over clusters."""
+    """Return the interval of a weighted mean of non-negative values (N,) on a scale, like that of a score: jackknife t over clusters."""
     if clusters.count < LEAST_CLUSTERS:
         return Bounds(reason=few_clusters_reason(clusters.count))
     value = float((weight * values).sum() / weight.sum())
@@ -101,33 +101,33 @@ def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeaveOneOut:
 
 
 def few_clusters_reason(clusters: int) -> str:
-    """The reason for no interval over so many clusters."""
+    """Return the reason for no interval with so few clusters."""
     return f"{clusters} cluster{'' if clusters == 1 else 's'}; an interval needs {LEAST_CLUSTERS}"
 
 
 def large_cluster_reason(share: float) -> str:
-    """The reason for no interval when one cluster holds this share."""
+    """Return the reason for no interval when one cluster has this share."""
     return f"one cluster holds {math.ceil(round(100 * share, 6))}% of it; an interval needs at most {LARGEST_SHARE:.0%}"
 
 
 def quantile(level: float, df: float) -> float:
-    """Two-sided quantile of Student's t."""
+    """Return the two-sided quantile of Student's t."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, (1 + level) / 2))
 
 
 def wilson(rate: Floats, n: Floats, z: Floats | float) -> tuple[Floats, Floats]:
-    """Wilson's score interval of a rate over an effective number `n` of trials (E. B. Wilson, JASA 22, 1927), at quantile `z`."""
+    """Return Wilson's score interval of a rate with an effective number `n` of trials (E. B. Wilson, JASA 22, 1927), at quantile `z`."""
     centre = (rate + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * np.sqrt(rate * (1 - rate) / n + z**2 / (4 * n**2))
     return np.clip(centre - half, 0, rate), np.clip(centre + half, rate, 1)
 
 
 def rate_ends(rate: float, *, variance: float, clusters: int, df: float, n: float, level: float) -> tuple[float, float]:
-    """Wilson's interval of a rate over the effective number of `n` forecasts that its jackknife variance implies.
+    """Return Wilson's interval of a rate with the effective number of the `n` forecasts that its jackknife variance implies.
 
-    A rate of 0 or 1 has no variance; it counts as many trials as there are clusters.
+    A rate of 0 or 1 has no variance; its number of trials is the number of clusters.
     """
     if rate in (0, 1):
         effective = float(clusters)
@@ -160,7 +160,7 @@ def _make(sample: _Sample, name: str) -> Bounds:
 
 
 def _skill_reason(sample: _Sample) -> str | None:
-    """Why the skill over the base rate has no interval, where the forecasts or outcomes are such that none holds its level."""
+    """Return the reason why the skill over the base rate has no interval, if none has the nominal coverage for such forecasts or outcomes."""
     brier = _interval(sample, "brier")
     if brier.reason == CONSTANT or brier.method == "constant":
         return UNVARIED_SCORE
@@ -172,14 +172,14 @@ def _skill_reason(sample: _Sample) -> str | None:
 
 
 def _score(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
-    """Student's t interval of a score on its scale."""
+    """Return Student's t interval of a score on its scale."""
     assert plan.scale is not None
     found = jackknife(sample.ways, sample.both, name, size=plan.size, value=value, scale=_SCALES[plan.scale][0])
     if (reason := _jackknife_reason(found)) is not None:
         return Bounds(reason=reason)
     variance, few = found.variance, found.clusters < MANY
     slope = slopes(sample.forecasts, name) if few or variance <= _ROUNDING**2 else None
-    if slope is not None and not slope.any():  # the forecasts are such that no outcome changes the score
+    if slope is not None and not slope.any():  # no outcome changes the score of such forecasts
         return Bounds(value, value, "constant")
     if slope is not None and few:
         variance = max(variance, minimum_variance(slope, pool_with_base_rate(sample.forecasts), sample.clusters))
@@ -187,7 +187,7 @@ def _score(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
 
 
 def _t_interval(value: float, variance: float, df: float, scale: Scale, level: float) -> Bounds:
-    """Student's t interval around a value on a scale."""
+    """Return Student's t interval around a value on a scale."""
     if variance <= _ROUNDING**2:
         return Bounds(reason=CONSTANT)
     there, back = _SCALES[scale]
@@ -199,7 +199,7 @@ def _t_interval(value: float, variance: float, df: float, scale: Scale, level: f
 
 
 def _rate(sample: _Sample, name: str, size: str, value: float) -> Bounds:
-    """Wilson's interval over the effective number of forecasts; that of the clusters where the rate is 0 or 1 and has no variance."""
+    """Return Wilson's interval with the effective number of forecasts, or of clusters for a rate of 0 or 1, which has no variance."""
     found = jackknife(sample.ways, sample.both, name, size=size, value=value, scale=lambda rate: rate)
     if (reason := _jackknife_reason(found)) is not None:
         return Bounds(reason=reason)
@@ -216,7 +216,7 @@ def _rate(sample: _Sample, name: str, size: str, value: float) -> Bounds:
 
 
 def _bias(sample: _Sample) -> Bounds:
-    """Interval of mean p - mean y, on its own scale."""
+    """Return the interval of mean p - mean y, on its own scale."""
     forecasts = sample.forecasts
     value = float((forecasts.weight * (forecasts.p - forecasts.y)).sum() / forecasts.weight.sum())
     found = jackknife(sample.ways, sample.both, "bias", size="n", value=value, scale=lambda one: one)
@@ -227,7 +227,7 @@ def _bias(sample: _Sample) -> Bounds:
 
 
 def _jackknife_reason(found: Jackknife) -> str | None:
-    """Why a jackknife makes no interval; None where it does."""
+    """Return the reason for no jackknife interval; None if there is one."""
     if found.clusters < LEAST_CLUSTERS:
         return few_clusters_reason(found.clusters)
     if found.largest > LARGEST_SHARE:
@@ -236,7 +236,7 @@ def _jackknife_reason(found: Jackknife) -> str | None:
 
 
 def _derived(name: str, source: Bounds) -> Bounds:
-    """The interval of a metric from that of the metric it is a function of."""
+    """Return a metric's interval, transformed from that of the metric it is a function of."""
     if source.lower is None or source.upper is None:
         return source
     lower, upper = _DERIVED[name](source.lower, source.upper)

@@ -1,9 +1,9 @@
-"""The jackknife over clusters: what each cluster contributes to a metric, the variance that follows, and its degrees of freedom.
+"""Jackknife over clusters: contribution of each cluster to a metric, the resulting variance, and its degrees of freedom.
 
-The variance is the sum of squares of what leaving out one cluster changes. For a mean it is the cluster-robust variance CR3 (Bell and McCaffrey,
-Survey Methodology 28, 2002; MacKinnon, Nielsen and Webb, Journal of Econometrics 232, 2023), which errs on the wide side with few or unequal
-clusters. Two-way clusters add the variances of both and subtract that of their intersections, and never fall below either (Cameron, Gelbach
-and Miller, J. Bus. Econ. Stat. 29, 2011).
+The variance is the sum of squared changes when one cluster is left out. For a mean it is the cluster-robust variance CR3 (Bell and McCaffrey,
+Survey Methodology 28, 2002; MacKinnon, Nielsen and Webb, Journal of Econometrics 232, 2023), which is conservative with few or unequal clusters.
+Two-way clusters add the variances of both ways and subtract that of their intersections; the result is at least the larger of both (Cameron,
+Gelbach and Miller, J. Bus. Econ. Stat. 29, 2011).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bellwether.calibration.formulas import denominators, from_sums
 from bellwether.calibration.sorted_forecasts import SortedForecasts
 from bellwether.calibration.sufficient_statistics import Sums, sums_by_group
 
-#: Clusters left out at a time, which bounds the memory.
+#: Clusters processed at a time, to bound the memory.
 _BLOCK = 50_000
 
 
@@ -30,8 +30,8 @@ class LeaveOneOut:
 
     sizes: denominators by name, of each cluster, float64 (C,) each.
     values: metrics by name, without each cluster, float64 (C,) each, NaN where undefined.
-    df: degrees of freedom of a metric with such a denominator.
-    weight: mean squared weight over mean weight, by which a sum of weights is divided to count forecasts.
+    df: degrees of freedom of a metric, by its denominator.
+    weight: mean squared weight over mean weight; a sum of weights divided by it is a count of forecasts.
     """
 
     sizes: Mapping[str, Floats]
@@ -41,7 +41,7 @@ class LeaveOneOut:
 
     @classmethod
     def of(cls, forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> LeaveOneOut:
-        """The metrics of `forecasts` without each group."""
+        """Compute the metrics of `forecasts` without each group."""
         sums = sums_by_group(forecasts, groups, bins)
         whole = sums.matrix.sum(axis=0)
         blocks = [from_sums(Sums(whole - sums.matrix[start : start + _BLOCK])) for start in range(0, groups.count, _BLOCK)]
@@ -59,7 +59,7 @@ class LeaveOneOut:
 class Jackknife:
     """Variance of a metric on some scale with its degrees of freedom; `clusters` that contribute; `largest` share of one of them.
 
-    `variance` is NaN where leaving out some cluster makes the metric undefined on that scale.
+    `variance` is NaN if leaving out some cluster makes the metric undefined on that scale.
     """
 
     variance: float
@@ -71,9 +71,9 @@ class Jackknife:
 def jackknife(
     ways: tuple[LeaveOneOut, ...], both: LeaveOneOut | None, name: str, *, size: str, value: float, scale: Callable[[Floats], Floats]
 ) -> Jackknife:
-    """The jackknife of one metric over one-way or two-way clusters.
+    """Compute the jackknife of one metric over one-way or two-way clusters.
 
-    name, size: of the metric and of its denominator. value: the metric on all forecasts. scale: the transformation whose variance is wanted.
+    name, size: of the metric and of its denominator. value: the metric on all forecasts. scale: the transformation before taking the variance.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         at = scale(np.asarray(value))
@@ -88,12 +88,12 @@ def jackknife(
 
 
 def satterthwaite(size: Floats, variance: Floats) -> Floats:
-    """Degrees of freedom of a cluster-robust variance of a mean, at most one less than there are clusters: float64 (...).
+    """Return the degrees of freedom of a mean's cluster-robust variance, at most the number of clusters minus one: float64 (...).
 
-    size: float64 (C, ...), weight of each cluster. variance: float64 (C, ...), variance of its sum if forecasts were independent and alike.
+    size: float64 (C, ...), weight of each cluster. variance: float64 (C, ...), variance of its sum for independent, identical forecasts.
 
-    Bell and McCaffrey (2002): the variance estimate is a quadratic form in the residuals, and its first two moments under that working model are
-    those of a multiple of chi squared with so many degrees of freedom. Equal clusters give C - 1; one that holds most of the weight leaves few.
+    Bell and McCaffrey (2002): the variance estimate is a quadratic form in the residuals. Its first two moments under that working model are those
+    of a multiple of chi squared with these degrees of freedom. Equal clusters give C - 1; a cluster with most of the weight leaves few.
     """
     clusters = (size > 0).sum(axis=0)
     whole = size.sum(axis=0)
@@ -122,7 +122,7 @@ def _one_way(way: LeaveOneOut, name: str, size: str, at: Floats, scale: Callable
 
 
 def _average_precision(forecasts: Forecasts, groups: Grouping) -> Floats:
-    """Average precision without each group, to first order and with the group's leverage as in CR3: float64 (groups.count,)."""
+    """Return the average precision without each group, to first order and with the group's leverage as in CR3: float64 (groups.count,)."""
     value = discrimination(SortedForecasts.of(forecasts), is_binary=True).average_precision
     yes = groups.sums(forecasts.weight * forecasts.y)
     if not yes.sum():

@@ -1,10 +1,10 @@
-"""Intervals and tests of means over clusters, of many means at once: differences of losses, P&L over episodes.
+"""Intervals and tests of many means over clusters at once: differences of losses, P&L over episodes.
 
 Both come from Student's t with the cluster-robust variance CR3 and Satterthwaite's degrees of freedom (`jackknife`), so that an interval excludes
-0 exactly when the p-value is below 1 - level. Means have no scale on which skewness goes away, so that the interval is the hull of the t interval
-and of Hall's (P. Hall, On the removal of skewness by transformation, J. R. Stat. Soc. B 54, 1992), from 20 clusters on with half of the estimated
-skewness, which keeps the hull from covering more than it says. Where the caller knows a lower bound of the variance, that stands for the
-correction with fewer than 20 clusters, or, given as `floor`, however many there are.
+0 exactly when the p-value is below 1 - level. No fixed scale removes the skewness of a mean. The interval is therefore the hull of the t
+interval and of Hall's (P. Hall, On the removal of skewness by transformation, J. R. Stat. Soc. B 54, 1992). From 20 clusters on Hall's has half of
+the estimated skewness, to avoid overcoverage. A known lower bound of the variance replaces this correction with fewer than 20 clusters or, given as
+`floor`, with any number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CONSTANT = "it does not vary between clusters"
 
 T, SKEWED, FLOORED = "t", "t, corrected for skewness", "t, variance of prices"
 
-#: A standard error below this share of the largest cluster's mean is rounding, not variation.
+#: Minimum standard error as a share of the largest cluster's mean; a smaller one is rounding.
 _ROUNDING = 1e-12
 
 
@@ -40,7 +40,7 @@ class ClusterSums:
 class MeanTests:
     """P means with their intervals and two-sided tests against 0, float64 (P,), NaN where `reason` explains why they are missing.
 
-    clusters: intp (P,), that contribute. method: of each interval.
+    clusters: intp (P,), contributing clusters. method: of each interval.
     """
 
     mean: Floats
@@ -66,10 +66,10 @@ def mean_tests(
     """Test every mean over one-way or two-way clusters.
 
     ways: sums over the clusters of each way. both: over the intersections of two ways.
-    least_variance: of one mean by its position; used where fewer than 20 clusters contribute.
+    least_variance: minimum variance of one mean by its position; used when fewer than 20 clusters contribute.
     floor: float64 (P,), the minimum variance of every mean under market prices; it replaces the correction for skewness.
     """
-    # By columns, so that the sums of one mean do not depend on how many others there are.
+    # By columns, so that the sums of one mean do not depend on the number of others.
     ways = [ClusterSums(np.asfortranarray(way.total), np.asfortranarray(way.weight)) for way in ways]
     both = None if both is None else ClusterSums(np.asfortranarray(both.total), np.asfortranarray(both.weight))
     first = ways[0]
@@ -103,8 +103,9 @@ def mean_tests(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterVariation:
-    """Variation of means between the clusters of one way, (P,) each: clusters that contribute, degrees of freedom, the largest share of one cluster,
-    the variance CR3 of the mean, and the skewness of what the clusters contribute.
+    """Variation of means between the clusters of one way, (P,) each.
+
+    Contributing clusters, degrees of freedom, largest share of one cluster, variance CR3 of the mean, and skewness of the contributions.
     """
 
     clusters: Ints
@@ -115,7 +116,7 @@ class ClusterVariation:
 
     @classmethod
     def of(cls, way: ClusterSums, mean: Floats) -> ClusterVariation:
-        """The spread about `mean`."""
+        """Compute the variation about `mean`."""
         whole = way.weight.sum(axis=0)
         share = _ratio(way.weight, whole)
         residual = _ratio(way.total - np.nan_to_num(mean) * way.weight, whole) / np.where(share < 1, 1 - share, np.inf)
@@ -131,14 +132,14 @@ class ClusterVariation:
 
 
 def joint_variance(parts: Sequence[ClusterVariation], both: ClusterVariation | None) -> Floats:
-    """Variance of means over one-way or two-way clusters, float64 (P,)."""
+    """Return the variance of means over one-way or two-way clusters, float64 (P,)."""
     if both is None:
         return parts[0].variance.copy()
     return np.max([sum(part.variance for part in parts) - both.variance, *(part.variance for part in parts)], axis=0)
 
 
 def _reasons(whole: Floats, clusters: Ints, largest: Floats, variance: Floats, sums: ClusterSums) -> list[str | None]:
-    """Why a mean has no test; None where it has."""
+    """Return the reasons for missing tests; None where a mean has one."""
     scale = np.abs(_ratio(sums.total, sums.weight))
     constant = np.sqrt(variance) <= _ROUNDING * np.nan_to_num(scale).max(axis=0, initial=0.0)
     found: list[str | None] = []
@@ -155,7 +156,7 @@ def _reasons(whole: Floats, clusters: Ints, largest: Floats, variance: Floats, s
 
 
 def _interval_ends(mean: Floats, error: Floats, df: Floats, skewness: Floats, level: float) -> tuple[Floats, Floats]:
-    """The hull of the t interval and of Hall's."""
+    """Return the hull of the t interval and of Hall's."""
     from scipy.special import stdtrit
 
     reach = stdtrit(df, (1 + level) / 2)
@@ -164,7 +165,7 @@ def _interval_ends(mean: Floats, error: Floats, df: Floats, skewness: Floats, le
 
 
 def _p_value(t: Floats, df: Floats, skewness: Floats) -> Floats:
-    """The larger of the p-values of t and of Hall's transformation of it."""
+    """Return the larger of the p-values of t and of Hall's transformation of it."""
     from scipy.special import stdtr
 
     least = np.minimum(np.abs(t), np.abs(_hall(t, skewness)))
@@ -172,12 +173,12 @@ def _p_value(t: Floats, df: Floats, skewness: Floats) -> Floats:
 
 
 def _hall(t: Floats, skewness: Floats) -> Floats:
-    """T with skewness removed: t + s t^2 / 3 + s^2 t^3 / 27 + s / 6, which increases in t."""
+    """Remove the skewness of t: t + s t^2 / 3 + s^2 t^3 / 27 + s / 6, which increases in t."""
     return t + skewness * np.square(t) / 3 + np.square(skewness) * t * np.square(t) / 27 + skewness / 6
 
 
 def _invert_hall(value: Floats, skewness: Floats) -> Floats:
-    """The t of which `_hall` makes `value`."""
+    """Return the t whose `_hall` is `value`."""
     skewed: Bools = np.abs(skewness) > _ROUNDING
     divisor = np.where(skewed, skewness, 1.0)
     return np.where(skewed, 3 / divisor * (np.cbrt(1 + divisor * (value - divisor / 6)) - 1), value)

@@ -1,4 +1,4 @@
-"""The metrics by name: better direction, formula, meaning and method of the interval, as data for tables and docs."""
+"""Metrics by name: better direction, formula, meaning and method of the interval, as data for tables and docs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class MetricFamily(StrEnum):
 
 
 class Scale(StrEnum):
-    """The scale on which an interval is symmetric: what keeps its coverage when losses are skewed or close to a bound."""
+    """Scale on which an interval is symmetric, chosen for its coverage when losses are skewed or close to a bound."""
 
     LOGIT = "logit"
     LOGIT_ABOVE_HALF = "logit of 2 c - 1"
@@ -39,10 +39,10 @@ class Scale(StrEnum):
 class Interval:
     """Method of a metric's interval.
 
-    scale: where the jackknife's t interval is symmetric; None where there is no interval of its own.
-    size: the statistic whose sum over the forecasts is the metric's denominator; a cluster without it does not inform the metric.
-    source: the metric whose interval is transformed into this one's.
-    reason: why it is missing.
+    scale: where the jackknife's t interval is symmetric; None without an interval of its own.
+    size: the statistic whose sum over the forecasts is the metric's denominator; clusters without it do not contribute.
+    source: the metric whose transformed interval is used.
+    reason: why the interval is missing.
     """
 
     scale: Scale | None = None
@@ -238,7 +238,7 @@ _SAMPLE = (
     ),
 )
 
-#: Every metric, in the order in which it is listed.
+#: All metrics, in the order of listings.
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -251,10 +251,10 @@ METRICS: dict[str, Metric] = {
     )
 }
 
-#: The metrics that are functions of the forecasts scored; the others depend on the questions.
+#: Metrics that depend only on the scored forecasts; the others also depend on the questions.
 ESTIMATED: tuple[str, ...] = tuple(name for name in METRICS if name not in ("coverage", "brier_imputed"))
 
-#: Calibration errors that chance alone makes positive: published with their mean and a p-value under calibration, and without an interval.
+#: Calibration errors that chance alone makes positive. They have a mean and a p-value under calibration instead of an interval.
 TESTED: tuple[str, ...] = ("ece", "mce", "ace", "smece", "murphy_reliability", "corp_miscalibration")
 
 BIASED = "biased upwards, so that no interval around it is one; read expected and p_calibrated"

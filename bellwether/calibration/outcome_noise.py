@@ -1,8 +1,8 @@
-"""The least variance that a score has because outcomes are random, for samples of few clusters.
+"""Minimum variance of a score that follows from random outcomes, for samples of few clusters.
 
-With few clusters the surprises that a score is made of may not have happened yet, and the clusters look alike. The variance is then taken to be no
-less than that of the score if each outcome were drawn from a pooled forecast, outcomes of a cluster being correlated by one half. From 20 clusters
-on the clusters speak for themselves.
+With few clusters, surprising outcomes may be missing from the sample, so that the clusters look alike. The variance is then at least that of the
+score if each outcome were drawn from a pooled forecast, with correlation one half inside a cluster. From 20 clusters on, only the variation
+between clusters is used.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.calibration.sufficient_statistics import CLIP, log_loss
 
-#: With so many clusters the jackknife alone gives the variance.
+#: Number of clusters from which on the jackknife alone gives the variance.
 MANY = 20
 
 #: Correlation of outcomes inside a cluster.
 _CORRELATION = 0.5
 
-#: Weight of the prior mean of the pool, in forecasts that are certain and opposite.
+#: Weight of the prior mean of the pool, in pairs of certain, opposite forecasts.
 _PRIOR = 1.0
 
 
 def pool_forecasts(p: Floats, other: Floats, y: Floats, weight: Floats) -> Floats:
-    """The mixture of two forecasts that fits the outcomes best, shrunk towards their mean: float64 (N,).
+    """Mix two forecasts as fits the outcomes best, shrunk towards their mean: float64 (N,).
 
-    The share of `p` is the ridge regression of y - other on p - other, kept in [0, 1].
+    The share of `p` is the ridge regression of y - other on p - other, clipped to [0, 1].
     """
     difference, relative = p - other, weight / weight.mean() if len(weight) else weight
     fit = (relative * (y - other) * difference).sum() + _PRIOR / 2
@@ -35,14 +35,14 @@ def pool_forecasts(p: Floats, other: Floats, y: Floats, weight: Floats) -> Float
 
 
 def pool_with_base_rate(forecasts: Forecasts) -> Floats:
-    """A forecast pooled with the base rate of its outcomes, which two imagined outcomes of either kind keep from 0 and 1: float64 (N,)."""
+    """Pool a forecast with the base rate of its outcomes, which one added outcome of either kind keeps from 0 and 1: float64 (N,)."""
     relative = forecasts.weight / forecasts.weight.mean()
     base_rate = ((relative * forecasts.y).sum() + 1) / (relative.sum() + 2)
     return pool_forecasts(forecasts.p, np.full(len(forecasts), base_rate), forecasts.y, forecasts.weight)
 
 
 def minimum_variance(slope: Floats, probability: Floats, clusters: Clusters) -> float:
-    """Variance of a score whose derivative by each outcome is `slope`, (N,), when the outcomes have these probabilities, (N,).
+    """Return the variance of a score with the derivative `slope` by each outcome, (N,), for outcomes with these probabilities, (N,).
 
     Two-way clusters give the larger of the two.
     """
@@ -53,7 +53,7 @@ def minimum_variance(slope: Floats, probability: Floats, clusters: Clusters) -> 
 
 
 def slopes(forecasts: Forecasts, metric: str) -> Floats | None:
-    """Derivative of a score by each outcome on the scale of its interval, float64 (N,); None for a metric without such a bound.
+    """Return the derivative of a score by each outcome on the scale of its interval, float64 (N,); None for a metric without such a bound.
 
     The scales are the logit for `brier`, the logarithm for `log_loss`, and that of 1 - skill for the skills.
     """

@@ -1,4 +1,4 @@
-"""Who is best, and how surely: shares of replicates ranked first, the confidence set of the best, and groups that do not differ."""
+"""Uncertainty of a ranking: shares of replicates ranked first, the confidence set of the best, and significance groups."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from bellwether.calibration.forecasts import Bools, Floats, Ints
 
 
 def share_first(replicates: Floats) -> Floats:
-    """Share of the replicates in which each of M forecasters has the smallest loss, float64 (M,); ties share theirs.
+    """Return the share of replicates in which each of M forecasters has the smallest loss, float64 (M,); ties are split.
 
-    `replicates` float64 (M, R), NaN where a forecaster has none of the questions drawn. NaN for all without a replicate.
+    `replicates` float64 (M, R), NaN if a forecaster has none of the questions drawn. NaN for all without a replicate.
     """
     if not replicates.size:
         return np.full(len(replicates), np.nan)
@@ -28,14 +28,14 @@ def share_first(replicates: Floats) -> Floats:
 
 
 def confidence_set(difference: Floats, p_holm: Floats, pairs: tuple[Ints, Ints], ranked: Bools) -> Floats:
-    """p-value of each of M forecasters in the confidence set of the best, float64 (M,): the set at level a holds those with p > a.
+    """Return each forecaster's p-value in the confidence set of the best, float64 (M,): the set at level a has those with p > a.
 
-    It is the smallest corrected p-value of the pairs that the forecaster loses. Holm's correction keeps the probability that any true best is
-    left out at most a, so that the set is a model confidence set in the sense of P. R. Hansen, A. Lunde and J. M. Nason (Econometrica 79,
-    2011), from tests that hold their level with few clusters.
+    It is the smallest corrected p-value of the pairs that the forecaster loses. Holm's correction limits the probability that any true best is
+    left out to a. So the set is a model confidence set in the sense of P. R. Hansen, A. Lunde and J. M. Nason (Econometrica 79, 2011), from tests
+    that keep their level with few clusters.
 
     difference: float64 (P,), mean loss of the first minus that of the second of every pair. p_holm: float64 (P,), NaN where undefined.
-    pairs: column indices of the first and of the second, (P,) each. ranked: bool (M,), who takes part. NaN without a tested pair.
+    pairs: column indices of the first and of the second, (P,) each. ranked: bool (M,), ranked forecasters. NaN without a tested pair.
     """
     p = np.full(len(ranked), np.nan)
     first, second = pairs
@@ -49,9 +49,9 @@ def confidence_set(difference: Floats, p_holm: Floats, pairs: tuple[Ints, Ints],
 
 
 def letters(order: Sequence[int], differ: Bools) -> list[str]:
-    """Compact letter display: two forecasters share a letter exactly when they do not differ.
+    """Compute a compact letter display: two forecasters share a letter exactly when they do not differ.
 
-    `order` lists the indices from best to worst; `differ` bool (M, M), symmetric. Returns one string per entry of `order`; "a" is of the
+    `order`: indices from best to worst. `differ`: bool (M, M), symmetric. Returns one string per entry of `order`, starting with "a" for the
     best. Insert and absorb: H.-P. Piepho, Journal of Computational and Graphical Statistics 13 (2004), 456-466.
     """
     groups: list[frozenset[int]] = [frozenset(range(len(order)))] if order else []
@@ -76,6 +76,6 @@ def _absorb(groups: list[frozenset[int]]) -> list[frozenset[int]]:
 
 
 def _letter(index: int) -> str:
-    """A to z, A to Z, then a1, b1, …."""
+    """Return a to z, A to Z, then a1, b1, …."""
     turn, place = divmod(index, len(ascii_letters))
     return ascii_letters[place] + (str(turn) if turn else "")

@@ -32,18 +32,18 @@ def reliability_bins(
     bins: int | ArrayLike = BINS,
     level: float = Inference().level,
 ) -> pl.DataFrame:
-    """The reliability table of forecasts `p` of yes against outcomes `y`: one row per bin, empty bins with nulls.
+    """Compute the reliability table of forecasts `p` of yes against outcomes `y`: one row per bin, empty bins with nulls.
 
     Columns bin, lower_edge, upper_edge, n, n_clusters, mean_forecast, yes_rate, gap (mean_forecast - yes_rate), yes_rate_lower, yes_rate_upper
-    and reason (why there is no interval), as in the table benchmark/reliability. Intervals need `clusters`, as in `evaluate`; give `range(N)` for
-    independent forecasts. Raises `ScoringError` for what cannot be scored.
+    and reason (of a missing interval), as in the table benchmark/reliability. Intervals need `clusters`, as in `evaluate`; give `range(N)` for
+    independent forecasts. Raises `ScoringError` for invalid input.
     """
     forecasts = Forecasts.of(p, y, weights=weights)
     return bins_of(forecasts, None if clusters is None else Clusters.of(clusters, len(forecasts)), Bins.of(bins), level)
 
 
 def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILES, level: float = Inference().level) -> pl.DataFrame:
-    """`reliability_bins` of forecasts that are already validated."""
+    """Like `reliability_bins`, for validated forecasts."""
     sums = total_sums(forecasts, bins)
     weight, index = sums["bin_n"], bins.index(forecasts.p)
     mean_forecast, yes_rate = (
@@ -73,7 +73,7 @@ def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILE
 def _rates(
     forecasts: Forecasts, clusters: Clusters | None, index: np.ndarray, rate: Floats, *, bins: int, level: float
 ) -> tuple[Floats, Floats, np.ndarray, list[str | None]]:
-    """Ends of the interval of each bin's rate, clusters in the bin, and why there is no interval."""
+    """Return the ends of each bin's interval, the clusters in the bin, and the reason for a missing interval."""
     lower, upper = np.full(bins, np.nan), np.full(bins, np.nan)
     if clusters is None:
         reasons: list[str | None] = [_EMPTY if np.isnan(one) else NO_CLUSTERS for one in rate]
@@ -111,5 +111,5 @@ def _reason(rate: float, clusters: int, largest: float) -> str | None:
 
 
 def _sums(forecasts: Forecasts, way: Grouping, index: np.ndarray, bins: int) -> ClusterSums:
-    """Weighted yes outcomes and weights of each cluster in each bin."""
+    """Sum weights of yes outcomes and of all forecasts of each cluster in each bin."""
     return ClusterSums(way.bin_sums(index, bins, forecasts.weight * forecasts.y), way.bin_sums(index, bins, forecasts.weight))

@@ -1,4 +1,4 @@
-"""Benchmark frames in, benchmark frames out: scores, reliability, comparisons and ranking of forecasters, under the strict rules."""
+"""Scores of benchmark frames: metrics, reliability, comparisons and ranking of forecasters, under the strict rules."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, REL
 
 __all__ = ["RULES", "combine_samples", "compare_forecasters", "comparison_table", "failures", "leaderboard", "reliability", "score"]
 
-#: Version of the rules that this package scores by; it changes when any number on the same forecasts would.
+#: Version of the scoring rules; it changes when any number on the same forecasts would.
 RULES = "strict/3"
 
-#: Forecasters that answered a smaller share of the questions are listed and not ranked: what they left out is rarely a fair sample.
+#: Minimum coverage of a ranked forecaster; unanswered questions are rarely a random sample.
 COVERAGE_FLOOR = 0.9
 
-#: What is published of an estimate.
+#: Published fields of an estimate.
 _ESTIMATE = ("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated")
 
 #: Replacement of a missing forecast: nothing, 0.5, or the share of yes among the release's questions.
@@ -49,19 +49,19 @@ def score(
     replicates: int = Inference().replicates,
     seed: int = Inference().seed,
 ) -> pl.DataFrame:
-    """Every metric of every forecaster of one release, over all questions and over parts of them: table benchmark/scores.
+    """Compute every metric of every forecaster of one release, over all questions and over parts of them: table benchmark/scores.
 
-    What a forecaster could have known is in the scope `could_know` and in no other. The samples of one question count as one forecast: the
-    mean or the median of p_yes, as the rows say, and the majority's answer.
+    Questions that a forecaster could have known are in the scope `could_know` and in no other. The samples of one question count as one forecast:
+    the mean or median of p_yes, as the rows state, and the majority's answer.
 
     Args:
         forecasts: rows of benchmark/forecasts, of one forecaster or several.
         questions: all rows of the release in benchmark/questions.
-        known_at: when the scores became known; the latest of the given rows when left out.
-        clusters: what intervals treat as independent: the release's own choice, "series" or "event".
-        imputation: replacement of a missing forecast. With "none" it lowers the coverage and nothing else, and `brier_imputed` says what 0.5
-            would have given; the coverage never counts what was imputed.
-        replicates, seed: of the tests of calibration, which are made over all questions and not over parts.
+        known_at: when the scores became known; by default the latest time of the given rows.
+        clusters: unit that intervals treat as independent: the release's own choice, "series" or "event".
+        imputation: replacement of a missing forecast. "none" only lowers the coverage, and `brier_imputed` is the score with 0.5 instead. The
+            coverage never counts imputed forecasts.
+        replicates, seed: of the tests of calibration, which cover all questions and not parts.
 
     Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the row.
     """
@@ -82,7 +82,7 @@ def score(
 def reliability(
     forecasts: pl.DataFrame, questions: pl.DataFrame, *, known_at: datetime | None = None, clusters: Clusters = "cluster"
 ) -> pl.DataFrame:
-    """Ten bins per forecaster of one release, over the questions that count: table benchmark/reliability. Arguments and errors as in `score`."""
+    """Compute ten bins per forecaster of one release, over the questions that count: table benchmark/reliability. Arguments and errors as in `score`."""
     answers = Answers.of(forecasts, questions, clusters)
     stamp = _stamp(forecasts, questions, known_at)
     rows: list[Mapping[str, Any]] = []
@@ -94,9 +94,9 @@ def reliability(
 
 
 def failures(forecasts: pl.DataFrame) -> pl.DataFrame:
-    """Counts of the kinds of failure that left a forecaster without a forecast: columns forecaster, failure, n (rows), questions.
+    """Count the kinds of failure behind missing forecasts, by forecaster: columns forecaster, failure, n (rows), questions.
 
-    `forecasts` are rows of benchmark/forecasts. Where a row names no kind, the failure is "other".
+    `forecasts` are rows of benchmark/forecasts. A row without a kind counts as "other".
     """
     missing = FORECASTS.validate(forecasts).filter(pl.col("p_yes").is_null())
     return (
@@ -118,7 +118,7 @@ def compare_forecasters(
 ) -> Comparison:
     """Compare all forecasters of one release, each pair on the questions that both answered and neither could have known.
 
-    Every pair is tested and corrected for; only those at or above the coverage floor take part in the ranking, that is in the shares ranked
+    Holm's correction covers all pairs. Only forecasters at or above the coverage floor take part in the ranking, that is in the shares ranked
     first, the confidence set and the groups. Arguments and errors as in `score` and `compare`.
     """
     answers = Answers.of(forecasts, questions, clusters)
@@ -136,7 +136,7 @@ def compare_forecasters(
 
 
 def comparison_table(comparison: Comparison, *, release: str, known_at: datetime) -> pl.DataFrame:
-    """The pairs of a comparison of one release: table benchmark/comparisons."""
+    """Return the pairs of a comparison of one release: table benchmark/comparisons."""
     stamped = comparison.pairs.with_columns(
         release=pl.lit(release), known_at=pl.lit(known_at).cast(COMPARISONS.schema["known_at"]), rules=pl.lit(RULES)
     )
@@ -153,20 +153,22 @@ def leaderboard(
 ) -> pl.DataFrame:
     """Rank forecasters by Brier score over the questions that they could not have known: table benchmark/leaderboard.
 
-    `scores` are rows of benchmark/scores, `kinds` the kind of each forecaster in the registry, `comparison` that of the same release, from
-    which groups, confidence set and shares ranked first are taken. Equal scores share a rank. Forecasters below the coverage floor, or
-    without a score, have no rank and come last, with the reason. questions_digest: of the release's questions, stated in every row. Made by
-    sql/benchmark/leaderboard.sql, so that it needs the extra `platform`. Raises `ScoringError` for a forecaster without a kind, and for a comparison
+    Args:
+        scores: rows of benchmark/scores.
+        kinds: kind of each forecaster in the registry.
+        comparison: of the same release; source of groups, confidence set and shares ranked first.
+        questions_digest: of the release's questions, repeated in every row.
+
+    Equal scores share a rank. Forecasters below the coverage floor, or without a score, have no rank and come last, with the reason. Computed by
+    sql/benchmark/leaderboard.sql, which needs the extra `platform`. Raises `ScoringError` for a forecaster without a kind, and for a comparison
     with the scores of several releases.
     """
     SCORES.validate(scores)
     unknown = sorted({*scores["forecaster"]} - {*kinds})
     if unknown:
-        raise ScoringError(
-            f"ranking forecasters: no kind is given for {', '.join(unknown)}, which the scores name; register it in forecasters.toml"
-        )
+        raise ScoringError(f"ranking forecasters: scores contain {', '.join(unknown)} without a kind; register it in forecasters.toml")
     if comparison is not None and scores["release"].n_unique() > 1:
-        raise ScoringError("ranking forecasters: one comparison is given with the scores of several releases; rank one release at a time")
+        raise ScoringError("ranking forecasters: the scores are of several releases; rank one release at a time")
     from bellwether.lake.sql import run_sql
 
     inputs = {
@@ -178,7 +180,7 @@ def leaderboard(
 
 
 def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
-    """Names of scopes with their part of a forecaster's sheet. A part that is the whole is scored as the whole."""
+    """Return names of scopes with their part of a forecaster's sheet. A part equal to the whole is scored only once."""
     own = {scope: part for scope, part in own_scopes(sheet) if part.height}
     parts = {**dict(common_scopes(sheet)), **own}
     whole = [scope for scope, part in parts.items() if part.height == sheet.height and scope != COULD_KNOW]
@@ -187,7 +189,7 @@ def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
 
 
 def _score_part(scope: str, part: pl.DataFrame, filling: float | None, plan: Inference) -> Iterator[dict[str, Any]]:
-    """The metrics of one forecaster on one part of the questions."""
+    """Compute the metrics of one forecaster on one part of the questions."""
     counting = _scored_rows(part) if scope != COULD_KNOW else part.filter(pl.col("p").is_not_null())
     if filling is not None and scope != COULD_KNOW:
         counting = part.filter(~pl.col("could_know")).with_columns(pl.col("p").fill_null(filling))
@@ -201,7 +203,7 @@ def _share_of_yes(questions: pl.DataFrame) -> float | None:
 
 
 def _coverage_scores(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
-    """The metrics that depend on unanswered questions: coverage, and the Brier score with 0.5 for what is missing."""
+    """Compute the metrics that depend on unanswered questions: coverage, and the Brier score with 0.5 for missing forecasts."""
     asked = part if scope == COULD_KNOW else part.filter(~pl.col("could_know"))
     error = np.square(asked["p"].fill_null(0.5).to_numpy() - asked["y"].to_numpy())
     values = {
@@ -224,12 +226,12 @@ def _rows(scores: Scores, by_sheet: Mapping[str, Estimate], forecasts: Forecasts
 
 
 def _scored_rows(sheet: pl.DataFrame) -> pl.DataFrame:
-    """The rows that count: with a forecast, and not of what could be known."""
+    """Return the rows that count: with a forecast, on questions that the forecaster could not have known."""
     return sheet.filter(pl.col("p").is_not_null() & ~pl.col("could_know"))
 
 
 def _clusters(rows: pl.DataFrame) -> ClusterIndex:
-    """The clusters of questions by their index."""
+    """Return the clusters of questions by their index."""
     return ClusterIndex.of_groups(Grouping.of(rows["cluster"].to_numpy().astype(np.intp)))
 
 
@@ -238,7 +240,7 @@ def _forecasts(rows: pl.DataFrame) -> Forecasts:
 
 
 def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:
-    """Certainty of the rank of each forecaster of a comparison."""
+    """Return the certainty of each forecaster's rank in a comparison."""
     columns = ["forecaster", "group", "in_mcs", "mcs_p", "share_first"]
     if comparison is None:
         schema = {name: LEADERBOARD.schema[name] for name in columns}
@@ -247,6 +249,6 @@ def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:
 
 
 def _stamp(forecasts: pl.DataFrame, questions: pl.DataFrame, known_at: datetime | None) -> dict[str, Any]:
-    """Columns that are the same in every row of the release."""
+    """Return the columns with one value for all rows of the release."""
     latest = pl.concat([forecasts["known_at"], questions["known_at"]]).max()
     return {"release": questions["release"].first(), "known_at": known_at or latest, "rules": RULES}

@@ -1,15 +1,15 @@
-"""Smooth calibration error (smECE; Błasiok & Nakkiran, "Smooth ECE", ICLR 2024): no bins, and the bandwidth is the error itself.
+"""Smooth calibration error (smECE; Błasiok & Nakkiran, "Smooth ECE", ICLR 2024): no bins, and a bandwidth equal to the error itself.
 
 With K_s the Gaussian kernel of bandwidth s on [0, 1], reflected at both ends, the error at bandwidth s is
 
     E(s) = integral over t of |mean of (p - y) K_s(t, p)|,
 
 which decreases in s, and smECE is the s with E(s) = s. Cosines are the eigenfunctions of the reflected kernel: smoothing multiplies the
-k-th cosine coefficient of the residuals by exp(-(pi k s)^2 / 2). The residuals are spread over a grid, transformed once, and E(s) then
-costs one inverse cosine transform for each s. `modes` cosines resolve bandwidths down to about 1.4 / modes; a finer s is smoothed by that much.
+k-th cosine coefficient of the residuals by exp(-(pi k s)^2 / 2). The residuals are spread over a grid and transformed once; each E(s) then
+costs one inverse cosine transform. `modes` cosines resolve bandwidths down to about 1.4 / modes, which is also the minimum smoothing.
 
-The authors' implementation (relplot) ends the kernel at a distance of 1/2 and counts half of a forecast of exactly 0 or 1. It agrees up to
-errors of about 0.2, and gives a few per cent more beyond.
+The authors' implementation (relplot) truncates the kernel at a distance of 1/2 and counts forecasts of exactly 0 or 1 by half. It agrees for
+errors up to about 0.2, and is a few per cent higher above.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from numpy.typing import ArrayLike
 from bellwether.calibration.forecasts import Floats, Forecasts, Ints
 from bellwether.calibration.sorted_forecasts import SortedForecasts
 
-#: Cosines of the point estimate, and least and most of them for its distribution; most resolve bandwidths down to 0.0003 and 0.003.
+#: Cosines of the point estimate, and their minimum and maximum for its distribution; resolved bandwidths go down to 0.0003 and 0.003.
 _MODES, _LEAST_MODES, _MOST_MODES = 4096, 64, 512
 
-#: A cosine is left out where smoothing shrinks it below exp(-4.3^2 / 2) = 0.0001 of itself.
+#: Cosines are omitted if smoothing reduces them below exp(-4.3^2 / 2) = 0.0001 of themselves.
 _NEGLIGIBLE = 4.3
 
-#: Cells of the grid per cosine: eight to the shortest half-wave, so fine that the spreading widens no resolved kernel by more than 0.1 %.
+#: Cells of the grid per cosine: eight per shortest half-wave, so that spreading widens no resolved kernel by more than 0.1 %.
 _CELLS = 8
 
-#: Steps to the fixed point, at most; where they begin; and the length of a step that moves nothing any more.
+#: Maximum of steps to the fixed point, their start, and the step length at which they stop.
 _STEPS, _START, _STILL = 16, 0.05, 1e-16
 
-#: Floats of one slice of rows, so that a slice stays in the cache.
+#: Floats of one slice of rows; it fits the cache.
 _SLICE = 32_768
 
 
 def smooth_ece(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> float | None:
-    """Smooth calibration error of forecasts `p` of yes on outcomes `y`, in [0, 1]; None without a forecast.
+    """Compute the smooth calibration error of forecasts `p` of yes on outcomes `y`, in [0, 1]; None without a forecast.
 
-    Raises `ScoringError` for what cannot be scored.
+    Raises `ScoringError` for invalid input.
     """
     error = smooth_error(SortedForecasts.of(Forecasts.of(p, y, weights=weights)))
     return None if np.isnan(error) else error
 
 
 def smooth_error(ordered: SortedForecasts) -> float:
-    """SmECE of forecasts in ascending order of p; NaN without a forecast."""
+    """Compute the smECE of forecasts in ascending order of p; NaN without a forecast."""
     if not len(ordered.p):
         return float("nan")
     mass, yes = ordered.tally()
@@ -64,9 +64,9 @@ def smooth_error(ordered: SortedForecasts) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smoother:
-    """Spreads groups of equal forecasts over a grid of `cells` and smooths their residuals.
+    """Smoother of residuals: spreads groups of equal forecasts over a grid of `cells`.
 
-    share: float64 (G,), of a residual that goes to the upper of its two cells.
+    share: float64 (G,), share of a residual assigned to the upper of its two cells.
     lower, upper: intp (G,), the two cells of each group.
     """
 
@@ -77,33 +77,33 @@ class Smoother:
 
     @classmethod
     def on(cls, p: Floats, modes: int) -> Smoother:
-        """For groups with the forecasts `p`, ascending, and so many cosines."""
+        """Build a smoother for groups with the ascending forecasts `p` and so many cosines."""
         cells = _CELLS * modes
         position = p * cells - 0.5
         cell = np.floor(position).astype(np.intp)
-        # A residual beyond the outermost cell's middle is reflected into that cell.
+        # A residual beyond the middle of the outermost cell is reflected into that cell.
         lower, upper = (np.clip(cell + side, 0, cells - 1) for side in (0, 1))
         return cls(modes, position - cell, lower, upper)
 
     @classmethod
     def resolving(cls, p: Floats, error: float) -> Smoother:
-        """For errors down to about `error`, with as many cosines as these need."""
+        """Build a smoother for errors down to about `error`, with as many cosines as these need."""
         needed = 1.5 * _NEGLIGIBLE / (np.pi * max(error, 1e-9))
         return cls.on(p, int(np.clip(16 * np.ceil(needed / 16), _LEAST_MODES, _MOST_MODES)))
 
     @property
     def cells(self) -> int:
-        """Cells of the grid."""
+        """Number of cells of the grid."""
         return _CELLS * self.modes
 
     def coefficients(self, grid: Floats) -> Floats:
-        """Cosine coefficients (..., modes) of residuals that are spread over the grid (..., cells)."""
+        """Return cosine coefficients (..., modes) of residuals spread over the grid (..., cells)."""
         from scipy.fft import dct
 
         return np.asarray(dct(grid, type=2, axis=-1)[..., : self.modes] / 2)
 
     def error(self, coefficients: Floats) -> Floats:
-        """SmECE of each row of coefficients (R, modes) of residuals over their weight, float64 (R,)."""
+        """Return the smECE of each row of coefficients (R, modes) of residuals over their weight, float64 (R,)."""
         from scipy.fft import dct
 
         finest = _NEGLIGIBLE / (np.pi * self.modes)
@@ -122,10 +122,10 @@ class Smoother:
 
 
 def _fixed_point(error: Callable[[Floats], Floats], start: Floats) -> Floats:
-    """The s in [0, 1] with error(s) = s, per row, for an error that decreases in s.
+    """Return the s in [0, 1] with error(s) = s, per row, for an error that decreases in s.
 
-    s and error(s) lie on two sides of the fixed point, and error(s) - s falls at least as fast as s grows. So secant steps of slope -1
-    or steeper, kept inside the bracket, converge from anywhere.
+    s and error(s) bracket the fixed point, and error(s) - s has a slope of -1 or steeper. So secant steps of such a slope, kept inside the
+    bracket, always converge.
     """
     s, low, high = start, np.zeros(len(start)), np.ones(len(start))
     slope = np.full(len(start), -1.3)

@@ -1,13 +1,13 @@
 """Forecasts in ascending order of p, with equal forecasts as one group, and the statistics of that order.
 
-The adaptive calibration error (ACE) has equal-mass bins with tied forecasts shared evenly, for any weights. Let D(t) be the sum of p - y over the first
-t units of mass. A group of equal forecasts has one p and, its order being arbitrary, one mean outcome, so D is linear across it. K bins of mass N / K
-each then give
+The adaptive calibration error (ACE) has equal-mass bins with tied forecasts shared evenly, for any weights. D(t) is the sum of p - y over the
+first t units of mass. A group of equal forecasts has one p and, its order being arbitrary, one mean outcome, so D is linear across it. K bins of
+mass N / K each then give
 
     ACE = sum over k of |D(k N / K) - D((k - 1) N / K)| / N,
 
-which is ECE with equal-mass bins. No order of ties has to be chosen, a forecast on the edge of two bins counts in each by its share, and
-copies of the data score as the data do.
+which is ECE with equal-mass bins. The order of ties does not matter, a forecast on the edge of two bins counts in each by its share, and
+duplicated data have the same score.
 
 Isotonic recalibration is the non-decreasing function of the forecast that is closest to the outcomes (pool-adjacent-violators).
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from bellwether.calibration.forecasts import BINS, Floats, Forecasts, Ints
 
-#: Forecasts closer than this are the same number computed in two ways: 1 - 0.7 is 0.30000000000000004.
+#: Maximum difference of equal forecasts that were computed differently: 1 - 0.7 is 0.30000000000000004.
 _SAME = 1e-15
 
 
@@ -30,7 +30,7 @@ class SortedForecasts:
     """N forecasts in ascending order of p.
 
     order: intp (N,), positions of the forecasts in that order, ties in input order.
-    weight: float64 (N,), how much each counts, in that order.
+    weight: float64 (N,), weights in that order.
     gap: float64 (N,), weight (p - y), in that order.
     yes: float64 (N,), weight y, in that order.
     ends: intp, the last position of each run of identical p.
@@ -57,11 +57,11 @@ class SortedForecasts:
         return cls(order, weight, weight * (p - y), weight * y, np.flatnonzero(step > 0), p[group_ends], group_ends)
 
     def tally(self) -> tuple[Floats, Floats]:
-        """Weight and weight of yes of each group, both float64 (G,)."""
+        """Return weight and weight of yes of each group, both float64 (G,)."""
         return self.group_sums(self.weight), self.group_sums(self.yes)
 
     def group_sums(self, values: Floats) -> Floats:
-        """Sums over each group of values in ascending order of p: (..., N) to (..., G)."""
+        """Sum values in ascending order of p over each group: (..., N) to (..., G)."""
         if len(self.group_ends) == values.shape[-1]:
             return values
         starts = np.append(0, self.group_ends[:-1] + 1)
@@ -69,7 +69,7 @@ class SortedForecasts:
 
 
 def ace(ordered: SortedForecasts, bins: int = BINS) -> float:
-    """ACE over so many bins; NaN without a forecast."""
+    """Compute ACE over so many bins; NaN without a forecast."""
     if not len(ordered.order):
         return float("nan")
     deviation = np.cumsum(ordered.gap)[ordered.ends]
@@ -78,7 +78,7 @@ def ace(ordered: SortedForecasts, bins: int = BINS) -> float:
 
 
 def shares(ordered: SortedForecasts, bins: int = BINS) -> Iterator[tuple[Ints, Floats]]:
-    """Forecasts of each equal-mass bin with their shares: per bin, positions in ascending order of p and shares in (0, 1]."""
+    """Return the forecasts of each equal-mass bin with their shares: per bin, positions in ascending order of p and shares in (0, 1]."""
     mass = np.cumsum(ordered.weight)
     sizes = np.diff(ordered.ends, prepend=-1)
     upper = mass[ordered.ends]
@@ -91,7 +91,7 @@ def shares(ordered: SortedForecasts, bins: int = BINS) -> Iterator[tuple[Ints, F
 
 
 def _deviation_at_cuts(ordered: SortedForecasts, deviation: Floats, bins: int) -> Floats:
-    """D at the ends of the bins, float64 (bins + 1,); `deviation` is D at the end of each run of equal forecasts."""
+    """Return D at the ends of the bins, float64 (bins + 1,); `deviation` is D at the end of each run of equal forecasts."""
     mass = np.cumsum(ordered.weight)[ordered.ends]
     cuts = mass[-1] * np.arange(1, bins) / bins
     inner = np.interp(cuts, np.append(0.0, mass), np.append(0.0, deviation))
@@ -99,12 +99,12 @@ def _deviation_at_cuts(ordered: SortedForecasts, deviation: Floats, bins: int) -
 
 
 def isotonic_fit(mass: Floats, yes: Floats) -> Floats:
-    """The recalibrated forecast of each group, shape of `yes`.
+    """Return the recalibrated forecast of each group, shape of `yes`.
 
-    mass: float64 (G,), weight of the forecasts in each group, the groups in ascending order of forecast; positive.
-    yes: float64 (..., G), weight of yes in each group; of simulated outcomes also below 0 or above `mass`.
+    mass: float64 (G,), weight of the forecasts in each group, in ascending order of forecast; positive.
+    yes: float64 (..., G), weight of yes in each group; simulated outcomes may be below 0 or above `mass`.
 
-    Many rows are fitted at once: laid end to end, each raised so far above the one before that no pooling crosses from one to the next.
+    Many rows are fitted at once: concatenated, each shifted above the previous one, so that no pool spans two rows.
     """
     from scipy.optimize import isotonic_regression
 
@@ -115,12 +115,12 @@ def isotonic_fit(mass: Floats, yes: Floats) -> Floats:
 
 
 def explained_squares(mass: Floats, yes: Floats) -> float:
-    """The sum of squares of the recalibrated forecasts; 0 without a forecast.
+    """Return the sum of squares of the recalibrated forecasts; 0 without a forecast.
 
-    mass, yes: float64 (G,), weight and weight of yes of each group, the groups in ascending order of forecast.
+    mass, yes: float64 (G,), weight and weight of yes of each group, in ascending order of forecast.
 
     The recalibrated forecast of a pool is its rate of yes, so that the sum is that of yes^2 / mass over the pools. Pools of equal rates are
-    merged exactly, and the sum of counts depends on nothing but the counts.
+    merged exactly, so that the result for counts depends only on the counts.
     """
     from scipy.optimize import isotonic_regression
 
@@ -134,5 +134,5 @@ def explained_squares(mass: Floats, yes: Floats) -> float:
 
 
 def _pool(mass: Floats, yes: Floats, first: Ints) -> tuple[Floats, Floats]:
-    """Add up the groups from each index of `first` to the next."""
+    """Sum the groups from each index of `first` to the next."""
     return np.add.reduceat(mass, first), np.add.reduceat(yes, first)

@@ -1,4 +1,4 @@
-"""Sufficient statistics: weighted sums over forecasts, per group, from which every metric with bins or without order follows.
+"""Sufficient statistics: weighted sums of forecasts, per group, that determine every binned or order-free metric.
 
 The same sums serve the point estimate (one group) and the jackknife (all but one cluster).
 """
@@ -29,7 +29,7 @@ _AT: dict[str, int] = {name: index for index, name in enumerate(_SCALARS)}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """`matrix` float64 (..., width); `sums[name]` is one statistic with the leading shape, `bin_*` with a last axis over the bins."""
+    """Sums by statistic: `matrix` float64 (..., width); `sums[name]` has the leading shape, `bin_*` a further last axis over the bins."""
 
     matrix: Floats
 
@@ -42,9 +42,9 @@ class Sums:
 
 
 def columns(forecasts: Forecasts) -> Iterator[tuple[str, Floats | Bools]]:
-    """One value per forecast for each scalar statistic, so that no more than one column is alive at a time.
+    """Yield one value per forecast for each scalar statistic; one column exists at a time.
 
-    What depends on right and wrong decisions is NaN where outcomes are fractional.
+    Statistics of right and wrong decisions are NaN if outcomes are fractional.
     """
     p, y, decision = forecasts.p, forecasts.y, forecasts.decision
     some = np.ones(len(p), dtype=bool)
@@ -80,7 +80,7 @@ def columns(forecasts: Forecasts) -> Iterator[tuple[str, Floats | Bools]]:
 
 
 def log_loss(p: Floats, y: Floats) -> Floats:
-    """Logarithmic loss of each forecast, in nats, p clipped to [1e-15, 1 - 1e-15]."""
+    """Return the logarithmic loss of each forecast, in nats, p clipped to [1e-15, 1 - 1e-15]."""
     clipped = np.clip(p, CLIP, 1 - CLIP)
     return -np.log(np.where(y == 1, clipped, 1 - clipped)) if _is_binary(y) else -(y * np.log(clipped) + (1 - y) * np.log(1 - clipped))
 
@@ -90,7 +90,7 @@ def _is_binary(y: Floats) -> bool:
 
 
 def total_sums(forecasts: Forecasts, bins: Bins = DECILES) -> Sums:
-    """Sums over all forecasts: `matrix` has shape (width,)."""
+    """Sum over all forecasts: `matrix` has shape (width,)."""
     weight = forecasts.weight if forecasts.is_weighted else None
     matrix = np.zeros(len(_SCALARS) + len(_BINNED) * bins.count)
     for index, (_, column) in enumerate(columns(forecasts)):
@@ -104,7 +104,7 @@ def total_sums(forecasts: Forecasts, bins: Bins = DECILES) -> Sums:
 
 
 def sums_by_group(forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> Sums:
-    """Sums per group: `matrix` has shape (groups.count, width)."""
+    """Sum per group: `matrix` has shape (groups.count, width)."""
     weight = forecasts.weight if forecasts.is_weighted else None
     matrix = np.zeros((groups.count, len(_SCALARS) + len(_BINNED) * bins.count))
     for index, (_, column) in enumerate(columns(forecasts)):
@@ -117,6 +117,6 @@ def sums_by_group(forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) 
 
 
 def ratio(numerator: Floats, denominator: Floats) -> Floats:
-    """`numerator / denominator`, NaN where the denominator is not positive."""
+    """Return `numerator / denominator`, NaN if the denominator is not positive."""
     numerator, denominator = np.broadcast_arrays(numerator, denominator)
     return np.divide(numerator, denominator, out=np.full(numerator.shape, np.nan), where=denominator > 0)

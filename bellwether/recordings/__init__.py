@@ -1,1 +1,1 @@
-"""Recordings of a venue's stream: append-only files of verbatim frames, what is missing in them, and the books that they rebuild."""
+"""Recordings of a venue's stream: append-only files of verbatim frames, their gaps, and the rebuilt books."""

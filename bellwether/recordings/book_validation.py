@@ -1,8 +1,8 @@
-"""Follows the numbers of a recording and says of each frame of a book whether a valid book can take it.
+"""Validity of the books of a recording, followed by the sequence numbers of its frames.
 
-A book is followed on every subscription that gave a snapshot of it: each is a line, valid from its snapshot on. It ends where a number of its
-subscription was skipped, its connection ended, the market was unsubscribed, or a frame came that cannot be placed; nothing but a snapshot opens it
-again. A market's book is valid while it has a valid line.
+A book is followed on every subscription that sent a snapshot of it. Each of these is a line, valid from its snapshot on. A line ends at a skipped
+number of its subscription, at the end of its connection, when the market is unsubscribed, or at a frame that does not fit. Only a snapshot
+reopens it. A market's book is valid while at least one of its lines is.
 """
 
 from __future__ import annotations
@@ -20,18 +20,17 @@ from bellwether.recordings.recording import TornSegment
 from bellwether.recordings.sequence_numbers import Key, SequenceNumbers, count_within
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_envelope, read_ticker
 
-#: The id of a subscription whose frames do not name it.
+#: Id of a subscription whose frames do not name one.
 UNNAMED = -1
-#: Frames of a subscription whose content is remembered, to know a repetition from another frame of the same number.
+#: Frames per subscription whose content is kept to distinguish a repetition from another frame of the same number.
 _REMEMBERED = 4096
 
 
 class Effect(Enum):
-    """What a frame means for its market's book on its subscription.
+    """Effect of a frame on its market's book on its subscription.
 
-    OPENED: a snapshot where no line was valid. RENEWED: a snapshot of a valid line. CHANGED: a delta of a valid line. REPEATED: a frame that came
-    before. SUPERSEDED: a frame that a later snapshot makes needless: it is older than that, or of a subscription that another one has replaced.
-    UNAPPLIED: a frame that no valid book can take.
+    OPENED: a snapshot without a valid line. RENEWED: a snapshot of a valid line. CHANGED: a delta of a valid line. REPEATED: a frame that came
+    before. SUPERSEDED: a frame older than a later snapshot, or of a replaced subscription. UNAPPLIED: a frame without a valid book.
     """
 
     OPENED = "opened"
@@ -43,7 +42,7 @@ class Effect(Enum):
 
 
 class FrameEffect(NamedTuple):
-    """Effect of a frame of a book, its market, its subscription, and whether a later number came before it."""
+    """Effect of a frame of a book, its market and subscription, and whether a later number came before it."""
 
     effect: Effect
     market: str
@@ -52,7 +51,7 @@ class FrameEffect(NamedTuple):
 
 
 class BookEnd(NamedTuple):
-    """A valid line ended: its book could not be trusted after frame `start` of subscription `source`, or from the exchange's time `at` on, ns UTC."""
+    """End of a valid line: the book is invalid after frame `start` of subscription `source`, or from the exchange's time `at` on (ns UTC)."""
 
     market: str
     key: Key
@@ -63,7 +62,7 @@ class BookEnd(NamedTuple):
 
 
 class _PendingEnd(NamedTuple):
-    """The lines of a market must be heard of at or behind the exchange's time `until`; else they ended as `BookEnd` says it."""
+    """End of a market's lines unless one of them has a frame at or after the exchange's time `until`."""
 
     start: FramePosition
     source: Key
@@ -80,7 +79,7 @@ class _BookLine:
 
 
 class _RecentFrames:
-    """The last frames of a subscription by number."""
+    """Latest frames of a subscription by number."""
 
     __slots__ = ("_digests", "_order")
 
@@ -96,14 +95,14 @@ class _RecentFrames:
         self._digests[seq] = zlib.crc32(data)
 
     def has(self, seq: int, data: bytes) -> bool:
-        """Return whether this very frame came under this number."""
+        """Return whether an identical frame with this number was kept."""
         return self._digests.get(seq) == zlib.crc32(data)
 
 
 class BookValidator:
-    """Follows frames in order of arrival; `take` takes each in.
+    """Validator of the books of a recording; `take` receives its frames in order of arrival.
 
-    partial: holes in the numbers are expected, so that they tell nothing.
+    partial: holes in the numbers are expected and end no line.
     """
 
     def __init__(self, *, partial: bool = False) -> None:
@@ -116,20 +115,20 @@ class BookValidator:
         self._gaps: list[tuple[Key, int, int, FramePosition | None, FramePosition]] = []
         self._open: dict[str, Outage] = {}
         self._lines: dict[str, dict[Key, _BookLine]] = {}
-        #: Highest number of a frame that no line took, and the lines that there ever were.
+        #: Highest number of a frame that no line took, and all lines so far.
         self._untaken: dict[tuple[str, Key], int] = {}
         self._opened: set[tuple[str, Key]] = set()
         self._memories: dict[Key, _RecentFrames] = {}
         self._marks: dict[Key, FramePosition] = {}
-        #: Subscriptions of which a frame may have come that could not be read; the next number tells.
+        #: Subscriptions that an unreadable frame may belong to; the next number decides.
         self._doubtful: set[Key] = set()
-        #: Markets of which one line ended, or is replaced: the others must show that they go on.
+        #: Markets with an ended or replaced line, whose other lines must be confirmed by a later frame.
         self._doubts: dict[str, _PendingEnd] = {}
         self._connection: int | None = None
         self._body: dict[str, Any] = {}
 
     def take(self, frame: Frame, found: dict[str, Any]) -> FrameEffect | None:
-        """Take in a frame, read already; None when it says nothing of a book."""
+        """Process a parsed frame and return its effect; None for a frame without a book."""
         mark = FramePosition(frame.ordinal, frame.received_at)
         self.frames += 1
         if frame.connection != self._connection:
@@ -163,12 +162,12 @@ class BookValidator:
         return None
 
     def ended(self) -> list[BookEnd]:
-        """The valid lines that ended since the last call."""
+        """Return the valid lines that ended since the last call."""
         found, self._ended = self._ended, []
         return found
 
     def finish(self) -> None:
-        """No more frames come: what was in doubt stays so."""
+        """End the input: open doubts stay unresolved."""
         for market in list(self._doubts):
             self._give_up(market)
         for key in sorted(self._doubtful):
@@ -185,11 +184,11 @@ class BookValidator:
             self._end_all(key, "break", self._marks[key])
 
     def _count(self, key: Key, seq: int, mark: FramePosition) -> bool:
-        """Take in a number; whether it is not above those before."""
+        """Count a number and return whether it is not above all earlier ones."""
         numbers = self.numbers.get(key)
         before = self._marks.get(key)
         if numbers is None:
-            # Numbers begin with 1; what a partial capture begins with says nothing.
+            # Numbers begin with 1, except in a partial capture.
             numbers = self.numbers[key] = SequenceNumbers(*key, first=seq, last=seq - 1 if self.partial else 0)
         expected = numbers.last + 1
         if numbers.count(seq):
@@ -203,7 +202,7 @@ class BookValidator:
         return seq < expected
 
     def _doubt(self, connection: int) -> None:
-        """An unreadable frame came: the next number shows whose it was, where numbers have no holes."""
+        """Mark the subscriptions that an unreadable frame may belong to, where numbers have no holes."""
         for key in [key for key in self._marks if key[0] == connection]:
             self._doubt_one(key)
 
@@ -234,7 +233,7 @@ class BookValidator:
                 self._end_all(key, "unreadable", mark)
             return None
         if comes_late and seq is not None and not self.numbers[key].was_missing and seq >= self.numbers[key].first:
-            # Another frame of this number came before, or it is too long ago to tell.
+            # Another frame had this number, or the earlier frame is no longer kept.
             self._end_all(key, "repeated", mark)
         if seq is None and key in self.numbers:
             if key in self._lines.get(market, ()):
@@ -260,7 +259,7 @@ class BookValidator:
         line = lines.get(key)
         last = self._untaken.get((market, key)) if line is None else line.last
         if seq is not None and ((last is not None and seq < last) or (comes_late and not self.partial)):
-            # It came after changes that it does not hold, or that may have been lost.
+            # It came after changes that it does not contain, or that may have been lost.
             if line is not None:
                 self._end(market, key, "gap", mark)
             return Effect.UNAPPLIED
@@ -287,12 +286,12 @@ class BookValidator:
         return Effect.CHANGED
 
     def _late(self, market: str, key: Key, mark: FramePosition, at: int | None) -> Effect:
-        """A change that belongs before others which were applied: the book lacked it since."""
+        """End the line from the place of a change that arrived after later ones."""
         self._end(market, key, "late", mark, at)
         return Effect.UNAPPLIED
 
     def _without_line(self, market: str, key: Key, mark: FramePosition, at: int | None) -> Effect:
-        """A delta of a subscription on which the market's book is not valid."""
+        """Handle a delta of a subscription without a valid line of the market."""
         lines = self._lines.get(market)
         if not lines:
             if market not in self._open:
@@ -302,32 +301,32 @@ class BookValidator:
             self._doubts.setdefault(market, _PendingEnd(mark, key, at, at))
             return Effect.SUPERSEDED
         for other in list(lines):
-            # Its snapshot was lost, and changes on the others with it perhaps: they are complete up to their own last frame.
+            # Its snapshot was lost, perhaps with changes on the other lines: those are complete up to their last frame.
             self._end(market, other, "subscription", self._marks.get(other, mark))
         return Effect.UNAPPLIED
 
     def _go_on(self, market: str, key: Key, at: int | None) -> None:
-        """A subscription goes on: what others said up to then it has said too, of all its markets where none of its frames is missing."""
+        """Confirm a subscription's lines with pending ends up to time `at`: of all its markets, in a partial recording of `market` only."""
         for one in [market] if self.partial else [one for one in self._doubts if key in self._lines[one]]:
             doubt = self._doubts.get(one)
             if doubt is not None and (at is None or doubt.until is None or at >= doubt.until):
                 del self._doubts[one]
 
     def _doubt_others(self, numbers: SequenceNumbers, key: Key, start: FramePosition) -> None:
-        """What a subscription lost may be of markets of which only others have a valid book."""
+        """Mark the valid lines of other subscriptions, whose markets may be affected by a loss on this one."""
         until = read_exchange_time(self._body)
         for market in numbers.markets:
             if self._lines.get(market):
                 self._doubts.setdefault(market, _PendingEnd(start, key, None, until))
 
     def _give_up(self, market: str) -> None:
-        """The lines that were to go on with a book were not heard of: they do not follow it."""
+        """End the lines that no later frame confirmed."""
         doubt = self._doubts[market]
         for key in list(self._lines.get(market, ())):
             self._end(market, key, "subscription", doubt.start, doubt.at)
 
     def _end_all(self, key: Key, cause: str, start: FramePosition, but: frozenset[str] = frozenset()) -> None:
-        """End the lines of a subscription, but for those of some markets."""
+        """End the lines of a subscription, except those of some markets."""
         for market in [market for market, lines in self._lines.items() if key in lines and market not in but]:
             self._end(market, key, cause, start)
 
@@ -350,7 +349,7 @@ class BookValidator:
     # --- the report ------------------------------------------------------------------------------------------------------
 
     def gaps(self) -> Iterator[Gap]:
-        """The gaps so far, each with what of it never came. In a partial recording one per subscription, over all its holes."""
+        """Return the gaps so far, each with its count of missing numbers. In a partial recording there is one per subscription, over all its holes."""
         if self.partial:
             yield from self._holes()
             return
@@ -365,7 +364,7 @@ class BookValidator:
                 yield Gap(*key, first, last, numbers.missing, None, self._marks[key], tuple(sorted(numbers.markets)))
 
     def report(self, recording: str, torn: Iterable[TornSegment] = ()) -> GapReport:
-        """All of it, when no more frames come."""
+        """Return the complete report, after the last frame."""
         self.finish()
         numbers = tuple(self.numbers[key] for key in sorted(self.numbers))
         outages = sorted([*self.outages, *self._open.values()], key=lambda outage: (outage.start.ordinal, outage.market))
@@ -373,7 +372,7 @@ class BookValidator:
 
 
 def validate_frames(frames: Iterable[Frame], *, partial: bool = False) -> BookValidator:
-    """A watch that took in these frames."""
+    """Return a validator that has processed these frames."""
     watch = BookValidator(partial=partial)
     for frame in frames:
         watch.take(frame, parse_message(frame.data))

@@ -1,6 +1,6 @@
-"""Order books of a recording in integers: values of frames, sides, and the leg of NO prices.
+"""Order books of a recording in integers: values of frames, sides, and the form of NO prices.
 
-Prices are millionths of a dollar, sizes hundredths of a contract. Trades are never applied: the changes that they made come as deltas.
+Prices are millionths of a dollar, sizes hundredths of a contract. Trades are never applied, because their changes also arrive as deltas.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame,
 DOLLAR = 1_000_000
 CENT = DOLLAR // 100
 _PRICE_DIGITS, _SIZE_DIGITS = 6, 2
-#: So many more books that fit one leg alone than fit the other decide without the rest of the recording.
+#: Surplus of books that fit only one form of NO prices, from which on the remaining frames are not read.
 _ENOUGH = 5
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
 
 class MalformedFrame(ValueError):
-    """A frame of a book without a valid price, size or side: names the field and the value."""
+    """Error of a frame of a book without a valid price, size or side; names the field and the value."""
 
 
 def scale_decimal(value: Any, digits: int) -> int:
-    """A decimal text or a whole number in units of 10**-digits, exactly. Raises `MalformedFrame` for another value or a finer one."""
+    """Convert a decimal text or whole number to units of 10**-digits, exactly. Raises `MalformedFrame` for another or a finer value."""
     if type(value) not in (str, int):
-        raise MalformedFrame(f"{value!r} is no decimal number")
+        raise MalformedFrame(f"{value!r} is not a decimal number")
     return _scale_text(str(value), digits)
 
 
@@ -37,7 +37,7 @@ def scale_decimal(value: Any, digits: int) -> int:
 def _scale_text(text: str, digits: int) -> int:
     found = _DECIMAL.fullmatch(text)
     if found is None:
-        raise MalformedFrame(f"{text!r} is no decimal number")
+        raise MalformedFrame(f"{text!r} is not a decimal number")
     whole, fraction = found[1], (found[2] or "").rstrip("0")
     if len(fraction) > digits:
         raise MalformedFrame(f"{text!r} is finer than {digits} decimals")
@@ -45,13 +45,13 @@ def _scale_text(text: str, digits: int) -> int:
 
 
 def parse_price(text: Any) -> MicroDollars:
-    """Dollars as text, in millionths of a dollar."""
+    """Convert dollars as text to millionths of a dollar."""
     price: Any = scale_decimal(text, _PRICE_DIGITS)
     return price
 
 
 def parse_size(text: Any) -> Lots:
-    """Contracts as text or a whole number, in hundredths of a contract."""
+    """Convert contracts, as text or a whole number, to hundredths of a contract."""
     size: Any = scale_decimal(text, _SIZE_DIGITS)
     return size
 
@@ -60,12 +60,12 @@ def _cents(value: Any) -> MicroDollars:
     return MicroDollars(scale_decimal(value, 0) * CENT)
 
 
-#: Fields of a snapshot's side and of a delta, the current ones first: the suffix of their names and how their prices are written.
+#: Suffixes of the price fields of snapshots and deltas, the current ones first, with the parser of their prices.
 SIDE_FORMS: tuple[tuple[str, Callable[[Any], MicroDollars]], ...] = (("_dollars_fp", parse_price), ("_dollars", parse_price), ("", _cents))
 
 
 def parse_snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
-    """Levels of one side (yes or no) of a snapshot's body: size by price of that side. Empty where the side is absent or null."""
+    """Return the levels of one side (yes or no) of a snapshot's body: size by price of that side. Empty if the side is absent or null."""
     for suffix, price in SIDE_FORMS:
         levels = body.get(side + suffix)
         if levels is not None:
@@ -74,7 +74,7 @@ def parse_snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
 
 
 def parse_delta(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
-    """Side, price and change of size of a delta's body. Raises `MalformedFrame`."""
+    """Return side, price and change of size of a delta's body. Raises `MalformedFrame`."""
     side = body.get("side")
     if side not in ("yes", "no"):
         raise MalformedFrame(f"side is {side!r}")
@@ -83,7 +83,7 @@ def parse_delta(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
 
 
 def convert_no_prices(body: dict[str, Any]) -> dict[str, Any]:
-    """The body of a snapshot or delta whose NO side is in prices of YES, in NO's own prices. What is no price is left for its reader to refuse."""
+    """Convert the NO side of a snapshot's or delta's body from prices of YES to prices of NO. Invalid prices stay unchanged."""
     converted = dict(body)
     for suffix, _ in SIDE_FORMS:
         if isinstance(levels := body.get("no" + suffix), list):
@@ -94,7 +94,7 @@ def convert_no_prices(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _complement(price: Any) -> Any:
-    """A dollar less a price, in dollars as text or whole cents."""
+    """Return a dollar minus a price, in dollars as text or whole cents."""
     if type(price) is int:
         return DOLLAR // CENT - price
     try:
@@ -113,7 +113,7 @@ class BookSide:
         self.best = max(levels, default=0)
 
     def change(self, price: int, by: int) -> int:
-        """Change a level and return its new size; a level of no size is gone."""
+        """Change a level and return its new size; a level of size 0 is removed."""
         size = self.levels.get(price, 0) + by
         if size:
             self.levels[price] = size
@@ -136,11 +136,11 @@ class RecordedBook:
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> RecordedBook:
-        """The book of a snapshot's body. Raises `MalformedFrame`."""
+        """Build the book of a snapshot's body. Raises `MalformedFrame`."""
         try:
             return cls(parse_snapshot_side(body, "yes"), parse_snapshot_side(body, "no"))
         except (TypeError, IndexError, KeyError) as error:
-            raise MalformedFrame(f"levels that are no pairs of price and size ({error})") from None
+            raise MalformedFrame(f"levels are not pairs of price and size ({error})") from None
 
     def apply(self, body: dict[str, Any]) -> int:
         """Apply a delta's body and return the level's new size. Raises `MalformedFrame`."""
@@ -148,18 +148,18 @@ class RecordedBook:
         return (self.yes if side == "yes" else self.no).change(price, by)
 
 
-# --- the leg of NO prices ---------------------------------------------------------------------------------------------
+# --- the form of NO prices --------------------------------------------------------------------------------------------
 
 
 class _PriceEvidence:
-    """Books and trades that fit one leg alone: above zero for the prices of YES, below for those of NO."""
+    """Balance of books and trades that fit only one form: positive for prices of YES, negative for prices of NO."""
 
     def __init__(self) -> None:
         self.books = self.trades = 0
         self._books: dict[tuple[int, str], RecordedBook] = {}
 
     def take(self, frame: Frame) -> None:
-        """Take in a frame; one that cannot be read is no evidence."""
+        """Process a frame; an unreadable one is no evidence."""
         found = parse_message(frame.data)
         kind, body = found.get("type"), read_body(found)
         key = (frame.connection, read_ticker(body) or "")
@@ -178,7 +178,7 @@ class _PriceEvidence:
 
 
 def _book_evidence(book: RecordedBook) -> int:
-    """1 for a book that is crossed unless its NO side has the prices of YES, -1 for the opposite, 0 for neither."""
+    """Return 1 for a book that is crossed unless its NO side has prices of YES, -1 for the opposite, 0 for neither."""
     yes, no = book.yes.best, book.no.best
     if not yes or not no:
         return 0
@@ -186,7 +186,7 @@ def _book_evidence(book: RecordedBook) -> int:
 
 
 def _trade_evidence(book: RecordedBook, body: dict[str, Any]) -> int:
-    """The same for a taker of YES, whose price is that of a level on the NO side. Raises `MalformedFrame`."""
+    """Return the same for a taker of YES, whose price is that of a level on the NO side. Raises `MalformedFrame`."""
     taker = next((side for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (side := body.get(name))), None)
     price = parse_price(body["yes_price_dollars"]) if "yes_price_dollars" in body else None
     if taker not in ("yes", "bid") or price is None:
@@ -197,8 +197,8 @@ def _trade_evidence(book: RecordedBook, body: dict[str, Any]) -> int:
 def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None) -> bool:
     """Return whether the NO side of a recording's books is in prices of YES.
 
-    flag: `use_yes_price` of the subscription, if known. The books decide before it, because the venue will ignore it: in the wrong leg a book is
-    crossed, or has no level at the price of a trade (https://docs.kalshi.com/getting_started/order_direction).
+    flag: `use_yes_price` of the subscription, if known. The books take precedence, because the venue will ignore the flag. In the wrong form a book
+    is crossed, or has no level at the price of a trade (https://docs.kalshi.com/getting_started/order_direction).
     """
     evidence = _PriceEvidence()
     for frame in frames:

@@ -1,4 +1,4 @@
-"""Makes recordings out of captures: the same files that a recorder writes, the same bytes each time."""
+"""Conversion of captures to recordings: the files that a recorder writes, with the same bytes each time."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from bellwether.venues.kalshi.stream.protocol import CHANNELS
 
 _DRAFTS = ".importing"
 _PACE = WriteSchedule(flush_seconds=math.inf, segment_seconds=math.inf)
-#: Types of messages that are of a channel of another name, and all that are of one.
+#: Channel by message type where the names differ, and all message types of a channel.
 _CHANNELS = {SNAPSHOT: DELTA}
 _PARTS = frozenset({SNAPSHOT, *CHANNELS})
 
 
 class _CaptureSurvey:
-    """Content of a capture: markets, channels, and its start and end (nanoseconds since 1970, UTC), where known."""
+    """Content of a capture: markets and channels, and start and end (ns since 1970, UTC) if known."""
 
     def __init__(self) -> None:
         self.tickers: set[str] = set()
@@ -40,7 +40,7 @@ class _CaptureSurvey:
         self._latest: tuple[CapturedMessage, dict[str, Any]] | None = None
 
     def take(self, received: CapturedMessage) -> None:
-        """Take in a message."""
+        """Add a message."""
         found = parse_message(received.data)
         kind, body = found.get("type"), read_body(found)
         if kind in _PARTS:
@@ -54,7 +54,7 @@ class _CaptureSurvey:
 
     @property
     def last(self) -> int | None:
-        """Time of the last message that has one."""
+        """Time of the last dated message."""
         if self._latest is None:
             return None
         received, body = self._latest
@@ -62,21 +62,19 @@ class _CaptureSurvey:
 
 
 def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[Recording]:
-    """Make a recording below `root` of each capture in `path`, a file or a folder, and return them.
+    """Make a recording below `root` of each capture in `path`, a file or a folder, and return the recordings.
 
-    name: of the recording; the capture's own when left out. A capture that is a recording already is left as it is. Raises `ConfigError` when
-    there is no capture, when one name is given to several, or when a name is taken.
+    name: of the recording; by default that of the capture. A capture that is already a recording is left unchanged. Raises `ConfigError` when
+    no capture is found, when one name is given for several, or when a name is taken.
     """
     captures = find_captures(path)
     if name is not None and len(captures) > 1:
-        raise ConfigError(
-            f"importing {path.name}: it holds {len(captures)} captures, one name does not do; leave it out, or import single files"
-        )
+        raise ConfigError(f"importing {path.name}: one name is given for {len(captures)} captures; leave it out, or import single files")
     return [make_recording(root, capture, check_name(capture.name if name is None else name)) for capture in captures]
 
 
 def make_recording(root: Path, capture: Capture, name: str) -> Recording:
-    """Write a capture as the recording `name` below `root`; the same one again is left as it is. Raises `ConfigError` when the name is taken."""
+    """Write a capture as the recording `name` below `root`. An identical recording is left unchanged. Raises `ConfigError` when the name is taken."""
     digests = capture.digests()
     target = root / name
     if is_stored(target):
@@ -94,7 +92,7 @@ def make_recording(root: Path, capture: Capture, name: str) -> Recording:
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
-        # Another process made it meanwhile.
+        # Another process has written it meanwhile.
         return _find_existing(target, capture, digests)
     finally:
         shutil.rmtree(draft.parent, ignore_errors=True)
@@ -102,15 +100,15 @@ def make_recording(root: Path, capture: Capture, name: str) -> Recording:
 
 
 def _find_existing(target: Path, capture: Capture, digests: dict[str, str]) -> Recording:
-    """The recording that is there, made of the same capture. Raises `ConfigError` where it is another."""
+    """Return the existing recording of the same capture. Raises `ConfigError` when it was made of another."""
     known = Recording(target)
     if known.about.capture == digests and known.status is RecordingStatus.FINISHED:
         return known
-    raise ConfigError(f"importing {capture.name}: there is another recording {target.name}; choose another name")
+    raise ConfigError(f"importing {capture.name}: the name {target.name} is taken by another recording; choose another one")
 
 
 def _create_draft(root: Path) -> Path:
-    """A folder of this process for what is being made; what a killed one left is removed."""
+    """Create a draft folder of this process, without the remains of a killed one."""
     drafts = root / _DRAFTS
     for left in drafts.glob("*/*"):
         if not is_locked(left):

@@ -1,4 +1,4 @@
-"""Captures of Kalshi's stream that others made, in the forms that are about, read as what a recorder of ours would have heard."""
+"""Captures of Kalshi's stream by other recorders, in the usual forms, read as messages of a recorder."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from bellwether.venues.wire.times import END_SECOND
 
 
 class CapturedMessage(NamedTuple):
-    """A message of a capture: when it was received (nanoseconds since 1970, UTC; None when it does not tell), connection, and its bytes."""
+    """Message of a capture: time of receipt (ns since 1970, UTC; None if unknown), connection and bytes."""
 
     received_at: int | None
     connection: int
@@ -36,10 +36,10 @@ class CapturedMessage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Files that hold one stretch of listening.
+    """Files of one uninterrupted capture.
 
-    form: what a file of it looks like. partial: the files hold some of the markets that the subscription had. messages: its messages in order.
-    origin: what it was made of, where that are no files.
+    form: how messages are stored in a file. partial: the files contain only some of the subscription's markets. messages: its messages in order.
+    origin: the source of a capture that was not read from files.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Capture:
 
     @property
     def use_yes_price(self) -> bool | None:
-        """`use_yes_price` of the subscription; None where no file next to the capture's states it, or several contradict each other."""
+        """`use_yes_price` of the subscription; None if no file next to the capture states it, or if several conflict."""
         stated = {flag for path in self.files if (flag := _stated_flag(path)) is not None}
         return stated.pop() if len(stated) == 1 else None
 
@@ -64,7 +64,7 @@ class Capture:
 
 
 def _stated_flag(path: Path) -> bool | None:
-    """`use_yes_price` of the `subscribe_cmd` in the file's `.meta.json`."""
+    """Read `use_yes_price` of the `subscribe_cmd` in the file's `.meta.json`."""
     try:
         meta = orjson.loads(path.with_name(f"{_plain_name(path)}.meta.json").read_bytes())
         flag = meta["subscribe_cmd"]["params"]["use_yes_price"]
@@ -74,9 +74,9 @@ def _stated_flag(path: Path) -> bool | None:
 
 
 def find_captures(path: Path) -> list[Capture]:
-    """The captures in a file, or in a folder and those below it, each recognised by its content. Raises `ConfigError` when none is found."""
+    """Return the captures in a file, or in a folder and its subfolders, recognised by their content. Raises `ConfigError` when none is found."""
     if not path.exists():
-        raise ConfigError(f"importing a capture: there is no {path}")
+        raise ConfigError(f"importing a capture: {path} does not exist; check the path")
     if not path.is_dir() and not path.is_file():
         raise ConfigError(f"importing a capture: {path} is neither a file nor a folder; save the stream to a file first")
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
@@ -88,7 +88,7 @@ def find_captures(path: Path) -> list[Capture]:
     found = [capture for form, held in by_form.items() for capture in _FORMS[form](held)]
     if not found:
         forms = "lines of messages, lines with payload_json, a JSON object with a list of frames, or a CSV list of order events"
-        raise ConfigError(f"importing a capture: {path} holds none that is known ({forms})")
+        raise ConfigError(f"importing a capture: {path} has no file of a known form ({forms})")
     return sorted(found, key=lambda capture: capture.name)
 
 
@@ -117,9 +117,9 @@ def _detect_form(path: Path) -> str | None:
 
 
 def _has_several_markets(path: Path) -> bool:
-    """Return whether lines of a file are about different markets, so that it contains everything that a subscription sent."""
+    """Return whether the lines of a file are about several markets, so that it contains everything the subscription sent."""
     only: bytes | None = None
-    with suppress(LakeError):  # A damaged file is named when it is read.
+    with suppress(LakeError):  # The error about a damaged file is raised when it is read.
         for line in read_lines(path):
             found = _TICKER.search(line)
             if found is not None and only is not None and found[1] != only:
@@ -129,7 +129,7 @@ def _has_several_markets(path: Path) -> bool:
 
 
 def event_ticker(ticker: str) -> str:
-    """The event of a market, by the form of its ticker."""
+    """Return the event of a market, derived from its ticker."""
     return ticker.rpartition("-")[0] or ticker
 
 
@@ -148,7 +148,7 @@ def _frame_list(path: Path) -> list[Any] | None:
 
 
 def _frame_lists(files: list[Path]) -> Iterator[Capture]:
-    """One capture per file: an object whose `frames` hold received_ms and the frame, rewritten as compact JSON of the same value."""
+    """Return one capture per file: an object whose `frames` have received_ms and the frame, rewritten as compact JSON of the same value."""
     for path in files:
 
         def messages(path: Path = path) -> Iterator[CapturedMessage]:
@@ -165,7 +165,7 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
 
 
 def _order_events(files: list[Path]) -> Iterator[Capture]:
-    """One capture per file."""
+    """Return one capture per file."""
     for path in files:
         name = _plain_name(path)
 
@@ -179,8 +179,9 @@ def _order_events(files: list[Path]) -> Iterator[Capture]:
 
 
 def _stream_files(files: list[Path]) -> Iterator[Capture]:
-    """One capture per file: all messages of a stream about many markets, in order of arrival. A subscription that restarts with number 1
-    is of a new connection.
+    """Return one capture per file: all messages of a stream about many markets, in order of arrival.
+
+    A subscription that restarts with number 1 belongs to a new connection.
     """
     for path in files:
 
@@ -201,7 +202,7 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
 
 
 def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
-    """One capture per data set: files by type of event, each line an event with payload, receive time and number."""
+    """Return one capture per data set: files by type of event, each line an event with payload, time of receipt and number."""
     tagged = sorted((str(parse_message(next(read_lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
     for tag, group in groupby(tagged, key=lambda pair: pair[0]):
         held = tuple(path for _, path in group)
@@ -216,7 +217,7 @@ def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
 
 
 def _market_files(files: list[Path]) -> Iterator[Capture]:
-    """One capture per event: a file per market, each line a message in order of arrival, verbatim, without receive times."""
+    """Return one capture per event: a file per market, each line a verbatim message in order of arrival, without time of receipt."""
     named = sorted((event_ticker(_ticker_in(path)), path) for path in files)
     for event, group in groupby(named, key=lambda pair: pair[0]):
         held = tuple(path for _, path in group)
@@ -228,7 +229,7 @@ def _ticker_in(path: Path) -> str:
 
 
 class _Index:
-    """Connection, subscription, number and exchange time of each message of a market's file."""
+    """Connection, subscription, number and exchange time of each message in a market's file."""
 
     def __init__(self, path: Path) -> None:
         self.connections, self.sids, self.seqs, self.times = (array("q") for _ in range(4))
@@ -240,7 +241,7 @@ class _Index:
                 sid = seq = -1
             elif kind == SNAPSHOT:
                 snapshots.append((place, zlib.crc32(line)))
-            # Trades tell whole seconds only, at times: a message is never older than the one before it.
+            # Some trades have only whole seconds: a message is never older than the one before it.
             time = max(time, read_exchange_time(read_body(found)) or 0)
             for column, value in ((self.sids, sid), (self.seqs, seq), (self.times, time)):
                 column.append(value)
@@ -248,7 +249,7 @@ class _Index:
         self._date_the_undated()
 
     def _count_connections(self, snapshots: list[tuple[int, int]]) -> None:
-        """A connection begins with a snapshot whose number is not above those before, unless that is a repeated line."""
+        """Start a connection at each snapshot whose number is not above the earlier ones, unless the line is repeated."""
         digests, last, connection = set[tuple[int, int, int]](), dict[int, int](), 1
         told = dict(snapshots)
         for place, (sid, seq) in enumerate(zip(self.sids, self.seqs, strict=True)):
@@ -261,7 +262,7 @@ class _Index:
             self.connections.append(connection)
 
     def _goes_on(self, place: int, last: dict[int, int]) -> bool:
-        """Return whether the messages behind a place have numbers above those before it."""
+        """Return whether the numbers of the messages after a place are above those before it."""
         begun = set[int]()
         for sid, seq in zip(self.sids[place + 1 :], self.seqs[place + 1 :], strict=True):
             if sid >= 0 and sid not in begun and seq <= last.get(sid, -1):
@@ -277,15 +278,15 @@ class _Index:
             self.times[place] = first
 
     def places(self, connection: int) -> range:
-        """The messages of a connection: they stand together."""
+        """Return the positions of a connection's messages, which are contiguous."""
         start = next((place for place, found in enumerate(self.connections) if found == connection), 0)
         return range(start, start + self.connections.count(connection))
 
 
 class _Merge:
-    """The order in which the messages of one connection came, out of files that each hold some, in order.
+    """Merge of files that each have some messages of one connection, in order of arrival.
 
-    The next is the head of a file that has the lowest number left of its subscription; of several such heads, the oldest.
+    The next message is the head of a file with the lowest remaining number of its subscription; of several such heads, the oldest.
     """
 
     def __init__(self, indexes: list[_Index], connection: int) -> None:
@@ -300,7 +301,7 @@ class _Merge:
 
     @staticmethod
     def _by_sid(index: _Index, places: range) -> dict[int, list[int]]:
-        """The numbers of each subscription in a file, the next one last."""
+        """Return the numbers of each subscription in a file, the next one last."""
         found: dict[int, list[int]] = {}
         for place in reversed(places):
             if index.sids[place] >= 0:
@@ -308,7 +309,7 @@ class _Merge:
         return found
 
     def _head(self, file: int) -> tuple[int, int, int] | None:
-        """Time, subscription and number of a file's next message."""
+        """Return time, subscription and number of a file's next message."""
         if self._at[file] == len(self._places[file]):
             return None
         place = self._places[file][self._at[file]]
@@ -319,10 +320,10 @@ class _Merge:
         return sid not in self._lowest or self._lowest[sid][0][1] == file
 
     def __iter__(self) -> Iterator[int]:
-        """The file of each message in turn."""
+        """Yield the file of each message in turn."""
         heads = {file: (*head, file) for file in range(len(self._at)) if (head := self._head(file)) is not None}
         while heads:
-            # No head is next where the files contradict each other: then the oldest is taken, and the gap report shows the inversion.
+            # Conflicting files have no next head: the oldest is taken, and the gap report shows the inversion.
             _, sid, seq, file = min([head for head in heads.values() if self._is_next(head[3], head[1])] or heads.values())
             self._take(file, sid, seq)
             yield file

@@ -1,4 +1,4 @@
-"""The recordings below a folder, local or in an object store, which holds finished ones alone."""
+"""Recordings below a folder, local or in an object store; the store contains only finished ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bellwether.recordings.recording import ABOUT, DONE, LOCK, Recording, Record
 
 
 def list_recordings(root: Path) -> list[Recording]:
-    """Every recording below `root` by name; none where there is no such folder."""
+    """Return all recordings below `root`, sorted by name; an empty list if the folder does not exist."""
     return [Recording(folder, version) for folder, version in folders(root, _marker(root)).items()]
 
 
 def find_recording(root: Path, name: str) -> Recording:
-    """The recording of this name. Raises `ConfigError` naming those there are."""
+    """Return the recording of this name. Raises `ConfigError` with the existing names."""
     if not (root / check_name(name) / _marker(root)).is_file():
         known = ", ".join(recording.name for recording in list_recordings(root)) or "none"
         raise ConfigError(f"looking for the recording {name!r}: below {root} there are {known}")
@@ -25,7 +25,7 @@ def find_recording(root: Path, name: str) -> Recording:
 
 
 def store_finished(local: Path, root: Path) -> list[Recording]:
-    """Move the finished recordings below a local folder into the object store at `root`, if that is one; returns them there."""
+    """Move the finished recordings below a local folder to `root`, if that is an object store, and return them."""
     if not is_stored(root):
         return []
     moved = []
@@ -37,11 +37,11 @@ def store_finished(local: Path, root: Path) -> list[Recording]:
 
 
 def store_recording(folder: Path, target: Path) -> Recording:
-    """Upload a finished recording; the same one again is left as it is. Raises `ConfigError` where another one has its name."""
+    """Upload a finished recording. An identical one is left unchanged. Raises `ConfigError` when another one has its name."""
     about = (folder / ABOUT).read_bytes()
     if not create(target / ABOUT, about) and (target / ABOUT).read_bytes() != about:
         raise ConfigError(
-            f"storing the recording {folder.name}: {target} is another one; rename {folder}, then `bellwether recordings store`"
+            f"storing the recording {folder.name}: {target} is a different recording of the same name; rename {folder}, then `bellwether recordings store`"
         )
     (folder / LOCK).unlink(missing_ok=True)
     upload(folder, target, DONE)

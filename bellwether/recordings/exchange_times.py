@@ -1,4 +1,4 @@
-"""Times that the exchange states, to the nanosecond where it does."""
+"""Times stated by the exchange, with up to nanosecond precision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _seconds(text: str) -> int:
 
 
 def parse_time(text: str) -> int | None:
-    """Nanoseconds since 1970 of an RFC 3339 time in UTC with 0 to 9 digits of a second; None if invalid or outside of the years 1970 to 2200."""
+    """Return nanoseconds since 1970 of an RFC 3339 time in UTC with 0 to 9 decimals of a second; None if invalid or not in the years 1970 to 2200."""
     head, tail = text[:19], text[19:]
     if not tail.endswith("Z"):
         return None
@@ -33,9 +33,9 @@ def parse_time(text: str) -> int | None:
 
 
 def read_exchange_time(body: dict[str, Any]) -> int | None:
-    """The exchange's time of a message's body, in nanoseconds since 1970, UTC; None without one.
+    """Return the exchange's time in a message's body, in nanoseconds since 1970, UTC; None without one.
 
-    The finest of the forms in which it is written: a text, milliseconds, whole seconds.
+    The finest form is used: text, then milliseconds, then whole seconds.
     """
     for name in ("ts", "time"):
         text = body.get(name)
@@ -49,5 +49,5 @@ def read_exchange_time(body: dict[str, Any]) -> int | None:
 
 
 def format_time(at: int) -> str:
-    """Nanoseconds since 1970 as ISO time with microseconds, UTC."""
+    """Format nanoseconds since 1970 as ISO time in UTC with microseconds."""
     return datetime.fromtimestamp(at // SECOND, UTC).replace(microsecond=at % SECOND // 1000).isoformat()

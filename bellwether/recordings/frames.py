@@ -16,7 +16,7 @@ from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_bod
 
 
 def to_rows(name: str, frames: list[Frame]) -> pl.DataFrame:
-    """Rows of `raw/recordings` of these frames of the recording `name`."""
+    """Build the rows of `raw/recordings` for these frames of the recording `name`."""
     read = [_frame_row(frame) for frame in frames]
     columns = (
         dict(zip(("sid", "seq", "type", "market_ticker", "exchange_at", "frame"), map(list, zip(*read, strict=True)), strict=True))
@@ -36,14 +36,14 @@ def to_rows(name: str, frames: list[Frame]) -> pl.DataFrame:
 
 
 def read_batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.DataFrame]:
-    """All rows of a recording in order, `size` at a time."""
+    """Yield all rows of a recording in order, `size` at a time."""
     frames = recording.frames()
     while held := list(islice(frames, size)):
         yield to_rows(recording.name, held)
 
 
 def _plain(dtype: pl.DataType) -> pl.DataType:
-    """Type of values before the cast: instants are whole nanoseconds."""
+    """Return the type of values before the cast; instants are whole nanoseconds."""
     return pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
 
 
@@ -54,12 +54,12 @@ def _frame_row(frame: Frame) -> tuple[int | None, int | None, str | None, str | 
     at = read_exchange_time(body)
     if at is None and type(found.get("fetched_at")) is str:
         at = parse_time(found["fetched_at"])
-    # A frame that is not UTF-8 is no message of the venue's; its bytes stay readable.
+    # A frame that is not UTF-8 is not a message of the venue; its bytes stay readable.
     return sid, seq, kind, read_ticker(body), at, frame.data.decode("utf-8", "backslashreplace")
 
 
 def to_gap_rows(report: GapReport) -> pl.DataFrame:
-    """Rows of `raw/recording_gaps`: skipped numbers first, then books."""
+    """Build the rows of `raw/recording_gaps`: first skipped numbers, then invalid stretches of books."""
     kind = "partial" if report.partial else "lost"
     found = [_gap_row(gap, kind) for gap in report.gaps] + [_outage_row(outage) for outage in report.outages]
     listed = [{"recording": report.recording, "gap": number, **row} for number, row in enumerate(found)]

@@ -1,7 +1,7 @@
-"""Lines of files: of a recording, each a frame byte for byte with its time, connection and number; and of captures, plain or compressed.
+"""Lines of recordings and captures. A line of a recording is a verbatim frame with its time, connection and number.
 
-A line is a JSON object whenever its frame is. A frame that is not one line of UTF-8 between braces is stored in it as a string (`text`), or as
-`base64` where it is not UTF-8.
+Captures may be compressed. A line is a JSON object whenever its frame is. A frame that is not one line of UTF-8 between braces is stored as a
+string (`text`), or as `base64` if it is not UTF-8.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def _held(data: bytes) -> tuple[bytes, bytes]:
 
 
 def format_frame(frame: Frame) -> bytes:
-    """The line of a frame, with its end."""
+    """Return the line of a frame, with its end of line."""
     held_as, held = _held(frame.data)
     at = b"null" if frame.received_at is None else b"%d" % frame.received_at
     return b'{"received_at":%b,"connection":%d,"ordinal":%d,"%b":%b}\n' % (at, frame.connection, frame.ordinal, held_as, held)
 
 
 def parse_frame(line: bytes) -> Frame | None:
-    """The frame of a line with its end; None when it is no line of a recording."""
+    """Return the frame of a line with its end of line; None for a line of another form."""
     head = _LINE.match(line)
     if head is None or line[-2:] != b"}\n":
         return None
@@ -63,11 +63,11 @@ def parse_frame(line: bytes) -> Frame | None:
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file without blank ones. Raises `LakeError` for a file that is cut off or damaged."""
+    """Yield the lines of a file without blank ones. Raises `LakeError` for a truncated or damaged file."""
     try:
         with open_bytes(path) as file:
             for line in file:
                 if text := line.strip():
                     yield text
     except (EOFError, gzip.BadGzipFile) as error:
-        raise LakeError(f"importing {path}: the file is cut off or damaged ({error})") from None
+        raise LakeError(f"importing {path}: the file is truncated or damaged ({error}); copy it again") from None

@@ -1,4 +1,4 @@
-"""Report of missing data in a recording: numbers that never came, and stretches in which a book could not be trusted."""
+"""Report of missing data in a recording: numbers that never came, and stretches in which a book is invalid."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bellwether.recordings.sequence_numbers import SequenceNumbers
 
 
 class FramePosition(NamedTuple):
-    """A frame's place: its ordinal and when it was received (nanoseconds since 1970, UTC)."""
+    """Position of a frame: its ordinal and time of receipt (ns since 1970, UTC)."""
 
     ordinal: int
     received_at: int | None
@@ -18,11 +18,11 @@ class FramePosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A market's book could not be trusted after frame `start`, up to the snapshot `end`; to the end of the recording when that is None.
+    """Stretch in which a market's book is invalid: after frame `start`, up to the snapshot `end` or, if that is None, the end of the recording.
 
-    cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was no snapshot), unsubscribed (its changes
-    were no longer sent), subscription (changes came on a subscription of which there is no snapshot), late (a change came after others that it
-    precedes), repeated (two frames had one number), unnumbered (a frame of a numbered subscription had no number) or unreadable.
+    cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was not a snapshot), unsubscribed (its
+    changes were no longer sent), subscription (changes came on a subscription without a snapshot), late (a change came after later ones),
+    repeated (two frames had one number), unnumbered (a frame of a numbered subscription had no number) or unreadable.
     """
 
     market: str
@@ -35,7 +35,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers that were skipped between two frames, as seen when the later of them came. `missing` counts those that never came at all."""
+    """Numbers skipped between two frames, as seen when the later one came. `missing` counts those that never came."""
 
     connection: int
     sid: int
@@ -49,7 +49,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class GapReport:
-    """Missing data of a recording. In a `partial` one, holes are expected: they were frames of other markets, or were lost; the two cannot be distinguished."""
+    """Missing data of a recording. In a `partial` one holes are expected: frames of other markets cannot be distinguished from lost ones."""
 
     recording: str
     partial: bool
@@ -62,20 +62,20 @@ class GapReport:
 
     @property
     def lost(self) -> int:
-        """Frames that were sent and are not here; 0 in a partial recording, where that is not known."""
+        """Count of frames that were sent and are missing; 0 in a partial recording, where it is unknown."""
         return 0 if self.partial else self.absent
 
     @property
     def absent(self) -> int:
-        """Numbers that are not here, for whatever reason."""
+        """Count of missing numbers, whatever the reason."""
         return sum(numbers.missing for numbers in self.numbers)
 
     @property
     def duplicates(self) -> int:
-        """Numbers that came again."""
+        """Count of repeated numbers."""
         return sum(numbers.duplicates for numbers in self.numbers)
 
     @property
     def inversions(self) -> int:
-        """Frames that came after a later number."""
+        """Count of frames that came after a later number."""
         return sum(numbers.inversions for numbers in self.numbers)

@@ -1,4 +1,4 @@
-"""Gap reports of recordings, and the summary that a finished one keeps."""
+"""Gap reports of recordings, and the stored summary of a finished one."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = [
     "summarize_gaps",
 ]
 
-#: File that keeps the summary of a finished recording.
+#: File with the summary of a finished recording.
 GAPS = "gaps.json"
 
 
 def build_gap_report(recording: Recording) -> GapReport:
-    """The gap report of a recording, finished or not."""
+    """Build the gap report of a recording, finished or not."""
     return validate_frames(recording.frames(), partial=recording.about.partial).report(recording.name, recording.torn)
 
 
 def summarize_gaps(recording: Recording) -> dict[str, Any]:
-    """The numbers of a gap report: from the stored summary, else from its frames."""
+    """Return the counts of a gap report: from the stored summary if present, else from the frames."""
     kept = recording.folder / GAPS
     if kept.is_file():
         return read_json(kept)
@@ -54,7 +54,7 @@ def summarize_gaps(recording: Recording) -> dict[str, Any]:
 
 
 def store_gap_summary(recording: Recording) -> dict[str, Any]:
-    """Store the summary of a finished recording in its folder, so that a list of recordings need not read its frames; returns the summary."""
+    """Store and return the summary of a finished recording, so that listings need not read its frames."""
     found = summarize_gaps(recording)
     if recording.status is RecordingStatus.FINISHED:
         write_durably(recording.folder / GAPS, dump_json(found))

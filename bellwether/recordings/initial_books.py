@@ -1,4 +1,4 @@
-"""The beginning of the books of a recording, found without parsing its frames."""
+"""Start of the books of a recording, found without parsing its frames."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _SNAPSHOT, _DELTA, _POLLED = (f'"{kind}"'.encode() for kind in (SNAPSHOT, DELTA,
 
 @dataclass(frozen=True, slots=True)
 class InitialBooks:
-    """snapshot: ordinal of the first snapshot of a book, None without any. last: of the last change of one, -1 without any. changes: how many.
+    """Start of the books. snapshot: ordinal of the first snapshot, None without any. last: ordinal of the last change, -1 without any.
 
-    polled: books come in pages of their own as well.
+    changes: count of changes. polled: books also come as pages of their own.
     """
 
     snapshot: int | None
@@ -24,7 +24,7 @@ class InitialBooks:
 
 
 def find_initial_books(recording: Recording) -> InitialBooks:
-    """The beginning of its books. A type is searched for as text: any mention of it counts, so that only its absence is certain."""
+    """Find the start of a recording's books. Types are searched as text, so that only the absence of one is certain."""
     snapshot, last, changes, polled = None, -1, 0, False
     for frame in recording.frames():
         if snapshot is None and _SNAPSHOT in frame.data:

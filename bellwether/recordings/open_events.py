@@ -1,4 +1,4 @@
-"""The events of Kalshi that can be recorded now, and a search among them."""
+"""Events of Kalshi that are open for recording, and a search among them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _TRADED = frozenset({"active", "open"})
 
 @dataclass(frozen=True, slots=True)
 class OpenEvent:
-    """An event with markets that are traded.
+    """Event with open markets.
 
     Attributes:
-        event: its ticker, which `record` takes.
-        title: what it is about.
-        markets: how many are traded.
-        contracts: traded so far in these.
-        closes_at: the first close of one.
+        event: ticker, the argument of `record`.
+        title: title of the event.
+        markets: number of open markets.
+        contracts: contracts traded so far in these.
+        closes_at: earliest close of one of them.
     """
 
     event: str
@@ -39,9 +39,9 @@ class OpenEvent:
 async def list_open_events(
     venue: Addresses, now: datetime, words: Sequence[str] = (), *, limits: RateLimit | None = None
 ) -> list[OpenEvent]:
-    """The open events of which every word is found in ticker, title, category or a market's title, whatever its case; most traded first.
+    """Return open events with every word in ticker, title, category or a market's title, in any case; most traded first.
 
-    Raises `VenueError` when the venue fails for good.
+    Raises `VenueError` when the venue fails after all retries.
     """
     async with KalshiClient(venue.kalshi, limits=limits or RateLimit(), transport=venue.transport) as client:
         seen = await snapshots.fetch_open_events(client, now)

@@ -1,12 +1,12 @@
-"""Lists of order events, as matching simulators read them, turned back into the messages of the stream that they were made from.
+"""Lists of order events for matching simulators, converted back to the messages of the recorded stream.
 
-A row is the insertion or cancellation of an order, or a price of the underlying (instrument 0). Prices are hundredths of a cent of YES: side B bids
-for YES, side A offers it, which is a bid for NO. Such a list was made of a recorded stream as follows, and is read the other way round:
+A row inserts or cancels an order, or states a price of the underlying (instrument 0). Prices are hundredths of a cent of YES. Side B bids for
+YES; side A offers it, which is a bid for NO. The lists were derived from a stream by these rules, which are inverted here:
 
 * The rows of one instant are the levels of a snapshot: a message has one time of receipt.
-* An Insert whose price is displayed on the other side is a fill of that level: a taker's order that never rested. It becomes the level's change and
-  a trade. The level need not be the best: fills were distinguished from cancellations by comparing sizes with the trades.
-* Any other Insert adds to its level, and a Cancel takes its size from it. Order ids only count rows: no Cancel names an Insert.
+* An Insert at a price displayed on the other side is a fill of that level by a taker's order that never rested. It becomes the level's change
+  and a trade. The level need not be the best: fills were distinguished from cancellations by comparing sizes with the trades.
+* Any other Insert adds to its level, and a Cancel reduces it. Order ids only count rows: no Cancel names an Insert.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from bellwether.recordings.exchange_times import SECOND
 from bellwether.venues.kalshi.stream.frame import DELTA, REFERENCE, SNAPSHOT, TRADE
 from bellwether.venues.wire.times import parse_instant
 
-#: Instrument whose rows are prices of the underlying, and the name that they get.
+#: Instrument whose rows are prices of the underlying, and its name in the output.
 UNDERLYING, UNDERLYING_NAME = "0", "SPX"
 _COLUMNS = ("Time", "Operation", "OrderId", "Instrument", "Side", "Volume", "Price")
 _SIDES = {"B": "yes", "A": "no"}
 _BOOKS, _TRADES = 1, 2
-#: Two changes may come in one microsecond; three levels of one instant are a snapshot.
+#: Minimum of levels at one instant that are a snapshot; two changes may share a microsecond.
 _SNAPSHOT_ROWS = 3
 _DOLLAR = Decimal(1)
 
@@ -41,7 +41,7 @@ Message = tuple[int, int, bytes]
 
 
 class _OrderEvent(NamedTuple):
-    """A row: its time (ns UTC), instrument, operation and order id, the bid's side, its price on that side in dollars, and contracts."""
+    """Row of a list: time (ns UTC), instrument, operation and order id, the bid's side, its price on that side in dollars, and contracts."""
 
     at: int
     instrument: str
@@ -57,7 +57,7 @@ def _open(path: Path) -> TextIO:
 
 
 def is_order_events(path: Path) -> bool:
-    """Return whether a CSV file has the columns of such a list."""
+    """Return whether a CSV file has the columns of an order-event list."""
     try:
         with _open(path) as file:
             return set(_COLUMNS) <= set(next(csv.reader(file), []))
@@ -66,7 +66,7 @@ def is_order_events(path: Path) -> bool:
 
 
 def read_messages(path: Path, name: str) -> Iterator[Message]:
-    """The messages of a list: (time in ns UTC, connection, bytes). The market of instrument n has the ticker `<name>-<n>`.
+    """Yield the messages of a list: (time in ns UTC, connection, bytes). The market of instrument n has the ticker `<name>-<n>`.
 
     Raises `LakeError` naming file, row, column and value.
     """
@@ -82,7 +82,7 @@ def _events(path: Path) -> Iterator[_OrderEvent]:
                 if any(row.values()):
                     yield _event(path, number, row)
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError, csv.Error) as error:
-        raise LakeError(f"importing {path}: the file is cut off or damaged ({error})") from None
+        raise LakeError(f"importing {path}: the file is truncated or damaged ({error}); copy it again") from None
 
 
 def _event(path: Path, number: int, row: dict[str, Any]) -> _OrderEvent:
@@ -91,19 +91,19 @@ def _event(path: Path, number: int, row: dict[str, Any]) -> _OrderEvent:
 
     at = _time(row["Time"])
     if at is None:
-        raise refuse("Time", "it is an ISO time with its zone")
+        raise refuse("Time", "give an ISO time with its zone")
     price = _number(row["Price"])
     if price is None:
-        raise refuse("Price", "it is a number")
+        raise refuse("Price", "give a number")
     if row["Instrument"] == UNDERLYING:
         return _OrderEvent(at, UNDERLYING, "", "", "", price, Decimal(0))
     if row["Operation"] not in ("Insert", "Cancel"):
-        raise refuse("Operation", "Insert and Cancel are known; another would change the book in a way that is not")
+        raise refuse("Operation", "only Insert and Cancel are supported")
     if row["Side"] not in _SIDES:
-        raise refuse("Side", "it is A or B")
+        raise refuse("Side", "give A or B")
     size = _number(row["Volume"])
     if size is None or size < 0:
-        raise refuse("Volume", "it is a number of contracts")
+        raise refuse("Volume", "give a number of contracts")
     dollars = price / 10_000
     side = _SIDES[row["Side"]]
     return _OrderEvent(at, row["Instrument"], row["Operation"], row["OrderId"], side, dollars if side == "yes" else _DOLLAR - dollars, size)
@@ -125,7 +125,7 @@ def _number(text: str | None) -> Decimal | None:
 
 
 class _MessageBuilder:
-    """Follows what is displayed, to tell fills from orders, and numbers the messages as a venue does."""
+    """Builder of numbered messages; follows the displayed book to distinguish fills from orders."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -134,7 +134,7 @@ class _MessageBuilder:
         self._books: dict[str, dict[tuple[str, Decimal], Decimal]] = {}
 
     def take(self, events: list[_OrderEvent]) -> Iterator[Message]:
-        """The messages of the rows of one instrument at one instant."""
+        """Yield the messages of one instrument's rows at one instant."""
         instrument = events[0].instrument
         if instrument == UNDERLYING:
             for event in events:
@@ -153,7 +153,7 @@ class _MessageBuilder:
             yield from self._change(event)
 
     def _connect_anew(self) -> None:
-        """A later snapshot: the subscription restarted, and the messages in between are unknown."""
+        """Start a new connection at a later snapshot: the subscription restarted, and the messages in between are unknown."""
         self._connection += 1
         self._seqs = {_BOOKS: 0, _TRADES: 0}
 

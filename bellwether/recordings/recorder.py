@@ -1,4 +1,7 @@
-"""Writes a recording: whole lines, appended, never changed. What was flushed survives the recorder's death, what was synced the machine's."""
+"""Writer of recordings: whole lines, appended, never changed.
+
+Flushed lines survive a crash of the recorder, synced lines a crash of the machine.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from bellwether.venues.kalshi.stream.frame import START, Frame, StreamStart
 
 @dataclass(frozen=True, slots=True)
 class WriteSchedule:
-    """Schedule of writes: seconds and bytes after which lines go to the file, and after which a new segment begins."""
+    """Schedule of writes: seconds and bytes after which lines are flushed, and after which a new segment begins."""
 
     flush_seconds: float = 0.2
     flush_bytes: int = 1 << 18
@@ -41,16 +44,16 @@ class WriteSchedule:
 
 
 class Recorder:
-    """Appends frames to a recording. Use it as a context manager: leaving it without `finish` leaves a recording that can be continued.
+    """Writer of frames to a recording, used as a context manager. Leaving it without `finish` leaves a recording that can be continued.
 
-    Opening a recording that was broken off begins a new segment; frames go on at `next`.
+    Opening an interrupted recording begins a new segment; frames continue at `next`.
 
     Attributes:
         folder: of the recording; created if missing.
-        about: the request; a recording that is continued keeps the first one.
-        pace: bounds of buffering and of segments. monotonic: seconds from any origin.
+        about: the request; a continued recording keeps the first one.
+        pace: bounds of buffering and of segments. monotonic: clock in seconds, from any origin.
 
-    Raises `ConfigError` when the recording is finished, is of other markets, or is being written by another recorder.
+    Raises `ConfigError` when the recording is finished, has other markets, or is being written by another recorder.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class Recorder:
         self._segment_since = self._flushed_at = self._monotonic()
 
     def write(self, frame: Frame) -> None:
-        """Append a frame; it reaches the file within the pace's bounds, as long as frames come or `flush` is called."""
+        """Append a frame. It reaches the file within the bounds of `pace`, as long as frames come or `flush` is called."""
         text = framing.format_frame(frame)
         self._last = frame
         self._buffer.append(text)
@@ -104,9 +107,9 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what is buffered to the operating system, and begin a new segment when this one is full.
+        """Pass buffered lines to the operating system, and begin a new segment when this one is full.
 
-        Raises `LakeError` when it cannot, from then on.
+        Raises `LakeError` when that fails, and on every later call.
         """
         if self._failure:
             raise self._failure
@@ -130,7 +133,7 @@ class Recorder:
 
     @contextmanager
     def _final_failure(self) -> Iterator[None]:
-        """What the disk refuses once is the end: frames written after it would hide that some are missing."""
+        """Turn a failed write into a `LakeError` that later calls raise again: frames written after it would hide that some are missing."""
         try:
             yield
         except OSError as error:
@@ -138,9 +141,9 @@ class Recorder:
             raise self._failure from error
 
     def sync(self) -> None:
-        """Bring what was flushed to the disk. May run in another thread, at the same time as `write`; a segment that ends meanwhile is synced by its end.
+        """Write flushed lines to the disk. May run in another thread, concurrently with `write`; a segment is also synced when it ends.
 
-        Raises `LakeError` when it cannot, as `flush` does from then on.
+        Raises `LakeError` when that fails, and on every later call, as `flush` does.
         """
         try:
             handle = os.dup(self._file.fileno())
@@ -159,9 +162,9 @@ class Recorder:
             self._file.close()
 
     def finish(self, reason: str, *, ended_at: str | None = None) -> None:
-        """End the recording for good: `done.json` says when (ISO time, UTC; now when left out), why and how much.
+        """Finish the recording: `done.json` states the time (ISO, UTC; now by default), the reason and the counts.
 
-        Raises `LakeError` after a failure to write or to sync: it has not ended, it is broken off.
+        Raises `LakeError` after a failed write or sync: the recording is then interrupted, not finished.
         """
         self.flush()
         self._end_segment()
@@ -176,7 +179,7 @@ class Recorder:
         write_durably(self.folder / DONE, dump_json(done))
 
     def close(self) -> None:
-        """Flush, sync and let others write; after `finish` only the last. May be called again."""
+        """Flush, sync and release the lock; after `finish` only the last. Repeated calls have no effect."""
         try:
             if not self._file.closed:
                 if self._buffer and not self._failure:
@@ -193,7 +196,7 @@ class Recorder:
 
 
 def _acquire_lock(folder: Path, *, tries: int = 20) -> FileIO:
-    """The recording's lock, held until it is closed or the process ends. Others who only look hold it for an instant."""
+    """Acquire the recording's lock until it is closed or the process ends. Readers hold it only for an instant."""
     lock = FileIO(folder / LOCK, "ab+")
     for left in reversed(range(tries)):
         if try_lock(lock.fileno()):
@@ -207,7 +210,7 @@ def _acquire_lock(folder: Path, *, tries: int = 20) -> FileIO:
 
 def _check_continues(recording: Recording, about: RecordingRequest) -> None:
     if recording.status is RecordingStatus.FINISHED:
-        raise ConfigError(f"recording {recording.name}: it is finished; choose another name")
+        raise ConfigError(f"recording {recording.name}: already finished; choose another name")
     was = recording.about
     if (was.venue, _asked(was)) != (about.venue, _asked(about)):
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""A recording: a folder, local or in an object store, with the request, segments of frames, and its end."""
+"""Recording: a folder, local or in an object store, with the request, segments of frames, and the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEVICE = re.compile(r"CON|PRN|AUX|NUL|(COM|LPT)[0-9]", re.IGNORECASE)
 
 
 class RecordingStatus(StrEnum):
-    """State of a recording: being written, broken off (it can be continued), or finished."""
+    """State of a recording: being written, interrupted (it can be continued), or finished."""
 
     RECORDING = "recording"
     INTERRUPTED = "interrupted"
@@ -37,10 +37,10 @@ class RecordingStatus(StrEnum):
 class RecordingRequest:
     """Request of a recording.
 
-    source: websocket, rest, or what an imported capture was. started_at: ISO time, UTC, None where a capture does not tell.
-    partial: the subscription carried other markets whose frames are not here, so that holes in the numbers are expected.
-    use_yes_price: whether the subscription asked for NO levels in prices of YES; None where that is unknown.
-    capture: paths and SHA-256 of the files that were imported.
+    source: websocket, rest, or the form of an imported capture. started_at: ISO time, UTC; None if a capture does not state it.
+    partial: the subscription carried other markets whose frames are missing, so that holes in the numbers are expected.
+    use_yes_price: whether the subscription requested NO levels in prices of YES; None if unknown.
+    capture: paths and SHA-256 of the imported files.
     """
 
     venue: str
@@ -57,29 +57,27 @@ class RecordingRequest:
 
 @dataclass(frozen=True, slots=True)
 class TornSegment:
-    """The end of a segment that a killed recorder left without its end of line: it is not read."""
+    """Unread rest of a segment that a killed recorder left without its end of line."""
 
     segment: str
     bytes: int
 
 
 class Recording:
-    """Reads a recording, finished or not. Raises `ConfigError` for a folder without one.
+    """Reader of a recording, finished or not. Raises `ConfigError` for a folder without one.
 
-    A recording that is being written is read up to its last whole line. version: ETag of a stored recording's last file, as a listing returned it: its small
-    files are then read once per process.
+    A recording that is being written is read up to its last whole line. version: ETag of a stored recording's last file, as returned by a
+    listing; its small files are then read once per process.
     """
 
     def __init__(self, folder: Path, version: str = "") -> None:
         self.folder, self._version = folder, version
         if not version and not (folder / ABOUT).is_file():
-            raise ConfigError(
-                f"reading the recording {folder.name}: {folder} holds no {ABOUT}; `bellwether recordings` lists what there is"
-            )
+            raise ConfigError(f"reading the recording {folder.name}: {folder} has no {ABOUT}; `bellwether recordings` lists the recordings")
 
     @property
     def name(self) -> str:
-        """Its name, the partition of the tables made from it."""
+        """Name, and partition of the tables made from the recording."""
         return self.folder.name
 
     @property
@@ -95,7 +93,7 @@ class Recording:
 
     @property
     def done(self) -> dict[str, Any] | None:
-        """Its end: ended_at, reason, frames, segments and connections; None while it has not."""
+        """End of the recording: ended_at, reason, frames, segments and connections; None if unfinished."""
         return self._json(DONE) if self._is_finished else None
 
     @property
@@ -121,23 +119,23 @@ class Recording:
 
     @property
     def size(self) -> int:
-        """Bytes of its segments."""
+        """Size of the segments in bytes."""
         done = self.done
         return sum(path.stat().st_size for path in self.segments) if done is None else sum(done["segments"].values())
 
     @property
     def torn(self) -> list[TornSegment]:
-        """Ends of segments that are not read."""
+        """Unread ends of segments."""
         found = ((path.name, _torn_bytes(path)) for path in self.segments)
         return [TornSegment(name, size) for name, size in found if size]
 
     def frames(self) -> Iterator[Frame]:
-        """All frames in order of arrival, one at a time. Raises `LakeError` for a whole line of another form."""
+        """Yield all frames in order of arrival. Raises `LakeError` for a whole line of another form."""
         for path in self.segments:
             yield from read_segment(path)
 
     def last(self) -> Frame | None:
-        """The last whole frame; None in a recording without any."""
+        """Last whole frame; None in a recording without frames."""
         for path in reversed(self.segments):
             if found := deque(read_segment(path), maxlen=1):
                 return found[0]
@@ -145,7 +143,7 @@ class Recording:
 
 
 def read_segment(path: Path) -> Iterator[Frame]:
-    """The frames of one segment; a last line without its end is dropped."""
+    """Yield the frames of one segment; an incomplete last line is skipped."""
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if not text.endswith(b"\n"):
@@ -153,13 +151,13 @@ def read_segment(path: Path) -> Iterator[Frame]:
             frame = framing.parse_frame(text)
             if frame is None:
                 raise LakeError(
-                    f"reading line {number} of {path}: it is no line of a recording; the file was damaged or written by something else"
+                    f"reading line {number} of {path}: the line is not a frame of a recording; the file is damaged or was written by another program"
                 )
             yield frame
 
 
 def check_name(name: str, what: str = "a recording") -> str:
-    """Return `name` if it can be the name of a folder on every system. Raises `ConfigError` otherwise."""
+    """Return `name` if it is a valid folder name on every system. Raises `ConfigError` otherwise."""
     if not _NAME.fullmatch(name) or name.endswith("."):
         raise ConfigError(
             f"naming {what} {name!r}: use up to 128 letters, digits, '.', '_', '+' and '-', a letter or digit first and no '.' last"
@@ -170,21 +168,21 @@ def check_name(name: str, what: str = "a recording") -> str:
 
 
 def dump_about(about: RecordingRequest) -> bytes:
-    """The bytes of recording.json."""
+    """Return the bytes of recording.json."""
     return dump_json({name: value for name, value in asdict(about).items() if value is not None})
 
 
 def dump_json(value: Any) -> bytes:
-    """JSON for people and programs."""
+    """Serialize a value as indented JSON."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A small file of a recording. Raises `LakeError` when it is damaged."""
+    """Read a small file of a recording. Raises `LakeError` when it is damaged."""
     try:
         found: dict[str, Any] = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError as error:
-        raise LakeError(f"reading {path}: it is no JSON ({error}); restore it or remove the recording") from None
+        raise LakeError(f"reading {path}: it is not JSON ({error}); restore it or remove the recording") from None
     return found
 
 
@@ -203,7 +201,7 @@ def is_locked(folder: Path) -> bool:
 
 
 def _torn_bytes(path: Path, block: int = 1 << 16) -> int:
-    """Bytes behind the last end of line."""
+    """Count the bytes after the last end of line."""
     with path.open("rb") as file:
         size = end = file.seek(0, os.SEEK_END)
         while end > 0:

@@ -1,4 +1,4 @@
-"""Records the markets of events, from the WebSocket or by polling, until they close, time is up, or somebody ends it."""
+"""Recording of the markets of events, by WebSocket or polling, until they close, the time is up, or the user stops it."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ from bellwether.worlds import Addresses
 if TYPE_CHECKING:
     from bellwether.venues.kalshi.stream.client import StreamTimeouts
 
-#: Statuses, in the words of answers, of markets whose stream is worth listening to.
+#: Venue's statuses of markets that are worth recording.
 _ALIVE = frozenset({"initialized", "unopened", "active", "open", "inactive", "paused"})
 _SYNC_SECONDS = 5.0
 _LEAST_PAUSE = 0.02
-#: Names of events in the name of a recording that was given none.
+#: Maximum of events in a default name.
 _NAMED = 2
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingPlan:
-    """Markets to record, and for how long.
+    """Markets to record, and the duration.
 
-    events: by ticker. minutes: real ones after which it ends; None until the markets close. channels: of the WebSocket. rest: poll instead of
-    listening, which needs no key. interval: seconds between two rounds of polling.
+    events: tickers. minutes: real minutes until the end; None records until the markets close. channels: of the WebSocket. rest: poll instead
+    of listening, which needs no key. interval: seconds between two rounds of polling.
     """
 
     events: tuple[str, ...]
@@ -60,14 +60,14 @@ class RecordingPlan:
 
     def __post_init__(self) -> None:
         if not self.events:
-            raise ConfigError("recording: no event is named; name one by its ticker, such as KXNBAGAME-26MAR18LALHOU")
+            raise ConfigError("recording: no event is given; give its ticker, such as KXNBAGAME-26MAR18LALHOU")
         if self.minutes is not None and self.minutes <= 0:
-            raise ConfigError(f"recording {', '.join(self.events)}: {self.minutes} minutes; take more than 0")
+            raise ConfigError(f"recording {', '.join(self.events)}: minutes is {self.minutes}; give more than 0")
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingProgress:
-    """Progress of a recording: frames and bytes of this run, numbers skipped, connections, markets that still trade, and seconds so far."""
+    """Progress of a recording: frames and bytes of this run, skipped numbers, connections, open markets, and seconds so far."""
 
     frames: int
     bytes: int
@@ -78,15 +78,15 @@ class RecordingProgress:
 
 
 def default_name(events: Sequence[str]) -> str:
-    """The name of a recording of these events that was given none."""
+    """Return the default name of a recording of these events."""
     names = [re.sub(r"[^A-Za-z0-9._-]", "_", event) for event in events]
     return "+".join(names[:_NAMED]) + (f"+{len(names) - _NAMED}" if len(names) > _NAMED else "")
 
 
 async def find_markets(client: KalshiClient, events: Sequence[str]) -> dict[str, datetime | None]:
-    """The markets of these events that still trade or will, each with its close (aware), if the venue names it.
+    """Return the open and upcoming markets of these events, each with its close (aware) if the venue states it.
 
-    Raises `ConfigError` naming the events that have none.
+    Raises `ConfigError` naming the events without any.
     """
     found: dict[str, datetime | None] = {}
     for event in events:
@@ -94,7 +94,7 @@ async def find_markets(client: KalshiClient, events: Sequence[str]) -> dict[str,
         async for page in client.markets(event_ticker=event, mve_filter=None):
             found |= {market["ticker"]: parse_instant(market.get("close_time")) for market in page.items("markets") if _is_alive(market)}
         if len(found) == count:
-            raise ConfigError(f"recording {event}: the venue lists no market of it that trades or will; look at the event's ticker")
+            raise ConfigError(f"recording {event}: the venue lists no open or upcoming market of it; check the event's ticker")
     return found
 
 
@@ -110,9 +110,9 @@ async def record_events(
 ) -> Recording:
     """Record `plan` below `root` and return the finished recording.
 
-    A recording of this name (made of the events when left out) that was broken off is continued. tell: called every so many seconds. To be
-    cancelled is an end like any other: what came is kept, the recording is finished, and `CancelledError` goes on. After any other error it
-    can be continued. Raises `ConfigError` for events without markets or a name that is taken, and `VenueError` when the venue fails for good.
+    An interrupted recording of this name (by default derived from the events) is continued. tell: called every so many seconds. Cancellation
+    finishes the recording with the frames so far, and `CancelledError` propagates. After any other error the recording can be continued. Raises
+    `ConfigError` for events without markets or a name that is taken, and `VenueError` when the venue fails after all retries.
     """
     async with KalshiClient(venue.kalshi, limits=plan.limits) as client:
         markets = await find_markets(client, plan.events)
@@ -125,7 +125,7 @@ async def record_events(
 
 
 def _note_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> StreamStart:
-    """Write down which close each market announces now; the place of the next frame."""
+    """Write the close that each market announces now; return the position of the next frame."""
     place = recorder.next
     for ticker, close in markets.items():
         if close is not None:
@@ -176,7 +176,7 @@ def _source(
 async def record_source(
     source: KalshiStream | KalshiPolling, recorder: Recorder, *, minutes: float | None = None, tell: Tell | None = None, every: float = 10.0
 ) -> None:
-    """Write the frames of a source until it ends or time is up, and finish the recording. Otherwise as `record`."""
+    """Write the frames of a source until it ends or the time is up, and finish the recording. Otherwise like `record_events`."""
     loop = asyncio.get_running_loop()
     helpers = [asyncio.create_task(_keep(recorder))]
     if tell is not None:
@@ -206,7 +206,7 @@ async def _drain(frames: AsyncGenerator[Frame, None], recorder: Recorder) -> Non
 
 
 async def _keep(recorder: Recorder) -> None:
-    """Flush and sync a recorder while few frames come."""
+    """Flush and sync a recorder periodically, also while few frames come."""
     loop = asyncio.get_running_loop()
     synced_at = loop.time()
     while True:

@@ -1,4 +1,4 @@
-"""Recordings of the sandbox's past: the messages of an event that is over, the same bytes each time."""
+"""Recordings of the sandbox's past: the messages of a settled event, with the same bytes each time."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from bellwether.sandbox.timestamps import HOUR, SECOND, to_instant
 from bellwether.sandbox.world.model import WorldEvent, to_day_number
 from bellwether.sandbox.world.world import GeneratedWorld
 
-#: Events that are recorded when none is named; the last of them is recorded with a gap of so many seconds.
+#: Default number of events; the last of them gets a gap of so many seconds.
 RECENT_EVENTS = 3
-#: Shorter ones may have no message, of which no episode can be made.
+#: Minimum of hours; a shorter recording may have no message, and no episode can be built from it.
 LEAST_HOURS = 0.1
 _LOST_SECONDS = 90.0
 _MICROSECOND = 1000
@@ -33,17 +33,17 @@ _CHANNELS = (BOOKS, TRADES, LIFECYCLE)
 def generate_recording(
     root: Path, world: GeneratedWorld, event: str, *, hours: float = 24.0, lost_seconds: float = 0.0, now: datetime
 ) -> Recording:
-    """The recording of the last hours of an event of the generated world, until its last market was settled.
+    """Generate the recording of the last hours of a sandbox event, until its last market was settled.
 
-    root: folder of recordings. lost_seconds: how long messages are lost, from the middle of those hours on; the books are requested again with
-    the first message after that. now: the sandbox's present, aware; later events are unknown. A recording that is there already is left
-    as it is, whether it lost messages or not. Raises `ConfigError` for an event that is not in the world or not over by then, and for hours that are none.
+    root: folder of recordings. lost_seconds: duration of lost messages, from the middle of those hours on; the books are requested again with
+    the first message after it. now: the sandbox's present, aware; later events are unknown. An existing recording is left unchanged, whether or
+    not it lost messages. Raises `ConfigError` for an event that does not exist or is not settled, and for invalid hours.
     """
     if not LEAST_HOURS <= hours < math.inf:
         raise ConfigError(f"generating a recording of {event}: hours is {hours}; give a number from {LEAST_HOURS}")
     found = world.event(event)
     if found is None:
-        raise ConfigError(f"generating a recording of {event}: the sandbox has no such event; look at raw.kalshi_events for those it has")
+        raise ConfigError(f"generating a recording of {event}: the sandbox has no such event; raw.kalshi_events lists its events")
     over = max(market.life.settled for market in found.markets)
     if over > to_instant(now):
         raise ConfigError(f"generating a recording of {event}: it is not settled by {now:%Y-%m-%d %H:%M} UTC; record it instead")
@@ -58,14 +58,14 @@ def generate_recording(
 def generate_recordings(
     root: Path, world: GeneratedWorld, events: Sequence[str] = (), *, hours: float = 24.0, now: datetime
 ) -> list[Recording]:
-    """The recordings of these events, of a few recent ones when none is named, the last with a gap. As `generate_recording`."""
+    """Generate recordings of these events, by default of a few recent ones; the last has a gap. Otherwise like `generate_recording`."""
     chosen = events or settled_events(world, now, RECENT_EVENTS)
     lost = {} if events else dict.fromkeys(chosen[-1:], _LOST_SECONDS)
     return [generate_recording(root, world, event, hours=hours, lost_seconds=lost.get(event, 0.0), now=now) for event in chosen]
 
 
 def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str]:
-    """The tickers of the latest events of several markets that are settled by now, each of another series; `count` of them at most."""
+    """Return the tickers of up to `count` latest settled events with several markets, each of another series."""
     at = to_instant(now)
     found: dict[str, str] = {}
     for number in range(to_day_number(at), -1, -1):
@@ -79,8 +79,8 @@ def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str
 
 
 def _messages(exchange: GeneratedExchange, event: WorldEvent, start: int, end: int, lost: range) -> Iterator[CapturedMessage]:
-    """Messages of three subscriptions to the event's markets from an instant to the last settlement, without those that are lost."""
-    # In order: a set's is another in each process.
+    """Yield messages of three subscriptions to the event's markets from an instant to the last settlement, without the lost ones."""
+    # Sorted, because the order of a set differs between processes.
     tickers = dict.fromkeys(market.ticker for market in event.markets)
     subscriptions = {channel: Subscription(sid, channel, set(tickers)) for sid, channel in enumerate(_CHANNELS, 1)}
     interest = Interest({ticker: frozenset({BOOKS, TRADES}) for ticker in tickers}, frozenset({LIFECYCLE}))
@@ -92,7 +92,7 @@ def _messages(exchange: GeneratedExchange, event: WorldEvent, start: int, end: i
     for said in (*exchange.opening(interest, start), *exchange.messages(interest, start + 1, end + 1)):
         if said.ticker not in tickers:
             continue
-        # A snapshot holds all of its instant: it comes after the last message of that.
+        # A snapshot contains everything of its instant, so it follows the last message of that instant.
         if noticed is not None and said.at > noticed:
             books = [book for ticker in tickers if (book := exchange.snapshot(ticker, noticed)) is not None]
             yield from (_frame(noticed, subscriptions[BOOKS].frame(book)) for book in books)

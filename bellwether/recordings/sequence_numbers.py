@@ -1,4 +1,4 @@
-"""The numbers of a subscription: which came, and which never did."""
+"""Sequence numbers of a subscription: received and missing ones."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 
-#: A subscription: the ordinal of its connection, and its id there.
+#: Key of a subscription: the ordinal of its connection, and its id there.
 Key = tuple[int, int]
 
 
 @dataclass(slots=True)
 class SequenceNumbers:
-    """The numbers of one subscription: `ranges` are those that never came, first and last included, in ascending order.
+    """Numbers of one subscription: `ranges` are the missing ones, as first and last (inclusive), in ascending order.
 
-    was_missing: whether the number that came last was one of these.
+    was_missing: whether the last number had been missing.
     """
 
     connection: int
@@ -35,7 +35,7 @@ class SequenceNumbers:
         return sum(last - first + 1 for first, last in self.ranges)
 
     def count(self, seq: int) -> bool:
-        """Take in a number and return whether it skipped some."""
+        """Count a number and return whether it skipped others."""
         self.received += 1
         if seq == self.last + 1:
             self.last = seq
@@ -61,7 +61,7 @@ class SequenceNumbers:
 
 
 def count_within(ranges: list[tuple[int, int]], first: int, last: int) -> int:
-    """Count of the numbers of [first, last] that lie in these ranges, which are in ascending order."""
+    """Count the numbers of [first, last] that lie in these ascending ranges."""
     place = max(0, bisect_right(ranges, (first, first)) - 1)
     count = 0
     for start, end in ranges[place:]:

@@ -1,8 +1,8 @@
-"""Captures whose files hold events by type, turned back into the messages of the stream.
+"""Captures with files by type of event, converted back to the messages of the stream.
 
-An event has a type, a payload, a time of receipt and, where the venue numbered the message, its number; not its subscription, which is known by its
-channel. A recorder's clock is coarse: several events share a time. Then a control (a connection opened, a subscription confirmed) precedes the data
-that it begins, but follows data that continue the numbers of the subscription before it.
+An event has a type, a payload, a time of receipt and, if the venue numbered the message, its number. Its subscription is not stated, but
+follows from its channel. A recorder's clock is coarse, so that several events share a time. Then a control (connection opened, subscription
+confirmed) precedes the data that it begins, and follows data that continue the numbers of the previous subscription.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from bellwether.venues.kalshi.stream.frame import parse_message, read_body
 Message = tuple[int, int, bytes]
 
 _CONNECTED = "ws_connected"
-#: Types of the recorder's own events about its connection begin so.
+#: Prefix of the types of the recorder's own events about its connection.
 _CONTROL = "ws_"
-#: Numbers of subscriptions that were never confirmed start here: the venue's are small.
+#: First id of subscriptions that were never confirmed; the venue's ids are small.
 _UNCONFIRMED = 1_000_000_000
 
 
 def is_wrapped(first: dict[str, Any]) -> bool:
-    """Return whether a file's first line is such an event."""
+    """Return whether a file's first line is a wrapped event."""
     return "payload_json" in first and "event_type" in first
 
 
 def read_messages(files: Sequence[Path]) -> Iterator[Message]:
-    """The messages of a data set in order of receipt: (time in ns UTC, connection, bytes). Raises `LakeError` naming file, record and field."""
+    """Yield the messages of a data set in order of receipt: (time in ns UTC, connection, bytes). Raises `LakeError` naming file, record and field."""
     replay = _MessageBuilder([event for path in files if _is_of_controls(path) for event in _events(path)])
     merged = heapq.merge(*map(_events, files), key=_received)
     for at, group in groupby(merged, key=_received):
@@ -66,7 +66,7 @@ def _received(event: Event) -> int:
 
 
 def _confirmed(event: Event) -> tuple[str, int] | None:
-    """The channel and the number of the subscription that an event confirms."""
+    """Return the channel and the id of the subscription that an event confirms."""
     payload = event["payload_json"]
     told = read_body(payload)
     if payload.get("type") != "subscribed" or type(told.get("sid")) is not int:
@@ -76,9 +76,9 @@ def _confirmed(event: Event) -> tuple[str, int] | None:
 
 @dataclass(slots=True)
 class _MessageBuilder:
-    """Follows the events to know the connection, and the subscription of each channel with its last number.
+    """Builder of messages; follows the events to assign the connection, and the subscription of each channel with its last number.
 
-    controls: the recorder's events about its connections. One that was written late confirms the data before it too.
+    controls: the recorder's events about its connections. A confirmation written late also applies to the data before it.
     """
 
     controls: list[Event]
@@ -90,7 +90,7 @@ class _MessageBuilder:
         self.controls.sort(key=lambda event: (_received(event), event["event_type"] != _CONNECTED))
 
     def ordered(self, events: list[Event]) -> Iterable[Event]:
-        """Events of one time of receipt in the order in which they came."""
+        """Sort events with one time of receipt by their order of arrival."""
         if len(events) == 1:
             return events
         controls = [event for event in events if event["event_type"].startswith(_CONTROL)]
@@ -103,7 +103,7 @@ class _MessageBuilder:
         return [*before, *controls, *behind, *(event for event in events if id(event) not in taken)]
 
     def _continuing(self, numbered: list[Event]) -> list[Event]:
-        """Events whose numbers continue those of their channel."""
+        """Return events whose numbers continue those of their channel."""
         last, found = dict(self.last), []
         for event in numbered:
             channel, number = _channel(event), _number(event)
@@ -113,7 +113,7 @@ class _MessageBuilder:
         return found
 
     def frame(self, event: Event) -> bytes:
-        """The message in an event: the payload itself where it is one, otherwise in an envelope made of what the event says."""
+        """Return the message of an event: the payload if it is a message, otherwise an envelope built from the event's fields."""
         kind, payload = event["event_type"], event["payload_json"]
         if kind == _CONNECTED:
             self.connections += 1
@@ -133,7 +133,7 @@ class _MessageBuilder:
         return orjson.dumps(envelope | {"msg": payload})
 
     def _sid(self, channel: str, at: int) -> int:
-        """The subscription of a channel; where it is not confirmed yet, the one that its connection confirms later."""
+        """Return the subscription of a channel; before its confirmation, the one that its connection confirms later."""
         if channel not in self.sids:
             self.sids[channel] = self._later(channel, at) or _UNCONFIRMED + len(self.sids)
         return self.sids[channel]

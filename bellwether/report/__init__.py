@@ -1,4 +1,4 @@
-"""Reports: a release as JSON files in KalshiBench's layout, as an HTML page, and the figures of both.
+"""Reports of a release: JSON files in KalshiBench's layout, an HTML page, and the figures of both.
 
     from bellwether.report.inputs import read_inputs
     from bellwether.report.writer import write_report

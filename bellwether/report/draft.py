@@ -1,7 +1,7 @@
-"""The files of a report: each made first in a folder of this process, then put in place one by one, whole, the metadata last.
+"""Files of a report: written to a draft folder of this process, then moved into place one by one, the metadata last.
 
-The metadata name every file with its digest: a report whose metadata are there and whose digests agree is complete. An older report stays readable
-until then; then the files that its metadata name go.
+The metadata list every file with its digest: a report is complete if its metadata exist and all digests match. An older report stays readable
+until then; afterwards the files in its metadata are removed.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ _METADATA = re.compile(r"metadata_\d{8}_\d{6}\.json")
 
 
 class Picture(NamedTuple):
-    """A figure of the report."""
+    """Figure of the report."""
 
     file: str
     caption: str
 
 
 def make_picture(one: Picture) -> Markdown:
-    """A figure and its caption."""
+    """Format a figure and its caption as Markdown."""
     return Markdown(f"![{one.caption}]({one.file})\n\n*{one.caption}*\n")
 
 
 def sorted_files(files: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Names and meanings of a report's files, pictures last."""
+    """Return names and descriptions of a report's files, pictures last."""
     return sorted(files.items(), key=lambda file: (file[0].endswith(".png"), file[0]))
 
 
 class Draft:
-    """Files of one report in the making. files: name -> size and digest. about: name -> what the file is."""
+    """Draft of one report. files: name -> size and digest. about: name -> description of the file."""
 
     def __init__(self, folder: Path, stamp: str) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class Draft:
         self.about: dict[str, str] = {}
 
     def pictures(self, figures: Iterable[Figure]) -> dict[str, Picture]:
-        """Draw figures; by their names."""
+        """Draw figures and return them by name."""
         found = {}
         for figure in figures:
             file = figure.file(self._stamp)
@@ -58,20 +58,20 @@ class Draft:
         return found
 
     def json(self, name: str, content: Mapping[str, Any], about: str) -> None:
-        """A JSON file."""
+        """Write a JSON file."""
         self.write(
             name, orjson.dumps(content, option=orjson.OPT_INDENT_2 | orjson.OPT_UTC_Z | orjson.OPT_APPEND_NEWLINE, default=str), about
         )
 
     def write(self, name: str, content: bytes, about: str) -> None:
-        """Any file."""
+        """Write a file."""
         (self._folder / name).write_bytes(content)
         self.files[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         self.about[name] = about
 
 
 def store_report(storage: Storage, folder: str, stamp: str, make: Callable[[Draft], None], *, benchmark: str) -> list[str]:
-    """Make a report and store it below `folder`, its files in the order in which they were made; returns their locations.
+    """Make a report, store its files below `folder` in the order of their creation, and return their locations.
 
     An older report of the same `benchmark` (a field of its metadata) is removed when the new one is complete.
     """
@@ -87,7 +87,7 @@ def store_report(storage: Storage, folder: str, stamp: str, make: Callable[[Draf
 
 
 def _remove_older(storage: Storage, folder: str, before: list[str], names: list[str], benchmark: str) -> None:
-    """Remove the files that an older report's metadata name, and those metadata; whatever else lies there stays."""
+    """Remove an older report: the files in its metadata, and those metadata. Other files stay."""
     there = {name.removeprefix(f"{folder}/") for name in before} - set(names)
     older = [f"{folder}/{name}" for name in sorted(there) if _METADATA.fullmatch(name)]
     for name, content in storage.read(older).items():
@@ -100,7 +100,7 @@ def _remove_older(storage: Storage, folder: str, before: list[str], names: list[
 
 
 def _listed_files(content: bytes, benchmark: str) -> set[str] | None:
-    """The files that metadata of ours name; None for what is not ours."""
+    """Return the files in a report's metadata; None for other files."""
     try:
         known = orjson.loads(content)
     except orjson.JSONDecodeError:

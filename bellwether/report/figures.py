@@ -1,4 +1,4 @@
-"""Figures of a report with their captions, and the pictures of a forecaster's calibration."""
+"""Figures of a report with their captions, and the cached pictures of a forecaster's calibration."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import polars as pl
 from bellwether.figures.statistics import calibration_overlays
 from bellwether.report.inputs import ReportInputs
 
-#: Pictures of calibration that are kept; each has less than 100 kB.
+#: Maximum of cached pictures of calibration, less than 100 kB each.
 MOST_KEPT = 256
 _kept: OrderedDict[bytes, bytes] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure: `name` begins its file's name, `draw` returns the PNG, `about` describes it in the list of files, else the caption does."""
+    """Figure of a report: `name` is the prefix of its file name, `draw` returns the PNG, `about` describes it in the list of files (default: the caption)."""
 
     name: str
     caption: str
@@ -28,12 +28,12 @@ class Figure:
     about: str = ""
 
     def file(self, stamp: str) -> str:
-        """Name of its file in a report of that time."""
+        """Return the name of its file in a report of that time."""
         return f"{self.name}_{stamp}.png"
 
     @classmethod
     def of(cls, name: str, caption: str, chart: Callable[..., Any], *arguments: Any, about: str = "", **options: Any) -> Figure:
-        """A figure that renders the chart of a function."""
+        """Build a figure that renders the chart of a function."""
 
         def draw() -> bytes:
             from bellwether.figures.canvas import png
@@ -44,13 +44,13 @@ class Figure:
 
 
 def release_figures(inputs: ReportInputs) -> Iterator[Figure]:
-    """Figures that show all forecasters of the release; by the distance from the cutoff where any states one."""
+    """Return figures of all forecasters of the release, including the distance from the cutoff if any has one."""
     from bellwether.figures import costs, intervals
 
     release, rows = inputs.release, (inputs.forecasts, inputs.questions)
     caption = "Brier scores with 95 % intervals over clusters; letters are significance groups."
     yield Figure.of("scores", caption, intervals.score_comparison, inputs.leaderboard)
-    yield Figure.of("coverage", "What became of each forecaster's questions.", costs.coverage_bars, *rows, f"Questions answered: {release}")
+    yield Figure.of("coverage", "Each forecaster's questions by result.", costs.coverage_bars, *rows, f"Questions answered: {release}")
     caption = "Mean Brier score by the month in which the questions were resolved, with intervals."
     title = f"Brier score over time: {release}"
     yield Figure.of("brier_over_time", caption, intervals.brier_over_time, *rows, title, names=inputs.forecasters)
@@ -61,27 +61,27 @@ def release_figures(inputs: ReportInputs) -> Iterator[Figure]:
 
 
 def forecaster_figures(inputs: ReportInputs, forecaster: str, file: str) -> Iterator[Figure]:
-    """Figures of one forecaster; `file` is its name as file names have it."""
+    """Return the figures of one forecaster; `file` is its name in file names."""
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     forecasts = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     title = f"{forecaster} on {inputs.release}"
     yield Figure(
         f"reliability_{file}",
-        "Reliability: observed frequency of yes against the forecast, with Wilson intervals, counts, the CORP curve, and where calibrated"
-        " forecasts would lie.",
+        "Reliability: observed frequency of yes against the forecast, with Wilson intervals, counts, the CORP curve, and the band"
+        " of calibrated forecasts.",
         lambda: reliability_picture(bins, forecasts, inputs.questions, title),
         f"{forecaster}: reliability diagram",
     )
     yield Figure(
         f"confidence_{file}",
-        "How often it was right at each confidence.",
+        "Share of right decisions at each confidence.",
         lambda: confidence_picture(forecasts, inputs.questions, title),
         f"{forecaster}: how often it was right at each confidence",
     )
 
 
 def reliability_picture(bins: pl.DataFrame, forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
-    """The reliability diagram with its overlays as a PNG, from rows of benchmark/reliability, benchmark/forecasts and benchmark/questions."""
+    """Draw the reliability diagram with its overlays as a PNG, from rows of benchmark/reliability, benchmark/forecasts and benchmark/questions."""
 
     def draw() -> Any:
         from bellwether.figures.reliability import reliability_diagram
@@ -93,7 +93,7 @@ def reliability_picture(bins: pl.DataFrame, forecasts: pl.DataFrame, questions: 
 
 
 def confidence_picture(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
-    """Share of right decisions at each confidence as a PNG, from rows of benchmark/forecasts and benchmark/questions."""
+    """Draw the share of right decisions at each confidence as a PNG, from rows of benchmark/forecasts and benchmark/questions."""
 
     def draw() -> Any:
         from bellwether.figures.reliability import confidence_histograms
@@ -104,7 +104,7 @@ def confidence_picture(forecasts: pl.DataFrame, questions: pl.DataFrame, title: 
 
 
 def _once(draw: Callable[[], Any], kind: str, title: str, *frames: pl.DataFrame) -> bytes:
-    """The PNG of a chart, rendered once per process for equal titles and rows, in any order: scores and every report show the same pictures."""
+    """Return the PNG of a chart, rendered once per process for equal titles and rows in any order."""
     from bellwether.figures.canvas import png
 
     key = hashlib.sha256(repr((kind, title, [(frame.schema, frame.height) for frame in frames])).encode())

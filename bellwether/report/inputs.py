@@ -1,4 +1,4 @@
-"""Inputs of a report: the rows of one release in every table of the benchmark, and how they were made."""
+"""Inputs of a report: the rows of one release in every benchmark table, with recipe and configurations."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ TABLES: dict[str, Table] = {
 
 
 def latest_time(rows: pl.DataFrame) -> datetime:
-    """The latest `known_at` of some rows, UTC: the time of a report."""
+    """Return the latest `known_at` of some rows, UTC: the time of a report."""
     found = rows["known_at"].max()
     assert isinstance(found, datetime)
     return found
 
 
 def format_stamp(at: datetime) -> str:
-    """A date as file names have it: the same data give the same names."""
+    """Format a date for file names: the same data give the same names."""
     return at.strftime("%Y%m%d_%H%M%S")
 
 
 @dataclass(frozen=True, slots=True)
 class ReportInputs:
-    """Rows of one release; any order. Raises `ConfigError` where the release has no leaderboard, and where rows are of several releases.
+    """Rows of one release, in any order. Raises `ConfigError` if the release has no leaderboard, or if rows are of several releases.
 
     Attributes:
         questions to dataset_analysis: the tables of the same names, group benchmark, without credentials.
-        recipe: the release as registered; empty when it is registered no more.
-        configurations: how each forecaster is registered, by name; those that are registered no more are absent.
-        revision: of the code that the report is made with, where known.
+        recipe: registry entry of the release; empty if it is no longer registered.
+        configurations: registry entries of forecasters by name; those no longer registered are absent.
+        revision: of the code that writes the report, if known.
     """
 
     questions: pl.DataFrame
@@ -68,9 +68,9 @@ class ReportInputs:
             object.__setattr__(self, name, redact_rows(table.name, table.validate(getattr(self, name)).sort(table.key)))
         found = sorted({one for name in TABLES for one in getattr(self, name)["release"].unique()})
         if self.leaderboard.is_empty():
-            raise ConfigError("writing a report: the leaderboard has no rows; materialize benchmark/leaderboard of the release first")
+            raise ConfigError("writing a report: the leaderboard is empty; materialize benchmark/leaderboard of the release first")
         if len(found) > 1:
-            raise ConfigError(f"writing a report: the rows are of the releases {', '.join(found)}; give those of one")
+            raise ConfigError(f"writing a report: the rows are of the releases {', '.join(found)}; give the rows of one")
 
     @property
     def release(self) -> str:
@@ -79,24 +79,24 @@ class ReportInputs:
 
     @property
     def known_at(self) -> datetime:
-        """Time of the report: when the last fact in the leaderboard became known, UTC."""
+        """Time of the report: `known_at` of the latest row in the leaderboard, UTC."""
         return latest_time(self.leaderboard)
 
     @property
     def stamp(self) -> str:
-        """`known_at` as file names have it: the same data give the same names."""
+        """`known_at` formatted for file names: the same data give the same names."""
         return format_stamp(self.known_at)
 
     @property
     def forecasters(self) -> list[str]:
-        """Names in the order of the leaderboard: the ranked ones, best first, then the others by name."""
+        """Names in the order of the leaderboard: ranked ones, best first, then the others by name."""
         return self.leaderboard.sort("rank", "forecaster", nulls_last=True)["forecaster"].to_list()
 
 
 def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = None) -> ReportInputs:
-    """The release in a published warehouse; `revision` as in `ReportInputs`, recipe and configurations come from `registered`.
+    """Read a release from a published warehouse; `revision` as in `ReportInputs`, recipe and configurations from `registered`.
 
-    Raises `LakeError` where there is no warehouse, `ConfigError` where it has no leaderboard of the release.
+    Raises `LakeError` if the warehouse is missing, `ConfigError` if it has no leaderboard of the release.
     """
     from bellwether.lake.warehouse import query
 
@@ -111,7 +111,7 @@ def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = N
 
 
 def add_registry(inputs: ReportInputs) -> ReportInputs:
-    """`inputs` with the recipe and the configurations that the registry has now; what it has no more is left out."""
+    """Return `inputs` with the recipe and the configurations of the current registry; unregistered ones are absent."""
     entries = registry.forecasters()
     recipe = release(inputs.release) if ReleaseName.parse(inputs.release).base in releases() else None
     return replace(
@@ -122,6 +122,6 @@ def add_registry(inputs: ReportInputs) -> ReportInputs:
 
 
 def configuration(entry: Any) -> dict[str, Any]:
-    """A forecaster's entry as JSON: kind, version, description and parameters; of a language model everything that decides its answers."""
+    """Return a forecaster's entry as JSON: kind, version, description and parameters; of a language model all settings that affect its answers."""
     fields = entry if isinstance(entry, BaseModel) else entry.model
     return {"kind": entry.kind, "version": entry.version, **fields.model_dump(mode="json")}

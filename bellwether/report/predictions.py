@@ -1,4 +1,4 @@
-"""A forecaster's forecasts as a report shows them: one prediction per question with everything that is known of it, and their totals."""
+"""Forecasts of a forecaster for a report: one prediction per question with all known details, and their totals."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import polars as pl
 
 from bellwether.calibration.answers import Answers
 
-#: Columns of a question that each of its predictions repeats.
+#: Columns of a question that are repeated in its predictions.
 _OF_QUESTION = ("question", "category", "cluster", "series_ticker", "event_id", "open_time", "close_time", "settled_at")
 
-#: What a response is, by the name of the column in benchmark/forecasts.
+#: Fields of a response by the column in benchmark/forecasts.
 _OF_RESPONSE = {
     "reasoning": "reasoning",
     "raw_output": "raw_response",
@@ -33,10 +33,10 @@ MICRO = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Predictions:
-    """The predictions of one forecaster in the order of the release.
+    """Predictions of one forecaster in the order of the release.
 
-    scored: those that count, failures included. excluded: those of questions whose outcome the forecaster could have known.
-    rows: its rows of benchmark/forecasts, every sample one.
+    scored: those that count, including failures. excluded: those of questions whose outcome the forecaster could have known.
+    rows: its rows of benchmark/forecasts, one per sample.
     """
 
     scored: list[dict[str, Any]]
@@ -45,11 +45,11 @@ class Predictions:
 
     @property
     def answered(self) -> list[dict[str, Any]]:
-        """Those among the scored that have a forecast."""
+        """Scored predictions with a forecast."""
         return [one for one in self.scored if one["predicted_answer"] is not None]
 
     def confusion(self) -> dict[str, int]:
-        """Counts of decision against outcome among the scored: yes is positive."""
+        """Counts of decisions against outcomes of the scored predictions; yes is positive."""
         cells = {"tp": 0, "fp": 0, "fn": 0, "tn": 0}
         for one in self.answered:
             right = "t" if one["correct"] else "f"
@@ -57,7 +57,7 @@ class Predictions:
         return cells
 
     def usage(self) -> dict[str, Any]:
-        """Tokens, attempts, micro-dollars and latency over all rows, excluded ones too: they were paid for. Null where nothing is known."""
+        """Tokens, attempts, micro-dollars and latency over all rows, including excluded ones, which also had costs. Null if unknown."""
         rows, cost = self.rows, micro_dollars(self.rows["cost"])
         known = [one for one in cost if one is not None]
         latency = rows["latency"].mean()
@@ -69,15 +69,15 @@ class Predictions:
         }
 
     def counts(self, column: str) -> dict[str, int]:
-        """Number of rows by value of a column, the most frequent first; nulls are left out."""
+        """Count rows by value of a column, the most frequent first, without nulls."""
         found = self.rows[column].drop_nulls().value_counts(name="n").sort("n", column, descending=[True, False])
         return {str(value): n for value, n in found.iter_rows()}
 
 
 def predictions(forecaster: str, answers: Answers, forecasts: pl.DataFrame, questions: pl.DataFrame) -> Predictions:
-    """Scored predictions of `forecaster` for every question of its release.
+    """Return the predictions of `forecaster` for every question of its release.
 
-    `answers` are those that were scored, of the same rows of benchmark/forecasts and benchmark/questions as are given.
+    `answers` are the scored ones, of the same rows of benchmark/forecasts and benchmark/questions.
     """
     rows = forecasts.filter(pl.col("forecaster") == forecaster).sort("question_id", "sample")
     samples: dict[str, list[dict[str, Any]]] = {}
@@ -93,17 +93,17 @@ def predictions(forecaster: str, answers: Answers, forecasts: pl.DataFrame, ques
 
 
 def micro_dollars(costs: Iterable[Decimal | None]) -> list[int | None]:
-    """Amounts in dollars as whole micro-dollars."""
+    """Convert dollars to whole micro-dollars."""
     return [None if cost is None else int(cost * MICRO) for cost in costs]
 
 
 def dollars(micro: int | None) -> float | None:
-    """Micro-dollars as the nearest number of dollars, for readers that want one."""
+    """Convert micro-dollars to the nearest float in dollars."""
     return None if micro is None else float(Decimal(micro) / MICRO)
 
 
 def _prediction(question: Mapping[str, Any], line: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """One question with the forecast that was scored, `line`, and the rows that it was combined from."""
+    """Build the prediction of one question from the scored forecast, `line`, and the rows combined in it."""
     p_yes, only = line["p"], rows[0] if len(rows) == 1 else None
     answer = None if p_yes is None else line["answer"] or ("yes" if p_yes >= 0.5 else "no")
     combined = None if p_yes is None else p_yes if answer == "yes" else 1 - p_yes
@@ -128,7 +128,7 @@ def _prediction(question: Mapping[str, Any], line: Mapping[str, Any], rows: list
 
 
 def _sample(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One of several answers to a question."""
+    """Build one of several samples of a question."""
     return {
         "sample": row["sample"],
         "predicted_answer": row["answer"],
@@ -146,7 +146,7 @@ def _response(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _usage_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Usage of the answers to one question; the cost is null when that of any is unknown."""
+    """Sum the usage of the answers to one question; the cost is null if any is unknown."""
     latencies = [row["latency"] for row in rows if row["latency"] is not None]
     costs = micro_dollars(row["cost"] for row in rows)
     cost = None if None in costs or not costs else sum(one for one in costs if one is not None)

@@ -1,4 +1,4 @@
-"""The report of a release in Markdown: what its template, `release.md`, shows of the inputs and of what was computed from them."""
+"""Report of a release in Markdown: values of its template, `release.md`, from the inputs and the results."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, dollars
 from bellwether.report.results import bin_label, groups, leaderboards, model_config, per_category, scores_by_scope
 
-#: Pairs that are shown one by one; of more, those with the best and those of neighbours in rank.
+#: Maximum of listed pairs; beyond it only pairs with the best and pairs of neighbours in rank.
 MOST_PAIRS = 15
 
-#: Tables with a row per forecaster: heading, the sentence above it, and its metrics with the heads of their columns.
+#: Tables with a row per forecaster: heading, introduction, and metrics with their column headers.
 _COMPARISONS = (
     (
         "Classification performance",
@@ -87,7 +87,7 @@ _COMPARISONS = (
     ),
     (
         "",
-        "Yates: Brier = uncertainty + least variance + excess variance + bias² - 2 covariance.",
+        "Yates: Brier = uncertainty + minimum variance + excess variance + bias² - 2 covariance.",
         {
             "uncertainty": "Uncertainty",
             "yates_min_variance": "Least variance",
@@ -98,7 +98,7 @@ _COMPARISONS = (
     ),
 )
 
-#: Settings that appear elsewhere in the report, or that only machines need.
+#: Settings that appear elsewhere in the report, or that only programs need.
 _NOT_SHOWN = {"name", "description", "kind", "worlds", "automatic", "concurrency", "requests_per_minute", "tokens_per_minute", "timeout"}
 _TURNED = {"difference": "difference", "t": "t", "lower": "upper", "upper": "lower"}
 
@@ -114,7 +114,7 @@ def release_page(
     forecaster_pictures: Mapping[str, Sequence[Picture]],
     files: Mapping[str, str],
 ) -> str:
-    """The whole report. analysis: the dataset analysis as JSON. pictures: of the release, by name. files: name -> meaning."""
+    """Render the report. analysis: the dataset analysis as JSON. pictures: of the release, by name. files: name -> description."""
     board = inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
     scores = {row["forecaster"]: scores_by_scope(inputs, row["forecaster"]) for row in board}
     tested = inputs.comparisons["p_holm"].drop_nulls()
@@ -170,14 +170,14 @@ def release_page(
 
 
 def ranked_pairs(inputs: ReportInputs) -> list[Row]:
-    """Every pair, its better-ranked forecaster first, in the order of the leaderboard."""
+    """Return every pair, its better-ranked forecaster first, in the order of the leaderboard."""
     place = {name: index for index, name in enumerate(inputs.forecasters)}
     rows = [_reverse_pair(row, place) for row in inputs.comparisons.iter_rows(named=True)]
     return sorted(rows, key=lambda row: (place[row["forecaster"]], place[row["other"]]))
 
 
 def leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """The pairs with the first of `names`, and those of names that follow each other."""
+    """Return the pairs with the first of `names`, and those of neighbours in it."""
     place = {name: index for index, name in enumerate(names)}
     return [row for row in rows if place[row["forecaster"]] == 0 or place[row["other"]] == place[row["forecaster"]] + 1]
 
@@ -198,7 +198,7 @@ def _pairs(inputs: ReportInputs) -> dict[str, Any]:
 
 
 def _without_interval(inputs: ReportInputs) -> list[tuple[str, list[str]]]:
-    """Reasons for which Brier scores have no interval, with the forecasters."""
+    """Return the reasons for missing Brier intervals, with their forecasters."""
     some = inputs.leaderboard.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
     return some.group_by("brier_reason").agg(pl.col("forecaster").sort()).sort("brier_reason").rows()
 
@@ -209,14 +209,14 @@ def _failures(predictions: Mapping[str, Predictions]) -> dict[str, Any]:
 
 
 def _usage(predictions: Mapping[str, Predictions], board: Sequence[Row]) -> dict[str, Any]:
-    """Usage of the language models, and its known cost in micro-dollars."""
+    """Return the usage of the language models, and its known cost in micro-dollars."""
     asked = [row["forecaster"] for row in board if predictions[row["forecaster"]].rows["attempts"].count()]
     usage = {name: predictions[name].usage() for name in asked}
     return {"usage": usage, "cost": sum(used["cost_microdollars"] or 0 for used in usage.values())}
 
 
 def _exposure(line: Row, forecasts: pl.DataFrame) -> Row | None:
-    """Questions that a forecaster could have known; None without a cutoff and without such a question."""
+    """Return the questions that a forecaster could have known; None without a cutoff and without such a question."""
     cutoff, days = forecasts["knowledge_cutoff"].max(), forecasts["days_from_cutoff"]
     return line | {"cutoff": cutoff, "least": days.min(), "median": days.median()} if cutoff is not None or line["could_know"] else None
 
@@ -230,7 +230,7 @@ def _by_days(scores: Mapping[str, Mapping[str, Any]], prefix: str) -> list[tuple
 
 
 def _served_warnings(inputs: ReportInputs) -> Iterator[Row]:
-    """Forecasters whose answers are of another model than requested, or of several."""
+    """Return forecasters with answers of another model than requested, or of several models."""
     for forecaster, names in groupby(_served(inputs), key=lambda one: one["forecaster"]):
         models = list(names)
         others = [one for one in models if not is_requested(one["model"], one["served_model"])]
@@ -239,7 +239,7 @@ def _served_warnings(inputs: ReportInputs) -> Iterator[Row]:
 
 
 def _served(inputs: ReportInputs) -> list[Row]:
-    """Counts by forecaster, requested and served model, where the response states it."""
+    """Count responses by forecaster, requested model and served model, if stated."""
     names = ("forecaster", "model", "served_model")
     stated = inputs.forecasts.filter(pl.col("served_model").is_not_null() & pl.col("model").is_not_null())
     return stated.group_by(names).len().sort(names).to_dicts()
@@ -262,7 +262,7 @@ def _dataset(analysis: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(forecaster: str, kind: str, config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Settings of a forecaster as text."""
+    """Format the settings of a forecaster as text."""
     shown = {"forecaster": forecaster, "kind": kind} | {name: value for name, value in config.items() if name not in _NOT_SHOWN}
     return [(name, _plain(value)) for name, value in shown.items() if value not in (None, [], {}, "")]
 

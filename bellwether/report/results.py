@@ -1,4 +1,4 @@
-"""A report's JSON files as dictionaries: KalshiBench's names where it has one, so that its readers read them, and further fields that it lacks.
+"""JSON files of a report as dictionaries: KalshiBench's field names where they exist, for its readers, and additional fields.
 
 docs/scoring.md describes every field.
 """
@@ -18,7 +18,7 @@ from bellwether.report.predictions import Predictions, dollars
 
 BENCHMARK = "Bellwether"
 
-#: KalshiBench's name of a metric -> ours.
+#: KalshiBench's name of a metric -> Bellwether's name.
 NAMES = {
     "accuracy": "accuracy",
     "precision_yes": "precision_yes",
@@ -42,7 +42,7 @@ NAMES = {
     "overconfidence_rate_90": "overconfidence_90",
 }
 
-#: What KalshiBench's summary repeats of each model.
+#: Fields of each model in KalshiBench's summary.
 _SUMMARY = (
     "accuracy",
     "macro_f1",
@@ -55,7 +55,7 @@ _SUMMARY = (
     "overconfidence_rate_80",
 )
 
-#: Packages whose version may change a number.
+#: Packages whose version may change a result.
 PACKAGES = ("numpy", "polars", "scipy", "litellm", "duckdb")
 
 _SCORE = (
@@ -85,14 +85,14 @@ _LINE = (
     "brier_could_know",
 )
 
-#: What goes with a value that has an interval.
+#: Additional fields of a value with an interval.
 _ENDS = ("lower", "upper", "reason")
 
 Metrics = Mapping[str, Mapping[str, Any]]
 
 
 def scores_by_scope(inputs: ReportInputs, forecaster: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Scope -> metric -> value, interval and counts, as in benchmark/scores; the scope `all` first."""
+    """Return scope -> metric -> value, interval and counts, as in benchmark/scores; the scope `all` first."""
     rows = inputs.scores.filter(pl.col("forecaster") == forecaster)
     scopes: dict[str, dict[str, dict[str, Any]]] = {"all": {}}
     for row in rows.iter_rows(named=True):
@@ -101,7 +101,7 @@ def scores_by_scope(inputs: ReportInputs, forecaster: str) -> dict[str, dict[str
 
 
 def model_file(inputs: ReportInputs, forecaster: str, made: Predictions) -> dict[str, Any]:
-    """`<model>_<stamp>.json`: a forecaster's configuration, every metric, and all its predictions."""
+    """Build `<model>_<stamp>.json`: a forecaster's configuration, every metric, and all its predictions."""
     scopes = scores_by_scope(inputs, forecaster)
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     return {
@@ -132,7 +132,7 @@ def model_file(inputs: ReportInputs, forecaster: str, made: Predictions) -> dict
 
 
 def model_config(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
-    """Entry of a forecaster in the registry, KalshiBench's names first; without an entry, the facts of its forecasts."""
+    """Build the registry entry of a forecaster, KalshiBench's names first; without an entry, from its forecasts."""
     entry = inputs.configurations.get(forecaster, {})
     rows = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     model = entry.get("model") or next(iter(rows["model"].drop_nulls()), None)
@@ -154,7 +154,7 @@ def model_config(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
 
 
 def summary(inputs: ReportInputs, made: Mapping[str, Predictions]) -> dict[str, Any]:
-    """`summary_<stamp>.json`: the forecasters side by side, three leaderboards, significance groups and paired tests."""
+    """Build `summary_<stamp>.json`: the forecasters compared, three leaderboards, significance groups and paired tests."""
     return {
         "benchmark": BENCHMARK,
         "release": inputs.release,
@@ -175,7 +175,7 @@ def summary(inputs: ReportInputs, made: Mapping[str, Predictions]) -> dict[str, 
 
 
 def leaderboards(inputs: ReportInputs) -> dict[str, list[dict[str, Any]]]:
-    """KalshiBench's three leaderboards, of the ranked forecasters: equal values share a rank."""
+    """Build KalshiBench's three leaderboards of the ranked forecasters; equal values share a rank."""
     return {
         "by_accuracy": _board(inputs, "accuracy", "accuracy", _ENDS, best=max),
         "by_brier_score": _board(inputs, "brier", "brier_score", _ENDS, best=min),
@@ -184,7 +184,7 @@ def leaderboards(inputs: ReportInputs) -> dict[str, list[dict[str, Any]]]:
 
 
 def groups(inputs: ReportInputs) -> dict[str, list[str]]:
-    """Letter -> the forecasters that share it, best first: within a group no difference is significant."""
+    """Return letter -> the forecasters that share it, best first; within a group no difference is significant."""
     found: dict[str, list[str]] = {}
     for row in _lines(inputs):
         for letter in letters(row["group"]):
@@ -193,7 +193,7 @@ def groups(inputs: ReportInputs) -> dict[str, list[str]]:
 
 
 def letters(group: str | None) -> list[str]:
-    """The letters of one forecaster: "ab" are two, "a1b1" as well."""
+    """Split the letters of one forecaster: "ab" has two, "a1b1" as well."""
     found: list[str] = []
     for one in group or "":
         if one.isdigit() and found:
@@ -204,7 +204,7 @@ def letters(group: str | None) -> list[str]:
 
 
 def metadata(inputs: ReportInputs, made: Mapping[str, Predictions], files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """`metadata_<stamp>.json`: what the release is, by which rules and versions its numbers were made, and the files of the report."""
+    """Build `metadata_<stamp>.json`: the release, rules and versions behind its numbers, and the files of the report."""
     questions = inputs.questions
     outcomes = questions["ground_truth"].value_counts(name="n")
     counted = dict(outcomes.iter_rows())
@@ -235,7 +235,7 @@ def metadata(inputs: ReportInputs, made: Mapping[str, Predictions], files: Mappi
 
 
 def per_category(scopes: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
-    """Accuracy, Brier score and count of every category with a forecast, the largest first."""
+    """Return accuracy, Brier score and count of every category with a forecast, the largest first."""
     found = {
         scope.removeprefix("category:"): {
             "accuracy": _value(metrics, "accuracy"),
@@ -249,7 +249,7 @@ def per_category(scopes: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
 
 
 def bin_label(row: Mapping[str, Any]) -> str:
-    """A bin as KalshiBench writes it: 0.3-0.4."""
+    """Format a bin like KalshiBench: 0.3-0.4."""
     return f"{row['lower_edge']:.1f}-{row['upper_edge']:.1f}"
 
 
@@ -324,7 +324,7 @@ def _drop_fields(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]
 
 
 def package_version(package: str) -> str | None:
-    """Version of an installed package."""
+    """Return the version of an installed package."""
     try:
         return version(package)
     except PackageNotFoundError:

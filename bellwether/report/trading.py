@@ -1,4 +1,4 @@
-"""The trading report: what agents earned in replayed episodes, as JSON, figures, and an HTML page.
+"""Trading report: results of agents in replayed episodes, as JSON, figures, and an HTML page.
 
 docs/trading-metrics.md describes the files and defines every number.
 """
@@ -27,12 +27,12 @@ from bellwether.tables.replay import BACKTESTS, RESULTS, SUMMARY
 
 BENCHMARK = "Bellwether replay"
 
-#: Agents whose episodes are listed on the page, and lines of each; the JSON has all.
+#: Maximum of agents whose episodes are on the page, and of their lines; the JSON has all.
 _MOST_AGENTS, _MOST_LINES = 20, 60
 
 
 def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -> list[str]:
-    """Write the report below `reports` (a folder, an object-store URL or a storage) into the folder of its name; returns the locations.
+    """Write the report to the folder of its name below `reports` (a folder, an object-store URL or a storage) and return its locations.
 
     The same inputs give the same bytes. An older report of the name is removed when the new one is complete. Raises `LakeError` when a file cannot
     be written.
@@ -42,7 +42,7 @@ def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -
 
 
 def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """The figures of the report; those of fills, curves and books only where there are such rows and tapes."""
+    """Return the figures of the report; those of fills, curves and books only if such rows and tapes exist."""
     from bellwether.figures import equity, intervals
 
     name, labels = inputs.name, inputs.labelled(inputs.ordered)["agent"].to_list()
@@ -54,14 +54,14 @@ def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
         yield Figure.of("equity", caption, equity.equity_by_episode, curves, f"P&L over time: {name}", agents=labels)
     if inputs.fills.height:
         traded = set(fills["agent"])
-        caption = "Mean markout after a fill, weighted by contracts: below zero the market moved against the fills."
+        caption = "Mean markout after a fill, weighted by contracts; negative if the market moved against the fills."
         shown = [label for label in labels if label in traded]
         yield Figure.of("markouts", caption, intervals.markout_curve, fills, f"Markouts: {name}", names=shown)
     yield from _book_figures(inputs)
 
 
 def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Of the episodes with the most fills: the book, and the fills of the agent that had most of them."""
+    """Return figures of the episodes with the most fills: the book, and the fills of the busiest agent."""
     from bellwether.figures.canvas import tail
 
     shown = [episode for episode in dict.fromkeys(name for name, _ in busiest_episodes(inputs.backtests)) if episode in inputs.tapes]
@@ -73,12 +73,12 @@ def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
         agent, own = _busiest_agent(inputs, episode)
         if own.height:
             title, about = f"{inputs.title(agent)} in {tail(episode, 44)}", f"{episode}: prices and fills of its busiest agent"
-            caption = "Bid and ask, and the fills of the agent that had most."
+            caption = "Bid and ask, and the fills of the busiest agent."
             yield Figure.of(f"fills_{file}", caption, books.price_with_fills, tape, own, title, about=about)
 
 
 def _busiest_agent(inputs: TradingInputs, episode: str) -> tuple[str, pl.DataFrame]:
-    """The agent with the most fills that are known, and these."""
+    """Return the agent with the most known fills, and these fills."""
     fills = inputs.fills.filter(pl.col("episode") == episode)
     parts = fills.partition_by("agent", "rules", as_dict=True, maintain_order=True)
     key = max(sorted(parts), key=lambda key: parts[key].height, default=None)
@@ -86,7 +86,7 @@ def _busiest_agent(inputs: TradingInputs, episode: str) -> tuple[str, pl.DataFra
 
 
 def _write_files(draft: Draft, inputs: TradingInputs) -> None:
-    """Every file of the report, the metadata last."""
+    """Write every file of the report, the metadata last."""
     stamp = inputs.stamp
     draft.json(f"results_{stamp}.json", results_document(inputs), "Every number: agents, their tables, each backtest")
     pictures = draft.pictures(trading_figures(inputs))
@@ -97,7 +97,7 @@ def _write_files(draft: Draft, inputs: TradingInputs) -> None:
 
 
 def trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], files: Mapping[str, str]) -> str:
-    """The report in Markdown, by the template `trading.md`."""
+    """Render the report in Markdown from the template `trading.md`."""
     backtests, tables = inputs.backtests, agent_tables(inputs.results, inputs.titles)
     shown = [replace(comparison_table(inputs.summary, inputs.titles), title=""), *tables[:_MOST_AGENTS]]
     context = {
@@ -131,7 +131,7 @@ def _execution(backtests: pl.DataFrame, row: Mapping[str, Any]) -> dict[str, Any
 
 
 def _shorten_table(lines: Lines) -> dict[str, Any]:
-    """A table of at most so many lines, its total kept."""
+    """Shorten a table to a maximum of lines, keeping its total."""
     rows, cut = list(lines.rows), len(lines.rows) - _MOST_LINES
     if cut > 0:
         rows = [*rows[: _MOST_LINES - 1], rows[-1]]
@@ -139,7 +139,7 @@ def _shorten_table(lines: Lines) -> dict[str, Any]:
 
 
 def results_document(inputs: TradingInputs) -> dict[str, Any]:
-    """`results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests; amounts are text, so that no digit is lost."""
+    """Build `results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests; amounts are text, to keep every digit."""
     return {
         "benchmark": BENCHMARK,
         "name": inputs.name,

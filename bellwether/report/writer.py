@@ -16,13 +16,13 @@ from bellwether.report.predictions import Predictions, predictions
 from bellwether.report.release_page import release_page
 from bellwether.report.results import BENCHMARK, metadata, model_file, summary
 
-#: Beginnings of file names that have a meaning; a forecaster called so gets another name of file.
+#: Reserved prefixes of file names; files of forecasters with such names are renamed.
 _RESERVED = ("summary", "metadata", "dataset_analysis", "report", "run_config")
 _UNSAFE = re.compile(r"[^a-z0-9.@-]+")
 
 
 def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[str]:
-    """Write the report below `reports` (a folder, an object-store URL or a storage) into the folder of its release; returns the locations.
+    """Write the report to the folder of its release below `reports` (a folder, an object-store URL or a storage) and return its locations.
 
     The same inputs give the same bytes. An older report of the release is removed when the new one is complete. Raises `LakeError` when a
     file cannot be written, `ScoringError` when forecasts and questions do not belong together.
@@ -32,13 +32,13 @@ def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[st
 
 
 def safe_name(name: str) -> str:
-    """A name for files and folders: lower-case letters, digits and .-_@; where it had to be changed, with its digest."""
+    """Return a name for files and folders: lower-case letters, digits and .-_@; a changed name ends with its digest."""
     safe = _UNSAFE.sub("_", name.lower()).strip("._")[:80]
     return safe if safe and safe == name else f"{safe or 'unnamed'}-{_digest(name)}"
 
 
 def file_name(forecaster: str) -> str:
-    """Beginning of the name of a forecaster's files; one that begins like a file with a meaning of its own is changed."""
+    """Return the prefix of a forecaster's file names, changed if it is reserved."""
     safe = safe_name(forecaster)
     taken = any(safe == word or safe.startswith(f"{word}_") for word in _RESERVED)
     return f"model-{safe}-{_digest(forecaster)}" if taken else safe
@@ -49,7 +49,7 @@ def _digest(name: str) -> str:
 
 
 def _write_files(draft: Draft, inputs: ReportInputs) -> None:
-    """Every file of the report, the metadata last."""
+    """Write every file of the report, the metadata last."""
     stamp = inputs.stamp
     answers = Answers.of(inputs.forecasts, inputs.questions)
     made: dict[str, Predictions] = {}
@@ -65,7 +65,7 @@ def _write_files(draft: Draft, inputs: ReportInputs) -> None:
     draft.json(
         f"dataset_analysis_{stamp}.json",
         {"release": inputs.release, "known_at": inputs.known_at, **analysis},
-        "What the questions are like",
+        "Statistics of the questions",
     )
     pictures = draft.pictures(release_figures(inputs))
     own = {name: [*draft.pictures(forecaster_figures(inputs, name, file_name(name))).values()] for name in inputs.forecasters}

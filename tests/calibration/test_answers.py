@@ -109,7 +109,7 @@ def test_clusters_can_be_series_or_events(questions: Build, forecasts: Build) ->
     [
         ({"question_id": ["q0", "q0"]}, r"2 rows.*'forecaster': 'f'.*'question_id': 'q0'.*'sample': 0.*once per sample"),
         ({"combine": ["mode", "mode"]}, "mode.*mean or median"),
-        ({"combine": ["mean", "median"]}, "combine their samples alike"),
+        ({"combine": ["mean", "median"]}, "one value of combine per forecaster"),
     ],
 )
 def test_rows_that_contradict_each_other_are_named(columns: dict[str, Any], message: str, questions: Build, forecasts: Build) -> None:

@@ -60,7 +60,7 @@ def test_intervals_need_clusters_and_say_so() -> None:
     ("p", "y", "message"),
     [
         ([[0.5, 0.4]], [0], r"\[0\.5, 0\.4\] at index 0; give probabilities in \[0, 1\] that add up to 1"),
-        ([[0.5, 0.5]], [2], "2 at index 0; give the index of the category that came, 0 to 1"),
+        ([[0.5, 0.5]], [2], "2 at index 0; give the index of the observed category, 0 to 1"),
         ([[0.5, 0.5]], ["x"], "y is not numeric"),
         ([[1.0]], [0], r"shape \(1, 1\)"),
     ],

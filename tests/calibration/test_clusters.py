@@ -57,12 +57,12 @@ def test_a_part_of_the_forecasts_has_the_clusters_that_are_in_it() -> None:
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        (["a", None], r"column clusters holds no label at index 1; give every forecast a cluster"),
+        (["a", None], r"column clusters has no label at index 1; label every forecast"),
         ([float("nan"), 1.0], "no label at index 0"),
         (pd.Series(["a", pd.NA]), "no label at index 1"),
         (pd.Series([pd.NaT, pd.Timestamp("2026-01-01")]), "no label at index 0"),
         (pl.Series([1.0, float("nan")]), "no label at index 1"),
-        ({"question": ["a", "b"], "date": [1, None]}, "column clusters 'date' holds no label at index 1"),
+        ({"question": ["a", "b"], "date": [1, None]}, "column clusters 'date' has no label at index 1"),
         (["a"], "column clusters has 1 values and p has 2"),
         (["a", 1], "mixes text with int, first 1 at index 1"),
         ({"a": [1, 2], "b": [1, 2], "c": [1, 2]}, "3 columns"),

@@ -175,7 +175,7 @@ def test_a_forecaster_without_a_forecast_is_listed_without_a_place() -> None:
         ({"a": [0.5, 1.5]}, [0, 1], [0, 1], r"'a'.*1\.5.*index 1"),
         ({"a": [0.5]}, [0, 1], [0, 1], "'a'.*1 forecasts and 2 outcomes"),
         ({"a": [0.5, 0.5]}, [0, 2], [0, 1], "column y.*2"),
-        ({"a": [0.5, 0.5]}, [0, 1], [0, None], "clusters holds no label at index 1"),
+        ({"a": [0.5, 0.5]}, [0, 1], [0, None], "clusters has no label at index 1"),
         ([[0.5, 0.5]], [0, 1], [0, 1], "a list; give a mapping of name to probabilities, or a frame"),
     ],
 )

@@ -109,8 +109,8 @@ def test_a_misspelt_metric_suggests_the_right_one() -> None:
     ("clusters", "asked", "message"),
     [
         (["a"], None, "column clusters has 1 values"),
-        (["a", None], None, "clusters holds no label at index 1"),
-        (["a", "b"], 1, "2 forecasts on 1 questions"),
+        (["a", None], None, "clusters has no label at index 1"),
+        (["a", "b"], 1, "asked is 1 with 2 forecasts"),
     ],
 )
 def test_clusters_and_questions_that_do_not_fit_are_refused(clusters: list[Any], asked: int | None, message: str) -> None:
@@ -132,9 +132,9 @@ def test_polars_columns_are_taken_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("p", "message"),
     [
-        ([0.5, 37.5], "37.5 at index 1; a probability lies in .*percentages, divide by 100"),
-        ([0.5, 1 + 1e-15], r"a rounding error beyond \[0, 1\]; clip it"),
-        ([0.5, -3.0], r"-3.0 at index 1; a probability lies in \[0, 1\]"),
+        ([0.5, 37.5], "37.5 at index 1; give a probability in .*divide percentages by 100"),
+        ([0.5, 1 + 1e-15], r"outside \[0, 1\] by a rounding error; clip it"),
+        ([0.5, -3.0], r"-3.0 at index 1; give a probability in \[0, 1\]"),
         ([0.5, float("nan")], "nan at index 1; leave out questions without a forecast"),
     ],
 )
@@ -167,18 +167,18 @@ def test_importing_the_package_loads_no_heavy_library() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"p": [0.2, math.nan], "y": [0, 1]}, r"column p holds .*nan.* at index 1"),
-        ({"p": [0.2, 1.2], "y": [0, 1]}, r"column p holds .*1\.2.* at index 1"),
-        ({"p": [-0.1, 0.2], "y": [0, 1]}, r"column p holds .*-0\.1.* at index 0"),
-        ({"p": [math.inf], "y": [0]}, r"column p holds .*inf.* at index 0"),
+        ({"p": [0.2, math.nan], "y": [0, 1]}, r"column p is .*nan.* at index 1"),
+        ({"p": [0.2, 1.2], "y": [0, 1]}, r"column p is .*1\.2.* at index 1"),
+        ({"p": [-0.1, 0.2], "y": [0, 1]}, r"column p is .*-0\.1.* at index 0"),
+        ({"p": [math.inf], "y": [0]}, r"column p is .*inf.* at index 0"),
         ({"p": ["maybe"], "y": [0]}, r"column p is not numeric"),
         ({"p": [[0.1]], "y": [0]}, r"column p has 2 dimensions"),
-        ({"p": [0.2, 0.3], "y": [0, 2]}, r"column y holds .*2.* at index 1"),
-        ({"p": [0.2, 0.3], "y": [math.nan, 1]}, r"column y holds .*nan.* at index 0"),
+        ({"p": [0.2, 0.3], "y": [0, 2]}, r"column y is .*2.* at index 1"),
+        ({"p": [0.2, 0.3], "y": [math.nan, 1]}, r"column y is .*nan.* at index 0"),
         ({"p": [0.2], "y": [0, 1]}, r"column y has 2 values and p has 1"),
         ({"p": [0.2, 0.3], "y": [0, 1], "answer": ["yes"]}, r"column answer has 1 values and p has 2"),
-        ({"p": [0.2, 0.3], "y": [0, 1], "answer": ["yes", "maybe"]}, r"column answer holds 'maybe' at index 1"),
-        ({"p": [0.2, 0.3], "y": [0, 1], "market": [0.5, 1.5]}, r"column market holds .*1\.5.* at index 1"),
+        ({"p": [0.2, 0.3], "y": [0, 1], "answer": ["yes", "maybe"]}, r"column answer is 'maybe' at index 1"),
+        ({"p": [0.2, 0.3], "y": [0, 1], "market": [0.5, 1.5]}, r"column market is .*1\.5.* at index 1"),
         ({"p": [0.2, 0.3], "y": [0, 1], "market": [0.5]}, r"column market has 1 values and p has 2"),
     ],
 )

@@ -47,7 +47,7 @@ def test_an_event_of_the_sandbox_is_recorded_and_listed(tmp_path: Path) -> None:
     assert row["frames"] == Recording(settings().recordings_path / "mine").done["frames"] > 0
     again = run("record", event, "--minutes", "0.02", "--name", "mine")
     assert again.exit_code == 1
-    assert "recording mine: it is finished; choose another name" in again.output
+    assert "recording mine: already finished; choose another name" in again.output
 
 
 @pytest.mark.slow
@@ -61,7 +61,7 @@ def test_polling_is_recorded_without_a_key() -> None:
 def test_an_unknown_event_is_named_in_one_line() -> None:
     failed = run("record", "KXNONE-1", "--minutes", "0.02")
     assert failed.exit_code == 1
-    assert "recording KXNONE-1: the venue lists no market" in failed.output
+    assert "recording KXNONE-1: the venue lists no open or upcoming market" in failed.output
     assert "Traceback" not in failed.output
 
 
@@ -131,7 +131,7 @@ def test_a_capture_is_imported_by_its_path(tmp_path: Path) -> None:
     assert Recording(settings().recordings_path / "taken").status is RecordingStatus.FINISHED
     other = tmp_path / "other"
     other.mkdir()
-    assert "other holds none that is known" in run("recordings", "import", str(other)).output
+    assert "other has no file of a known form" in run("recordings", "import", str(other)).output
 
 
 @pytest.mark.slow

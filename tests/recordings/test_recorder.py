@@ -174,7 +174,7 @@ def test_a_second_recorder_is_refused_while_the_first_writes(tmp_path: Path) -> 
 
 def test_a_finished_recording_and_one_of_other_events_are_not_continued(tmp_path: Path) -> None:
     recorded(tmp_path / "done", frames(*SOME))
-    with pytest.raises(ConfigError, match="it is finished; choose another name"):
+    with pytest.raises(ConfigError, match="already finished; choose another name"):
         Recorder(tmp_path / "done", ABOUT)
     recorded(tmp_path / "open", frames(*SOME), finish=False)
     with pytest.raises(ConfigError, match="begun for KXONE-26NOV21, not for KXTWO"):
@@ -306,7 +306,7 @@ def test_the_catalogue_lists_recordings_with_their_status(tmp_path: Path) -> Non
 def test_a_damaged_description_is_named(tmp_path: Path) -> None:
     recording = recorded(tmp_path / "one", frames(*SOME))
     (recording.folder / "recording.json").write_text("{")
-    with pytest.raises(LakeError, match=r"recording\.json: it is no JSON"):
+    with pytest.raises(LakeError, match=r"recording\.json: it is not JSON"):
         _ = recording.about
     (recording.folder / "recording.json").write_text('{"venue":"kalshi"}')
     with pytest.raises(LakeError, match="not written by this version"):

@@ -238,7 +238,7 @@ async def test_polling_ends_when_the_markets_close_or_are_listed_no_more(place: 
 
 
 async def test_an_event_that_the_venue_does_not_list_is_named(place: Place, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="recording KXNONE-1: the venue lists no market"):
+    with pytest.raises(ConfigError, match="recording KXNONE-1: the venue lists no open or upcoming market"):
         await record_events(place.addresses, RecordingPlan((await liveliest(place), "KXNONE-1")), tmp_path)
     assert list(tmp_path.iterdir()) == []
 

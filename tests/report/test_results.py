@@ -237,7 +237,7 @@ def test_any_forecasts_give_predictions_whose_counts_are_those_of_the_leaderboar
 
 
 def test_a_release_without_a_leaderboard_and_rows_of_two_releases_are_errors(inputs: ReportInputs) -> None:
-    with pytest.raises(ConfigError, match="leaderboard has no rows"):
+    with pytest.raises(ConfigError, match="leaderboard is empty"):
         replace(inputs, leaderboard=inputs.leaderboard.clear())
     with pytest.raises(ConfigError, match="of the releases other, q"):
         replace(inputs, questions=inputs.questions.with_columns(release=pl.lit("other")))
