@@ -81,7 +81,7 @@ _DISCRIMINATION = (
     (
         "roc_auc",
         "P(p of a yes > p of a no) + P(equal) / 2",
-        "area under the ROC curve: how well yes is told from no, whatever the calibration; null without both outcomes",
+        "area under the ROC curve: discrimination of yes from no, whatever the calibration; null without both outcomes",
     ),
     (
         "average_precision",
@@ -103,9 +103,9 @@ _CALIBRATION = (
         "brier_skill",
         Better.HIGHER,
         "1 - brier / variance of y, which is b (1 - b)",
-        "improvement over always saying the sample's own base rate; null when all outcomes agree",
+        "improvement over always forecasting the sample's own base rate; null when all outcomes agree",
     ),
-    ("skill_vs_half", Better.HIGHER, "1 - brier / 0.25", "improvement over always saying 0.5"),
+    ("skill_vs_half", Better.HIGHER, "1 - brier / 0.25", "improvement over always forecasting 0.5"),
     (
         "skill_vs_market",
         Better.HIGHER,
@@ -128,7 +128,7 @@ _CALIBRATION = (
         "mce",
         Better.LOWER,
         "max over non-empty bins of |mean p - mean y|",
-        "largest gap of any bin, however few forecasts it holds; biased upwards",
+        "largest gap of any bin, however few forecasts it has; biased upwards",
     ),
     (
         "ace",
@@ -140,7 +140,7 @@ _CALIBRATION = (
         "smece",
         Better.LOWER,
         "s with integral of |mean of (p - y) K_s(t, p)| dt = s, K_s a Gaussian kernel reflected at 0 and 1",
-        "smooth calibration error: without bins, the bandwidth being the error itself; biased upwards",
+        "smooth calibration error: no bins, and a bandwidth equal to the error itself; biased upwards",
     ),
 )
 _DECOMPOSITION = (
@@ -154,87 +154,87 @@ _DECOMPOSITION = (
         "murphy_reliability_debiased",
         Better.LOWER,
         "sum over bins of n_k / N mean (p - y)_i (p - y)_j over pairs of forecasts i, j of different clusters",
-        "murphy_reliability without the bias: may be negative, and is 0 on average for a calibrated forecaster, whatever depends inside clusters",
+        "murphy_reliability without bias: may be negative; 0 on average for a calibrated forecaster, whatever the dependence inside clusters",
     ),
     (
         "murphy_resolution",
         Better.HIGHER,
         "sum over 10 bins of n_k / N (mean y in the bin - b)^2",
-        "how far the frequencies of the bins are from the base rate: what the forecaster distinguishes; biased upwards",
+        "squared distance of the bins' frequencies from the base rate: discrimination; biased upwards",
     ),
     (
         "murphy_resolution_debiased",
         Better.HIGHER,
         "variance of b + sum over bins of n_k / N mean (y - b)_i (y - b)_j over pairs of forecasts i, j of different clusters",
-        "murphy_resolution without the bias: may be negative, 0 is expected of a forecaster that distinguishes nothing",
+        "murphy_resolution without bias: may be negative; 0 on average without discrimination",
     ),
     (
         "uncertainty",
         Better.NEITHER,
         "variance of y, which is b (1 - b)",
-        "variance of the outcomes: Brier score of always saying the sample's own base rate",
+        "variance of the outcomes: Brier score of always forecasting the sample's own base rate",
     ),
     (
         "within_bin_variance",
         Better.NEITHER,
         "sum over bins of (p - mean p in the bin)^2 / N",
-        "variance of the forecasts inside the bins, which murphy_reliability does not see",
+        "variance of the forecasts inside the bins, ignored by murphy_reliability",
     ),
     (
         "within_bin_covariance",
         Better.NEITHER,
         "2 sum over bins of (p - mean p in the bin) (y - mean y in the bin) / N",
-        "twice the covariance inside the bins: discrimination that murphy_resolution does not see",
+        "twice the covariance inside the bins: discrimination ignored by murphy_resolution",
     ),
     (
         "corp_miscalibration",
         Better.LOWER,
         "brier - brier of q",
-        "Brier score that isotonic recalibration q of the forecasts would save; biased upwards",
+        "reduction of the Brier score by isotonic recalibration q of the forecasts; biased upwards",
     ),
     (
         "corp_discrimination",
         Better.HIGHER,
         "variance of y - brier of q",
-        "how much better than the base rate the forecasts are once recalibrated, q being their isotonic recalibration; biased upwards",
+        "improvement over the base rate after isotonic recalibration q of the forecasts; biased upwards",
     ),
     ("yates_bias_squared", Better.LOWER, "(mean p - b)^2", "squared difference of the mean forecast and the base rate"),
     (
         "yates_min_variance",
         Better.NEITHER,
         "(mean p where y = 1 - mean p where y = 0)^2 b (1 - b)",
-        "variance that the forecasts need to tell yes from no as well as they do",
+        "minimum variance of forecasts that distinguish yes from no as well",
     ),
     (
         "yates_excess_variance",
         Better.LOWER,
         "variance of p - yates_min_variance",
-        "variance of the forecasts within each outcome: scatter that tells nothing",
+        "variance of the forecasts within each outcome: noise",
     ),
     ("yates_covariance", Better.HIGHER, "mean (p - mean p) (y - b)", "covariance of forecast and outcome: discrimination"),
 )
 _CONFIDENCE = (
-    ("average_confidence", Better.NEITHER, "mean c", "how far the forecasts are from 0.5, on the scale 0.5 to 1"),
-    ("confidence_when_correct", Better.NEITHER, "mean c where d = y", "confidence of the right decisions; null when there is none"),
-    ("confidence_when_wrong", Better.LOWER, "mean c where d != y", "confidence of the wrong decisions; null when there is none"),
+    ("average_confidence", Better.NEITHER, "mean c", "confidence of the forecasts, from 0.5 to 1"),
+    ("confidence_when_correct", Better.NEITHER, "mean c where d = y", "confidence of the right decisions; null without one"),
+    ("confidence_when_wrong", Better.LOWER, "mean c where d != y", "confidence of the wrong decisions; null without one"),
     *(
         (
             f"overconfidence_{percent}",
             Better.LOWER,
             f"share of d != y where c > 0.{percent // 10}",
-            f"error rate of forecasts more than {percent} % confident; null when there is none",
+            f"error rate of forecasts more than {percent} % confident; null without one",
         )
         for percent in (70, 80, 90)
     ),
 )
 _SAMPLE = (
-    ("base_rate", Better.NEITHER, "mean y", "share of yes among the questions scored"),
-    ("coverage", Better.HIGHER, "N / questions asked", "share of questions with a forecast that counts; never bootstrapped"),
+    ("base_rate", Better.NEITHER, "mean y", "share of yes among the scored questions"),
+    ("coverage", Better.HIGHER, "N / questions asked", "share of questions with a forecast that counts; no interval"),
     (
         "brier_imputed",
         Better.LOWER,
-        "mean (p - y)^2 over all questions asked, p = 0.5 where there is no forecast",
-        "the Brier score when silence counts as 0.5; never bootstrapped",
+        "mean (p - y)^2 over all questions, p = 0.5 for missing forecasts",
+        "Brier score with 0.5 for missing forecasts; no interval",
     ),
 )
 
