@@ -1,4 +1,4 @@
-"""Backup of a world: the lake, the journal while it is in use, and the folders that nothing else can rebuild, each file with its checksum."""
+"""Online backup of a world: lake, journal and the folders that cannot be rebuilt, each file with its checksum."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ LAKE, JOURNAL, REGISTRY, RECORDINGS = "lake", "journal.db", "registry", "recordi
 
 
 def folders(config: Settings) -> dict[str, Path]:
-    """The folders of a world that are copied file by file, by their name in a backup. The registry is left out where none is set.
+    """Return the folders that are copied file by file, by their name in a backup; without the registry if none is set.
 
-    Raises `ConfigError` naming one that is in an object store.
+    Raises `ConfigError` for a folder in an object store.
     """
     found = {
         "submissions": config.submissions_path,
@@ -48,22 +48,25 @@ def folders(config: Settings) -> dict[str, Path]:
 
 
 def backup(config: Settings, target: Path, *, at: datetime) -> Path:
-    """Back a world up into a folder of its own below `target`, which appears whole or not at all; returns that folder.
+    """Back up a world into a new folder below `target`, atomically. Returns that folder.
 
-    The lake is copied before the journal, so that the journal knows every call that the lake names. What is written meanwhile may be missing,
-    and nothing is torn: a recording in progress is copied as an interrupted one. Raises `ConfigError` for a journal in PostgreSQL and a place in an
-    object store, which have their own backups, and `BellwetherError` for a home that is missing or half restored, a lake that is damaged or has answers
-    of models without a journal.
+    The lake is copied before the journal, so that the journal has every call that the lake refers to. Data written meanwhile may be missing, but no
+    file is partial; a recording in progress is copied as an interrupted one.
+
+    Raises `ConfigError` for a journal in PostgreSQL and for object stores, which have their own backups. Raises `BellwetherError` for a home that is
+    missing or partly restored, for a damaged lake, and for one with answers of models but no journal.
     """
     journal, lake, copied = journal_path(config), lake_folder(config), folders(config)
     require_whole_home(config)
     if not (journal.is_file() and journal.stat().st_size):
         require_no_answers(config, str(journal))
     if not config.world_home.is_dir():
-        raise BellwetherError(f"backing up: there is no {config.world_home}; set BELLWETHER_HOME and BELLWETHER_WORLD to those of the data")
+        raise BellwetherError(
+            f"backing up: {config.world_home} does not exist; set BELLWETHER_HOME and BELLWETHER_WORLD to those of the data"
+        )
     folder = target / backup_name(config.world.value, at)
     if folder.exists():
-        raise BellwetherError(f"backing up into {folder}: there is a backup of this second; try again")
+        raise BellwetherError(f"backing up into {folder}: a backup of this second exists; try again")
     with atomic_folder(folder, FILE) as draft:
         _copy_lake(lake, draft / LAKE)
         if journal.is_file():
@@ -79,7 +82,7 @@ def backup(config: Settings, target: Path, *, at: datetime) -> Path:
 
 
 def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: int) -> list[Path]:
-    """Remove the world's backups below `target` that `select_expired` names; returns their folders. Other folders are left alone."""
+    """Remove the world's expired backups below `target` (`select_expired`). Returns their folders; other folders are unchanged."""
     made = {at: path for path in target.iterdir() if path.is_dir() and (at := backup_time(path.name, config.world.value)) is not None}
     gone = [made[at] for at in select_expired(made, newest=newest, weeks=weeks, months=months)]
     for path in gone:
@@ -88,7 +91,7 @@ def prune(config: Settings, target: Path, *, newest: int, weeks: int, months: in
 
 
 def journal_path(config: Settings) -> Path:
-    """The file of the journal. Raises `ConfigError` where it is no file."""
+    """Return the file of the journal. Raises `ConfigError` for a journal in PostgreSQL."""
     url = parse_url(config.journal_url)
     if url.get_backend_name() != "sqlite":
         raise ConfigError("backing up: the journal is in PostgreSQL; back it up with pg_dump, and its lake with the tools of its storage")
@@ -96,7 +99,7 @@ def journal_path(config: Settings) -> Path:
 
 
 def lake_folder(config: Settings) -> str:
-    """The folder of the lake. Raises `ConfigError` where it is in an object store."""
+    """Return the folder of the lake. Raises `ConfigError` for a lake in an object store."""
     if "://" in config.lake_uri:
         raise ConfigError(
             f"backing up: the lake is in {config.lake_uri}; back it up with the tools of its storage, such as versions of objects"
@@ -105,7 +108,7 @@ def lake_folder(config: Settings) -> str:
 
 
 def _copy_lake(folder: str, target: Path) -> None:
-    """Copy manifests before the files that they name: those are never changed. Raises `BellwetherError` where the copy is not intact."""
+    """Copy manifests before the files that they name, which never change. Raises `BellwetherError` for a damaged copy."""
     source = open_storage(folder)
     stored = (entry.name for entry in source.files("") if TEMPORARY not in entry.name)
     names = sorted(stored, key=lambda name: (not name.endswith(".json"), name))
@@ -124,21 +127,21 @@ def _copy_lake(folder: str, target: Path) -> None:
 
 
 def _copy_recordings(source: Path, target: Path) -> None:
-    """Copy every recording; the file that declares one finished only if it was there before the frames were copied."""
+    """Copy all recordings. The file that marks one as finished is copied only if it existed before its frames were copied."""
     for folder in sorted(path for path in source.glob("[!.]*") if path.is_dir()):
         unfinished = () if (folder / DONE).exists() else (DONE,)
         shutil.copytree(folder, target / folder.name, ignore=shutil.ignore_patterns(".*", LOCK, *unfinished))
 
 
 def _copy_journal(source: Path, target: Path) -> None:
-    """Copy the journal as of one instant, also while it is written (SQLite's online backup), readable by its owner alone."""
+    """Copy a consistent state of the journal while it is in use (SQLite's online backup); only the owner can read the copy."""
     target.touch(mode=0o600)
     try:
         _copy_database(source, target)
     except sqlite3.OperationalError:
         if os.access(source.parent, os.W_OK):
             raise
-        # SQLite shares its log's index in a file beside the journal. Where none can be made and none is, nobody has the journal open.
+        # SQLite shares the index of its log in a file next to the journal. If it cannot be created and does not exist, no process has the journal open.
         with TemporaryDirectory(dir=target.parent) as place:
             for path in (source, source.with_name(f"{source.name}-wal")):
                 if path.is_file():

@@ -11,7 +11,7 @@ from bellwether.errors import BellwetherError
 from bellwether.files import checksum
 
 FILE = "backup.json"
-#: Raised when the layout of a backup changes: 2 added recordings, episodes, trajectories and evaluations.
+#: Version of the layout of backups. 2 added recordings, episodes, trajectories and evaluations.
 FORMAT = 2
 PREFIX = "bellwether-"
 _STAMP = "%Y%m%dT%H%M%SZ"
@@ -19,7 +19,7 @@ _STAMP = "%Y%m%dT%H%M%SZ"
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """format: of the layout. version: of Bellwether that made it. files: SHA-256 by path below the backup, without the manifest itself."""
+    """Manifest of a backup. format: version of the layout. version: of Bellwether. files: SHA-256 by path below the backup, without the manifest."""
 
     format: int
     version: str
@@ -28,22 +28,22 @@ class BackupManifest:
     files: dict[str, str]
 
     def write(self, folder: Path) -> None:
-        """Write it into the backup."""
+        """Write the manifest into the backup."""
         (folder / FILE).write_text(json.dumps(asdict(self), indent=1, sort_keys=True), encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> BackupManifest:
-        """The manifest of a backup. Raises `BellwetherError` if it is missing or of another format."""
+        """Read the manifest of a backup. Raises `BellwetherError` if it is missing or of another format."""
         try:
             fields = json.loads((folder / FILE).read_text(encoding="utf-8"))
             found = cls(**fields) if fields.get("format") in range(1, FORMAT + 1) else None
         except FileNotFoundError:
-            raise BellwetherError(f"restoring {folder}: it holds no {FILE}; name the folder of one backup") from None
+            raise BellwetherError(f"restoring {folder}: it contains no {FILE}; name the folder of one backup") from None
         except (OSError, ValueError, TypeError, AttributeError) as error:
             raise BellwetherError(f"restoring {folder}: {FILE} cannot be read ({error}); use another backup") from None
         if found is None:
             raise BellwetherError(
-                f"restoring {folder}: it has format {fields.get('format')!r}, made by Bellwether {fields.get('version')}, and this version "
+                f"restoring {folder}: it has format {fields.get('format')!r} of Bellwether {fields.get('version')}, and this version "
                 f"restores formats up to {FORMAT}; restore it with the version that made it"
             )
         return found
@@ -53,26 +53,26 @@ class BackupManifest:
         odd = [path for path in folder.rglob("*") if path.is_symlink() or not (path.is_file() or path.is_dir())]
         if odd:
             name = min(path.relative_to(folder).as_posix() for path in odd)
-            raise BellwetherError(f"restoring {folder}: {name} is neither a file nor a folder, as in no backup; use another backup")
+            raise BellwetherError(f"restoring {folder}: {name} is neither a file nor a folder; use another backup")
         present = list_files(folder)
         for name in sorted(self.files.keys() - present.keys()):
             raise BellwetherError(f"restoring {folder}: {name} is missing; use another backup")
         for name in sorted(present.keys() - self.files.keys()):
-            raise BellwetherError(f"restoring {folder}: {name} is not of the backup; remove it")
+            raise BellwetherError(f"restoring {folder}: {name} is not part of the backup; remove it")
         for name, expected in sorted(self.files.items()):
             if checksum(present[name]) != expected:
-                raise BellwetherError(f"restoring {folder}: {name} is not what was backed up (SHA-256 differs); use another backup")
+                raise BellwetherError(f"restoring {folder}: {name} has changed since the backup (SHA-256 differs); use another backup")
 
 
 def list_files(folder: Path) -> dict[str, Path]:
-    """Files of a backup by their path below it, without the manifest."""
+    """List the files of a backup by their path below it, without the manifest."""
     found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     found.pop(FILE, None)
     return found
 
 
 def backup_name(world: str, at: datetime) -> str:
-    """The folder of a backup that was made at an instant."""
+    """Return the name of the folder of a backup made at an instant."""
     return f"{PREFIX}{world}-{at.astimezone(UTC).strftime(_STAMP)}"
 
 

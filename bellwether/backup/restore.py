@@ -13,10 +13,10 @@ from bellwether.settings import Settings
 
 
 def restore(config: Settings, folder: Path) -> BackupManifest:
-    """Restore the backup in `folder`; every file is compared with its checksum before the first is written.
+    """Restore the backup in `folder`. All checksums are verified before the first file is written.
 
-    An interrupted restoration is continued by restoring the same backup again. Raises `BellwetherError` for a backup of another format or world,
-    one that is damaged or contains symbolic links, and a home that has data already: nothing is overwritten.
+    An interrupted restoration is continued by restoring the same backup again. Raises `BellwetherError` for a backup of another
+    format or world, one that is damaged or contains symbolic links, and a home with data: nothing is overwritten.
     """
     manifest = BackupManifest.read(folder)
     if manifest.world != config.world.value:
@@ -41,12 +41,12 @@ def restore(config: Settings, folder: Path) -> BackupManifest:
 
 
 def registry_path(config: Settings) -> Path:
-    """The folder that the registry is restored into: BELLWETHER_REGISTRY, or `registry` in the world's home where that is not set."""
+    """Return the folder into which the registry is restored: BELLWETHER_REGISTRY, or `registry` in the world's home if it is not set."""
     return config.registry or config.world_home / REGISTRY
 
 
 def _is_resumed(marker: Path, folder: Path) -> bool:
-    """Return whether a restoration of this backup was interrupted. Raises `BellwetherError` where it was another backup's."""
+    """Return whether a restoration of this backup was interrupted. Raises `BellwetherError` if it was of another backup."""
     if not marker.exists():
         return False
     name, _, digest = marker.read_text(encoding="utf-8").strip().partition("\n")
@@ -59,7 +59,7 @@ def _is_resumed(marker: Path, folder: Path) -> bool:
 
 
 def _require_empty(places: dict[str, Path], journal: Path, folder: Path) -> None:
-    """Raise `BellwetherError` where a file would be overwritten or mixed with others."""
+    """Raise `BellwetherError` if a file would be overwritten or mixed with others."""
     taken = [f"{name} in {place}" for name, place in places.items() if place.is_dir() and any(path.is_file() for path in place.rglob("*"))]
     if taken or journal.exists():
         raise BellwetherError(
@@ -68,7 +68,7 @@ def _require_empty(places: dict[str, Path], journal: Path, folder: Path) -> None
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy one file atomically; the journal is readable by its owner alone."""
+    """Copy one file atomically. Only the owner can read a journal."""
     with atomic_file(target) as draft:
         draft.touch(mode=0o600 if source.name == JOURNAL else 0o666)
         shutil.copyfile(source, draft)

@@ -1,4 +1,4 @@
-"""Retention of backups: the newest, then one a week, then one a month."""
+"""Retention of backups: the newest, then one per week, then one per month."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from datetime import datetime
 
 
 def select_expired(made: Iterable[datetime], *, newest: int, weeks: int, months: int) -> list[datetime]:
-    """The instants (UTC) of backups that can go, oldest first.
+    """Select the instants (UTC) of expired backups, oldest first.
 
-    Kept are the `newest` ones, and the last of each of the latest `weeks` ISO weeks and `months` months that have a backup; the newest one always.
+    The `newest` backups are kept, and the last one in each of the latest `weeks` ISO weeks and `months` months with a backup. The newest is always kept.
     """
     ordered = sorted(set(made), reverse=True)
     kept = set(ordered[: max(newest, 1)])

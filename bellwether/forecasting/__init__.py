@@ -1,4 +1,4 @@
-"""Forecasters: who answers the benchmark's questions."""
+"""Forecasters of the benchmark: baselines, submissions and language models."""
 
 from __future__ import annotations
 

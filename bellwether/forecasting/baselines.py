@@ -1,4 +1,4 @@
-"""Baselines: forecasters that need no model. What a model does not beat is not skill."""
+"""Baselines: forecasters without a model, as a reference for skill."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from bellwether.tables.benchmark import HORIZONS
 
 def _horizon(name: str) -> str:
     if name not in HORIZONS:
-        raise ValueError(f"is not a horizon; there are {', '.join(HORIZONS)}")
+        raise ValueError(f"is not a horizon; use one of {', '.join(HORIZONS)}")
     return name
 
 
 class MarketPrice(Registered):
-    """The market's own price at a fixed horizon before close: never the last price, and no forecast where there was none."""
+    """Market price at a fixed horizon before close; no forecast without a price."""
 
     horizon: Annotated[StrictStr, AfterValidator(_horizon)]
 
@@ -37,10 +37,10 @@ class MarketPrice(Registered):
 
 
 class BaseRate(Registered):
-    """Share of yes among the binary markets of the same venue that had settled before the question opened, (yes + 1) / (n + 2).
+    """Share of yes, (yes + 1) / (n + 2), among the venue's binary markets that settled before the question opened.
 
-    The prior counts one yes and one no (Laplace's rule of succession), so that the rate is 0.5 before anything settled. The counts belong to the
-    questions (`bellwether.questions.base_rates`): history that is loaded later changes no forecast.
+    The prior counts one yes and one no (Laplace's rule of succession), so that the rate is 0.5 before anything settled. The counts are
+    columns of the questions (`bellwether.questions.base_rates`): loading more history changes no forecast.
     """
 
     within: Literal["all", "category"] = "all"
@@ -85,9 +85,9 @@ class Random(Registered):
 
 
 class Submitted(Registered):
-    """Forecasts that were handed in as a file.
+    """Forecasts submitted as a file.
 
-    path: where they are kept (`bellwether.submissions.Submissions`).
+    path: folder of the stored submissions (`bellwether.submissions.Submissions`).
     """
 
     kind: Literal["submitted"] = "submitted"
@@ -95,7 +95,7 @@ class Submitted(Registered):
 
     @property
     def version(self) -> str:
-        """Hash of the accepted forecasts: a further submission makes further scores."""
+        """Hash of the accepted forecasts: a new submission is scored anew."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
@@ -119,5 +119,5 @@ class Submitted(Registered):
 
 
 def load_submissions(folder: Path) -> dict[str, Submitted]:
-    """The forecasters with submissions in a folder, a Parquet file each, by name."""
+    """Return the submitted forecasters in a folder, one Parquet file each, by name."""
     return {path.stem: Submitted(name=path.stem, description="submitted as a file", path=path) for path in sorted(folder.glob("*.parquet"))}

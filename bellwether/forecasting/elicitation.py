@@ -1,4 +1,4 @@
-"""Elicitation of a probability from a model: the words of the two protocols, and the form in which each wants the answer."""
+"""Elicitation of a probability from a model: prompts and answer formats of the two protocols."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SCHEMA = {
 
 @dataclass(frozen=True, slots=True)
 class Protocol:
-    """instructions: the system message. form: what an answer without its reasoning looks like. response_format: for structured output."""
+    """Elicitation protocol. instructions: system message. form: format of an answer without reasoning. response_format: for structured output."""
 
     instructions: str
     form: str
@@ -73,7 +73,7 @@ _PROTOCOLS: Mapping[str, Protocol] = {
 
 
 def protocol(elicitation: Elicitation) -> Protocol:
-    """The protocol of this name; raises `ConfigError` for an unknown one."""
+    """Return the protocol called `elicitation`; raises `ConfigError` for an unknown one."""
     if elicitation not in _PROTOCOLS:
-        raise ConfigError(f"asking a model: elicitation is {elicitation!r}; there are {', '.join(_PROTOCOLS)}")
+        raise ConfigError(f"calling a model: elicitation is {elicitation!r}; use one of {', '.join(_PROTOCOLS)}")
     return _PROTOCOLS[elicitation]

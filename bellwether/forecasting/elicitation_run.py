@@ -1,4 +1,4 @@
-"""Asks a language model every question of a release and reads its answers; whatever came of it is a row.
+"""Elicitation of a release's forecasts from one language model; every sample, including failed ones, becomes a row.
 
 Not here: prompts (prompt.py), parsing of answers (parsing/), and requests to providers and their cost (bellwether/models).
 """
@@ -33,12 +33,12 @@ NOT_ASKED = "not_asked"
 
 CONTRADICTORY = "contradictory"
 
-#: Endings of an answer, and the kind of failure that an unreadable one then is.
+#: Kind of failure of an unreadable answer, by its ending.
 _ENDED = {Ending.CUT: Outcome.TRUNCATION.value, Ending.FILTERED: Outcome.REFUSAL.value}
-#: Kinds of problems that are a kind of failure of their own.
+#: Kinds of problems that have their own kind of failure.
 _PROBLEMS = {"cut off": Outcome.TRUNCATION.value, "contradictory answers": CONTRADICTORY}
 
-#: Columns of a row that the question does not give.
+#: Columns of a row that do not come from the question.
 _ROW = {"id": pl.String()} | {
     column.name: column.dtype
     for column in FORECASTS.columns
@@ -47,7 +47,7 @@ _ROW = {"id": pl.String()} | {
 
 T = TypeVar("T")
 Row = dict[str, Any]
-#: Told after each sample: how many are done, and of how many.
+#: Progress callback, called after each sample with the completed and total numbers of samples.
 Progress = Callable[[int, int], None]
 
 
@@ -59,7 +59,7 @@ class Interrupted(BellwetherError):
 
     def __init__(self, model: str, cause: Stopped, answered: int, total: int) -> None:
         self.cause, self.answered, self.total = cause, answered, total
-        super().__init__(f"{cause} ({answered} of {total} forecasts of {model} are there, and kept)")
+        super().__init__(f"{cause} ({answered} of {total} forecasts of {model} are stored)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Sample:
 
 
 def list_samples(model: Model, questions: pl.DataFrame) -> list[Sample]:
-    """Every sample of every question of benchmark/questions, in the release's order."""
+    """List all samples of all questions (rows of benchmark/questions), in the release's order."""
     dated = questions.sort("ordinal").with_columns(as_of=forecast_instant(model.horizon))
     return [
         Sample(row, sample, row["as_of"], [] if row["as_of"] is None else messages(row, row["as_of"], model.elicitation))
@@ -83,14 +83,14 @@ def list_samples(model: Model, questions: pl.DataFrame) -> list[Sample]:
 
 
 def forecast_instant(horizon: str) -> pl.Expr:
-    """The instant of a forecast: the opening, or that long before the close but never before the opening. Null where it is unknown."""
+    """Return an expression for the instant of a forecast: the opening, or `horizon` before the close but not before the opening; null if unknown."""
     if horizon == "open":
         return pl.col("open_time")
     return pl.max_horizontal(pl.col("close_time") - timedelta(hours=HORIZONS[horizon]), "open_time")
 
 
 class ModelForecaster(Protocol):
-    """The facts of a model that its rows repeat."""
+    """Facts about a model that are repeated in its rows."""
 
     model: Model
 
@@ -104,16 +104,16 @@ class ModelForecaster(Protocol):
 
     @property
     def knowledge_cutoff(self) -> datetime | None:
-        """The instant until which it may know outcomes."""
+        """Instant until which it may know outcomes."""
 
 
 async def run_elicitation(
     forecaster: ModelForecaster, questions: pl.DataFrame, client: ModelClient, progress: Progress = lambda done, total: None
 ) -> pl.DataFrame:
-    """Ask every sample of every question, as many at a time as the client allows: rows of benchmark/forecasts.
+    """Query the model for every sample of every question, concurrently within the client's limits. Returns rows of benchmark/forecasts.
 
-    A question that brings no forecast is a row with its reason. Answers that the journal has are not asked for again, so that an evaluation
-    which was interrupted continues where it stopped. Raises `Interrupted`.
+    A sample without a forecast is a row with the reason. Answers in the journal are reused, so that an interrupted evaluation continues where it
+    stopped. Raises `Interrupted`.
     """
     samples = list_samples(forecaster.model, questions)
     done = 0
@@ -135,7 +135,7 @@ async def run_elicitation(
 
 
 async def _gather_results(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
-    """Every result; an error that stops a model is returned as a result, so that running calls end and are stored. Other errors are raised."""
+    """Gather all results. An error that stops the model is returned as a result, so that running calls finish and are stored; others are raised."""
     found = await asyncio.gather(*work, return_exceptions=True)
     for result in found:
         if isinstance(result, BaseException) and not isinstance(result, Stopped):
@@ -144,7 +144,7 @@ async def _gather_results(work: Sequence[Coroutine[Any, Any, T]]) -> list[T | Ba
 
 
 async def _row(model: Model, sample: Sample, client: ModelClient) -> Row:
-    """One sample's row: asked once, and once more for the form alone where the answer cannot be read or has no text."""
+    """Query one sample and return its row. An unreadable or empty answer is followed by one repair request for the format alone."""
     row: Row = {"id": sample.question["id"], "sample": sample.sample, "as_of": sample.as_of}
     if sample.as_of is None:
         return row | {"error": "no opening time at which the forecast could be dated", "failure": NOT_ASKED}
@@ -175,7 +175,7 @@ def _read(answer: Answer) -> Reading:
 
 
 def _failure_kind(answer: Answer, problem: str) -> str:
-    """The kind of failure that an unreadable answer is."""
+    """Return the kind of failure of an unreadable answer."""
     return _PROBLEMS.get(problem.partition(":")[0]) or _ENDED.get(parse_ending(answer.finish_reason), UNREADABLE)
 
 
@@ -203,7 +203,7 @@ def _answered_row(answer: Answer, reading: Reading) -> Row:
 
 
 def _total_usage(asked: Sequence[Answer | NoAnswer]) -> Row:
-    """Requests, known tokens, and cost of everything that was sent; the cost is unknown if that of any part is."""
+    """Return the requests, known tokens and cost of all calls of a sample; the cost is unknown if any part is unknown."""
     usages = [one.spent if isinstance(one, Answer) else one.usage for one in asked]
     costs = [usage.cost for usage in usages]
     sources = {usage.cost_source for usage in usages if usage.cost_source is not None}
@@ -219,7 +219,7 @@ def _total_usage(asked: Sequence[Answer | NoAnswer]) -> Row:
 
 
 def _sum(parts: Sequence[int | None]) -> int | None:
-    """The sum of the known parts; None if none is known."""
+    """Return the sum of the known parts; None if all are unknown."""
     known = [part for part in parts if part is not None]
     return sum(known) if known else None
 
@@ -241,14 +241,14 @@ def _build_frame(forecaster: ModelForecaster, questions: pl.DataFrame, rows: Seq
 
 
 def _replace_surrogates(value: Any) -> Any:
-    """A text with question marks for lone surrogates, which UTF-8 does not have; the journal keeps what came."""
+    """Replace lone surrogates, which UTF-8 cannot encode, by question marks; the journal keeps the original."""
     return value.encode(errors="replace").decode() if isinstance(value, str) else value
 
 
 def describe_estimate(model: Model, questions: pl.DataFrame, journal: Journal) -> dict[str, Any]:
-    """The calls, tokens and cost of an evaluation, in words for the terminal; no call is made, and stored answers cost nothing.
+    """Describe the expected calls, tokens and cost of an evaluation for the terminal. No call is made; stored answers cost nothing.
 
-    Dollars are Decimals, null where the price is not known. Repairs of unreadable answers are not foreseen.
+    Dollars are Decimals, null if the price is unknown. Repair requests are not included.
     """
     form = _repair_problem(model)
     samples = [one for one in list_samples(model, questions) if one.as_of is not None]

@@ -1,6 +1,6 @@
-"""An evaluation: several language models on one release at once, so that it can be interrupted at any time and resumed as the same.
+"""Evaluation of several language models on one release, concurrent, interruptible and resumable.
 
-Answers are in the journal. This module stores what the journal cannot know: the request, and its questions.
+Answers are in the journal. This module stores the request and the digests of its questions.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from bellwether.journal import Outcome
 from bellwether.models.client import ModelClient
 
 _ASKED = ("question", "description", "source", "market_id", "open_time", "close_time")
-#: Failures that say nothing about the model: the request got no response of it.
+#: Failures without a response of the model, which count against the server.
 _ON_THE_WAY = (Outcome.PROVIDER_ERROR.value, Outcome.TIMEOUT.value, Outcome.RATE_LIMIT.value)
-#: Reasons of `MALFORMED` for a response that is no answer of a model; an empty answer or reasoning alone is one.
+#: Reasons of `MALFORMED` for responses that come from no model; empty answers and reasoning alone come from the model.
 _NO_ANSWER = r"^HTTP |\(finish reason: none\)$"
 _RUN = re.compile(r"evaluate-[0-9]{8}T[0-9]{6}Z(?:-[0-9]+)?")
 
-#: Told after each sample: the model, how many are done, and of how many.
+#: Progress callback, called after each sample with the model and its completed and total numbers of samples.
 Progress = Callable[[str, int, int], None]
 
 
@@ -40,10 +40,10 @@ class Evaluation:
     """Request of an evaluation.
 
     Attributes:
-        run: its name; spending is counted under it, so that a resumed evaluation shares the budget.
-        release: name of the release. models: names of the forecasters. dollars: the budget of all of them. dollars_per_model: of each, if any.
-        questions: digest of everything that a prompt is made of, by question id.
-        finished: whether every model has its forecasts.
+        run: name under which spending is counted, so that a resumed evaluation shares the budget.
+        release: name of the release. models: names of the forecasters. dollars: total budget. dollars_per_model: budget of each model, if any.
+        questions: digest of each question's prompt and dates, by question id.
+        finished: True once every model has its forecasts.
     """
 
     run: str
@@ -56,7 +56,7 @@ class Evaluation:
 
     @classmethod
     def of(cls, release: str, models: Sequence[str], dollars: Decimal, questions: pl.DataFrame, now: datetime) -> Evaluation:
-        """A new one, named after the instant `now` (UTC)."""
+        """Create an evaluation named after the instant `now` (UTC)."""
         return cls(f"evaluate-{now:%Y%m%dT%H%M%SZ}", release, tuple(models), dollars, question_digests(questions))
 
     def require_unchanged(self, questions: pl.DataFrame) -> None:
@@ -67,13 +67,13 @@ class Evaluation:
         if changed or new or gone:
             first = (changed + new + gone)[0]
             raise ConfigError(
-                f"resuming {self.run}: the questions of {self.release} have changed since it began: {len(changed)} have other words or dates, "
-                f"{len(new)} are new, {len(gone)} are gone, first {first!r}. Run it without --resume: what was answered on unchanged questions is kept"
+                f"resuming {self.run}: the questions of {self.release} have changed since it began: {len(changed)} have another text or date, "
+                f"{len(new)} are new, {len(gone)} were removed, first {first!r}. Run it without --resume: answers to unchanged questions are reused"
             )
 
 
 def question_digests(questions: pl.DataFrame) -> dict[str, str]:
-    """By question id: digest of everything that a prompt is made of, and of its dates."""
+    """Return a digest of each question's prompt and dates, by question id."""
     return {
         row["id"]: hashlib.sha256(json.dumps([row[name] for name in _ASKED], default=str).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         for row in questions.select("id", *_ASKED).iter_rows(named=True)
@@ -81,13 +81,13 @@ def question_digests(questions: pl.DataFrame) -> dict[str, str]:
 
 
 class Evaluations:
-    """The evaluations that were begun, one JSON file each in a folder, local or in an object store."""
+    """Store of evaluations: one JSON file each in a folder, local or in an object store."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def begin(self, evaluation: Evaluation) -> Evaluation:
-        """Store a new one, under a further name when another was begun in the same second: they share neither a record nor a budget."""
+        """Store a new evaluation. Its name gets a suffix if another was started in the same second, so that each has its own budget."""
         name, number = evaluation.run, 1
         while not create(self._path(evaluation)):
             number += 1
@@ -96,7 +96,7 @@ class Evaluations:
         return evaluation
 
     def keep(self, evaluation: Evaluation) -> None:
-        """Store it, whole, in place of what was stored under its name."""
+        """Store the evaluation atomically, replacing its earlier state."""
         with atomic_file(self._path(evaluation)) as draft:
             draft.write_text(json.dumps(asdict(evaluation), default=str, indent=1), encoding="utf-8")
 
@@ -104,18 +104,18 @@ class Evaluations:
         return self._folder / f"{evaluation.run}.json"
 
     def finish(self, evaluation: Evaluation) -> None:
-        """Say that every model has its forecasts."""
+        """Mark the evaluation as finished."""
         self.keep(replace(evaluation, finished=True))
 
     def unfinished(self, release: str | None = None) -> Evaluation:
-        """The latest unfinished evaluation, of `release` if given; raises `ConfigError` without one."""
+        """Return the latest unfinished evaluation, of `release` if given; raises `ConfigError` without one."""
         begun = (path for path in self._folder.glob("evaluate-*.json") if path.stat().st_size)
         for name in sorted((path.stem for path in begun if _RUN.fullmatch(path.stem)), reverse=True):
             found = self._read(name)
             if not found.finished and release in (None, found.release):
                 return found
         of = f" of {release}" if release else ""
-        raise ConfigError(f"resuming an evaluation{of}: there is none that was left unfinished; run it without --resume")
+        raise ConfigError(f"resuming an evaluation{of}: no unfinished evaluation; run it without --resume")
 
     def _read(self, name: str) -> Evaluation:
         path = self._folder / f"{name}.json"
@@ -125,15 +125,15 @@ class Evaluations:
             money = {"dollars": Decimal(stored["dollars"]), "dollars_per_model": None if each is None else Decimal(each)}
             return Evaluation(**{**stored, "models": tuple(stored["models"]), **money})
         except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
-            raise ConfigError(f"{path}: is not an evaluation ({error}); delete it") from None
+            raise ConfigError(f"{path}: is not a valid evaluation ({error}); delete it") from None
 
 
 async def evaluate_models(
     forecasters: Sequence[LanguageModel], questions: pl.DataFrame, client: ModelClient, progress: Progress
 ) -> dict[str, BellwetherError | None]:
-    """Query every model about every question, all at once; by name: None when it is done, or why it stopped. One that stops stops no other.
+    """Query all models about all questions concurrently. Returns by name the error that stopped a model, or None; other models continue.
 
-    A model without a single response but failures of the server counts as stopped: its endpoint does not work.
+    A model for which every request failed at the server counts as stopped.
     """
 
     async def one(forecaster: LanguageModel) -> BellwetherError | None:
@@ -148,7 +148,7 @@ async def evaluate_models(
 
 
 def _server_failure(name: str, rows: pl.DataFrame) -> BellwetherError | None:
-    """An error if there are only failures of the server, with the most frequent reason; a request that it refuses is not one."""
+    """Return an error with the most frequent reason if all requests failed at the server; None otherwise. Refused requests are not such failures."""
     sent = rows.filter(pl.col("failure").is_null() | (pl.col("failure") != NOT_ASKED))
     unspoken = (pl.col("output_tokens").fill_null(0) == 0) & pl.col("error").str.contains(_NO_ANSWER)
     refused = (pl.col("failure") == Outcome.PROVIDER_ERROR.value) & pl.col("error").str.starts_with("HTTP 4")
@@ -157,6 +157,4 @@ def _server_failure(name: str, rows: pl.DataFrame) -> BellwetherError | None:
     if lost.is_empty() or lost.height < sent.height:
         return None
     errors = lost["error"]
-    return BellwetherError(
-        f"asking {name}: none of {len(errors)} calls was answered: {errors.mode().sort()[0]}; resume when that is mended"
-    )
+    return BellwetherError(f"calling {name}: all {len(errors)} calls failed: {errors.mode().sort()[0]}; resume when that is fixed")

@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 NO_ERROR = pl.lit(None, TEXT)
 KNOWN_AT = pl.col("known_at")
 
-#: Kind of failure of a forecaster that is not asked: it has nothing to go by.
+#: Kind of failure of a forecaster that lacks the data for a forecast.
 NO_BASIS = "no_basis"
 
 
 class Models(Protocol):
-    """Source of the client with which a forecaster calls language models, with the keys, limits and budget of the evaluation."""
+    """Source of model clients, with the keys, limits and budget of the evaluation."""
 
     def client(self) -> AbstractAsyncContextManager[ModelClient]:
-        """A client for models; its connections end with the block."""
+        """Open a client for models; its connections are closed at the end of the block."""
         ...
 
 
 class Forecaster(Protocol):
-    """One competitor. `kind` names the family of methods, `knowledge_cutoff` the instant until which it may know outcomes."""
+    """Interface of a forecaster: name, kind, knowledge cutoff, version and forecasts."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,7 @@ class Forecaster(Protocol):
 
     @property
     def knowledge_cutoff(self) -> datetime | None:
-        """The instant until which it may know outcomes; None where it cannot know any."""
+        """Instant until which it may know outcomes; None if it cannot know any."""
         ...
 
     @property
@@ -68,9 +68,9 @@ class Forecaster(Protocol):
         ...
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
-        """One row of benchmark/forecasts per question and sample: a forecast, or the reason why it is missing.
+        """Return one row of benchmark/forecasts per question and sample: a forecast, or the reason why it is missing.
 
-        questions: rows of benchmark/questions of one release. models: for forecasters that ask one.
+        questions: rows of benchmark/questions of one release. models: for forecasters that query one.
         """
         ...
 
@@ -80,7 +80,7 @@ class Registered(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    #: Version of the kind's method: raise it when the same parameters would give other forecasts.
+    #: Version of the kind's method; raise it when forecasts change for the same parameters.
     method: ClassVar[str] = "1"
 
     name: StrictStr
@@ -96,7 +96,7 @@ class Registered(BaseModel, ABC):
 
     @property
     def automatic(self) -> bool:
-        """It costs nothing, so it always takes part."""
+        """True: baselines cost nothing and always take part."""
         return True
 
     @abstractmethod
@@ -113,11 +113,10 @@ def forecast_rows(
     error: pl.Expr = NO_ERROR,
     known_at: pl.Expr = KNOWN_AT,
 ) -> pl.DataFrame:
-    """Rows of benchmark/forecasts, one per question, from expressions over `questions`.
+    """Build rows of benchmark/forecasts, one per question, from expressions over `questions`.
 
-    p_yes: float64 probability of yes, null without a forecast; `error` is then the reason. known_at: that of the
-    question, unless the forecast is made from more. The answer is yes from 0.5 on, a tie included; the confidence is
-    that of the answer.
+    p_yes: float64 probability of yes, null without a forecast; `error` is then the reason. known_at: by default that of
+    the question. The answer is yes from p_yes = 0.5 on; the confidence is the probability of the answer.
     """
     stated = questions.with_columns(
         p_yes=p_yes, as_of=as_of, error=error, known_at=known_at, **knowledge_columns(forecaster.knowledge_cutoff)

@@ -1,6 +1,6 @@
 """A language model as a forecaster, with its protocol and parameters.
 
-Not here: the asking itself (interview.py), how a question is put (prompt.py), or how an answer is read (parsing/).
+Related modules: calls (elicitation_run.py), prompts (prompt.py), parsing of answers (parsing/).
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from bellwether.forecasting.parsing import VERSION as PARSER_VERSION
 from bellwether.forecasting.prompt import VERSION as PROMPT_VERSION
 from bellwether.models.model import Model
 
-#: Version of the method in addition to prompt and parser: raise it when the same parameters would give other forecasts.
+#: Version of the method in addition to prompt and parser: raise it when forecasts change for the same parameters.
 METHOD = "1"
 
 
 class LanguageModel:
-    """A model of the registry as one competitor among others."""
+    """Forecaster that queries a model of the registry."""
 
     kind = "language_model"
 
@@ -42,7 +42,7 @@ class LanguageModel:
 
     @property
     def knowledge_cutoff(self) -> datetime | None:
-        """The instant until which it may know outcomes."""
+        """Instant until which it may know outcomes."""
         return self.model.knowledge_cutoff
 
     @property
@@ -52,18 +52,18 @@ class LanguageModel:
 
     @property
     def version(self) -> str:
-        """Hash of everything that determines its forecasts: the model, what is sent, the prompt, and how answers are read and combined."""
+        """Hash of everything that determines its forecasts: model, parameters, prompt, parser and combination of samples."""
         model = self.model
         how = (model.elicitation, model.samples, model.combine, model.horizon)
         text = json.dumps([METHOD, PROMPT_VERSION, PARSER_VERSION, model.model, model.request_parameters, how], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:
-        """See `Forecaster.forecast`. Raises `Interrupted` when a budget, a key or a credit ends the evaluation early."""
+        """See `Forecaster.forecast`. Raises `Interrupted` if the budget is spent, or a key or credit is missing."""
         from bellwether.forecasting.elicitation_run import run_elicitation
 
         if models is None:
-            raise ConfigError(f"asking {self.name}: a language model needs a model client, and none was given")
+            raise ConfigError(f"calling {self.name}: a language model needs a model client; pass `models`")
 
         async def ask() -> pl.DataFrame:
             async with models.client() as client:

@@ -1,4 +1,4 @@
-"""Everyone who can forecast, as rows: keys, knowledge cutoffs and prices."""
+"""List of all forecasters with keys, knowledge cutoffs and prices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.registry.fields import last_day
 
 @dataclass(frozen=True, slots=True)
 class Competitor:
-    """One line of the list. Prices are dollars per million tokens; None is unknown. automatic: takes part without being named."""
+    """Row of the list. Prices are dollars per million tokens, None if unknown. automatic: takes part without being named."""
 
     name: str
     title: str
@@ -36,7 +36,7 @@ class Competitor:
 
 
 def competitors() -> list[Competitor]:
-    """Everyone who can forecast: the language models, then the baselines."""
+    """List all forecasters: the language models, then the baselines."""
     everyone = forecasters().values()
     models = [_model(one.model, one.kind) for one in everyone if isinstance(one, LanguageModel)]
     return models + [_baseline(one) for one in everyone if not isinstance(one, LanguageModel)]

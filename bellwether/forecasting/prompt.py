@@ -1,7 +1,7 @@
-"""The conversation about one question, and the repair conversation that requests the form again.
+"""Prompts: the conversation about one question, and the repair conversation that requests the format again.
 
-A question is untrusted text: it is quoted without any character that could end the quotation, begin a line of ours or make a tag. The
-prompt states the date of the forecast, and nothing that became known later.
+A question is untrusted text. It is quoted without characters that could end the quotation, start a line of the prompt or form a tag. The
+prompt states the date of the forecast and nothing that became known later.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from bellwether.errors import ConfigError
 from bellwether.forecasting.elicitation import Elicitation, protocol
 from bellwether.forecasting.parsing.result import Reading
 
-#: Version of the protocol: raise it with every change of the words below or in elicitation.py.
+#: Version of the protocol: raise it with every change of the text below or in elicitation.py.
 VERSION = "1"
 
-#: Characters of its own answer that a retried model is shown: the last ones, which contain the answer.
+#: Number of final characters of its answer that a model sees in the repair conversation.
 LONGEST_SHOWN = 2_000
 
 Message = dict[str, str]
 
 
 def messages(question: Mapping[str, Any], as_of: datetime, elicitation: Elicitation = "tags") -> list[Message]:
-    """The system's and the user's message for a row of benchmark/questions, as of an instant with its offset.
+    """Build the system and user messages for a row of benchmark/questions, as of an instant with its offset.
 
-    Of the row, `source`, `market_id`, `question` and `description` are used. Raises `ConfigError` for an instant without an offset.
+    Uses `source`, `market_id`, `question` and `description` of the row. Raises `ConfigError` for an instant without an offset.
     """
     if as_of.tzinfo is None:
-        raise ConfigError(f"asking about {question['market_id']!r}: as_of {as_of.isoformat()} has no offset; give an instant in UTC")
+        raise ConfigError(f"prompt for {question['market_id']!r}: as_of {as_of.isoformat()} has no offset; give an instant in UTC")
     description = "\n".join(f"> {one}".rstrip() for one in lines(question["description"]))
     asked = f"""Market: {line(question["source"])} {line(question["market_id"])}
 Today's date: {as_of.astimezone(UTC):%Y-%m-%d} (UTC)
@@ -48,12 +48,12 @@ Predict whether the outcome will be "yes" or "no"."""
 
 
 def response_format(elicitation: Elicitation) -> dict[str, Any] | None:
-    """The parameter `response_format` of the call; None if only the prompt requests the form."""
+    """Return the parameter `response_format` of the call; None if only the prompt requests the format."""
     return copy.deepcopy(protocol(elicitation).response_format)  # type: ignore[return-value]
 
 
 def repair(asked: Sequence[Message], response: str | None, reading: Reading, elicitation: Elicitation = "tags") -> list[Message]:
-    """The conversation of a retry for the form only: the prompt, the end of the model's answer, and its defect."""
+    """Build the repair conversation: the prompt, the end of the model's answer, and its defect."""
     said = (response or "").strip()[-LONGEST_SHOWN:].encode(errors="replace").decode()
     kind = (reading.problem or reading.contradiction or "no answer").partition(":")[0]
     again = f"""Your answer could not be read ({kind}). Do not reason again. Give the answer that you came to, in this form and without \
@@ -63,18 +63,18 @@ anything else:
 
 
 def prompt_hash(asked: Sequence[Message]) -> str:
-    """The first 16 hexadecimal digits of the SHA-256 of the messages, the same in every process."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of the messages."""
     text = json.dumps([{"role": one["role"], "content": one["content"]} for one in asked], separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def line(text: str | None) -> str:
-    """An untrusted text on one line."""
+    """Format untrusted text on one line."""
     return " ".join(" ".join(lines(text)).split())
 
 
 def lines(text: str | None) -> list[str]:
-    """The lines of an untrusted text, without what is not text, and with `<` and `>` spelled so that no tag can stand in it."""
+    """Return the lines of untrusted text without non-text characters, and with `<` and `>` replaced so that it contains no tags."""
     parts = (text or "").splitlines()
     shown = "\n".join(parts)
     if not all(map(str.isprintable, parts)):
@@ -83,5 +83,5 @@ def lines(text: str | None) -> list[str]:
 
 
 def _is_text(character: str) -> bool:
-    """Neither control characters, invisible marks that reorder or hide text, nor halves of surrogate pairs."""
+    """Return whether a character is text: no control character, no mark that reorders or hides text, no surrogate."""
     return unicodedata.category(character) not in ("Cc", "Cf", "Cs")

@@ -1,4 +1,4 @@
-"""The registered forecasters by name, and the kinds of entries."""
+"""Registry of forecasters by name, and the kinds of its entries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bellwether.settings import settings
 
 FILE = "forecasters.toml"
 
-#: What `kind` can say in the registry; a further family of forecasters is a further line.
+#: Classes of forecasters by the value of `kind` in the registry.
 KINDS: dict[str, type[Registered]] = {
     "market_price": MarketPrice,
     "base_rate": BaseRate,
@@ -27,21 +27,21 @@ KINDS: dict[str, type[Registered]] = {
 
 
 def forecasters(folder: Path | None = None) -> dict[str, Forecaster]:
-    """All forecasters by name: those of the registry (`load_registered`), then those whose forecasts were submitted."""
+    """Return all forecasters by name: those of the registry (`load_registered`), then submitted ones."""
     known = load_registered(folder)
     return known | {name: one for name, one in load_submissions(settings().submissions_path).items() if name not in known}
 
 
 def load_registered(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Baselines and language models by name, the built-in ones, then those of `folder`.
+    """Return baselines and language models by name: the built-in ones, then those of `folder`.
 
-    folder: the registry folder of the settings when left out. Raises `ConfigError`, naming file, field and value, for whatever is wrong
-    in either, and for a name that both registries have.
+    folder: by default the registry folder of the settings. Raises `ConfigError` with file, field and value for an invalid entry, and for
+    a name that both registries have.
     """
     found: dict[str, Forecaster] = {name: _forecaster(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
     for name, model in models(folder).items():
         if name in found:
-            raise ConfigError(f"the forecaster {name!r} stands in {FILE} and in {MODELS_FILE}; rename one of them")
+            raise ConfigError(f"the forecaster {name!r} is in both {FILE} and {MODELS_FILE}; rename one of them")
         found[name] = LanguageModel(model)
     return found
 
@@ -54,7 +54,7 @@ def _forecaster(entry: registry.Entry) -> Forecaster:
 
 
 def forecaster(name: str, folder: Path | None = None) -> Forecaster:
-    """The forecaster called `name`; raises `ConfigError` for an unknown one."""
+    """Return the forecaster called `name`; raises `ConfigError` for an unknown one."""
     known = forecasters(folder)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
@@ -66,7 +66,7 @@ def forecaster(name: str, folder: Path | None = None) -> Forecaster:
 
 
 def available(folder: Path | None = None) -> dict[str, Forecaster]:
-    """The forecasters that can be chosen in this world."""
+    """Return the forecasters that can be used in this world."""
     world = settings().world
     return {
         name: entry for name, entry in forecasters(folder).items() if not isinstance(entry, LanguageModel) or world in entry.model.worlds
@@ -74,18 +74,20 @@ def available(folder: Path | None = None) -> dict[str, Forecaster]:
 
 
 def without_key() -> dict[str, str]:
-    """Forecasters of this world that cannot be called yet, with what is missing."""
+    """Return the forecasters of this world without a key, with the missing variable."""
     models = {name: status(entry.model) for name, entry in available().items() if isinstance(entry, LanguageModel)}
     return {name: str(found) for name, found in models.items() if not found.is_ready}
 
 
 def competitors(folder: Path | None = None) -> dict[str, Forecaster]:
-    """The forecasters that take part in every release of this world without being named: those that cost nothing, and the settings' `models`.
+    """Return the forecasters that take part in every release: those that cost nothing, and the `models` of the settings.
 
-    Raises `ConfigError` when the settings name an unknown one.
+    Raises `ConfigError` if the settings name an unknown forecaster.
     """
     here, named = available(folder), settings().models
     for name in named:
         if name not in here:
-            raise ConfigError(f"BELLWETHER_MODELS names {name!r}, which cannot be asked in this world; `bellwether models` lists what can")
+            raise ConfigError(
+                f"BELLWETHER_MODELS names {name!r}, which is not available in this world; `bellwether models` lists those that are"
+            )
     return {name: entry for name, entry in here.items() if entry.automatic or name in named}

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from bellwether.models.model import Model
 
 _MOST_CHARACTERS = 300
-#: Shorter keys are words such as "none" and "EMPTY"; taking those out of a text would spoil it.
+#: Minimum length of a key for redaction; shorter ones are words such as "none" and "EMPTY".
 _SHORTEST_SECRET = 8
 
-#: Providers that charge for successful responses alone (Google's billing pages; OpenRouter's zero completion insurance).
+#: Providers that charge only for successful responses (Google's billing pages; OpenRouter's zero completion insurance).
 _CHARGES_SUCCESS_ONLY = frozenset({"gemini", "vertex_ai", "openrouter"})
 _REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id", "cf-ray")
 
@@ -45,14 +45,14 @@ class AttemptResult:
     """Result of one attempt.
 
     Attributes:
-        outcome: `OK`, or why there is no answer to use.
-        reply: body, texts, usage and cost, as far as they are known; also of a failure.
-        reason: of a failure: one line of at most 300 characters, without credentials; "" for `OK`.
-        retry_after: seconds that the provider requests to wait; None if it does not state any.
-        tool_calls: tools that the model asks for.
+        outcome: `OK`, or why there is no usable answer.
+        reply: body, texts, usage and cost as far as known; also for failures.
+        reason: of a failure, one line of at most 300 characters, without credentials; "" for `OK`.
+        retry_after: seconds to wait as requested by the provider; None without a request.
+        tool_calls: tools that the model calls.
         stop: set when no further call of this model can succeed.
-        permanent: whether the same request will be refused again (a request that the provider calls wrong); always so with `stop`.
-        unreachable: whether there was no connection to the endpoint, so that nothing was sent.
+        permanent: whether the same request would be rejected again, as an invalid one; always with `stop`.
+        unreachable: whether no connection to the endpoint was made, so that nothing was sent.
     """
 
     outcome: Outcome
@@ -213,9 +213,9 @@ _NO_KEY = re.compile(r"(?i)api[_ ]key[_ ](?:not valid|invalid|expired)|(?:invali
 _FILTER = re.compile(r"(?i)content[_ ]?(?:filter|policy)|requires moderation|(?:input|prompt) was flagged|responsible ?ai")
 _RATE = re.compile(r"(?i)rate[_ ]limit|overloaded")
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{1,60}")
-#: Statuses from 500 on by which a provider turns a request away before any work: not implemented, unavailable, overloaded (Anthropic).
+#: Statuses from 500 on of requests rejected before any work: not implemented, unavailable, overloaded (Anthropic).
 _TURNED_AWAY = frozenset({501, 503, 505, 529})
-#: Statuses that are a limit of the provider's capacity, or of the account.
+#: Statuses of limits of the provider's capacity or of the account.
 _LIMITED = frozenset({429, 529})
 
 
@@ -232,7 +232,7 @@ class Classification:
 
 @dataclass(frozen=True, slots=True)
 class ProviderError:
-    """A provider's error message. code: its kinds of error, which quote nothing of the request. text: the whole message."""
+    """A provider's error message. code: its error codes, which quote nothing of the request. text: the whole message."""
 
     code: str
     text: str
@@ -262,7 +262,7 @@ class ProviderError:
 def classify_status(status: int, words: ProviderError) -> Classification:
     """Classify an HTTP status that is not a success.
 
-    Requests refused by a content filter are billed (Azure states so), and so may be requests that timed out or failed in progress.
+    Requests rejected by a content filter are billed (stated by Azure). Requests that timed out or failed in progress may be billed.
     """
     reason = f"HTTP {status}: {words.text}"
     if status == 402 or (status in (400, 403, 412, 429) and _NO_CREDIT.search(words.text)):
@@ -270,7 +270,7 @@ def classify_status(status: int, words: ProviderError) -> Classification:
     if status in (400, 403) and _FILTER.search(words.text):
         return Classification(Outcome.REFUSAL, reason, permanent=True)
     if status in (401, 403) or (status == 400 and _NO_KEY.search(words.text)):
-        code = f" ({words.code})" if words.code else ""  # the message may repeat the key
+        code = f" ({words.code})" if words.code else ""  # The message may repeat the key.
         return Classification(Outcome.AUTHENTICATION, f"HTTP {status}: the key was refused{code}", Stop.AUTHENTICATION, unbilled=True)
     if status in (404, 410) or (status in (400, 422) and _NO_MODEL.search(words.text)):
         return Classification(Outcome.PROVIDER_ERROR, f"{reason}; look at the model's id and address", Stop.UNKNOWN_MODEL, unbilled=True)
@@ -280,7 +280,7 @@ def classify_status(status: int, words: ProviderError) -> Classification:
 
 
 def _classify_redirect(model: Model, status: int, target: str) -> Classification:
-    """Classify a redirect, which is not followed: prompt and key are for the configured address only."""
+    """Classify a redirect. It is not followed: prompt and key are only sent to the configured address."""
     provider = None if model.api_base else BY_PREFIX.get(model.provider)
     setting = " or ".join(provider.base_variables) if provider else "api_base in models.toml"
     reason = f"HTTP {status}: a redirect, which is not followed; correct the base address ({setting}). It names {_strip_address(target) or 'the same address'}"
@@ -362,8 +362,8 @@ class NextStep(Enum):
     """Next step after a result.
 
     ANSWER: store it as the answer; also a truncated or filtered text, in which the parser may find the forecast.
-    FINAL: the model's final output without an answer (refused, filtered, or reasoning only): stored, and never paid for again.
-    AGAIN: a fault of the connection or the provider: retry now, and in the next run.
+    FINAL: the model's final output without an answer (refused, filtered, or reasoning only): stored and never requested again.
+    AGAIN: failure of the connection or the provider: retry now, and in the next run.
     REFUSED: the provider rejects this request without billing it: retry in the next run only.
     STOP: no call of this model can succeed.
     """

@@ -46,7 +46,7 @@ _LOOK_AGAIN = (0.5, 1.5)
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """One call and what is needed to send it. budgets: those into which it must fit."""
+    """Call with everything needed to send it. budgets: those into which it must fit."""
 
     scheduler: Scheduler
     request: Request
@@ -90,7 +90,7 @@ class AttemptRunner:
 
     Attributes:
         journal, writer: record the attempts.
-        wire: sends them.
+        wire: sends attempts.
         run: name under which spending is counted.
         retry, rng, now, sleep: bounds and clock of the client.
     """
@@ -116,7 +116,7 @@ class AttemptRunner:
         self._is_cut_off = False
 
     async def end_of(self, key: CallKey) -> None:
-        """Wait while an attempt at this call is in progress."""
+        """Wait for the end of an attempt at this call."""
         while (task := self._in_flight.get(key)) is not None:
             await asyncio.wait((task,))
 
@@ -177,7 +177,7 @@ class AttemptRunner:
             await self._put_back(begun)
             raise
         if result.stop is not None:
-            asked.scheduler.stop(result.stop.value, result.reason)  # before another call takes the slot
+            asked.scheduler.stop(result.stop.value, result.reason)  # Before another call takes the slot.
         permit.give_back()
         asked.scheduler.note(result, started=started, tokens=asked.tokens)
         return await self._store(asked, begun, result)
@@ -204,7 +204,7 @@ class AttemptRunner:
                     is_alone = not beside and self._ended_count == ended
                     hopeless = hopeless + 1 if is_alone and not await self._has_others(exceeded) else 0
                     may_fit = exceeded.spending.spent + exceeded.estimate <= exceeded.budget.limit
-                    if not may_fit or hopeless > 1:  # the others' last attempt may have ended since the budget was summed
+                    if not may_fit or hopeless > 1:  # The last attempt of other processes may have ended since the budget was summed.
                         raise asked.scheduler.stop("budget", str(exceeded).partition("; ")[0]) from exceeded
                 permit.step_aside()
                 if beside:
@@ -242,7 +242,7 @@ class AttemptRunner:
         decision = decide_next_step(result)
         work = partial(_record_result, begun, result, decision)
         retrying = AsyncRetrying(
-            retry=retry_if_exception_type((LakeError, ConfigError)),  # an unreachable server looks like a wrong setting
+            retry=retry_if_exception_type((LakeError, ConfigError)),  # An unreachable server looks like an invalid setting.
             stop=stop_after_attempt(_STORE_ATTEMPTS),
             wait=lambda state: self._retry.wait(state.attempt_number, self._rng),
             sleep=self._sleep,

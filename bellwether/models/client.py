@@ -59,17 +59,17 @@ def build_request(
 
 
 class ModelClient:
-    """Sends each model call once over all runs; an async context manager. Any number of calls can be requested at once: limits make them wait.
+    """Client that sends each model call once over all runs; an async context manager. Any number of calls may be requested at once; limits queue them.
 
-    Leaving it after an error, or after a call was cancelled, waits until running requests have come back: they are paid for. When it is
-    itself cancelled or interrupted, running requests are cut off and their calls released.
+    On exit, also after an error or a cancelled call, it waits for running requests, which are paid for. If the exit itself is cancelled or
+    interrupted, running requests are aborted and their calls released.
 
     Attributes:
         journal: where calls are claimed, recorded and answered.
-        endpoint: returns address and key of a model; a `ConfigError` of it stops the model.
-        run: who pays; budgets count what the run of this name has spent before.
+        endpoint: returns address and key of a model; its `ConfigError` stops the model.
+        run: name under which spending is counted, including earlier runs of this name.
         limits: of the run. retry: bounds of retries.
-        wire: sends calls; the transport of `bellwether.models.transport` when left out.
+        wire: sends calls; by default `bellwether.models.transport`.
         most_cost: maximum cost of a call in micro-dollars, None if unknown; that of `bellwether.models.prices` by default.
         sleep, now, seed: for tests: a coroutine that waits, seconds of a monotonic clock, and the seed of the jitter.
     """
@@ -164,10 +164,10 @@ class ModelClient:
             messages: OpenAI's form.
             purpose, scope, sample: distinguish calls with the same messages; see `bellwether.journal.Request`.
             parameters: in addition to the model's own: response_format, tools, …
-            budgets: that the call must fit into, in addition to the limits of the run.
+            budgets: budgets into which the call must fit, in addition to the limits of the run.
 
-        Raises `Stopped` when no more calls are made to the model, `ConfigError` for what cannot be sent, and `LakeError` when the journal
-        cannot be used.
+        Raises `Stopped` if no more calls are made to the model, `ConfigError` for an invalid call, and `LakeError` if the journal cannot
+        be used.
         """
         scheduler = self._scheduler(model)
         await scheduler.entrance.take()
@@ -192,7 +192,7 @@ class ModelClient:
             if self._interrupted:
                 scheduler.stop("interrupted", _BY_A_PERSON)
         elif scheduler.model != model:
-            raise ConfigError(f"asking {model.name}: the client has asked another entry of this name before; use one client for each")
+            raise ConfigError(f"calling {model.name}: the client has already called another entry of this name; use one client for each")
         return scheduler
 
     def _asked(self, scheduler: Scheduler, request: Request, messages: Messages, budgets: tuple[Budget, ...]) -> PendingCall:
@@ -203,13 +203,13 @@ class ModelClient:
             try:
                 endpoint = self._endpoints[model.name] = self._endpoint(model)
             except ConfigError as error:
-                raise scheduler.stop("authentication", str(error).removeprefix(f"asking {model.name}: ")) from error
+                raise scheduler.stop("authentication", str(error).removeprefix(f"calling {model.name}: ")) from error
         assert self._most_cost is not None
         estimate = self._most_cost(model, messages, request.parameters)
         budgets = (*self._limits.budgets(self._run, request.model), *budgets)
         if estimate is None and budgets:
             raise ConfigError(
-                f"asking {model.name} within a budget: the price of {model.model} is not known; "
+                f"calling {model.name} within a budget: the price of {model.model} is unknown; "
                 "give input_price and output_price in models.toml"
             )
         guess = scheduler.expected_tokens(len(request.text) // 4 + int(request.parameters.get("max_tokens") or model.max_tokens))

@@ -67,7 +67,7 @@ def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping
     environment = os.environ if environment is None else environment
     if model.provider == SANDBOX:
         if addresses_models is None:
-            raise ConfigError(f"asking {model.name}: {model.model} is one of the sandbox's models; set BELLWETHER_WORLD=sandbox")
+            raise ConfigError(f"calling {model.name}: {model.model} is one of the sandbox's models; set BELLWETHER_WORLD=sandbox")
         return Endpoint(addresses_models, SANDBOX_KEY)
     if model.provider == LOCAL:
         local.weights(model.id)
@@ -97,10 +97,10 @@ def _key(model: Model, variables: tuple[str, ...], environment: Mapping[str, str
     variable = set_variable(variables, environment)
     if variable is None:
         whose = f"for {provider_name(model.provider)}" if model.key_variable is None else f"for {model.model}"
-        raise ConfigError(f"asking {model.name}: {variables[0]} is not set; set it to your key {whose}, or choose another model")
+        raise ConfigError(f"calling {model.name}: {variables[0]} is not set; set it to your key {whose}, or choose another model")
     key = environment[variable].strip()
     if not is_well_formed(key):
         raise ConfigError(
-            f"asking {model.name}: {variable} contains blanks, line breaks or characters that no key has; copy the key again into it"
+            f"calling {model.name}: {variable} contains blanks, line breaks or characters that no key has; copy the key again into it"
         )
     return key

@@ -62,11 +62,11 @@ class Retry:
     """Bounds of retries.
 
     Attributes:
-        attempts: of one call in one run, not counting those that were turned away by a rate limit.
-        turned_away: of those, per call.
-        base, cap: seconds of `bellwether.venues.http.retry.delay`, with equal jitter; a wait is never shorter than the provider asks for.
-        patience: seconds without any answer after which a model that turns calls away, or that fails call after call, is stopped.
-        in_a_row: calls that must have failed since the last answer before a failing model is stopped.
+        attempts: maximum per call and run, without those rejected by a rate limit.
+        turned_away: maximum number of attempts per call that are rejected by a rate limit.
+        base, cap: seconds of `bellwether.venues.http.retry.delay`, with equal jitter; never shorter than requested by the provider.
+        patience: seconds without any answer after which a model whose calls are rejected or fail is stopped.
+        in_a_row: minimum number of failed calls since the last answer before a failing model is stopped.
         unreachable: rounds of connection errors, without any connection between them, after which a model is stopped.
     """
 
@@ -81,7 +81,7 @@ class Retry:
     def __post_init__(self) -> None:
         for name in ("attempts", "turned_away", "in_a_row", "unreachable"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"asking models again: {name} is {getattr(self, name)!r}; give a whole number from 1")
+                raise ConfigError(f"retries of model calls: {name} is {getattr(self, name)!r}; give a whole number from 1")
 
     def wait(self, failures: int, rng: Random, asked: float | None = None) -> float:
         """Return the seconds to wait after some failures, at least `asked` as requested by the provider."""
@@ -89,11 +89,11 @@ class Retry:
 
 
 class Slots:
-    """Calls at a time: `most`, fewer after the provider turned calls away.
+    """Slots for concurrent calls: at most `most`, fewer after the provider rejected calls.
 
-    Halved when it does, and a little wider with each success: additive increase, multiplicative decrease (D.-M. Chiu, R. Jain,
+    Halved on rejection and slightly increased on success: additive increase, multiplicative decrease (D.-M. Chiu, R. Jain,
     "Analysis of the Increase and Decrease Algorithms", Computer Networks and ISDN Systems 17, 1989). aiolimiter limits rates only.
-    shared: slots of all processes together; each of these slots takes one of them.
+    shared: slots of all processes; each of these slots also takes one of them.
     """
 
     def __init__(self, most: int | None, shared: SharedSlots | None = None) -> None:
@@ -142,7 +142,7 @@ class Slots:
         self.width = max(1.0, min(self.width, float(max(self.taken, 1))) / 2)
 
     def widen(self) -> None:
-        """One more after as many successes as there are slots."""
+        """Add a slot after as many successes as there are slots."""
         if self.width < self._most:
             self.width = min(self._most, self.width + 1 / self.width)
             self._admit()
@@ -159,9 +159,9 @@ class Slots:
 
 
 class Rate:
-    """Units per minute, by the leaky bucket of aiolimiter. burst: units that can be taken at once; those of a minute by default.
+    """Rate limit in units per minute, by aiolimiter's leaky bucket. burst: units that can be taken at once, by default those of a minute.
 
-    limiter: makes the bucket of a size and the seconds in which it drains.
+    limiter: creates a bucket from its size and the seconds in which it drains.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class Rate:
         self._owed = 0.0
 
     async def take(self, amount: float, wait: Callable[[Awaitable[Any]], Awaitable[None]]) -> None:
-        """Take `amount`; what exceeds the bucket is owed by the next ones. `wait` may return before the end to give up the wait."""
+        """Take `amount`. An excess over the bucket is charged to the next calls. `wait` may return early to abandon the wait."""
         if self._limiter is None:
             return
         self._owed += amount

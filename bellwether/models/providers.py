@@ -19,8 +19,8 @@ LOCAL = "local"
 class Provider:
     """Provider of models.
 
-    prefix: of a model's id, as in LiteLLM. variables: of the key; the first that is set counts. base: address of the interface, unless one of
-    `base_variables` is set. path: of the request that tests the key. header, scheme: carry the key. extra: further headers.
+    prefix: of a model's id, as in LiteLLM. variables: environment variables of the key; the first that is set is used. base: address of the
+    interface, unless one of `base_variables` is set. path: of the request that tests the key. header, scheme: of the key. extra: further headers.
     """
 
     prefix: str

@@ -19,7 +19,7 @@ from bellwether.untrusted_text import redact
 
 _THOUGHT = re.compile(r"\s*<(think|thinking)>")
 _LARGEST = 2**62
-#: Reasoning that is sent back within a turn of tool calls (DeepSeek, Moonshot; OpenRouter; Anthropic), and signatures of calls (Google).
+#: Fields sent back within a turn of tool calls: reasoning (DeepSeek, Moonshot; OpenRouter; Anthropic) and signatures of calls (Google).
 _THOUGHTS = ("reasoning_content", "reasoning_details", "thinking_blocks")
 _SIGNATURES = ("extra_content", "provider_specific_fields")
 
@@ -28,7 +28,7 @@ _SIGNATURES = ("extra_content", "provider_specific_fields")
 class ToolCall:
     """Tool call of the model; `arguments` is its text, usually JSON. Nothing is executed here.
 
-    signed: further fields of the call that the provider wants back with its result.
+    signed: further fields of the call that the provider requires back with its result.
     """
 
     id: str
@@ -39,21 +39,21 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Contents of a body.
+    """Contents of a response body.
 
     Attributes:
         content: the answer's text, verbatim, a leading <think> block included; None without text.
-        reasoning: from a field of its own, or from that block.
-        refusal: the words of a refusal in a field of its own.
-        finish_reason: why the model stopped, in the provider's word.
-        tool_calls: tools that the model asks for.
-        thoughts: fields with the reasoning as the provider wants them back, together with the results of these tools.
-        tokens: what was used.
+        reasoning: from a separate field, or from that block.
+        refusal: text of a refusal in a separate field.
+        finish_reason: why the model stopped, in the provider's spelling.
+        tool_calls: tools that the model calls.
+        thoughts: fields with reasoning that the provider requires back with the results of these tools.
+        tokens: token counts.
         usage: the usage object, verbatim.
-        error: the error object, where the body has one.
-        flaw: what is wrong with the body; "" where it has a message.
+        error: the error object, if any.
+        flaw: description of an invalid body; "" if it has a message.
         request_id: the body's own id.
-        model, system_fingerprint, provider: what served it, as the body states.
+        model, system_fingerprint, provider: of the served model, as stated by the body.
     """
 
     content: str | None = None
@@ -145,8 +145,8 @@ def _text(value: Any) -> str | None:
 class Ending(Enum):
     """The end of an answer.
 
-    NORMAL: by the model's own choice, or with a call of a tool. CUT: at a limit of tokens, of the context or of time.
-    FILTERED: withheld by a filter, or refused. BROKEN: by an error of the provider. UNKNOWN: no reason is given, or one that no provider documents.
+    NORMAL: ended by the model, or with a tool call. CUT: at a limit of tokens, context or time.
+    FILTERED: withheld by a filter, or refused. BROKEN: by an error of the provider. UNKNOWN: no reason, or an undocumented one.
     """
 
     NORMAL = auto()
@@ -178,7 +178,7 @@ _ENDINGS: Final = {
     for ending, reasons in ((Ending.NORMAL, _NORMAL), (Ending.CUT, _CUT), (Ending.FILTERED, _FILTERED), (Ending.BROKEN, _BROKEN))
     for reason in reasons.split()
 }
-#: The names of enumerations, which some gateways leave before a reason.
+#: Names of enumerations, which some gateways put before a reason.
 _PREFIXES = ("finish_reason_", "finishreason.", "stop_reason_", "stopreason.", "reason_")
 
 
@@ -199,16 +199,16 @@ class Answer:
 
     Attributes:
         key: of the call.
-        content: the answer's text; "" where the model only calls tools.
-        reasoning: its reasoning, where the provider shows it.
-        finish_reason: why it stopped, in the provider's word; see `ended`.
-        usage, latency_ms: of the attempt that brought the answer.
+        content: the answer's text; "" if the model only calls tools.
+        reasoning: its reasoning, if the provider shows it.
+        finish_reason: why it stopped, in the provider's spelling; see `ended`.
+        usage, latency_ms: of the attempt with the answer.
         attempts: the number of that attempt, from 1.
-        spent: of all attempts of the call, those that failed included; a sum is None as long as a part of it is not known.
-        reused: whether it was taken from the journal, and nothing was paid now.
-        tool_calls: tools that the model asks for.
-        thoughts: fields that the provider wants back in the message that repeats these calls.
-        served: the model that answered, as the response states it.
+        spent: usage of all attempts of the call, including failed ones; a sum is None if any part is unknown.
+        reused: whether it was taken from the journal without payment.
+        tool_calls: tools that the model calls.
+        thoughts: fields that the provider requires back in the message with these calls.
+        served: served model, as stated by the response.
     """
 
     key: CallKey
@@ -242,9 +242,9 @@ class NoAnswer:
     Attributes:
         key: of the call.
         outcome, reason: of the last attempt.
-        attempts, usage: of all its attempts so far, in this run and before; what was spent in vain.
-        final: whether it was given up for good; otherwise the next run asks again.
-        reused: whether it had been given up before.
+        attempts, usage: of all its attempts so far, in this run and earlier ones.
+        final: whether the failure is final; otherwise the next run retries the call.
+        reused: whether the final failure was taken from the journal.
     """
 
     key: CallKey
@@ -257,7 +257,7 @@ class NoAnswer:
 
     @property
     def without_text(self) -> bool:
-        """True for an answer that was empty or reasoning alone: another request may bring its text."""
+        """True for an answer that was empty or reasoning alone: another request may give its text."""
         return self.final and self.outcome in (Outcome.MALFORMED, Outcome.TRUNCATION)
 
 
@@ -342,7 +342,7 @@ def _tokens(usage: Mapping[str, Any]) -> Tokens:
     put_in, put_out = _mapping(usage.get("prompt_tokens_details")), _mapping(usage.get("completion_tokens_details"))
     reasoning = _first_integer(put_out.get("reasoning_tokens"), usage.get("reasoning_tokens"))
     if prompt is not None and completion is not None and total is not None and total > prompt + completion:
-        completion = total - prompt  # xAI and Google count the reasoning apart from the completion, but charge it alike
+        completion = total - prompt  # xAI and Google count reasoning separately from the completion, but charge the same price.
     return Tokens(
         prompt=prompt,
         completion=completion,

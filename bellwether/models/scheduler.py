@@ -29,14 +29,14 @@ _AHEAD = 32
 _MEMORY = 50
 
 _ADVICE: dict[Kind, str] = {
-    "budget": "raise the budget and resume: nothing that was answered is paid again",
+    "budget": "raise the budget and resume: stored answers are not paid again",
     "out_of_credit": "add credit at the provider and resume",
     "authentication": "set the right key and resume",
     "unknown_model": "correct the model's id or address in models.toml and resume",
     "unreachable": "start the server or correct the address (models.toml, network, proxy), and resume",
     "rate_limit": "resume later, or lower the model's limits in models.toml",
     "unavailable": "the provider may be down: resume later",
-    "interrupted": "resume: nothing that was answered is paid again",
+    "interrupted": "resume: stored answers are not paid again",
 }
 
 
@@ -45,13 +45,13 @@ class ModelStats:
     """Statistics of one model in this run.
 
     Attributes:
-        asked: attempts that were sent.
-        answered: calls that got their answer. reused: answers and final failures that were taken from the journal. unanswered: calls without an answer.
-        failures: attempts that failed, by outcome.
-        prompt_tokens, completion_tokens, reasoning_tokens: of all attempts that say it.
-        cost: of all attempts whose cost is known, in micro-dollars. unknown_costs: attempts whose cost is not known.
+        asked: sent attempts.
+        answered: calls with an answer. reused: answers and final failures from the journal. unanswered: calls without an answer.
+        failures: failed attempts, by outcome.
+        prompt_tokens, completion_tokens, reasoning_tokens: known counts of all attempts.
+        cost: known cost of all attempts, in micro-dollars. unknown_costs: attempts with unknown cost.
         seconds: of all attempts together, from request to reply.
-        stopped: why no more calls are made; "" while they are.
+        stopped: why no more calls are made; "" if calls continue.
     """
 
     asked: int = 0
@@ -91,15 +91,15 @@ class ModelStats:
 
 
 class Stopped(BellwetherError):
-    """No more calls are made to a model in this run; stored results are kept, and no call was given up because of it.
+    """End of all calls to a model in this run. Stored results are kept; remaining calls are left to the next run.
 
-    kind: budget, out_of_credit, authentication, unknown_model, unreachable (no connection to its endpoint), rate_limit (turned away for too
+    kind: budget, out_of_credit, authentication, unknown_model, unreachable (no connection to its endpoint), rate_limit (rejected for too
     long), unavailable (failing for too long) or interrupted (by the user).
     """
 
     def __init__(self, model: str, kind: Kind, found: str) -> None:
         self.model, self.kind, self.found = model, kind, found
-        super().__init__(f"asking {model}: stopped: {found}; {_ADVICE[kind]}")
+        super().__init__(f"calling {model}: stopped: {found}; {_ADVICE[kind]}")
 
 
 class Tries:
@@ -148,7 +148,7 @@ class Permit:
 
 
 class Run:
-    """Limits common to all models of a run. shared: limits of all processes; those of the run, by its name, and those of models."""
+    """Limits common to all models of a run. shared: limits of all processes, for the run (by name) and for models."""
 
     def __init__(self, limits: Limits, name: str = "", shared: SharedLimits | None = None) -> None:
         self.shared = shared
@@ -161,14 +161,14 @@ class Run:
 class Scheduler:
     """Shared state of one model's calls.
 
-    entrance: those that are looked up, or wait for their turn, are a few more than those in progress: prompts of the others need not be in memory.
-    tight: held by the call that waits for what the rest of a budget is reserved for; the model's next ones wait behind it, other models do not.
+    entrance: limits the calls that are looked up or wait, so that the prompts of further calls need not be in memory.
+    tight: lock of the call that waits for the reserved rest of a budget; the model's next calls wait for it, other models do not.
 
     Attributes:
-        model, run: the model, and the limits that its calls share with other models'.
+        model, run: the model, and the limits shared with other models.
         retry: bounds of retries.
-        rng: draws the jitter.
-        now, sleep: seconds of a monotonic clock, and a coroutine that waits; tests pass their own.
+        rng: random generator of the jitter.
+        now, sleep: seconds of a monotonic clock, and a coroutine that waits.
     """
 
     def __init__(
@@ -287,7 +287,7 @@ class Scheduler:
     # --- after a call ----------------------------------------------------------------------------------------------
 
     def note(self, result: AttemptResult, *, started: float, tokens: float) -> None:
-        """Record a result. started: start of the attempt. tokens: its expected number."""
+        """Record a result. started: start of the attempt. tokens: expected number of tokens."""
         self.stats.count(result.outcome, result.reply)
         self._correct(result, tokens)
         if result.unreachable:
@@ -341,7 +341,7 @@ class Scheduler:
         self._failing_since, self._failed_in_a_row = None, 0
 
     def missed(self, reason: str) -> None:
-        """Record a call without an answer; stop the model after too many for too long."""
+        """Record a call without an answer. Stop the model after too many failed calls over too long a time."""
         self._failed_in_a_row += 1
         self._failing_since = self._now() if self._failing_since is None else self._failing_since
         since = self._now() - self._failing_since

@@ -1,13 +1,13 @@
 """Transport of model calls: LiteLLM, over an HTTP client that records each exchange.
 
-LiteLLM builds the request and translates the answer. The client below it, handed over through LiteLLM's public `client` and `aclient_session`,
+LiteLLM builds the request and translates the answer. The HTTP client, passed through LiteLLM's public `client` and `aclient_session`,
 sends one request per call, reads at most `LARGEST_BODY` bytes of the answer, and keeps its status, headers and body verbatim.
 
-- Endpoints that speak OpenAI's chat completions get the parameters of the call verbatim, and the provider's body is stored.
-- For other formats (anthropic, gemini, bedrock, …) LiteLLM's translation into OpenAI's form is stored, and the provider's body of a failure.
-- LiteLLM hands neither client on for Cohere, Cloudflare, Replicate and OpenAI's Responses interface. Their failures are read from its exceptions.
+- Endpoints with OpenAI's chat completions receive the parameters of the call verbatim; the provider's body is stored.
+- For other formats (anthropic, gemini, bedrock, …) LiteLLM's translation into OpenAI's form is stored; for failures, the provider's body.
+- For Cohere, Cloudflare, Replicate and OpenAI's Responses interface LiteLLM uses neither client. Their failures are read from its exceptions.
 
-A parameter that a provider refuses is a failure in the provider's words and costs nothing; nothing is dropped.
+Parameters are never dropped: a parameter that a provider rejects is a failure with the provider's message, and costs nothing.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ if TYPE_CHECKING:
     from bellwether.models.keys import Endpoint
     from bellwether.models.model import Model
 
-#: Bytes of the longest body that is read.
+#: Maximum bytes of a body; longer ones are not read.
 LARGEST_BODY = 8 << 20
-#: Bytes that are kept of a longer one.
+#: Bytes stored of a longer body.
 _KEPT = 100_000
 _CONNECT_SECONDS, _KEEP_ALIVE_SECONDS = 30.0, 30.0
 _BEARER = "Bearer "
-#: Parameters that a provider's own interface calls otherwise. OpenAI's reasoning models refuse `max_tokens`.
+#: Parameters with another name in a provider's own interface. OpenAI's reasoning models reject `max_tokens`.
 _RENAMED: Mapping[str, Mapping[str, str]] = {"openai": {"max_tokens": "max_completion_tokens"}, "mistral": {"seed": "random_seed"}}
-#: LiteLLM's settings in the environment: no price map and no list of headers from the network, and no .env file of the folder.
+#: Environment variables of LiteLLM: no price map or list of headers from the network, no .env file of the folder.
 _ENVIRONMENT = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS": "True", "LITELLM_MODE": "PRODUCTION"}
-#: LiteLLM's own words around those of the provider.
+#: LiteLLM's prefix of a provider's message.
 _WRAPPING = re.compile(r"^(?:litellm\.)?(?:\w+Error: (?:litellm\.)?)*(?:\w*(?:Exception|Error) - )?")
 _HIDDEN_HEADER = "llm_provider-"
 
@@ -116,7 +116,7 @@ class _Exchange:
 
     @property
     def raw(self) -> RawReply:
-        """Status, headers and body, as far as they were read."""
+        """Status, headers and body, as far as read."""
         latency_ms = self._milliseconds() if self._latency_ms is None else self._latency_ms
         return RawReply(self.status, self._headers, bytes(self._body[: _KEPT if self.is_too_long else None]), latency_ms)
 
@@ -144,7 +144,7 @@ class _Exchange:
         return round((time.perf_counter() - self._started) * 1000)
 
 
-#: The exchange of the call that this task makes.
+#: Exchange of the call of the current task.
 _EXCHANGE: ContextVar[_Exchange | None] = ContextVar("exchange", default=None)
 
 
@@ -155,9 +155,9 @@ def _http_client() -> httpx.AsyncClient:
     class Recorder(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
             exchange = _EXCHANGE.get()
-            headers = {"Content-Type": "application/json", "x-should-retry": "false"}  # heeded by OpenAI's client
+            headers = {"Content-Type": "application/json", "x-should-retry": "false"}  # Respected by OpenAI's client.
             if exchange is None or exchange.url is not None:
-                return httpx.Response(502, headers=headers, request=request)  # a repetition of LiteLLM's is not sent
+                return httpx.Response(502, headers=headers, request=request)  # LiteLLM's retries are not sent.
             await exchange.send(request)
             if exchange.error is not None or exchange.is_too_long:
                 return httpx.Response(502, headers=headers, request=request)
@@ -191,7 +191,7 @@ def load_litellm() -> ModuleType:
     litellm.num_retries = 0
     litellm.aclient_session = _http_client()
     litellm.custom_provider_map = [{"provider": LOCAL, "custom_handler": provider()}]
-    for odd in ("Pydantic serializer warnings", "Item .* on TypedDict class"):  # of LiteLLM's own types
+    for odd in ("Pydantic serializer warnings", "Item .* on TypedDict class"):  # Types of LiteLLM.
         warnings.filterwarnings("ignore", odd, UserWarning)
     for name in ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -251,7 +251,10 @@ class ProviderWire:
 
 
 def chat_completions(model: Model, endpoint: Endpoint) -> str | None:
-    """Return the base address at which `model` supports OpenAI's chat completions; None if LiteLLM translates."""
+    """Return the base address of the endpoint if it supports OpenAI's chat completions; None if LiteLLM translates the call.
+
+    Models with `api_base` and the sandbox's models always do. The address of `endpoint` takes precedence; "" for the sandbox in this process.
+    """
     provider = BY_PREFIX.get(model.provider)
     if model.api_base is not None or model.provider == SANDBOX:
         base = endpoint.api_base or model.api_base
@@ -273,7 +276,7 @@ def _verbatim_arguments(call: ModelCall, base: str) -> dict[str, Any]:
     parameters = {renamed.get(name, name): value for name, value in call.parameters.items() if value is not None}
     messages = [dict(message) for message in call.messages]
     if call.endpoint.api_key is not None and "@" in base:
-        base = str(httpx.URL(base).copy_with(username=None, password=None))  # the key of the entry, not the one in the address
+        base = str(httpx.URL(base).copy_with(username=None, password=None))  # The key of the entry, not that in the address.
     return {
         "model": f"hosted_vllm/{call.model.id}",
         "messages": [dict(message) for message in messages],
@@ -289,7 +292,7 @@ def _translated_arguments(call: ModelCall) -> dict[str, Any]:
     if provider == LOCAL:
         given: dict[str, Any] = {"extra_body": dict(call.parameters)}
     elif provider == "azure" or (provider in load_litellm().openai_compatible_providers and provider != "azure_ai"):
-        given = dict(call.parameters)  # OpenAI's client, over `aclient_session`
+        given = dict(call.parameters)  # OpenAI's client, through `aclient_session`.
     else:
         given = {**call.parameters, "client": _handler()}
     return {

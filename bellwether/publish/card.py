@@ -1,4 +1,4 @@
-"""The card of a published release: metadata for Hugging Face, and the notes for its users."""
+"""Dataset card of a published release: metadata for Hugging Face, and notes for its users."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from bellwether.tables.benchmark import HORIZONS, QUESTIONS
 
 CARD = "README.md"
 DATA = "data/test-00000-of-00001.parquet"
-#: What every card of ours holds, so that only an earlier export is ever replaced.
+#: Marker in every card, so that only earlier exports are replaced.
 MARK = "<!-- bellwether-release -->"
 
-#: Names of dtypes in the Hub's language.
+#: Names of dtypes on the Hub.
 _FEATURES: Mapping[pl.DataType, str] = {
     pl.String(): "string",
     pl.Float64(): "float64",
@@ -26,7 +26,7 @@ _FEATURES: Mapping[pl.DataType, str] = {
     pl.Int64(): "int64",
     pl.Datetime("us", "UTC"): "timestamp[us, tz=UTC]",
 }
-#: The Hub's size classes: fewer rows than this.
+#: The Hub's size classes by their upper limit of rows, exclusive.
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"))
 _DAY = "%Y-%m-%d"
 
@@ -44,9 +44,9 @@ def is_export(folder: Path) -> bool:
 
 
 def card(questions: pl.DataFrame, schema: pl.Schema, *, world: World, recipe: Release | None, license_id: str) -> str:
-    """The card in Markdown with its YAML header, by the template `card.md`.
+    """Render the card in Markdown with its YAML header, from the template `card.md`.
 
-    questions: rows of benchmark/questions of one release. schema: of the published file. recipe: described where it made these questions.
+    questions: rows of benchmark/questions of one release. schema: of the published file. recipe: described if it made these questions.
     """
     first, yes, closes = questions.row(0, named=True), questions["ground_truth"] == "yes", sorted(questions["close_time"])
     described = {column.name: column.description for column in QUESTIONS.columns}

@@ -1,4 +1,4 @@
-"""A release as a folder that Hugging Face's `datasets` loads: one Parquet file of questions and a card."""
+"""Export of a release as a folder for Hugging Face's `datasets`: one Parquet file of questions and a card."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.questions.release import Release
 from bellwether.settings import World
 from bellwether.tables.benchmark import HORIZONS, QUESTIONS
 
-#: Columns that a KalshiBench dataset has, in its order; ours follow.
+#: Columns of a KalshiBench dataset, in its order; additional columns follow.
 SHARED = ("id", "question", "description", "category", "close_time", "ground_truth", "market_probability", "series_ticker", "source")
 _LICENSE = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 _PRICES = tuple(f"price_{name}" for name in HORIZONS)
@@ -24,7 +24,7 @@ _PRICES = tuple(f"price_{name}" for name in HORIZONS)
 
 @dataclass(frozen=True, slots=True)
 class ExportedDataset:
-    """A written dataset: where, and how many questions it has."""
+    """Exported dataset with its folder and number of questions."""
 
     folder: Path
     release: str
@@ -34,22 +34,19 @@ class ExportedDataset:
 def export(
     questions: pl.DataFrame, folder: Path | str, *, world: World, recipe: Release | None = None, license_id: str = "mit"
 ) -> ExportedDataset:
-    """Write the questions of one release to `folder`, whole; the same questions give the same bytes.
+    """Write the questions of one release to `folder`, atomically and deterministically.
 
     questions: rows of benchmark/questions, of one release. world: their origin, stated on the card. recipe: the release's entry in the
-    registry, described in the card where these questions were made by it. license_id: as the Hub writes licences.
-    A folder that is there is replaced if it is empty or an earlier export. Raises `SchemaError` for other rows, `ConfigError` for none,
-    for several releases, for a licence that cannot be one and for a folder that holds something else, `BellwetherError` when it cannot
-    be written.
+    registry, described on the card if it made these questions. license_id: in the Hub's spelling.
+    An existing folder is replaced if it is empty or an earlier export. Raises `SchemaError` for rows of another shape, `ConfigError` for no
+    or several releases, an invalid licence and a folder with other contents, and `BellwetherError` if the folder cannot be written.
     """
     questions = QUESTIONS.validate(questions).sort("ordinal")
     names = questions["release"].unique().to_list()
     if len(names) != 1:
-        raise ConfigError(f"exporting questions: there are {len(names)} releases in them; give the questions of exactly one")
+        raise ConfigError(f"exporting questions: they are of {len(names)} releases; give the questions of exactly one")
     if not _LICENSE.fullmatch(license_id):
-        raise ConfigError(
-            f"exporting {names[0]}: the licence {license_id!r} is not written as the Hub does; write mit, cc-by-4.0, other, …"
-        )
+        raise ConfigError(f"exporting {names[0]}: the licence {license_id!r} is not an identifier of the Hub; use mit, cc-by-4.0, other, …")
     rows = dataset_rows(questions)
     target = place(folder)
     target = target if is_stored(target) else target.expanduser().absolute()
@@ -62,7 +59,7 @@ def export(
 
 
 def dataset_rows(questions: pl.DataFrame) -> pl.DataFrame:
-    """Rows of benchmark/questions as the dataset has them: KalshiBench's columns first, its close time as text, prices as floats."""
+    """Convert rows of benchmark/questions to those of the dataset: KalshiBench's columns first, its close time as text, prices as floats."""
     closes = pl.col("close_time").dt.strftime("%Y-%m-%dT%H:%M:%SZ")
     others = [name for name in QUESTIONS.names if name not in SHARED]
     return questions.with_columns(closes, pl.col(_PRICES).cast(pl.Float64)).select(*SHARED, *others)
@@ -72,10 +69,10 @@ def _require_replaceable(target: Path) -> None:
     if not target.exists():
         return
     if not target.is_dir():
-        raise ConfigError(f"exporting to {target}: that is a file; name a folder")
+        raise ConfigError(f"exporting to {target}: it is a file; name a folder")
     try:
         is_ours = not any(target.iterdir()) or is_export(target)
     except OSError as error:
         raise ConfigError(f"exporting to {target}: the folder cannot be read ({error.strerror}); name another") from None
     if not is_ours:
-        raise ConfigError(f"exporting to {target}: the folder holds something that is no earlier export; name another, or empty it")
+        raise ConfigError(f"exporting to {target}: the folder contains something that is no earlier export; name another, or empty it")

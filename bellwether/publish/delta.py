@@ -22,15 +22,15 @@ from bellwether.tables import Table
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-#: Key of a commit's metadata: the digest of each partition's file, as JSON.
+#: Key of a commit's metadata with the digest of each partition's file, as JSON.
 _RECORD = "bellwether_partitions"
-#: With more changed partitions than this, a table is rewritten as a whole: predicates are nested as deeply as they are long.
+#: Maximum number of changed partitions; with more, the whole table is rewritten, because the nesting of predicates grows with their number.
 _MOST_CHANGED = 200
-#: Commits among which the last export is looked for; without it a table is rewritten.
+#: Number of commits searched for the last export; if it is not found, the table is rewritten.
 _COMMITS = 200
-#: Characters of a digest that are recorded.
+#: Number of recorded characters of a digest.
 _DIGITS = 16
-#: A percent escape in the name of a place.
+#: A percent escape in a location.
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 #: Colours and arrows in messages of deltalake.
 _DECORATION = re.compile("\x1b\\[\\d+m|\u21b3")
@@ -39,7 +39,7 @@ _NANOSECONDS = pl.Datetime("ns", "UTC")
 
 @dataclass(frozen=True, slots=True)
 class DeltaCopy:
-    """An updated copy. written, removed: partitions. cut: columns in nanoseconds, of which Delta keeps microseconds."""
+    """Updated copy. written, removed: partitions. cut: columns in nanoseconds, which Delta stores as microseconds."""
 
     table: str
     location: str
@@ -50,11 +50,12 @@ class DeltaCopy:
 
 
 def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[DeltaCopy]:
-    """Bring the Delta table `<url>/<group>/<name>` of each table to the state of the lake, and yield the changes; tables without rows are left out.
+    """Update the Delta table `<url>/<group>/<name>` of each table to the state of the lake, and yield the changes. Tables without rows are skipped.
 
-    url: a folder or an object store's URL; credentials come from the environment. A repetition commits nothing. Other programs may compact and vacuum a
-    copy; rows that they change are replaced when their partition changes.
-    Raises `ConfigError` without the extra `delta` and for a place with a percent escape, and `BellwetherError` for a copy that cannot be written; it then keeps its previous state.
+    url: a folder or an object store's URL; credentials come from the environment. Without changes nothing is committed. Other programs may compact and
+    vacuum a copy; rows that they change are replaced when their partition changes.
+    Raises `ConfigError` without the extra `delta` and for a location with a percent escape, and `BellwetherError` for a copy that cannot be written and
+    keeps its previous state.
     """
     try:
         from deltalake.exceptions import DeltaError
@@ -64,7 +65,7 @@ def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[Del
     root = url.rstrip("/") if scheme else str(Path(url).expanduser().absolute())
     if _ESCAPE.search(root):
         raise ConfigError(
-            f"exporting to {url!r}: readers of Delta Lake decode {_ESCAPE.findall(root)[0]!r}; name a place without such escapes"
+            f"exporting to {url!r}: readers of Delta Lake decode {_ESCAPE.findall(root)[0]!r}; name a location without percent escapes"
         )
     options = {**resolve({}), "aws_conditional_put": "etag"} if scheme in SCHEMES else {}
     for table in tables:
@@ -73,7 +74,9 @@ def update_copies(lake: Lake, url: str, tables: Iterable[Table]) -> Iterator[Del
             change = _update(lake.slice(table), location, options)
         except (DeltaError, OSError) as error:
             reason = " ".join(_DECORATION.sub(" ", str(error)).split())
-            raise BellwetherError(f"exporting {table.name} to {location}: {reason}; correct the place, or run the export again") from error
+            raise BellwetherError(
+                f"exporting {table.name} to {location}: {reason}; correct the location, or run the export again"
+            ) from error
         if change is not None:
             yield change
 
@@ -116,12 +119,12 @@ def _update(source: Slice, location: str, options: dict[str, str]) -> DeltaCopy 
 
 
 def _read_record(copy: DeltaTable, table: Table) -> dict[Partition, str] | None:
-    """Digest of each partition at the last export; None if the columns have changed or no recent commit has the record."""
+    """Read the digest of each partition at the last export; None if the columns have changed or no recent commit has the record."""
     from deltalake import Schema
 
     if copy.metadata().name != table.name:
         raise BellwetherError(
-            f"exporting {table.name} to {copy.table_uri}: another program made the Delta table there; name an empty place"
+            f"exporting {table.name} to {copy.table_uri}: another program made the Delta table there; name an empty location"
         )
     if _columns(copy.schema()) != _columns(Schema.from_arrow(_schema(table))):
         return None
@@ -136,7 +139,7 @@ def _columns(schema: Any) -> list[tuple[str, str]]:
 
 
 def _schema(table: Table) -> pa.Schema:
-    """Columns as Delta has them, with their descriptions as comments: instants in microseconds, decimals as they are."""
+    """Build the Delta schema, with descriptions as comments; instants are in microseconds."""
     plain = _in_microseconds(table.empty()).to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     comments = {column.name: {"comment": column.description} for column in table.columns}
     return pa.schema([field.with_metadata(comments[field.name]) for field in plain])
@@ -153,7 +156,7 @@ def _in_microseconds(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _condition(table: Table, partition: Partition) -> str:
-    """SQL condition of a partition's rows."""
+    """Build the SQL condition of a partition's rows."""
     found = partition_values(table, partition)
     return "(" + " AND ".join(f"{name} = {_literal(str(value))}" for name, value in found.items()) + ")"
 

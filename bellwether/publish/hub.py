@@ -1,4 +1,4 @@
-"""Uploads an exported release to the Hugging Face Hub, with `huggingface_hub` (the extra `huggingface`)."""
+"""Upload of an exported release to the Hugging Face Hub, with `huggingface_hub` (the extra `huggingface`)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from bellwether.untrusted_text import redact
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
 
-#: Holds the token; HF_ENDPOINT may name another Hub.
+#: Environment variables of the token, and of the address of another Hub.
 TOKEN, ENDPOINT = "HF_TOKEN", "HF_ENDPOINT"
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REFUSALS = {
     401: f"the token is refused; make a new one with write access and put it into {TOKEN}",
     403: "the token may not write there; give it write access, or name a repository of your own",
-    404: "there is no such account or repository, or the token may not see it; correct the name",
-    409: "the repository is being changed by somebody else; try again",
-    429: "too many calls; try again in a few minutes",
+    404: "the account or repository does not exist, or the token has no access to it; correct the name",
+    409: "another client is changing the repository; try again",
+    429: "too many requests; try again in a few minutes",
 }
 
 
@@ -34,21 +34,21 @@ def upload(folder: Path | str, repository: str, *, private: bool = False) -> str
     """Upload an exported folder as the dataset `repository` (OWNER/NAME), in one commit; returns its address.
 
     A missing repository is created; an existing one gets a new commit if anything has changed. The token comes from
-    HF_TOKEN and is shown nowhere. Raises `ConfigError` without the extra or the token, for a folder that is no export, a name that cannot be
-    one and a private upload to a public repository, and `BellwetherError` when the Hub refuses or cannot be reached.
+    HF_TOKEN and is never shown. Raises `ConfigError` without the extra or the token, for a folder that is no export, an invalid name and a
+    private upload to a public repository, and `BellwetherError` if the Hub refuses the upload or cannot be reached.
     """
     doing = f"uploading to {repository}"
     if not _NAME.fullmatch(repository):
-        raise ConfigError(f"uploading to {repository!r}: that is no name of a repository; write OWNER/NAME")
+        raise ConfigError(f"uploading to {repository!r}: not a name of a repository; write OWNER/NAME")
     if not is_export(place(folder)):
-        raise ConfigError(f"{doing}: {folder} is no exported release; write one with `bellwether export`")
+        raise ConfigError(f"{doing}: {folder} is not an exported release; create one with `bellwether export`")
     if find_spec("huggingface_hub") is None:
         raise ConfigError(f"{doing}: the extra `huggingface` is not installed; run `pip install -e '.[huggingface]'`")
     token = os.environ.get(TOKEN, "").strip()
     if not token:
         raise ConfigError(f"{doing}: {TOKEN} is not set; set it to a token with write access from https://huggingface.co/settings/tokens")
     if not is_well_formed(token):
-        raise ConfigError(f"{doing}: {TOKEN} holds blanks, line breaks or characters that no token has; copy it again")
+        raise ConfigError(f"{doing}: {TOKEN} contains blanks, line breaks or invalid characters; copy it again")
     return _upload(local_copy(folder, CARD), repository, private, token)
 
 
@@ -65,13 +65,13 @@ def _upload(folder: Path, repository: str, private: bool, token: str) -> str:
             repo_id=repository, repo_type="dataset", folder_path=folder, allow_patterns=[CARD, "data/*"], commit_message="Publish a release"
         )
     except HFValidationError as error:
-        raise ConfigError(f"uploading to {repository}: the Hub has no such names: {_short(error)}") from None
+        raise ConfigError(f"uploading to {repository}: the Hub rejects the name: {_short(error)}") from None
     except HfHubHTTPError as error:
         status = error.response.status_code
         raise BellwetherError(f"uploading to {repository}: the Hub answers HTTP {status}: {_REFUSALS.get(status, _short(error))}") from None
     except (HTTPError, OSError, ValueError) as error:
         raise BellwetherError(
-            f"uploading to {repository}: the Hub cannot be reached, or does not answer as it should ({_short(error)}); look at the network and {ENDPOINT}"
+            f"uploading to {repository}: the Hub cannot be reached or its response is invalid ({_short(error)}); check the network and {ENDPOINT}"
         ) from None
     return address
 
@@ -79,10 +79,10 @@ def _upload(folder: Path, repository: str, private: bool, token: str) -> str:
 def _require_private(hub: HfApi, repository: str) -> None:
     if not hub.repo_info(repository, repo_type="dataset").private:
         raise ConfigError(
-            f"uploading to {repository}: the repository is there and public; make it private on the Hub, name another, or leave out --private"
+            f"uploading to {repository}: the repository exists and is public; make it private on the Hub, name another, or leave out --private"
         )
 
 
 def _short(error: Exception) -> str:
-    """The first line of an error, without what looks like a credential."""
+    """Return the first line of an error without possible credentials."""
     return redact(f"{type(error).__name__}: {error}".splitlines()[0])[:200]

@@ -1,4 +1,4 @@
-"""Benchmark questions: which settled markets become questions, and what was known of them when."""
+"""Benchmark questions: selection of settled markets, and the facts known about them at each time."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Dataset analysis: what the questions of a release are like, as rows of one statistic each and as JSON in KalshiBench's names.
+"""Dataset analysis: statistics of a release's questions, as rows and as JSON under KalshiBench's names.
 
-Nothing about forecasters belongs here. Where KalshiBench reads a statistic in a way that this project does not, both readings are rows.
+Nothing about forecasters belongs here. Statistics that KalshiBench defines differently have one row per definition.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from bellwether.calibration import evaluate, reliability_bins
 from bellwether.questions.analysis_json import ALL, FINAL, PUBLISHED, PUBLISHED_DESCRIPTION, as_json
 from bellwether.tables.benchmark import DATASET_ANALYSIS, HORIZONS, QUESTIONS
 
-#: Version of the rules in this module; raise it when the same questions would give other numbers.
+#: Version of the rules in this module; raise it when statistics change for the same questions.
 RULES = "1"
 
-#: Item of what is about the whole question set, and of what is read as KalshiBench's own analysis does.
+#: Items of statistics of the whole question set, and of those with KalshiBench's definition.
 WORD = re.compile(r"\b\w+\b")
 _DAY = 86_400_000_000
 
@@ -31,7 +31,7 @@ Part = tuple[str, str, Statistics]
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """The statistics of one question set, as rows of benchmark/dataset_analysis; no rows when there are no questions."""
+    """Statistics of one question set, as rows of benchmark/dataset_analysis; no rows without questions."""
 
     rows: pl.DataFrame
 
@@ -40,14 +40,14 @@ class Analysis:
         return self.rows
 
     def to_dict(self) -> dict[str, Any]:
-        """The same numbers under KalshiBench's names, for JSON; numbers with another definition are in `as_published`."""
+        """Return the statistics under KalshiBench's names for JSON; those with KalshiBench's own definition are in `as_published`."""
         return as_json(self.rows)
 
 
 def analyse(questions: pl.DataFrame) -> Analysis:
     """Analyse the questions of one release (rows of benchmark/questions).
 
-    Without a question there are no rows. A statistic that is undefined is null: no price, outcomes of one kind, clusters of one question.
+    Without questions there are no rows. Undefined statistics are null: no price, equal outcomes, clusters of one question.
     Raises `SchemaError` for a frame of another shape, `ScoringError` for a price outside [0, 1].
     """
     QUESTIONS.validate(questions)
@@ -99,7 +99,7 @@ def _temporal(questions: pl.DataFrame) -> Iterator[Part]:
 
 
 def _moments(values: pl.Series) -> Statistics:
-    """Count, mean, median, population standard deviation and range of what is there; `missing` counts what is not."""
+    """Compute count, mean, median, population standard deviation and range of the non-null values; `missing` counts the nulls."""
     there = values.drop_nulls()
     if there.is_empty():
         return {"n": 0, "missing": values.null_count(), **dict.fromkeys(("mean", "median", "std", "min", "max"))}
@@ -130,7 +130,7 @@ def _groups(section: str, questions: pl.DataFrame, by: str) -> Iterator[Part]:
 
 
 def _units(questions: pl.DataFrame, unit: str) -> pl.Series:
-    """Label of each question's series, event or bootstrap cluster; series and events of two venues are never the same."""
+    """Return the label of each question's series, event or bootstrap cluster; labels of series and events include the venue."""
     labels = {
         "cluster": pl.col("cluster"),
         "series": pl.concat_str("source", "series_ticker", separator=":"),
@@ -140,7 +140,7 @@ def _units(questions: pl.DataFrame, unit: str) -> pl.Series:
 
 
 def _diversity(categories: pl.Series) -> Statistics:
-    """Shannon entropy of the categories in bits, as it is and over its maximum, and 2 to its power: as many equal categories differ so."""
+    """Compute the Shannon entropy of the categories in bits, its ratio to the maximum, and the effective number of categories 2^entropy."""
     counts = categories.value_counts(name="n").sort("n", "category", descending=[True, False])
     shares = counts["n"].to_numpy() / len(categories)
     entropy = abs(float(-np.sum(shares * np.log2(shares))))
@@ -171,11 +171,11 @@ def _words(texts: Iterable[str]) -> Statistics:
 
 
 def _clusters(labels: pl.Series, y: pl.Series) -> Statistics:
-    """Dependence of the questions under clusters `labels` (L. Kish, Survey Sampling, 1965, ch. 5 and 8).
+    """Measure the dependence of the questions in clusters `labels` (L. Kish, Survey Sampling, 1965, ch. 5 and 8).
 
     `intraclass` is the intraclass correlation of the outcomes (one-way analysis of variance), `design_effect` = 1 + (m - 1) intraclass
-    with m the mean cluster size that a question sees, `effective_questions` = n over that. `least_effective_questions` is what would be
-    left if the questions of a cluster were copies of one another.
+    with m the mean cluster size over questions, `effective_questions` = n / `design_effect`. `least_effective_questions` is the effective
+    number if all questions of a cluster were identical.
     """
     frame = pl.DataFrame({"label": labels, "y": y.cast(pl.Float64)})
     groups = frame.group_by("label").agg(n=pl.len(), mean=pl.col("y").mean()).sort("label")
@@ -200,14 +200,14 @@ def _intraclass(sizes: np.ndarray, means: np.ndarray, mean: float) -> float | No
     if k < 2 or n <= k:
         return None
     between = float(np.sum(sizes * (means - mean) ** 2)) / (k - 1)
-    within = float(np.sum(sizes * means * (1 - means))) / (n - k)  # outcomes are 0 or 1
+    within = float(np.sum(sizes * means * (1 - means))) / (n - k)  # Outcomes are 0 or 1.
     typical = (n - float(np.sum(sizes**2)) / n) / (k - 1)
     total = between + (typical - 1) * within
     return (between - within) / total if total > 0 else None
 
 
 def _market(questions: pl.DataFrame) -> Iterator[Part]:
-    """The market's price as a forecast at each horizon; the final price too, marked as what it is."""
+    """Evaluate the market price as a forecast at each horizon, and the final price, which is marked."""
     for name in HORIZONS:
         yield from _priced(questions, name, questions[f"price_{name}"].cast(pl.Float64), "before the close")
     yield from _priced(questions, FINAL, questions["market_probability"], "known after the fact: no forecast")

@@ -1,4 +1,4 @@
-"""The dataset analysis as JSON: rows of benchmark/dataset_analysis under the names that KalshiBench's result files use."""
+"""Dataset analysis as JSON: rows of benchmark/dataset_analysis under the names of KalshiBench's result files."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import polars as pl
 
 from bellwether.tables.benchmark import HORIZONS
 
-#: Scopes of the analysis: all questions, and as KalshiBench reads them.
+#: Scopes of the analysis: all questions, and KalshiBench's definitions.
 ALL = "all"
 PUBLISHED = "published"
 
-#: The final price, which is known after the fact.
+#: The final price, known only after the close.
 FINAL = "final"
 
-#: KalshiBench analyses descriptions as its prompt cuts them.
+#: KalshiBench analyses descriptions as truncated by its prompt.
 PUBLISHED_DESCRIPTION = 2000
 
-#: The horizon whose price represents the market where KalshiBench has one number.
+#: Horizon of the price for KalshiBench's single market price.
 BASELINE_HORIZON = "24h"
 
-#: Statistics that count something, and so are whole numbers in JSON.
+#: Counts, which are integers in JSON.
 COUNTS = frozenset(
     {
         "questions",
@@ -54,7 +54,7 @@ Items = dict[str, dict[str, Any]]
 
 
 def as_json(rows: pl.DataFrame) -> dict[str, Any]:
-    """KalshiBench's names at the top, in this project's reading; then what it lacks; `as_published` is the original's own reading."""
+    """Return the statistics under KalshiBench's names by this project's definitions, then additional ones, then KalshiBench's own (`as_published`)."""
     sections = _sections(rows)
     months, categories = sections.get("month", {}), sections.get("category", {})
     by_size = sorted(categories, key=lambda name: (-categories[name]["questions"], name))
@@ -99,7 +99,7 @@ def as_json(rows: pl.DataFrame) -> dict[str, Any]:
 
 
 def _as_published(sections: dict[str, Items]) -> dict[str, Any]:
-    """Horizons in whole days between dates, those of a day and more alone; descriptions cut as KalshiBench's prompt cuts them."""
+    """Return KalshiBench's own statistics: horizons of at least one day in whole days between dates, descriptions truncated as by its prompt."""
     words = _one(sections, "words", PUBLISHED)
     return {
         "time_horizon_stats": _days_ahead(_one(sections, "horizon", PUBLISHED)),

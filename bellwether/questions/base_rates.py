@@ -1,4 +1,4 @@
-"""Rates of markets that had resolved yes before a question opened: counted once, when a release is built, so that more history changes no forecast."""
+"""Base rates of yes before a question opened. Counted when a release is built, so that loading more history changes no forecast."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from bellwether.tables.benchmark import BASE_RATES
 
 
 def add_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
-    """`facts` with `_n`, `_yes` (int64) and `_known_at` of each group: the binary markets that had been paid out before `open_time`.
+    """Add `_n`, `_yes` (int64) and `_known_at` of each group to `facts`: counts of binary markets paid out before `open_time`.
 
-    facts: rows of clean/markets with `venue`, `category` and `open_time`. markets: all of clean/markets. A market whose settlement time is unknown
-    is not counted: it may have been open still. Null without an opening time; 0 where nothing had settled.
+    facts: rows of clean/markets with `venue`, `category` and `open_time`. markets: all of clean/markets. Markets without a
+    settlement time are not counted. Null without an opening time; 0 if nothing had settled.
     """
     settled = _settled_markets(markets)
     for prefix, group in BASE_RATES.items():
@@ -39,7 +39,7 @@ def add_base_rates(facts: pl.DataFrame, markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _settled_markets(markets: pl.LazyFrame) -> pl.DataFrame:
-    """Every market that counts, once: of several records the one known last."""
+    """Return each counted market once, by its latest known record."""
     return (
         markets.filter(
             pl.col("settled_at").is_not_null() & pl.col("outcome").is_not_null() & ~pl.col("is_combo") & (pl.col("market_type") == "binary")
@@ -52,7 +52,7 @@ def _settled_markets(markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _running_counts(settled: pl.DataFrame, group: list[str], prefix: str) -> pl.DataFrame:
-    """For each settlement time, per group: how many markets had settled until then, how many of them yes, and when the last of them was known."""
+    """Count per group and settlement time the markets settled by then and those with yes, with the latest time at which they were known."""
     at_once = settled.group_by(*group, "settled_at").agg(
         pl.len().cast(pl.Int64).alias(f"{prefix}_n"),
         (pl.col("outcome") == "yes").sum().cast(pl.Int64).alias(f"{prefix}_yes"),

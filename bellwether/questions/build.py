@@ -1,4 +1,4 @@
-"""Builds the question set of a release: which markets are eligible, which are drawn, what each was worth before close."""
+"""Construction of a release's question set: eligibility, sampling and prices before the close."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROW = ["day", *MARKET]
 
 @dataclass(frozen=True, slots=True)
 class EligibilityRule:
-    """A condition that every question of a release meets, and what it keeps out."""
+    """Condition that every question of a release meets, with a description of the excluded markets."""
 
     name: str
     keeps_out: str
@@ -26,12 +26,12 @@ class EligibilityRule:
 
     @property
     def column(self) -> str:
-        """Name of the column that holds the verdict on each market."""
+        """Name of the column with the result for each market."""
         return f"rule {self.name}"
 
 
 def eligibility(release: Release) -> tuple[EligibilityRule, ...]:
-    """The rules of `release`, over the columns of clean/markets; a rule that cannot be decided does not hold."""
+    """Return the rules of `release` over the columns of clean/markets. A rule whose value is null is not met."""
     resolved = pl.coalesce("settled_at", "close_time")
     rules = [
         EligibilityRule("venue", "markets of other venues", pl.col("venue").is_in(release.venues)),
@@ -74,10 +74,10 @@ def eligibility(release: Release) -> tuple[EligibilityRule, ...]:
 
 
 def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.DataFrame:
-    """The questions of `release` (table benchmark/questions) from clean/markets and clean/prices.
+    """Build the questions of `release` (table benchmark/questions) from clean/markets and clean/prices.
 
-    Every choice is made by a hash of the seed and of the venue's own ids: neither the order of the rows nor the process
-    nor the machine matters, and markets of other series change a sample only by the places that they take themselves.
+    Markets are chosen by a hash of the seed and the venue's ids, so that the sample is independent of row order, process and
+    machine. Additional markets change a sample only by the places that they take themselves.
     """
     drawn = _draw_sample(release, _limit_per_series(release, _select_eligible(release, markets)))
     facts = markets.join(drawn.lazy().select(*ROW, "ordinal"), on=ROW, how="inner").collect()
@@ -110,7 +110,7 @@ def build(release: Release, markets: pl.LazyFrame, prices: pl.LazyFrame) -> pl.D
 
 
 def funnel(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
-    """Number of markets that each step of `release` leaves: columns step, keeps_out, markets."""
+    """Count the markets that remain after each step of `release`: columns step, keeps_out, markets."""
     screened = _apply_rules(release, markets)
     rows = [("markets", "", screened.height)]
     for rule in eligibility(release):
@@ -123,12 +123,12 @@ def funnel(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _text(column: str) -> pl.Expr:
-    """Text as data: every character stays but NUL, at which databases and C programs end a text."""
+    """Return a text column without NUL characters, which databases and C programs treat as the end."""
     return pl.col(column).str.replace_all("\x00", "", literal=True).str.strip_chars()
 
 
 def _apply_rules(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
-    """Identity of every market, and for each rule whether it holds; of several records of a market the one known last."""
+    """Return the identity of each market and a Boolean column per rule, by the market's latest known record."""
     verdicts = [rule.holds.fill_null(False).alias(rule.column) for rule in eligibility(release)]
     narrow = markets.select(*ROW, "event_id", "series_id", "known_at", *verdicts).collect()
     return narrow.sort("known_at", "day", descending=True).unique(subset=MARKET, keep="first", maintain_order=True)
@@ -139,7 +139,7 @@ def _select_eligible(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
 
 
 def _limit_per_series(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
-    """At most `per_series` markets of each series: one of each event, in an order drawn by lot, before a second of any."""
+    """Limit each series to `per_series` markets: one per event in random order, before a second one of any event."""
     if not release.per_series:
         return markets
     event, series = pl.coalesce("event_id", "market_id"), pl.coalesce("series_id", "market_id")
@@ -155,8 +155,8 @@ def _limit_per_series(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
 
 
 def _draw_sample(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
-    """The sample, without replacement, with `ordinal` as its order. Its lots are independent of those within a series,
-    which would favour series with many markets.
+    """Draw the sample without replacement, with `ordinal` as its order. Its hashes are independent of those within a series;
+    reusing them would favour series with many markets.
     """
     drawn = markets.with_columns(lot=_lots("sample", release.seed, _ids(markets))).sort("lot")
     return drawn.head(release.sample_size or drawn.height).with_row_index("ordinal")
@@ -172,9 +172,11 @@ def _lots(purpose: str, seed: int, ids: pl.Series) -> pl.Series:
 
 
 def _add_prices(facts: pl.DataFrame, prices: pl.LazyFrame) -> pl.DataFrame:
-    """`facts` with the price and its instant at each horizon, and `known_at` that covers the prices used."""
+    """Add the price and its instant at each horizon to `facts`, and extend `known_at` to the prices used."""
     bounds = facts.lazy().select(*ROW, "open_time", "close_time")
-    middle = pl.when(pl.col("bid") <= pl.col("ask")).then(((pl.col("bid") + pl.col("ask")) / 2).cast(PRICE))  # a crossed book has none
+    middle = pl.when(pl.col("bid") <= pl.col("ask")).then(
+        ((pl.col("bid") + pl.col("ask")) / 2).cast(PRICE)
+    )  # A crossed book has no middle.
     standing = (
         prices.join(bounds, on=ROW, how="inner")
         .filter((pl.col("at") <= pl.col("close_time")) & (pl.col("at") >= pl.col("open_time")).fill_null(True))

@@ -22,7 +22,7 @@ from bellwether.settings import World, settings
 
 FILE = "releases.toml"
 
-#: Version of the rules in `bellwether.questions`; raise it when the same release would give other questions.
+#: Version of the rules in `bellwether.questions`; raise it when a release would get different questions.
 RULES = "1"
 
 
@@ -37,7 +37,7 @@ Instant = Annotated[datetime, BeforeValidator(_instant)]
 
 @dataclass(frozen=True, slots=True)
 class ReleaseName:
-    """A release as partitions and commands name it: `NAME`, `NAME.v2` for its second version, `NAME@200` for the first 200 questions of either."""
+    """Name of a release: `NAME`, `NAME.v2` for its second version, `NAME@200` for the first 200 questions of either."""
 
     base: str
     number: int = 1
@@ -45,10 +45,10 @@ class ReleaseName:
 
     @classmethod
     def parse(cls, text: str) -> ReleaseName:
-        """Raises `ConfigError` for a version below 2 that is written out, and for a size that is no number of questions."""
+        """Parse a name. Raises `ConfigError` for an explicit version below 2 and an invalid size."""
         whole, at, size = text.partition("@")
         if at and not re.fullmatch(r"[1-9][0-9]{0,5}", size):
-            raise ConfigError(f"release {text}: {size!r} is no number of questions; write it as {whole}@200")
+            raise ConfigError(f"release {text}: {size!r} is not a number of questions; write {whole}@200")
         found = _VERSIONED.fullmatch(whole)
         base, number = (found["base"], int(found["number"])) if found else (whole, 1)
         if found and (number < 2 or found["number"] != str(number)):
@@ -60,12 +60,12 @@ class ReleaseName:
 
     @property
     def whole_name(self) -> str:
-        """The name without a size."""
+        """Name without a size."""
         return self.base if self.number == 1 else f"{self.base}.v{self.number}"
 
     @property
     def before(self) -> ReleaseName | None:
-        """The version before it, whole; None for the first."""
+        """Name of the previous version, without a size; None for the first."""
         return None if self.number == 1 else ReleaseName(self.base, self.number - 1)
 
 
@@ -73,32 +73,34 @@ _VERSIONED = re.compile(r"(?P<base>.+)\.v(?P<number>[0-9]+)")
 
 
 class Release(BaseModel):
-    """The recipe of a question set. The same recipe over the same lake gives the same questions."""
+    """Recipe of a question set. The same recipe and lake give the same questions."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: StrictStr
-    description: StrictStr = Field(min_length=1, description="one sentence for people")
+    description: StrictStr = Field(min_length=1, description="one sentence for users")
     cutoff: Instant = Field(
-        description="questions closed and settled strictly after this instant; the latest knowledge cutoff of `models` when left out"
+        description="questions closed and settled strictly after this instant; by default the latest knowledge cutoff of `models`"
     )
     until: Instant | None = Field(None, description="questions settled at or before this instant")
-    sample_size: StrictInt = Field(0, ge=0, description="most questions, drawn without replacement; 0 takes all")
-    seed: StrictInt = Field(description="seed of every choice among markets")
-    per_series: StrictInt = Field(2, ge=0, description="most questions per series, of different events first; 0 sets no limit")
-    description_limit: StrictInt = Field(5000, ge=1, description="characters after which a description is cut")
-    min_description: StrictInt = Field(10, ge=0, description="characters that a description must have")
-    question_limit: StrictInt = Field(2000, ge=1, description="a longer question is left out, since a cut question is another question")
+    sample_size: StrictInt = Field(0, ge=0, description="maximum number of questions, drawn without replacement; 0 takes all")
+    seed: StrictInt = Field(description="seed of all random choices")
+    per_series: StrictInt = Field(2, ge=0, description="maximum number of questions per series, of different events first; 0 sets no limit")
+    description_limit: StrictInt = Field(5000, ge=1, description="maximum characters of a description; longer ones are truncated")
+    min_description: StrictInt = Field(10, ge=0, description="minimum characters of a description")
+    question_limit: StrictInt = Field(
+        2000, ge=1, description="maximum characters of a question; longer ones are left out, because truncation could change their meaning"
+    )
     venues: tuple[StrictStr, ...] = Field(("kalshi",), min_length=1, description="venues of the markets")
-    categories: tuple[StrictStr, ...] | None = Field(None, min_length=1, description="categories of the markets; all when left out")
+    categories: tuple[StrictStr, ...] | None = Field(None, min_length=1, description="categories of the markets; by default all")
     require_open_after_cutoff: StrictBool = Field(
-        False, description="questions opened after the cutoff too: nothing about them can have been read in training"
+        False, description="questions must also open after the cutoff, so that training data cannot discuss them"
     )
-    worlds: tuple[World, ...] = Field(tuple(World), min_length=1, description="worlds in which the release is built by itself")
+    worlds: tuple[World, ...] = Field(tuple(World), min_length=1, description="worlds in which the release is built automatically")
     cluster: Literal["series", "event"] = Field(
-        "series", description="what is resampled for intervals: whole series, or events where a release has few series and many events"
+        "series", description="unit of resampling for intervals: series, or events for releases with few series and many events"
     )
-    models: tuple[StrictStr, ...] = Field((), description="forecasters whose knowledge cutoffs count")
+    models: tuple[StrictStr, ...] = Field((), description="forecasters whose knowledge cutoffs determine the default cutoff")
 
     @model_validator(mode="after")
     def _window_is_not_empty(self) -> Release:
@@ -110,20 +112,20 @@ class Release(BaseModel):
 
     @property
     def number(self) -> int:
-        """Version of the release, from 1: which of its question sets this is, whatever the recipe."""
+        """Number of the release's version, from 1; independent of the recipe."""
         return ReleaseName.parse(self.name).number
 
     @property
     def version(self) -> str:
-        """Hash of the rules and of everything in the recipe that decides which questions there are."""
+        """Hash of the rules and of everything in the recipe that determines the questions."""
         recipe = self.model_dump_json(exclude={"name", "description", "models", "worlds"})
         return hashlib.sha256(f"{RULES}:{recipe}".encode()).hexdigest()[:12]
 
 
 def releases(folder: Path | None = None) -> dict[str, Release]:
-    """All releases by name: the built-in ones, then those of `folder` (the registry folder of the settings when left out).
+    """Return all releases by name: the built-in ones, then those of `folder` (default: the registry folder of the settings).
 
-    Raises `ConfigError`, naming file, field and value, for whatever is wrong in either.
+    Raises `ConfigError` with file, field and value for an invalid entry.
     """
     folder = folder or settings().registry
     knowledge = {name: forecaster.knowledge_cutoff for name, forecaster in forecasters(folder).items()}
@@ -131,13 +133,13 @@ def releases(folder: Path | None = None) -> dict[str, Release]:
 
 
 def releases_here() -> dict[str, Release]:
-    """The releases that belong to this world."""
+    """Return the releases of this world."""
     return {name: release for name, release in releases().items() if settings().world in release.worlds}
 
 
 def _release(entry: registry.Entry, knowledge: Mapping[str, datetime | None]) -> Release:
     if _VERSIONED.fullmatch(entry.name):
-        raise ConfigError(f"{entry.file}: [{entry.name}] reads as a version of another release; give it a name that does not end so")
+        raise ConfigError(f"{entry.file}: [{entry.name}] reads as a version of another release; give it a name without that suffix")
     latest = _latest_knowledge(entry, knowledge)
     if "cutoff" in entry.fields:
         release = entry.parse(Release)
@@ -163,10 +165,9 @@ def _latest_knowledge(entry: registry.Entry, knowledge: Mapping[str, datetime | 
 
 
 def release(name: str, folder: Path | None = None) -> Release:
-    """The recipe of the release called `name`; raises `ConfigError` for an unknown one.
+    """Return the recipe of the release called `name`; raises `ConfigError` for an unknown one.
 
-    `NAME@N` is the release NAME with a sample of N questions, which are the first N of the larger sample. `NAME.v2` is its second version, which the
-    same entry of the registry describes.
+    `NAME@N` is the release NAME with the first N questions of its sample. `NAME.v2` is its second version, with the same entry of the registry.
     """
     known, named = releases(folder), ReleaseName.parse(name)
     if named.base not in known:
@@ -183,7 +184,7 @@ def release(name: str, folder: Path | None = None) -> Release:
 
 
 def digest(questions: pl.DataFrame) -> str:
-    """SHA-256 of a release's questions: of everything in their rows but the release's own name, in their order."""
+    """Return the SHA-256 of a release's questions in their order: all columns except the name of the release."""
     rows = questions.sort("ordinal").drop("release", "version").rows(named=True)
     text = json.dumps(rows, sort_keys=True, default=str, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

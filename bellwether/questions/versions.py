@@ -1,6 +1,6 @@
-"""Versions of a release: its questions are fixed when it is first built, and a later state of the lake makes a new version.
+"""Versions of a release: questions are fixed when it is first built; a changed lake gives a new version.
 
-Fixed are the questions with their texts, prices, outcomes and base rates known at that time. Nothing here writes.
+Texts, prices, outcomes and base rates of the questions are fixed as known at that time. This module writes nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bellwether.questions.release import ReleaseName, digest, release
 from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
 from bellwether.tables.clean import MARKETS, PRICES
 
-#: What may differ between two versions of a question: name in a difference -> columns.
+#: Aspects in which two versions of a question may differ: name -> columns.
 ASPECTS: dict[str, tuple[str, ...]] = {
     "text": ("question", "description"),
     "outcome": ("ground_truth",),
@@ -30,7 +30,7 @@ ASPECTS: dict[str, tuple[str, ...]] = {
 
 
 def load_fixed(lake: Lake, name: str) -> pl.DataFrame | None:
-    """The fixed questions of a release, in their order; None if it was not built yet or is empty."""
+    """Load the fixed questions of a release, in their order; None if it was not built yet or is empty."""
     manifest = lake.manifest(QUESTIONS, (name,))
     if manifest is None or not manifest.rows or manifest.version != QUESTIONS.version:
         return None
@@ -38,9 +38,9 @@ def load_fixed(lake: Lake, name: str) -> pl.DataFrame | None:
 
 
 def draw(lake: Lake, name: str) -> pl.DataFrame:
-    """The questions of a release: those that were fixed, or those that building it now would fix.
+    """Return the fixed questions of a release, or the ones that building it now would fix.
 
-    `NAME@N` is the beginning of NAME, drawn where that was not built either. Raises `ConfigError` for a version before which another one is missing.
+    `NAME@N` is the beginning of NAME, which is drawn if it was not built. Raises `ConfigError` for a version whose predecessor is missing.
     """
     stored = load_fixed(lake, name)
     if stored is not None:
@@ -50,13 +50,13 @@ def draw(lake: Lake, name: str) -> pl.DataFrame:
         rows = draw(lake, named.whole_name).filter(pl.col("ordinal") < named.size)
         return QUESTIONS.validate(rows.with_columns(release=pl.lit(name), rules=pl.lit(recipe.version)))
     if named.before is not None and load_fixed(lake, str(named.before)) is None:
-        raise ConfigError(f"release {name}: there is no {named.before} before it; build that first")
+        raise ConfigError(f"release {name}: its predecessor {named.before} does not exist; build that first")
     return build(recipe, lake.slice(MARKETS).scan(), lake.slice(PRICES).scan())
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseVersion:
-    """A version of a release that was built: its name as partitions have it, its number, how many questions it has, and their digest."""
+    """Built version of a release: partition key, number, number of questions, and their digest."""
 
     name: str
     version: int
@@ -65,7 +65,7 @@ class ReleaseVersion:
 
 
 def list_versions(lake: Lake, base: str) -> list[ReleaseVersion]:
-    """The versions of a release that were built, from the first on."""
+    """List the built versions of a release, from the first on."""
     found: list[ReleaseVersion] = []
     while (rows := load_fixed(lake, name := str(ReleaseName(base, len(found) + 1)))) is not None:
         found.append(ReleaseVersion(name, len(found) + 1, rows.height, digest(rows)))
@@ -74,9 +74,9 @@ def list_versions(lake: Lake, base: str) -> list[ReleaseVersion]:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Changes that a new version of a release would make.
+    """Changes between two versions of a release.
 
-    added, removed: ids of questions. changed: id -> the `ASPECTS` in which it differs. common: how many questions both have.
+    added, removed: ids of questions. changed: id -> the `ASPECTS` in which it differs. common: number of questions in both.
     """
 
     added: tuple[str, ...]
@@ -88,7 +88,7 @@ class Difference:
         return bool(self.added or self.removed or self.changed)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One line per question that differs: its id, and what would happen to it."""
+        """Return one row per changed question: its id and the change."""
         return [
             *({"question": name, "change": "added"} for name in self.added),
             *({"question": name, "change": "removed"} for name in self.removed),
@@ -97,7 +97,7 @@ class Difference:
 
 
 def difference(old: pl.DataFrame, new: pl.DataFrame) -> Difference:
-    """Differences of two sets of questions (rows of benchmark/questions); their order and when they became known do not count."""
+    """Compare two sets of questions (rows of benchmark/questions), ignoring their order and `known_at`."""
     before, after = ({row["id"]: row for row in frame.sort("ordinal").rows(named=True)} for frame in (old, new))
     common = [name for name in before if name in after]
     changed = {}
@@ -114,7 +114,7 @@ def difference(old: pl.DataFrame, new: pl.DataFrame) -> Difference:
 
 @dataclass(frozen=True, slots=True)
 class VersionComparison:
-    """The newest version of a release, and what a new one would change. affected: as `score_effects` returns it, empty where nothing differs."""
+    """Comparison of the newest version of a release with a new one. affected: the result of `score_effects`, empty without differences."""
 
     old_name: str
     new_name: str
@@ -135,10 +135,10 @@ def compare(lake: Lake, base: str) -> VersionComparison:
 
 
 def score_effects(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Difference) -> list[dict[str, Any]]:
-    """Effect of a new version, which differs by `found`, on the scores of forecasters that answered the old one, by name.
+    """Compute the effect of a new version, with the differences `found`, on the scores of forecasters of the old one, by name.
 
-    Of each: `forecaster`, `unanswered` (new questions, or questions with other words, that it has not answered), `brier` (of its forecasts on the old
-    questions) and `brier_new` (of the same forecasts by the outcomes of the new version, where that still has the question); null where it has none.
+    Columns: `forecaster`; `unanswered`, the number of new or reworded questions without its answer; `brier`, of its forecasts on the old questions;
+    `brier_new`, of the same forecasts on questions of the new version, by the new outcomes. Brier scores are null without forecasts.
     """
     release_name = old["release"][0]
     partitions = [partition for partition in lake.manifests(FORECASTS) if partition[0] == release_name]
@@ -154,7 +154,7 @@ def score_effects(lake: Lake, old: pl.DataFrame, new: pl.DataFrame, found: Diffe
 
 
 def _select_forecasts(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """The forecasts on these questions, as if they had been made for their release."""
+    """Select the forecasts on these questions, relabelled with their release."""
     return forecasts.drop("release").join(questions.select("release", question_id="id"), on="question_id").select(FORECASTS.names)
 
 

@@ -1,7 +1,7 @@
-"""Reads registry files: what ships with the package, then what the user's own folder adds.
+"""Registry files: the built-in ones, then additions in the user's folder.
 
-A registry file is TOML with one table per entry, whose header is the entry's name. What the fields of an entry
-mean is the business of the module that owns the registry.
+A registry file is TOML with one table per entry, whose header is the entry's name. The meaning of
+the fields is defined by the module that owns the registry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import BaseModel, ValidationError
 from bellwether.errors import ConfigError
 from bellwether.untrusted_text import is_credential_name, redact
 
-#: Names become partition keys, folders and file names.
+#: Names are used as partition keys, folders and file names.
 NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -28,18 +28,18 @@ Model = TypeVar("Model", bound=BaseModel)
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry of a registry: the file that holds it, its name and its fields as written."""
+    """Entry of a registry: its file, name and fields as written."""
 
     file: str
     name: str
     fields: Mapping[str, Any]
 
     def error(self, field: str, problem: str, advice: str) -> ConfigError:
-        """A `ConfigError` that names file, entry, field and value."""
+        """Build a `ConfigError` with file, entry, field and value."""
         return ConfigError(f"{self.file}: [{self.name}] {field}{self._found(field)}: {problem}; {advice}")
 
     def _found(self, field: str) -> str:
-        """The value of a field, or of a field of a field (`families.gpt`), for an error message."""
+        """Format the value of a field, or of a nested field (`families.gpt`), for an error message."""
         value: Any = self.fields
         rest = field
         while isinstance(value, Mapping) and rest:
@@ -50,7 +50,7 @@ class Entry:
         return f" = {value!r}"
 
     def parse(self, model: type[Model], **values: Any) -> Model:
-        """The entry as `model`, with `values` replacing or extending its own fields; raises `ConfigError` at the first that does not fit."""
+        """Validate the entry as `model`, with `values` replacing or extending its fields. Raises `ConfigError` for the first invalid field."""
         try:
             return model.model_validate({**self.fields, "name": self.name, **values})
         except ValidationError as error:
@@ -66,10 +66,10 @@ class Entry:
 
 
 def read(file_name: str, folder: Path | None = None) -> dict[str, Entry]:
-    """Entries of the built-in `file_name`, then of the file of that name in `folder`, by name in the order written.
+    """Read the entries of the built-in `file_name`, then of that file in `folder`, by name in the order written.
 
-    Raises `ConfigError` for a folder that does not exist, a file that is not TOML, a name that cannot be a partition
-    key, and a name that is already taken. A folder without the file adds nothing.
+    Raises `ConfigError` for a folder that does not exist, a file that is not TOML, an invalid
+    name, and a name that is already defined. A folder without the file adds nothing.
     """
     found: dict[str, Entry] = {}
     for entry in entries(file_name, folder):
@@ -80,9 +80,9 @@ def read(file_name: str, folder: Path | None = None) -> dict[str, Entry]:
 
 
 def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
-    """Entries of the built-in `file_name`, then of the file of that name in `folder`, in the order written; a name may come from both.
+    """Return the entries of the built-in `file_name`, then of that file in `folder`, in the order written; both may define a name.
 
-    Raises `ConfigError` as `read` does, but not for a name that is taken.
+    Raises `ConfigError` like `read`, except for duplicate names.
     """
     sources: list[Traversable] = [files(__name__).joinpath(file_name)]
     if folder is not None:
@@ -95,7 +95,7 @@ def entries(file_name: str, folder: Path | None = None) -> Iterator[Entry]:
 
 
 def _describe_duplicate(text: str, problem: str) -> str | None:
-    """Return a message about a field that a TOML file gives twice, with place and value; possible credentials are not shown."""
+    """Describe a field that a TOML file gives twice, with its position and value; possible credentials are not shown."""
     found = re.fullmatch(r"Cannot overwrite a value \(at line (\d+), .*\)", problem)
     if found is None:
         return None
@@ -120,9 +120,11 @@ def _entries(source: Traversable) -> list[Entry]:
     entries = []
     for name, fields in document.items():
         if not isinstance(fields, dict):
-            raise ConfigError(f"{source}: {name} = {fields!r} stands outside of any entry; put it below a [name] header")
+            raise ConfigError(f"{source}: {name} = {fields!r} is outside of any entry; put it below a [name] header")
         if not NAME.fullmatch(name):
-            raise ConfigError(f"{source}: [{name}] cannot be a name; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores")
+            raise ConfigError(
+                f"{source}: [{name}] is not a valid name; use 1 to 64 lower-case letters, digits, dots, hyphens and underscores"
+            )
         if "name" in fields:
             raise ConfigError(f"{source}: [{name}] name = {fields['name']!r}: the name is the header; remove the field")
         entries.append(Entry(str(source), name, fields))

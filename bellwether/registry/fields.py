@@ -1,4 +1,4 @@
-"""Types of fields that entries of several registries have."""
+"""Types of fields shared by several registries."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def _end_of_knowledge(value: object) -> datetime | None:
     raise ValueError("must be a date or an instant, without quotes")
 
 
-#: The instant (UTC) until which a forecaster may know outcomes: a date includes its day; None means that it knows none.
+#: Instant (UTC) until which a forecaster may know outcomes. A date includes its day; None means no knowledge of outcomes.
 KnowledgeCutoff = Annotated[datetime | None, BeforeValidator(_end_of_knowledge)]
 
 
 def last_day(cutoff: datetime) -> str:
-    """A knowledge cutoff as text: the last day (UTC) of which anything may be known."""
+    """Format a knowledge cutoff as the last day (UTC) that may be known."""
     return (cutoff.astimezone(UTC) - timedelta(microseconds=1)).date().isoformat()

@@ -1,5 +1,5 @@
 -- One row per forecaster and distance from its knowledge cutoff to the resolution on the release $release: accuracy and Brier score with the
--- 95 % interval, and the questions scored. A score that is better close to the cutoff hints at remembered outcomes.
+-- 95 % interval, and the number of questions. Better scores close to the cutoff suggest remembered outcomes.
 SELECT
     forecaster,
     substr(scope, length('distance:') + 1) AS distance,

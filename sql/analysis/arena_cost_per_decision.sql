@@ -1,4 +1,4 @@
--- One row per family: requested decisions, what they cost in dollars, per decision and per trade, and how many have no known cost.
+-- One row per family: requested decisions, their cost in dollars in total, per decision and per trade, and the number of unknown costs.
 SELECT
     agents.family,
     count(*) AS decisions,

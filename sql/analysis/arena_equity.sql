@@ -1,4 +1,4 @@
--- One row per agent and UTC day: what its portfolio was worth at the end of the day, in dollars, and the day of its life. Days without a row changed nothing.
+-- One row per agent and UTC day: the value of its portfolio at the end of the day, in dollars, and its age in days. Days without a row changed nothing.
 SELECT
     agents.family,
     agents.week AS cohort,

@@ -1,4 +1,4 @@
--- One row per family: how far the price of a bet had moved between the prompt and the fill, in dollars per share. Above 0 it had become dearer.
+-- One row per family: the change of a bet's price between prompt and fill, in dollars per share; positive if it rose.
 WITH fills AS (
     SELECT
         agents.family,

@@ -1,5 +1,5 @@
--- One row per language model of the release $release, the most contradictory first: how many of its answers contradict themselves, how many
--- were read from a repair, how many the published KalshiBench parser reads otherwise, and what that parser would make of its Brier score.
+-- One row per language model of the release $release, the most contradictory first: the number of its answers that contradict themselves,
+-- that come from a repair request, and that the published KalshiBench parser reads differently, and its Brier score by that parser.
 WITH answers AS (
     SELECT
         forecasts.forecaster,

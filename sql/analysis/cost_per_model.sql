@@ -1,5 +1,5 @@
--- One row per language model asked on the release $release, the most expensive first: requests, tokens, dollars, dollars per forecast, and
--- for how many rows the price of something sent is unknown (the dollars leave those out).
+-- One row per language model evaluated on the release $release, the most expensive first: requests, tokens, dollars, dollars per forecast, and
+-- the number of rows with an unknown price (not included in the dollars).
 SELECT
     forecaster,
     count(p_yes) AS forecasts,

@@ -1,5 +1,5 @@
 -- One row per question in which the release $other differs from the release $release: added, removed or changed, and which of text, category, times and
--- outcome changed. No row: they have the same questions. A release without questions is an error.
+-- outcome changed. No rows: the questions are equal. A release without questions is an error.
 WITH one AS (
     SELECT * FROM views.questions WHERE release = $release
 ),

@@ -1,5 +1,5 @@
--- One row per forecaster and kind of failure on the release $release, the most frequent first: how many questions have no forecast
--- because of it, their share of the release, what was spent on them in vain, and one of the reasons.
+-- One row per forecaster and kind of failure on the release $release, the most frequent first: the number of questions without
+-- forecast because of it, their share of the release, the dollars spent on them, and one of the reasons.
 WITH asked AS (
     SELECT count(*) AS questions
     FROM benchmark.questions

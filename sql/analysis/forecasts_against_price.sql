@@ -1,5 +1,5 @@
 -- One row per forecaster of the release $release: its Brier score and that of the market's price $hours hours before the close, on the questions that
--- have both, and the share of the price's score by which the forecaster was better (negative: worse). For intervals see benchmark.comparisons.
+-- have both, and the relative improvement over the price's score (negative: worse). For intervals see benchmark.comparisons.
 SELECT
     answers.forecaster,
     count(*) AS n,

@@ -1,4 +1,4 @@
--- One row per question of the release $release, the twenty that all forecasters together got most wrong first:
+-- One row per question of the release $release, the twenty with the worst mean score first:
 -- the mean Brier score over forecasters, the mean forecast and how far forecasters were apart.
 WITH answers AS (
     SELECT question_id, forecaster, avg(p_yes) AS p_yes

@@ -1,5 +1,5 @@
 -- One row per forecaster of the release $release, best Brier score first, with its interval or the reason for its absence, its skill
--- against the market, its calibration error and that of a calibrated forecaster, and how much of the release it answered. Forecasters below the coverage floor have no rank and come last.
+-- against the market, its calibration error and that of a calibrated forecaster, and its coverage of the release. Forecasters below the coverage floor have no rank and come last.
 SELECT
     rank,
     forecaster,

@@ -1,4 +1,4 @@
--- One row per category: how many markets closed, how many have a binary outcome, and how often that was yes, with a 95 % interval over events:
+-- One row per category: the numbers of closed markets and of binary outcomes, and the share of yes with a 95 % interval over events:
 -- Wilson's, with the number of independent markets that the cluster-robust variance implies. Null with fewer than 20 events.
 WITH events AS (
     SELECT

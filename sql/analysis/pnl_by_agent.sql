@@ -1,4 +1,4 @@
--- One row per agent and episode, in the order in which the episodes ended: what the agent earned in it, within the bounds of the queue, and in all
+-- One row per agent and episode, in the order in which the episodes ended: its P&L with the bounds of the queue, and the P&L of all
 -- episodes up to it. In dollars.
 SELECT
     agent,

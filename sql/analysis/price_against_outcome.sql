@@ -1,5 +1,5 @@
--- One row per tenth of the market's price $hours hours before its market closed, on the release $release: how many questions had such a price, their
--- mean price, how often the outcome was yes, and the Brier score of the price.
+-- One row per tenth of the market's price $hours hours before its market closed, on the release $release: the number of questions with such a price, their
+-- mean price, the share of yes, and the Brier score of the price.
 SELECT
     least(floor(price * 10), 9) / 10 AS price_from,
     count(*) AS n,

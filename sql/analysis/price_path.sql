@@ -1,5 +1,5 @@
 -- One row per price of the market $market_id on $venue, oldest first: bid, ask, their middle, the last trade, and the hours
--- that were left until trading closed. The outcome is known only afterwards.
+-- until trading closed. The outcome is known only afterwards.
 SELECT
     prices."at",
     round(date_diff('second', prices."at", markets.close_time) / 3600, 2) AS hours_to_close,

@@ -1,10 +1,10 @@
--- One row is one family of one methodology over its cohorts; live and reconstructed cohorts are apart.
+-- One row is one family of one methodology over its cohorts; live and reconstructed cohorts have separate rows.
 --
--- Inputs: agents, decisions, refusals, trades (facts); ledger, positions, portfolios (what they are folded into); completed (week: cohorts that are
--- complete); scored (methodology, reconstructed, family, and the means over the family's scored bets); primaries (methodology, metric: what ranks).
--- Parameter: $covered, the least share of usable answers that is ranked.
+-- Inputs: agents, decisions, refusals, trades (facts); ledger, positions, portfolios (derived from them); completed (week: complete cohorts);
+-- scored (methodology, reconstructed, family, and the means over the family's scored bets); primaries (methodology, metric: ranking metrics).
+-- Parameter: $covered, the minimum share of usable answers for a rank.
 --
--- Money is added in whole micro-dollars, so that no order of the rows moves a sum. Archived cohorts do not count.
+-- Money is summed in integer micro-dollars, so that sums do not depend on the order of rows. Archived cohorts do not count.
 WITH entered AS (
     SELECT
         agent_id,
@@ -122,7 +122,7 @@ measured AS (
         AND scored.family = families.family
 ),
 
--- What ranks, the less the better.
+-- Ranking metrics; smaller is better.
 compared AS (
     SELECT
         measured.*,

@@ -1,7 +1,7 @@
 -- One row is one release of a family, as the cohorts of its family used it.
 --
--- Inputs: agents (arena/agents), families (family, title, control) and dated (family, model, released), both of the registry as it is now.
--- Parameter: $rule, what the names of rules begin with; rules have no releases.
+-- Inputs: agents (arena/agents), families (family, title, control) and dated (family, model, released), both from the current registry.
+-- Parameter: $rule, the prefix of the names of rules; rules have no releases.
 WITH used AS (
     SELECT
         reconstructed,

@@ -1,11 +1,11 @@
 -- One row is one forecaster's line on the leaderboard of a release, ranked by Brier score.
 --
--- Inputs: scores (benchmark/scores), kinds (forecaster, kind: of the registry), standing (forecaster, "group", in_mcs, mcs_p, share_first: of the
--- comparison of all forecasters; without rows where they were not compared).
--- Parameters: $floor, the least coverage that is ranked; $questions_digest of the release; $rules that the scores were made by.
+-- Inputs: scores (benchmark/scores), kinds (forecaster, kind: from the registry), standing (forecaster, "group", in_mcs, mcs_p, share_first: from the
+-- comparison of all forecasters; empty if they were not compared).
+-- Parameters: $floor, the minimum coverage for a rank; $questions_digest, of the release; $rules, of the scores.
 --
--- The lines are the scores over all questions that count, each metric in a column of its own; nothing is computed of them but shares and ranks.
--- Equal scores share a rank. Who answered too few questions is listed without one: what was left out is rarely a fair sample.
+-- Rows are the scores over all counted questions, one column per metric; only shares and ranks are computed here.
+-- Equal scores share a rank. Forecasters below $floor have no rank, because omitted questions are rarely a random sample.
 WITH named AS (
     SELECT *, CASE scope WHEN 'all' THEN metric END AS overall, CASE scope WHEN 'could_know' THEN metric END AS known
     FROM scores

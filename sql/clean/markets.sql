@@ -1,29 +1,29 @@
--- One row is one market of either venue whose day lies between $first_day and $last_day, with its outcome or why it has none.
+-- One row is one market of either venue whose day lies between $first_day and $last_day, with its outcome or the reason why it has none.
 --
 -- Inputs: kalshi_markets, kalshi_archive, kalshi_events, kalshi_series, polymarket_markets, polymarket_events (tables raw/...),
--- resolutions (clean/resolutions); those of a venue may be without rows. Only rows of the days asked for are used, and a
--- market meets its event on its own day, so that a range gives the same rows as its days one by one.
+-- resolutions (clean/resolutions); those of a venue may be empty. Only rows of the requested days are used, and a
+-- market is joined to its event of the same day, so that a range gives the same rows as its single days.
 --
 -- Kalshi
 -- Day: the UTC day of the close.
--- Identity: a ticker has one row a day. Of several records (live and archived) the one known last wins, then the one updated
--- last, then a final one.
--- Question: the market's title, else the event's title and what YES stands for. What YES stands for is added to the
--- title where the title alone does not say which market it is: another market of the event has it too, or it is the
--- event's own.
+-- Identity: a ticker has one row per day. Of several records (live and archived) the latest known one is used, then the latest
+-- updated one, then a final one.
+-- Question: the market's title, else the event's title and the meaning of YES. The meaning of YES is added to the
+-- title if the title alone does not identify the market: another market of the event has the same title, or it is the
+-- event's title.
 -- Outcome: yes or no once the market is paid out, and only then; a determined result can still be disputed. A pay-out
 -- that contradicts the result leaves the outcome unknown.
--- known_at: the latest of the facts used: the market, its event, and the series where the category is the series'.
+-- known_at: the latest of the facts used: market, event, and series if the category is the series'.
 --
 -- Polymarket
--- Day: the UTC day of the scheduled end. close_time: the scheduled end; of a market that was answered before it, two hours before
--- the real close. Such a market closes when it is resolved, and UMA resolves what was proposed, for everybody to see, two hours
--- before at the latest: no price after the answer was known counts as a forecast.
--- Question: as on Kalshi, with the title that the market has within its group. Of a market with two named outcomes the question
--- is about the first, whose name is added, and yes stands for it. More outcomes than two are no yes-or-no question.
--- Outcome: the verdict of clean/resolutions.
--- Clusters: the event's series, else the event. Category: the first of the categories below that a tag stands for, in the words
--- that Kalshi uses, else the old category of the event or the market.
+-- Day: the UTC day of the scheduled end. close_time: the scheduled end; of a market that was resolved before it, two hours before
+-- the actual close. Such a market closes on resolution, and UMA's proposals are public at least two hours before: no price after the
+-- answer was known counts as a forecast.
+-- Question: as on Kalshi, with the title that the market has within its group. For a market with two named outcomes the question
+-- is about the first, whose name is added and which yes means. Markets with more than two outcomes are not yes-or-no questions.
+-- Outcome: the resolution in clean/resolutions.
+-- Clusters: the event's series, else the event. Category: the first of the categories below with a matching tag, under
+-- Kalshi's name, else the old category of the event or the market.
 WITH kalshi_records AS (
     SELECT * FROM kalshi_markets WHERE day BETWEEN $first_day AND $last_day
     UNION ALL BY NAME

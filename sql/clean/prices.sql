@@ -2,10 +2,10 @@
 --
 -- Inputs: kalshi_candles (raw/kalshi_candles), polymarket_prices (raw/polymarket_prices), markets (clean/markets of the same days).
 --
--- A price after the market's close is left out: it may already know the outcome.
--- Kalshi: the book and the last trade as they stood at the end of a candle. Where candles of several lengths end at the same
--- instant, the shortest stands.
--- Polymarket: a price without sides, of which the venue does not say whether it is a trade or the middle of the book; it stands
+-- Prices after the market's close are left out: they may reflect the outcome.
+-- Kalshi: the book and the last trade at the end of a candle. If candles of several lengths end at the same instant, the
+-- shortest is used.
+-- Polymarket: a price without sides. The venue does not state whether it is a trade or the middle of the book; it is stored
 -- as the last trade. Rounded to the table's decimals, but never onto 0 or 1, which it was not.
 WITH kalshi AS (
     SELECT

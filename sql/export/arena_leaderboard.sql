@@ -1,5 +1,5 @@
--- One row per family of the exported cohort: the columns of leaderboard.parquet but rank and completed, which follow from the rules of the methodology.
--- Run it in the folder of the export: duckdb -c ".read leaderboard.sql". It reads the tables of facts and what they are folded into, not the leaderboard.
+-- One row per family of the exported cohort: the columns of leaderboard.parquet except rank and completed, which follow from the rules of the methodology.
+-- Run it in the folder of the export: duckdb -c ".read leaderboard.sql". It reads the tables of facts and the tables derived from them, not the leaderboard.
 WITH decided AS (
     SELECT
         agent_id,
@@ -22,7 +22,7 @@ traded AS (
     FROM read_parquet('data/trades.parquet')
     GROUP BY agent_id
 ),
--- The resolution in force of each market: the last that is known.
+-- The current resolution of each market: the last known one.
 resolved AS (
     SELECT market_id, methodology, arg_max(result, number) AS result, arg_max(winner, number) AS winner
     FROM read_parquet('data/settlements.parquet')

@@ -1,4 +1,4 @@
--- One row per market of a question of $release: how it stands at the venue.
+-- One row per market of a question of $release: its state at the venue.
 SELECT
     questions.id,
     markets.status,

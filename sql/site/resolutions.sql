@@ -1,4 +1,4 @@
--- One row per verdict on the market of a question of $release: the rule that decided and the evidence for it.
+-- One row per resolution of the market of a question of $release: the deciding rule and its evidence.
 SELECT
     questions.id,
     resolutions.status,

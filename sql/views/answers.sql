@@ -1,4 +1,4 @@
--- One row per question of a release and forecaster that forecast it: its samples combined as they are scored, beside the outcome, and the Brier
+-- One row per question of a release and forecaster that forecast it: its samples combined as for scoring, the outcome, and the Brier
 -- score. Questions whose outcome the forecaster could have known are left out.
 WITH combined AS (
     SELECT

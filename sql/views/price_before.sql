@@ -1,6 +1,6 @@
--- One row per question of a release whose market had a price `hours` before it closed: the last record of it by then and after its opening, the middle of
--- bid and ask where both stand and do not cross, else the last trade. A record with neither is no price, whatever came before it; this is what price_1h,
--- price_6h, price_24h and price_7d of benchmark.questions are. A macro: FROM views.price_before(24).
+-- One row per question of a release whose market had a price `hours` before it closed, by its last record until then and after its opening: the middle of
+-- bid and ask if both exist and do not cross, else the last trade. A record with neither gives no price, regardless of earlier ones. price_1h, price_6h,
+-- price_24h and price_7d of benchmark.questions follow the same rule. A macro: FROM views.price_before(24).
 SELECT
     questions.release,
     questions.question_id,

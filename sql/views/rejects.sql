@@ -1,4 +1,4 @@
--- One row per object of a venue that did not fit, with the reason and the object itself: of days, of the list of series and of the archive, each once.
+-- One row per object of a venue that was rejected, with the reason and the object itself: from days, the list of series and the archive, each once.
 SELECT DISTINCT ON (venue, "table", request, page, ordinal, reason) *
 FROM (
     FROM raw.kalshi_rejects

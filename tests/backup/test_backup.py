@@ -276,12 +276,12 @@ def nameless(folder: Path) -> None:
     [
         (damaged, "SHA-256 differs"),
         (lacking, "is missing"),
-        (stranger, "is not of the backup"),
+        (stranger, "is not part of the backup"),
         (piped, "lake/pipe is neither a file nor a folder"),
         (linked, "registry/etclink is neither a file nor a folder"),
-        (newer, "made by Bellwether 9.0, and this version restores formats up to"),
+        (newer, "of Bellwether 9.0, and this version restores formats up to"),
         (elsewhere, "of the world live"),
-        (nameless, f"holds no {FILE}"),
+        (nameless, f"contains no {FILE}"),
     ],
 )
 def test_a_backup_that_is_not_whole_is_refused_before_a_file_is_written(made: Path, tmp_path: Path, harm: object, message: str) -> None:

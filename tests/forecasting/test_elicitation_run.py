@@ -213,7 +213,7 @@ async def test_a_stop_keeps_what_was_answered_and_says_how_much(tmp_path: Path) 
         return failed(Outcome.OUT_OF_CREDIT, 402, stop=Stop.OUT_OF_CREDIT) if "Will B" in str(call.messages) else said(YES)
 
     async with client(tmp_path, FakeWire(script), limits=Limits(concurrency=1)) as opened:
-        with pytest.raises(Interrupted, match=r"1 of 2 forecasts of oracle are there, and kept"):
+        with pytest.raises(Interrupted, match=r"1 of 2 forecasts of oracle are stored"):
             await run_elicitation(competitor(), questions, opened)
     async with client(tmp_path, wire := FakeWire(lambda call: said(NO))) as opened:
         found = await run_elicitation(competitor(), questions, opened)

@@ -58,14 +58,14 @@ def test_the_latest_unfinished_one_of_the_release_is_resumed(tmp_path: Path) -> 
 
 
 def test_nothing_to_resume_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is none that was left unfinished"):
+    with pytest.raises(ConfigError, match="no unfinished evaluation"):
         Evaluations(tmp_path / "absent").unfinished()
 
 
 @pytest.mark.parametrize("text", ["{", "{}"])
 def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "evaluate-20261101T120000Z.json").write_text(text)
-    with pytest.raises(ConfigError, match=r"evaluate-20261101T120000Z\.json: is not an evaluation"):
+    with pytest.raises(ConfigError, match=r"evaluate-20261101T120000Z\.json: is not a valid evaluation"):
         Evaluations(tmp_path).unfinished()
 
 
@@ -73,10 +73,10 @@ def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
 def test_reworded_questions_are_not_resumed(column: str) -> None:
     questions = asked("A", "B")
     reworded = questions.with_columns(pl.when(pl.col("market_id") == "B").then(pl.lit("other words")).otherwise(column).alias(column))
-    with pytest.raises(ConfigError, match=r"1 have other words or dates, 0 are new, 0 are gone, first 'kalshi:B'"):
+    with pytest.raises(ConfigError, match=r"1 have another text or date, 0 are new, 0 were removed, first 'kalshi:B'"):
         evaluation(questions).require_unchanged(reworded)
 
 
 def test_other_questions_are_not_resumed() -> None:
-    with pytest.raises(ConfigError, match="0 have other words or dates, 1 are new, 1 are gone"):
+    with pytest.raises(ConfigError, match="0 have another text or date, 1 are new, 1 were removed"):
         evaluation(asked("A", "B")).require_unchanged(asked("A", "C"))

@@ -74,7 +74,7 @@ def test_an_instant_without_offset_is_an_error() -> None:
 
 
 def test_an_unknown_elicitation_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="there are tags, json"):
+    with pytest.raises(ConfigError, match="use one of tags, json"):
         prompt.messages(QUESTION, AS_OF, "xml")  # type: ignore[arg-type]
 
 

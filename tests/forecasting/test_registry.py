@@ -66,7 +66,7 @@ def test_an_unknown_forecaster_is_an_error_that_lists_the_known_ones() -> None:
 def test_a_name_in_both_registries_is_refused(tmp_path: Path) -> None:
     folder = user_file(tmp_path, CONSTANT)
     (folder / "models.toml").write_text('[mine]\nmodel = "openai/mine"\napi_base = "http://127.0.0.1:1/v1"\n')
-    with pytest.raises(ConfigError, match=r"'mine' stands in forecasters.toml and in models.toml"):
+    with pytest.raises(ConfigError, match=r"'mine' is in both .*forecasters.toml and .*models.toml"):
         forecasters(folder)
 
 

@@ -251,7 +251,7 @@ async def test_after_a_stop_what_is_under_way_is_finished_and_stored_and_answers
 
 async def test_a_missing_key_stops_the_model_in_its_words_but_not_what_is_in_the_journal(journal: Journal) -> None:
     def endpoint(entry: Any) -> Endpoint:
-        raise ConfigError("asking oracle: ACME_API_KEY is not set; set it to your key for Acme")
+        raise ConfigError("calling oracle: ACME_API_KEY is not set; set it to your key for Acme")
 
     async with client(journal, FakeWire()) as asking:
         await ask(asking, 0)
@@ -329,7 +329,7 @@ async def test_what_is_free_is_asked_although_a_budget_is_overdrawn(journal: Jou
 async def test_an_unknown_price_within_a_budget_is_refused_before_anything_is_sent(journal: Journal) -> None:
     unknown = lambda model, messages, parameters: None  # noqa: E731
     async with client(journal, wire := FakeWire(), limits=Limits(dollars=Decimal(1)), most_cost=unknown) as asking:
-        with pytest.raises(ConfigError, match="the price of acme/oracle is not known; give input_price"):
+        with pytest.raises(ConfigError, match="the price of acme/oracle is unknown; give input_price"):
             await ask(asking)
     assert wire.count == 0
     async with client(journal, wire, most_cost=unknown) as asking:

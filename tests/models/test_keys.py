@@ -39,7 +39,7 @@ def test_another_address_of_the_provider_is_honoured() -> None:
 
 
 def test_a_missing_key_is_an_error_that_names_the_variable() -> None:
-    with pytest.raises(ConfigError, match=r"asking gpt-4o: OPENAI_API_KEY is not set; set it to your key for OpenAI"):
+    with pytest.raises(ConfigError, match=r"calling gpt-4o: OPENAI_API_KEY is not set; set it to your key for OpenAI"):
         endpoint(model("gpt-4o"), None, environment={"OPENAI_API_KEY": "  "})
     assert str(status(model("gpt-4o"), environment={})) == "key missing: OPENAI_API_KEY"
 

@@ -286,7 +286,7 @@ def test_why_a_model_stopped_is_said_once_with_what_to_do(failures: tuple[int, d
 
     said = failures[1]["stopped"][model]
     assert re.search(reason, said), said
-    assert said.count(f"asking {model}") == 1
+    assert said.count(f"calling {model}") == 1
     assert "Traceback" not in said
 
 
@@ -461,7 +461,7 @@ def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused
     evaluations.keep(Evaluation.of("own", ["new"], Decimal(1), questions.head(4), datetime(2027, 1, 1, tzinfo=UTC)))
     refused = harness.run("evaluate", "--resume", "--release", "own", "--dry-run")
     assert refused.exit_code == 1
-    assert "have changed since it began: 0 have other words or dates, 2 are new, 0 are gone" in refused.output
+    assert "have changed since it began: 0 have another text or date, 2 are new, 0 were removed" in refused.output
     assert harness.provider.calls("timid") == 0
     evaluations.finish(begun)
 
@@ -478,7 +478,7 @@ def test_a_resumed_evaluation_has_the_questions_that_it_began_with_or_is_refused
         (["--models", "good", "--budget", "much"], 2, "is not an amount of dollars"),
         (["--models", "good", "--samples", "0"], 2, "--samples"),
         (["--models", "good", "--release", "sandbox-1999"], 1, "no release is called 'sandbox-1999'"),
-        (["--resume", "--release", "sandbox-both"], 1, "none that was left unfinished"),
+        (["--resume", "--release", "sandbox-both"], 1, "no unfinished evaluation"),
     ],
 )
 def test_what_cannot_be_evaluated_is_said_before_anything_is_asked(harness: Harness, arguments: list[str], code: int, said: str) -> None:

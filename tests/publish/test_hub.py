@@ -116,7 +116,9 @@ def test_files_that_somebody_put_into_the_folder_stay_at_home(played: Hub, folde
     assert played.files.keys() == {CARD, DATA}
 
 
-@pytest.mark.parametrize(("status", "found"), [(403, "may not write there"), (404, "no such account"), (429, "too many calls")])
+@pytest.mark.parametrize(
+    ("status", "found"), [(403, "may not write there"), (404, "the account or repository does not exist"), (429, "too many requests")]
+)
 def test_a_refusal_of_the_hub_says_what_to_do(played: Hub, folder: Path, status: int, found: str) -> None:
     played.refusal = status
     with pytest.raises(BellwetherError, match=rf"uploading to {NAME}: the Hub answers HTTP {status}: .*{found}"):
@@ -149,7 +151,7 @@ def test_without_a_token_the_error_names_its_variable(folder: Path, played: Hub,
 
 def test_what_cannot_be_a_token_is_not_sent_and_not_shown(folder: Path, played: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "hf_verysecret and more")
-    with pytest.raises(ConfigError, match="HF_TOKEN holds blanks") as error:
+    with pytest.raises(ConfigError, match="HF_TOKEN contains blanks") as error:
         upload(folder, NAME)
     assert "verysecret" not in str(error.value)
     assert played.calls == []

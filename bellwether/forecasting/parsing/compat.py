@@ -1,8 +1,8 @@
-"""The parser behind KalshiBench's published numbers, with its defects: for comparison with them, and for nothing else.
+"""KalshiBench's published parser with its defects, for comparison with the published numbers only.
 
-The first match wins, even inside the reasoning; a number in any other form than digits is not seen; a missing number counts as 0.5; and
-an answer that is guessed from the words is not converted, because the conversion comes before the guess. Rules: arXiv 2512.16030 and the
-code published with it.
+The first match wins, even inside the reasoning. Only numbers in digits are recognized; a missing number counts as 0.5. The confidence of
+an answer guessed from the text is not converted to P(yes), because the conversion precedes the guess. Source: arXiv 2512.16030 and its
+published code.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 
 from bellwether.forecasting.parsing.result import Answer, Reading
 
-#: Where the published parser takes the answer from: its tag, the phrase "the answer is", the more frequent word, nowhere.
+#: Sources of the answer: its tag, the phrase "the answer is", the more frequent word, or none.
 PATHS = ("compat_tag", "compat_phrase", "compat_count", "compat_none")
 
 _ANSWER = re.compile(r"<answer>\s*(yes|no)\s*</answer>", re.IGNORECASE)
@@ -20,10 +20,10 @@ _THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 
 
 def read(text: str | None) -> Reading:
-    """The response as the published parser reads it; never raises. `reasoning` is "" where it finds none.
+    """Parse a response like the published parser. Never raises; `reasoning` is "" if none is found.
 
-    `p_yes` is a number even where `answer` is None: the published scores drop such a prediction by its answer. `confidence` is the
-    stated number, 0.5 if none was found. Floats are computed as published: c / 100, then 1.0 - p, nothing is rounded.
+    `p_yes` is a number even if `answer` is None; the published scores drop such predictions. `confidence` is the stated number, 0.5 if
+    none was found. Floats are computed as published, without rounding: c / 100, then 1.0 - p.
     """
     text = text if isinstance(text, str) else ""
     tag = _ANSWER.search(text)
@@ -39,7 +39,7 @@ def read(text: str | None) -> Reading:
 
 
 def _first_thought(text: str) -> str:
-    """Text between the first <think> and the </think> after it. Without the latter no later <think> can have one."""
+    """Return the text between the first <think> and the next </think>."""
     start = text.find("<think>")
     found = _THINK.match(text, start) if start >= 0 else None
     return found[1].strip() if found else ""

@@ -1,4 +1,4 @@
-"""Statements of an answer, a confidence or P(yes) in a text: in tags, as members of JSON, on labelled lines. Every search is linear in the text."""
+"""Statements of an answer, a confidence or P(yes) in tags, JSON members and labelled lines. Every search takes linear time."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-#: `p_yes` is P(yes) in the place that the prompt names, `probability` is it anywhere else.
+#: `p_yes`: P(yes) in the place that the prompt requests. `probability`: P(yes) anywhere else.
 Kind = Literal["answer", "confidence", "p_yes", "probability"]
 
-#: What a name states; every other name states P(yes).
+#: Kind of statement by name; all other names state P(yes).
 _KINDS: dict[str, Kind] = {"answer": "answer", "prediction": "answer", "confidence": "confidence"}
 _FLAGS = re.IGNORECASE | re.ASCII
 _TAGS = ("answer", "confidence", "probability", "p_yes")
 _TAG = re.compile(rf"<(/?)({'|'.join(_TAGS)})\s{{0,9}}>", _FLAGS)
-#: A member is looked for from its colon backwards: there are fewer colons in prose than quotes.
+#: Members are searched backwards from the colon, because prose has fewer colons than quotes.
 _COLON = re.compile(r":(?<=[\"' ]:)")
 _NAMES = "answer|prediction|confidence|p_yes|probability_of_yes|probability_yes|yes_probability|probability"
 _NAME = re.compile(rf"([\"'])({_NAMES})\1 ?\Z", _FLAGS)
 _LONGEST_NAME = 24
 _VALUE = re.compile(r"\s{0,9}(\"[^\"\n]{0,200}\"|'[^'\n]{0,200}'|[^,}\]\n\"']{0,200})", _FLAGS)
-#: What ends a member that is not in quotes; its comma may be forgotten before the next line.
+#: End of a member without quotes; the comma before the next line may be missing.
 _ENDS = re.compile(r"\s{0,99}(?:[}\]]|,)|[ \t]{0,99}\n\s{0,99}(?=[\"'])")
-#: Texts of other members, to their end: what is stated there is a draft.
+#: Texts of other members; statements inside them are drafts.
 _OTHERS = re.compile(
     rf"\"(?!(?:{_NAMES})\")[^\"\\\n:{{}}]{{1,40}}\"\s{{0,9}}:\s{{0,9}}\"(?:[^\"\\]|\\.)*+(?:\"|\\?\Z)"
     rf"|'(?!(?:{_NAMES})')[^'\\\n:{{}}]{{1,40}}'\s{{0,9}}:\s{{0,9}}'(?:[^'\\]|\\.|'(?!\s{{0,9}}[,}}\]]))*+(?:'|\\?\Z)",
@@ -38,12 +38,12 @@ _LABEL = re.compile(
 )
 _THOUGHTS = re.compile(r"\"(?:reasoning|rationale|explanation)\" ?:\s{0,9}(?=\")", _FLAGS)
 _JSON = json.JSONDecoder(strict=False)
-#: What may follow the last statement of an answer that was cut: signs and tags that close something.
+#: Allowed after the last statement of a truncated answer: closing characters and tags.
 _CLOSERS = re.compile(r"[\s`*_.!\"'}\])]{0,99}(?:<[^<>]{1,30}>\s{0,9}){0,9}\Z")
-#: Labelled lines count as the answer within so many last characters.
+#: Number of final characters in which labelled lines count as the answer.
 _END = 400
 _LONGEST = 201
-#: Signs of other alphabets for those that statements are made of, and marks without width.
+#: Full-width characters and their ASCII equivalents, and zero-width marks.
 _PLAIN: dict[int, int | str | None] = {
     **{0xFF01 + place: 0x21 + place for place in range(94)},
     **dict.fromkeys((0x3000, 0x202F, 0x2007, 0x2009), " "),
@@ -52,14 +52,14 @@ _PLAIN: dict[int, int | str | None] = {
 
 
 class Field(NamedTuple):
-    """A value in the text's own words, shortened: no answer or number is that long."""
+    """Statement with its value as text, shortened to more than the length of any valid value."""
 
     kind: Kind
     raw: str
 
 
 class Form(NamedTuple):
-    """The statements of a text in one form, of JSON those of one object, and where the first begins and the last ends."""
+    """Statements of a text in one form (one object for JSON), with the start of the first and the end of the last."""
 
     name: str
     fields: tuple[Field, ...]
@@ -80,8 +80,8 @@ class Form(NamedTuple):
 class Statements(NamedTuple):
     """The statements of a text.
 
-    forms: with a statement, strictest first. drafts: complete answers on lines too far from the end to be the answer. is_cut: whether the end of the
-    answer is missing. start: of the first statement (the text's length without any).
+    forms: those with a statement, strictest first. drafts: complete answers on lines too far from the end. is_cut: True if the end of the answer is
+    missing. start: position of the first statement; the text's length if there is none.
     """
 
     forms: tuple[Form, ...]
@@ -99,12 +99,12 @@ class _Span(NamedTuple):
 
 
 def normalize_text(text: str) -> str:
-    """A text with plain signs for those of full width, and without invisible marks."""
+    """Replace full-width characters by ASCII ones and remove invisible marks."""
     return text if text.isascii() else text.translate(_PLAIN)
 
 
 def find_statements(text: str, *, ended: bool) -> Statements:
-    """All statements in every form. ended: whether the model ended the text itself, so that its end closes the value of a line."""
+    """Find all statements in every form. ended: True if the model ended the text itself, so that its end closes the value of a line."""
     said = _OTHERS.sub(_blank, text) if ":" in text else text
     tags = list(_tags(said))
     members = list(_members(said))
@@ -120,7 +120,7 @@ def find_statements(text: str, *, ended: bool) -> Statements:
 
 
 def strictest_forms(forms: Iterable[Form]) -> Form | None:
-    """The strictest forms that together give an answer with its number, or else all: one may have the answer and another the number."""
+    """Return the strictest forms that together give an answer with its number; all forms if none do."""
     taken: list[Form] = []
     kinds: set[Kind] = set()
     for form in forms:
@@ -135,7 +135,7 @@ def strictest_forms(forms: Iterable[Form]) -> Form | None:
 
 
 def read_reasoning_member(text: str) -> str | None:
-    """The reasoning that a JSON object carries as a member."""
+    """Return the reasoning stored as a member of a JSON object."""
     key = _THOUGHTS.search(text)
     try:
         return (str(_JSON.raw_decode(text, key.end())[0]).strip() or None) if key else None
@@ -158,11 +158,11 @@ def _blank(found: re.Match[str]) -> str:
     return " " * (found.end() - found.start())
 
 
-# --- what is cut -------------------------------------------------------------------------------------------------------
+# --- truncation --------------------------------------------------------------------------------------------------------
 
 
 def _is_unclosed(spans: list[_Span]) -> bool:
-    """True if a value has no end and no whole one of its kind follows: a form that is only mentioned precedes the answer."""
+    """Return whether a value has no end and no complete value of its kind follows; otherwise the form was only mentioned before the answer."""
     whole = {True: -1, False: -1}
     for span in spans:
         if span.raw is not None:
@@ -171,14 +171,14 @@ def _is_unclosed(spans: list[_Span]) -> bool:
 
 
 def _is_unfinished(text: str, last: int) -> bool:
-    """True if a tag or an object begins after the last statement and has no end."""
+    """Return whether a tag or object opens after the last statement without an end."""
     tail = text[max(last, len(text) - 12) :]
     begun = tail[tail.rfind("<") :].lower() if "<" in tail else ""
     return text.rfind("{") > max(last - 1, text.rfind("}")) or bool(begun and any(f"<{name}".startswith(begun) for name in _TAGS))
 
 
 def _is_whole(text: str, spans: list[_Span], forms: list[Form]) -> bool:
-    """True if the answer of an abnormal ending is whole all the same: it ends the text, with its number."""
+    """Return whether a truncated text still ends with a complete answer and its number."""
     last = max(span.end for span in spans)
     if not _CLOSERS.match(text, last) and not text.rstrip(" \t\r\n`").endswith("}"):
         return False
@@ -187,12 +187,12 @@ def _is_whole(text: str, spans: list[_Span], forms: list[Form]) -> bool:
         return False
     kinds = [kind for kind, _ in final.fields]
     late = list(itertools.takewhile(lambda kind: kind in ("answer", "confidence"), reversed(kinds)))
-    if len(set(late)) == 1:  # half a pair: the other half belongs to an earlier one, or precedes P(yes) in one object
+    if len(set(late)) == 1:  # Half of a pair: the other half belongs to an earlier pair, or precedes P(yes) in the same object.
         return len(late) == len(kinds) or final.name == "json"
     return not late or 2 * late.count(late[0]) <= len(late)
 
 
-# --- the forms ---------------------------------------------------------------------------------------------------------
+# --- forms -------------------------------------------------------------------------------------------------------------
 
 
 def _tags(text: str) -> Iterator[_Span]:
@@ -224,7 +224,7 @@ def _members(text: str) -> Iterator[_Span]:
 
 
 def _objects(text: str, members: list[_Span]) -> list[list[_Span]]:
-    """Members apart where a brace closes between them."""
+    """Split members into objects at closing braces."""
     found: list[list[_Span]] = []
     for span in members:
         if not found or "}" in text[found[-1][-1].end : span.at]:
@@ -234,7 +234,7 @@ def _objects(text: str, members: list[_Span]) -> list[list[_Span]]:
 
 
 def _whole(text: str, raw: str, end: int) -> str | None:
-    """A member's value, None where its end is missing. Text after a comma, as in a decimal comma or a list, stays part of it."""
+    """Return a member's value; None if its end is missing. Text after a comma, as in a decimal comma or a list, belongs to the value."""
     if raw[:1] in ("'", '"'):
         return raw
     if text[end : end + 1] in ("'", '"'):
@@ -254,7 +254,7 @@ def _labels(text: str, others: list[_Span], *, ended: bool) -> Iterator[_Span]:
         value, end = match["value"], match.end()
         start = match.start("value")
         if not taken.isdisjoint(range(start, end)) or (not value.strip(" *_") and (ended or end < len(text))):
-            continue  # a heading over the answer, or before it
+            continue  # A heading above or before the answer.
         closed = ended or end < len(text)
         yield _Span(match.start(), min(end + 1, len(text)), _kind(match["name"]), value if closed else None)
 

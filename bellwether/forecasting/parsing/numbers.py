@@ -1,4 +1,4 @@
-"""Numbers as models state them: digits, percent signs, words; and what they mean as a confidence or as P(yes)."""
+"""Numbers in model answers (digits, percentages, words), and their interpretation as confidence or P(yes)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bellwether.forecasting.parsing.result import quote_text
 
 _LONGEST = 60
 _AROUND = " \t\r\n\f\v\xa0*_\"'`“”‘’[](){}$\\"
-#: LaTeX around a value, and the signs that it escapes.
+#: LaTeX around a value, and its escapes.
 _LATEX = re.compile(r"\\(?:boxed|text|textbf|mathrm|mathbf|mathit)\{([^{}]*)\}")
 _ABOUT = r"(?:(?:about|around|approximately|approx\.?|roughly|circa|ca\.?|~|≈)\s{0,3})?"
 _UNIT = r"\s{0,3}\\?(%|percent|per cent|/ ?100|out of 100)?"
@@ -34,7 +34,7 @@ _HALF = Decimal("0.5")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A probability that was stated: its exact value in [0, 1] and the manner, "" for the requested form."""
+    """Stated probability: exact value in [0, 1], and the manner of statement, "" for the requested form."""
 
     value: Decimal
     manner: str
@@ -48,7 +48,7 @@ class _Stated:
 
 
 def strip_marks(text: str) -> str:
-    """A value without the quotes, brackets, emphasis and LaTeX around it, and without a full stop behind it."""
+    """Strip quotes, brackets, emphasis and LaTeX around a value, and a trailing full stop."""
     if "\\" in text:
         text = _LATEX.sub(r"\1", _LATEX.sub(r"\1", text)).replace("\\(", "").replace("\\)", "")
     return text.strip(_AROUND).rstrip(".!").strip(_AROUND)
@@ -66,10 +66,10 @@ def _parse_stated(text: str) -> _Stated | None:
 
 
 def confidence(text: str) -> Number | str:
-    """The confidence in the given answer, asked for from 0 to 100; or the problem.
+    """Parse the confidence in the given answer, requested as 0 to 100. Returns the number or a problem.
 
-    Of bare numbers up to 1, 0 is 0, and those from 0.5 to below 1 are fractions: as percent they would contradict the answer that they
-    stand beside. The others may be either.
+    A bare 0 is 0. Bare numbers from 0.5 to below 1 are fractions: as percentages they would contradict their answer. Other bare numbers
+    up to 1 are ambiguous.
     """
     stated = _parse_stated(text)
     if stated is None:
@@ -86,9 +86,9 @@ def confidence(text: str) -> Number | str:
 
 
 def p_yes(text: str, *, as_asked: bool = True) -> Number | str:
-    """P(yes), asked for from 0 to 1; or the problem. A bare number from 2 on can only be a percentage; between 1 and 2 it may be a mistake.
+    """Parse P(yes), requested as 0 to 1. Returns the number or a problem. Bare numbers from 2 on are percentages; those between 1 and 2 are ambiguous.
 
-    A bare 1 is certainty only where the number is `as_asked`, in the place that the prompt names. Elsewhere it may be 1 %.
+    A bare 1 is certainty only if `as_asked`, in the place that the prompt requests. Elsewhere it may be 1 %.
     """
     stated = _parse_stated(text)
     if stated is None:

@@ -1,4 +1,4 @@
-"""The default parser: the last answer after the reasoning, read strictly where it could mean two things."""
+"""Default parser: reads the last answer after the reasoning, and rejects ambiguous ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.forecasting.parsing.numbers import Number
 from bellwether.forecasting.parsing.result import Answer, Reading, quote_text
 from bellwether.forecasting.parsing.sections import is_tagged, split
 
-#: Answers up to this length, without the reasoning before them, are read once and remembered: they repeat.
+#: Readings of answers up to this length (without reasoning) are cached, because such answers repeat.
 _SHORT = 200
 _REMEMBERED = 1 << 14
 _FEW = 4
@@ -34,10 +34,10 @@ _SCHEMA = {
 
 
 def read(text: str | None, *, ended: bool = True) -> Reading:
-    """The reading of a response. Never raises, whatever the text; the time is linear in its length.
+    """Parse a response. Never raises; the time is linear in the length of the text.
 
-    ended: whether the model ended the text itself, by its finish reason. Otherwise the end of the text closes no value, and an answer that other text
-    follows is not taken for the last one.
+    ended: True if the model ended the text itself, by the finish reason. Otherwise the end of the text closes no value, and an answer followed by
+    other text is not accepted.
     """
     if not isinstance(text, str):
         return _EMPTY
@@ -48,7 +48,7 @@ def read(text: str | None, *, ended: bool = True) -> Reading:
         return _remembered(text, ended)
     start = 7 if before.startswith(_OPEN) else 0
     if not is_tagged(before, start):
-        # One block of reasoning, then a short answer: `_read` would find the same.
+        # Shortcut for one block of reasoning and a short answer; `_read` gives the same result.
         said = _read_after_reasoning(behind, ended)
         if said is not None:
             return _new(Reading, (*said, before[start:].strip() or None))
@@ -56,7 +56,7 @@ def read(text: str | None, *, ended: bool = True) -> Reading:
 
 
 def read_many(texts: Iterable[str | None]) -> pl.DataFrame:
-    """One row per response, in order: the columns are those of `Reading`. Lone surrogates become question marks, as UTF-8 has none."""
+    """Parse responses into one row each, in order, with the columns of `Reading`. Lone surrogates become question marks."""
     readings = [read(text) for text in texts]
     columns = dict(zip(_SCHEMA, zip(*readings, strict=True), strict=True)) if readings else {}
     try:
@@ -85,13 +85,13 @@ _remembered = lru_cache(maxsize=_REMEMBERED)(_read)
 
 @lru_cache(maxsize=_REMEMBERED)
 def _read_after_reasoning(text: str, ended: bool) -> tuple[object, ...] | None:
-    """All but the reasoning of what follows it, read alone; None where that states nothing or has reasoning of its own."""
+    """Parse the text after a block of reasoning, without that reasoning; None if it states nothing or has its own reasoning."""
     said = _read(text, ended)
     return said[:6] if said.path != "none" and said.reasoning is None and not is_tagged(text) else None
 
 
 def _untagged_reasoning(text: str, found: Statements) -> str | None:
-    """Reasoning without tags of its own: the member of the JSON that holds it, else the prose before the first statement."""
+    """Return reasoning without tags: the JSON member, else the prose before the first statement."""
     if not found.forms:
         return None
     if found.forms[0].name == "json":
@@ -102,7 +102,7 @@ def _untagged_reasoning(text: str, found: Statements) -> str | None:
 
 
 def _combine_forms(found: Statements) -> Reading:
-    """The reading of all forms together: the last complete answer, if it is whole and no other contradicts it."""
+    """Combine all forms into one reading: the last complete answer, unless it is truncated or contradicted."""
     mixed = fields.strictest_forms(found.forms)
     if found.is_cut:
         return Reading(None, None, None, mixed.name if mixed else "none", "cut off: the end of the answer is missing")
@@ -118,14 +118,14 @@ def _combine_forms(found: Statements) -> Reading:
 
 
 def _add_late_numbers(final: Form, forms: tuple[Form, ...]) -> Form:
-    """The final answer with the numbers that follow it without an answer of their own, in another form."""
+    """Add numbers that follow the final answer in another form without their own answer."""
     late = [field for form in forms if form.end > final.end and form.kinds == {"confidence"} for field in form.fields]
     numeric = tuple(field for field in late if isinstance(numbers.confidence(field.raw), Number))
     return final._replace(fields=final.fields + numeric) if "answer" in final.kinds else final
 
 
 def _resolve_contradiction(readings: list[Reading], words: list[Answer | None]) -> Reading:
-    """The final answer, unless another contradicts it."""
+    """Return the final answer, unless another one contradicts it."""
     final = readings[-1]
     if (clash := next((one for one in readings if one.contradiction and one.p_yes is None), None)) is not None:
         return clash

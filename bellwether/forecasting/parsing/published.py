@@ -1,4 +1,4 @@
-"""Another reading of KalshiBench's published answers, whose prompt and parser contradict each other."""
+"""Alternative interpretation of KalshiBench's published answers, whose prompt and parser disagree."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from bellwether.forecasting.parsing.result import Answer
 
 
 def answer_consistent(answer: Answer | None, number: float | None) -> float | None:
-    """P(yes) that agrees with the answer, from the number stated with it (0 to 100); None without an answer.
+    """Return the P(yes) consistent with an answer and its number (0 to 100); None without an answer.
 
     The published prompt asks for the confidence that the answer is "yes", the published parser takes the number as confidence in the given
-    answer. Read so that it agrees with the answer, "no" with at most 50 states P(yes), "no" with more states 1 - P(yes), and "yes" states
-    P(yes). A missing number is the published 0.5. Of new forecasts nothing is read in this way: their prompt has one meaning.
+    answer. The consistent interpretation: the number of "yes" is P(yes); that of "no" is P(yes) up to 50, and 1 - P(yes) above. A missing
+    number is the published 0.5. New forecasts are never interpreted this way: their prompt is unambiguous.
     """
     if answer is None:
         return None

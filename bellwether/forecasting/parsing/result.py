@@ -1,4 +1,4 @@
-"""The reading of a response, and the path by which it was read."""
+"""Result of parsing a response, and the path by which it was parsed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Literal, NamedTuple
 
 Answer = Literal["yes", "no"]
 
-#: Forms in which an answer is found, strictest first.
+#: Forms of an answer, strictest first.
 FORMS = ("tags", "json", "labels")
-#: Deviations of its number from the requested form.
+#: Deviations of the number from the requested form.
 MANNERS = ("fraction", "percent", "words")
-#: Every path of the default parser: a form, with the manner behind it where there is one; `none` where no form was found.
+#: Paths of the default parser: a form and optionally the manner of its number; `none` if no form was found.
 PATHS = (*(path for form in FORMS for path in (form, *(f"{form}/{manner}" for manner in MANNERS))), "none")
 
-#: Every kind of problem of the default parser: the words before the colon of `Reading.problem`.
+#: Kinds of problems of the default parser: the text before the colon of `Reading.problem`.
 PROBLEMS = (
     "empty response",
     "cut off",
@@ -28,12 +28,12 @@ PROBLEMS = (
 
 
 class Reading(NamedTuple):
-    """Reading of one response. A named tuple, because a million of them are made in a second.
+    """Reading of one response. A named tuple for speed: a million are created per second.
 
-    answer: as given, or yes from P(yes) = 0.5 on where only a probability was given. confidence: probability in [0, 1] that the given
-    answer is right. p_yes: forecast probability of yes in [0, 1]; None when the response cannot be read, and `problem` says why. path: one
-    of `PATHS` (of `compat.PATHS` for the published parser). contradiction: what in a response contradicts itself. reasoning: the thoughts
-    that stand in the response itself; untrusted text, as are the quotations in `problem` and `contradiction`.
+    answer: as given, or yes from P(yes) = 0.5 on if only a probability was given. confidence: probability in [0, 1] that the given
+    answer is right. p_yes: forecast probability of yes in [0, 1]; None if the response cannot be read, with the reason in `problem`. path: one
+    of `PATHS` (of `compat.PATHS` for the published parser). contradiction: contradictory statements in the response. reasoning: reasoning in the
+    response itself; untrusted text, like the quotations in `problem` and `contradiction`.
     """
 
     answer: Answer | None
@@ -46,5 +46,5 @@ class Reading(NamedTuple):
 
 
 def quote_text(text: str) -> str:
-    """An untrusted text for a message: one printable line of moderate length."""
+    """Format untrusted text for a message: one printable line, shortened."""
     return repr(text if len(text) <= 40 else f"{text[:39]}…")

@@ -1,4 +1,4 @@
-"""A response taken apart: the reasoning, and the text outside it."""
+"""Split of a response into its reasoning and the remaining text."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-#: Names of tags around reasoning (`seed:think` is Seed's), and words in brackets (Mistral) and in tokens (Cohere, OpenThoughts, MiniCPM, Solar).
+#: Names of tags around reasoning (`seed:think`: Seed), words in brackets (Mistral) and in tokens (Cohere, OpenThoughts, MiniCPM, Solar).
 _NAMES = r"(?:seed:)?(?:think|thinking|thoughts?|reason|reasoning|rationale|analysis|scratchpad|reflection|inner_monologue)"
 _WORD = r"(?:think|thinking|thought|reasoning)"
 
-#: Families of markers around reasoning: what opens a block, and what closes it. A chat template may have opened the block in the prompt, so all that
-#: precedes a closing marker without an opening one is reasoning too.
+#: Families of opening and closing markers of reasoning. A chat template may have opened the block in the prompt, so text before a closing marker
+#: without an opening one is reasoning too.
 FAMILIES: Final = {
     "tags": (rf"<{_NAMES}(?:\s[^<>]{{0,80}})?>", rf"</{_NAMES}\s{{0,9}}>"),
     "brackets": (rf"\[{_WORD}\]", rf"\[/{_WORD}\]"),
@@ -30,15 +30,15 @@ _MARK = re.compile(
     "|".join(f"(?P<open{place}>{opens})|(?P<close{place}>{closes})" for place, (opens, closes) in enumerate(FAMILIES.values())),
     re.IGNORECASE,
 )
-#: Where markers in special signs begin, and with those in words; a text may begin with the words of `_FIRST`.
+#: First characters of markers, without and with those in words. The words of `_FIRST` count only at the start of a text.
 _SIGNS, _SIGNS_AND_WORDS = re.compile(r"[<\[◁]"), re.compile(r"[<\[◁HhAa]")
 _FIRST = ("Here", "analysis")
-#: Tokens of chat templates that some servers leave around an answer.
+#: Tokens of chat templates that some servers leave around answers.
 _TOKEN = re.compile(r"<\|[A-Za-z_]{1,30}\|>|<\|?turn\|?>(?:model\b)?|</s>|<end_of_turn>|\[END FINAL RESPONSE\]|</?response>", re.IGNORECASE)
 
 
 class Sections(NamedTuple):
-    """outside: all text outside the reasoning. reasoning: its blocks joined; None without any. is_open: whether the last block has no end."""
+    """Sections of a response. outside: text outside the reasoning. reasoning: joined blocks, None without any. is_open: True if the last block has no end."""
 
     outside: str
     reasoning: str | None
@@ -46,7 +46,7 @@ class Sections(NamedTuple):
 
 
 def is_tagged(text: str, start: int = 0) -> bool:
-    """True if a text has a marker of reasoning from `start` on."""
+    """Return whether a text has a marker of reasoning from `start` on."""
     if not _has_words(text) and text.find("<", start) < 0 and text.find("[", start) < 0 and text.find("◁", start) < 0:
         return False
     return next(_marks(text, start), None) is not None
@@ -63,7 +63,7 @@ def _marks(text: str, start: int = 0) -> Iterator[re.Match[str]]:
 
 
 def split(text: str) -> Sections:
-    """Split at the markers of reasoning, in one pass. A block ends at the closing marker of its own family; what else it holds is only mentioned."""
+    """Split at the markers of reasoning, in one pass. A block ends at the closing marker of its own family; other markers inside it are ignored."""
     text = text.lstrip()
     if not is_tagged(text):
         return Sections(_TOKEN.sub("\n", text) if "<" in text or "[" in text else text, None, is_open=False)
