@@ -1,1 +1,1 @@
-"""Wire formats of the venues, read into the typed tables of the lake."""
+"""Wire formats of the venues, parsed into the typed tables of the lake."""

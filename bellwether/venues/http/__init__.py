@@ -1,1 +1,1 @@
-"""HTTP shared by all venues: calls, bounded retries, listings page by page, verbatim pages stored once, pulls of days."""
+"""HTTP code shared by all venues: clients, bounded retries, paging, storage of verbatim pages, and pulls of days."""

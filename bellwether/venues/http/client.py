@@ -1,4 +1,4 @@
-"""A venue's interface over HTTP: bounded rate, bounded retries, one connection pool, and statistics of what it took."""
+"""HTTP client of a venue with rate limits, bounded retries, one connection pool and request statistics."""
 
 from __future__ import annotations
 
@@ -53,29 +53,29 @@ _MAY_PASS = retry_if_exception_type(TransientFailure)
 
 
 class Bucket(Protocol):
-    """A leaky bucket common to several processes, as `bellwether.journal.shared_limits` makes them."""
+    """Leaky bucket shared by several processes; `bellwether.journal.shared_limits` creates them."""
 
     async def acquire(self, amount: float = 1) -> None:
-        """Wait until it has room for `amount`."""
+        """Wait until the bucket has room for `amount`."""
 
     async def pause(self, seconds: float) -> None:
-        """Admit nothing for so many seconds, in any process."""
+        """Block all processes from acquiring for this many seconds."""
 
 
 class BucketSource(Protocol):
     """Source of buckets that processes share by name."""
 
     def limiter(self, name: str, max_rate: float, time_period: float, /) -> Bucket:
-        """The bucket of `max_rate` tokens that drains in `time_period` seconds."""
+        """Return the bucket of `max_rate` tokens that drains in `time_period` seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """A client-side token bucket; the defaults are the documented ones of Kalshi's Basic tier.
+    """Client-side token bucket; the defaults are the documented limits of Kalshi's Basic tier.
 
-    tokens_per_second: refill. tokens_per_read: cost of a call. bucket_seconds: how many seconds of refill the bucket holds.
-    connections: most calls at once. timeout: seconds for each phase of a call (connect, send, receive, wait for a connection).
-    shared: where processes share their buckets; each client has its own when left out.
+    tokens_per_second: refill. tokens_per_read: cost of a call. bucket_seconds: seconds of refill that the bucket can store. connections:
+    maximum number of concurrent calls. timeout: seconds for each phase of a call (connect, send, receive, wait for a connection). shared:
+    source of buckets shared by processes; if None, each client has its own bucket.
     """
 
     tokens_per_second: float = 200.0
@@ -86,16 +86,16 @@ class RateLimit:
     shared: BucketSource | None = None
 
     def bucket(self) -> AsyncLimiter:
-        """A full bucket; it holds at least one call."""
+        """Create a full bucket with room for at least one call."""
         return AsyncLimiter(*self._size)
 
     def shared_bucket(self, url: str) -> Bucket | None:
-        """The bucket of all processes that read the interface at `url`; None if it is not shared."""
+        """Return the bucket shared by all processes that read the interface at `url`; None if it is not shared."""
         return self.shared.limiter(f"venue {url}", *self._size) if self.shared else None
 
     @property
     def _size(self) -> tuple[float, float]:
-        """Tokens that the bucket holds, and the seconds in which they are refilled."""
+        """Capacity of the bucket in tokens, and the seconds in which it is refilled."""
         capacity = max(self.tokens_per_second * self.bucket_seconds, self.tokens_per_read)
         return capacity, capacity / self.tokens_per_second
 
@@ -104,7 +104,7 @@ class RateLimit:
 class RequestStats:
     """Statistics of a client: attempts sent, transient failures by kind, and seconds spent waiting for the rate limit.
 
-    limited_seconds counts the own bucket and the back-off after the venue's 429; calls that wait side by side count each.
+    limited_seconds includes waits for the client's own bucket and back-off after a 429; concurrent waits are added up.
     """
 
     attempts: int = 0
@@ -112,7 +112,7 @@ class RequestStats:
     limited_seconds: float = 0.0
 
     def count(self, *, attempts: int = 0, failure: str | None = None, limited: float = 0.0) -> None:
-        """Add what was done."""
+        """Add attempts, a failure and seconds of waiting to the statistics."""
         self.attempts += attempts
         self.limited_seconds += limited
         if failure is not None:
@@ -129,12 +129,12 @@ def _utc_now() -> datetime:
 
 @cache
 def _create_tls_context() -> ssl.SSLContext:
-    """The context of all clients: reading the certificates takes longer than a call."""
+    """Create the TLS context shared by all clients; loading the certificates takes longer than a call."""
     return httpx.create_ssl_context()
 
 
 def listing_method(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[VenuePage]]:
-    """A method of a client that follows the listing that `build` describes."""
+    """Build a client method that follows the listing returned by `build`."""
 
     @wraps(build)
     def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[VenuePage]:
@@ -144,7 +144,7 @@ def listing_method(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P],
 
 
 def call_method(build: Callable[P, VenueCall]) -> Callable[Concatenate[Any, P], Awaitable[VenuePage]]:
-    """A method of a client that makes the call that `build` describes."""
+    """Build a client method that makes the call returned by `build`."""
 
     @wraps(build)
     def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[VenuePage]:
@@ -154,14 +154,14 @@ def call_method(build: Callable[P, VenueCall]) -> Callable[Concatenate[Any, P], 
 
 
 class HttpClient:
-    """Reads one interface of a venue. Use it as an async context manager; subclasses add the calls.
+    """Client of one HTTP interface of a venue; an async context manager. Subclasses add the calls.
 
     Attributes:
-        base_url: what all paths are relative to, of the venue or the sandbox; a user and a password in it are sent, and shown nowhere.
-        limits, retry: bounds of rate, concurrency and repetition; the venue's own rate when left out.
-        most_bytes: bound on a body, as sent and as unpacked; that of the settings when left out.
-        transport, sleep, rng, clock: what the client does to the world, for tests to replace: an httpx transport, a coroutine that waits,
-            the source of jitter, and the time (aware, UTC) for answers without a Date header.
+        base_url: base of all paths, at the venue or the sandbox; a user and password in it are sent but never displayed.
+        limits, retry: bounds of rate, concurrency and retries; default: the venue's own rate.
+        most_bytes: maximum size of a body, both as sent and decompressed; default: from the settings.
+        transport, sleep, rng, clock: replaceable in tests: an httpx transport, a coroutine that waits,
+            the source of jitter, and the time (aware, UTC) for responses without a Date header.
     """
 
     #: Display name of the interface, and the setting that contains its address.
@@ -195,7 +195,7 @@ class HttpClient:
         self._clock = clock
 
     def _address(self, base_url: str) -> tuple[str, httpx.BasicAuth | None]:
-        """The address without user and password, and those. Raises `ConfigError` for what is no address of HTTP."""
+        """Split the address into the URL without credentials, and the credentials. Raises `ConfigError` for an invalid HTTP address."""
         shown = f"connecting to {self.name}: the address {strip_user(base_url)!r}"
         try:
             parts = urlsplit(base_url)
@@ -227,15 +227,15 @@ class HttpClient:
         await self._http.aclose()
 
     async def page(self, path: str, params: Params = (), *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """The answer to GET `path` with `params`; see `answer`."""
+        """Return the response to GET `path` with `params`; see `answer`."""
         return await self.answer(VenueCall(path, params), ordinal=ordinal, accept=accept)
 
     async def answer(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """The answer to `call`, repeated while its failures may pass.
+        """Return the response to `call`; transient failures are retried.
 
-        accept: HTTP statuses from 400 on that the caller wants as an answer. Raises `RefusedError` for every other status that repeating does
-        not help, `TooLargeError` for a body beyond the bound, and `VenueError` when attempts or time run out; all name the call, the number
-        of attempts and the cause.
+        accept: HTTP statuses of 400 or more that are returned instead of raised. Raises `RefusedError` for every other status that a retry
+        cannot cure, `TooLargeError` for a body beyond the bound, and `VenueError` when attempts or time run out. Each error names the call,
+        the number of attempts and the cause.
         """
         attempts = 0
 
@@ -275,11 +275,11 @@ class HttpClient:
         )
 
     async def known(self, listing: Listing) -> Listing:
-        """`listing` in the form that the address knows."""
+        """Return `listing` in the form that the server supports."""
         return listing
 
     async def answers(self, calls: Sequence[VenueCall], *, accept: frozenset[int] = frozenset()) -> list[VenuePage]:
-        """The answers to `calls` in their order, asked for several at a time; raises what the first call that fails raises."""
+        """Yield the responses to `calls` in order, requesting several concurrently; the error of the first failing call is raised."""
         asked = (partial(self.answer, call, ordinal=ordinal, accept=accept) for ordinal, call in enumerate(calls))
         return await together(asked, most=self.limits.connections)
 
@@ -310,7 +310,7 @@ class HttpClient:
         return page
 
     async def _pause_all(self, failure: TransientFailure) -> None:
-        """Pass a wait that the venue asks for on to the other processes, unless it is longer than any call is repeated."""
+        """Make the other processes wait as the venue requested, unless the wait exceeds the retry bounds."""
         if self._shared and failure.kind == RATE_LIMIT and failure.retry_after and failure.retry_after <= self._retry.seconds:
             await self._shared.pause(failure.retry_after)
 
@@ -337,17 +337,17 @@ class HttpClient:
         log.info("%s: %s; attempt %d in %.1f s", call.request[:200], failure, state.attempt_number + 1, state.upcoming_sleep)
 
     def follow(self, listing: Listing) -> AsyncGenerator[VenuePage, None]:
-        """The pages of `listing`; see `iterate_pages` for the guards."""
+        """Yield the pages of `listing`; see `iterate_pages` for the guards."""
         return iterate_pages(listing, self._fetch, pause=self.pause)
 
     async def follow_known(self, listing: Listing) -> AsyncIterator[VenuePage]:
-        """The pages of `listing` in the form that the address knows."""
+        """Yield the pages of `listing` in the form that the server supports."""
         async with aclosing(self.follow(await self.known(listing))) as pages:
             async for page in pages:
                 yield page
 
     async def pause(self, number: int) -> None:
-        """Wait before the `number`-th repetition of a request, as long as after so many failures."""
+        """Wait before retry `number` of a request, with the back-off used after that many failures."""
         await self._sleep(self._backoff.drawn(number))
 
     async def _fetch(self, path: str, params: Params, ordinal: int) -> VenuePage:

@@ -1,6 +1,6 @@
-"""The pull of one day of a venue: its markets, and what belongs to them; or only the markets that the day's own pull left open.
+"""Pull of one day of a venue: its markets and their data, or only the markets that the day's previous pull left open.
 
-A venue adds where its markets are listed, which record of a market counts, and what is pulled of each (`DayWork`, `BaseDayPull`).
+A venue adds where its markets are listed, which record of a market counts, and which data is pulled per market (`DayWork`, `BaseDayPull`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BYTES_AT_ONCE = 2**20
 
 @dataclass(frozen=True, slots=True)
 class PullPlan:
-    """Prices every `period_minutes` over the `days` before each market's close, for at most `markets` markets of a day."""
+    """Plan for prices: every `period_minutes` over the `days` before each market's close, for at most `markets` markets of a day."""
 
     days: int = 8
     markets: int = 2000
@@ -42,17 +42,17 @@ class PullPlan:
 
     @property
     def note(self) -> dict[str, Any]:
-        """The plan as JSON: a pull that was made by another one is not this pull."""
+        """The plan as JSON; a stored pull with a different plan is not reused."""
         return asdict(self)
 
     def sample(self, markets: pl.DataFrame, column: str) -> pl.DataFrame:
-        """Of too many markets those with the smallest SHA-256 of their name in `column`."""
+        """Return at most `markets` rows: those with the smallest SHA-256 of their name in `column`."""
         digests = [hashlib.sha256(name.encode()).digest() for name in markets[column]]
         return markets.with_columns(digest=pl.Series(digests, dtype=pl.Binary())).sort("digest").head(self.markets)
 
 
 class PullStats:
-    """Counts what clients do from now on on behalf of this task and those that it starts."""
+    """Request statistics of the current task and its subtasks, counted from its creation."""
 
     def __init__(self) -> None:
         self._stats = RequestStats()
@@ -60,7 +60,7 @@ class PullStats:
 
     @property
     def note(self) -> dict[str, Any]:
-        """Attempts, failures by kind, and seconds of waiting, to a tenth, as JSON."""
+        """Attempts, failures by kind, and seconds of waiting (one decimal), as JSON."""
         return {
             "attempts": self._stats.attempts,
             "failures": dict(self._stats.failures),
@@ -69,7 +69,9 @@ class PullStats:
 
 
 def pulls_row(table: Table, day: date, pull: StoredPull) -> pl.DataFrame:
-    """The row of `table` (raw/<venue>_pulls) of one finished pull of `day`. Raises `LakeError` when its first or last page is gone or damaged."""
+    """Build the row of `table` (raw/<venue>_pulls) for a finished pull of `day`. Raises `LakeError` if its first or last page is missing or
+    damaged.
+    """
     note: Note = pull.note or {}
     effort = note.get("effort", {})
     asked = pull if any(note["pages"].values()) or pull.base is None else pull.base
@@ -93,9 +95,9 @@ def pulls_row(table: Table, day: date, pull: StoredPull) -> pl.DataFrame:
 
 @dataclass(frozen=True)
 class BaseDayPull(ABC):
-    """A finished pull of one day.
+    """Finished pull of one day.
 
-    markets_of_day: which records count. requests: pages fetched for it just now; 0 when it was stored.
+    markets_of_day: the records that count. requests: pages fetched by this run; 0 if the pull was already stored.
     """
 
     tables: ClassVar[DayTables]
@@ -111,30 +113,30 @@ class BaseDayPull(ABC):
 
     @abstractmethod
     def markets(self) -> Iterator[pl.DataFrame]:
-        """Frames of the raw table of markets, unique over all of them."""
+        """Yield frames of the raw table of markets, each market once."""
 
     @abstractmethod
     def parse_events(self, page: VenuePage) -> ParsedRecords:
-        """The events on a page. Raises what is wrong with the page."""
+        """Parse the events on a page. Raises if the page is invalid."""
 
     @abstractmethod
     def requested(self, page: VenuePage) -> Iterable[str]:
-        """Names that the call of a page of events or prices requested."""
+        """Return the names in the request of a page of events or prices."""
 
     @abstractmethod
     def prices_together(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
-        """The prices of several pages that all fit, within the plan's days; None when one does not."""
+        """Parse the prices of several pages at once, within the plan's days; None if any page has a problem."""
 
     @abstractmethod
     def prices_of(self, step: str, page: VenuePage) -> ParsedRecords:
-        """The prices of one page, within the plan's days."""
+        """Parse the prices of one page, within the plan's days."""
 
     def other_rejects(self) -> Iterable[pl.DataFrame]:
-        """Rejects of what only this venue has."""
+        """Yield the rejects of tables that only this venue has."""
         return ()
 
     def events(self) -> Iterator[pl.DataFrame]:
-        """Frames of the raw table of events, unique over all of them: the events of the day's markets."""
+        """Yield frames of the raw table of events for the day's markets, each event once."""
         wanted, column = set(self.markets_of_day.event_ids), self.tables.events.column
         for page in self.pull.pages("events"):
             rows = self._events_of(page).rows
@@ -144,7 +146,7 @@ class BaseDayPull(ABC):
                 yield rows
 
     def price_frames(self) -> Iterator[pl.DataFrame]:
-        """Frames of the raw table of prices: within the plan's days before each market's close."""
+        """Yield frames of the raw table of prices within the plan's days before each market's close."""
         for step in self.price_steps:
             for pages in self._price_pages(step):
                 rows = parse_together(partial(self.prices_together, step, pages))
@@ -157,16 +159,16 @@ class BaseDayPull(ABC):
                     yield rows
 
     def rejects(self) -> pl.DataFrame:
-        """Rows of raw/<venue>_rejects of this day: what does not fit one of the tables, or is contradicted, or was requested in vain."""
+        """Return rows of raw/<venue>_rejects for this day: invalid or contradicted records, and requested records that were not returned."""
         parts = (self.other_rejects(), self._event_rejects(), self._all_price_rejects())
         return pl.concat([self.tables.rejects.empty(), self.markets_of_day.rejects, *(rows for part in parts for rows in part)])
 
     def pulls(self) -> pl.DataFrame:
-        """The row of raw/<venue>_pulls."""
+        """Return the row of raw/<venue>_pulls."""
         return pulls_row(self.tables.pulls, self.day, self.pull)
 
     def summary(self) -> dict[str, object]:
-        """Folder, requests, markets, and whether the day is final."""
+        """Return folder, number of requests, number of markets, and whether the day is final."""
         return {
             "pull": self.pull.folder,
             "requests": self.requests,
@@ -178,7 +180,7 @@ class BaseDayPull(ABC):
         return parse_or_reject(partial(self.parse_events, page), self.tables.events.quarantine(self.day, page.origin))
 
     def _event_rejects(self) -> Iterator[pl.DataFrame]:
-        """Events that do not fit, and those that were requested and not returned."""
+        """Yield rejects for invalid events and for requested events that were not returned."""
         answered: set[str | None] = set()
         asked: dict[str, Origin] = {}
         for page in self.pull.pages("events"):
@@ -190,7 +192,7 @@ class BaseDayPull(ABC):
         yield from self.tables.events.in_vain(self.day, asked, asked.keys() - answered, reason)
 
     def _all_price_rejects(self) -> Iterator[pl.DataFrame]:
-        """Those that `price_frames` met when it read all pages; it reads them now where it has not."""
+        """Yield the rejects collected by `price_frames`, reading all price pages first if necessary."""
         if len(self._price_rejects) != sum(map(self.pull.count, self.price_steps)):
             for _ in self.price_frames():
                 pass
@@ -198,7 +200,7 @@ class BaseDayPull(ABC):
             yield from (self._price_rejects[step, ordinal] for ordinal in range(self.pull.count(step)))
 
     def _price_pages(self, step: str) -> Iterator[list[VenuePage]]:
-        """Pages of prices, many at a time; neighbours with the same markets stay together."""
+        """Yield pages of prices in groups; consecutive pages with the same markets stay in one group."""
         held: list[VenuePage] = []
         size = 0
         for page in self.pull.pages(step):
@@ -215,7 +217,7 @@ D = TypeVar("D", bound=BaseDayPull)
 
 
 class DayWork(ABC, Generic[M, D]):
-    """The work of one pull of a day."""
+    """Work of one pull of a day."""
 
     def __init__(self, client: HttpClient, pages: PageStore, day: date, plan: PullPlan) -> None:
         self.client, self.pages, self.day, self.plan = client, pages, day, plan
@@ -223,44 +225,49 @@ class DayWork(ABC, Generic[M, D]):
 
     @abstractmethod
     def gathering(self) -> BaseMarketCollector[M]:
-        """An empty day."""
+        """Return an empty collector for the day."""
 
     @abstractmethod
     async def gather(self, puller: Puller, known: set[str]) -> BaseMarketCollector[M]:
-        """The day's markets: those that are listed, and by name those that were `known` and are not."""
+        """Collect the day's markets from the listings, and request by name the `known` markets that are not listed."""
 
     @abstractmethod
     def by_name(self, names: Iterable[str], answered: set[str | None]) -> Iterable[Listing]:
-        """The calls for markets by name; between two of them, `answered` receives the markets in the answers."""
+        """Yield the calls for markets by name; between two calls, `answered` receives the markets in the responses."""
 
     @abstractmethod
     async def complete(self, puller: Puller, markets: M) -> None:
-        """Pull what belongs to the markets."""
+        """Pull the data that belongs to the markets."""
 
     async def complete_followed(self, puller: Puller, markets: M) -> None:
-        """Pull what belongs to markets that were followed."""
+        """Pull the data that belongs to followed markets."""
 
     @abstractmethod
     def expected(self, puller: Puller, markets: M) -> list[str]:
-        """The markets on which another answer is expected."""
+        """Return the markets for which a later response is expected."""
 
     def is_settled(self, puller: Puller, markets: M) -> bool:
-        """True when nothing more is expected of the day's markets."""
+        """Return True if no later response is expected for any market of the day."""
         return not self.expected(puller, markets)
 
     @abstractmethod
     def result(self, puller: Puller, markets: M) -> D:
-        """The finished pull."""
+        """Return the finished pull."""
 
     async def pull(self, *, refresh: bool = False, today: date | None = None, progress: Progress | None = None) -> D:
-        """Pull the day, or take up the stored pull of it.
+        """Pull the day, or reuse its stored pull.
 
-        A stored pull is taken up when it is finished and final (its markets were all settled, its pages had no holes, no reject of it may be
-        cured) and its prices were pulled by the same plan, unless `refresh`; also one that rests until after `today`. One that lacks nothing but
-        settled markets, or has curable rejects, is followed: only these markets are requested again, and the day as a whole where the answer
-        about a reject has changed, a market is not listed any more, or is priced by something else. Otherwise the day is pulled as a whole into
-        the next folder, with the markets that were known by name where they are not listed. An unfinished pull is completed. Raises
-        `VenueError` when the venue does not answer, `PagingError` when a listing loops.
+        A stored pull is reused if it is finished and final (all markets settled, no holes in its pages, no curable rejects) and has the
+        same price
+        plan, unless `refresh`; also if it rests until after `today`. A pull that lacks only settled markets, or has curable rejects, is
+        followed:
+        only these markets are requested again. The whole day is pulled again if the response about a reject has changed, or a market is no
+        longer
+        listed or has another price token. Any other pull is replaced by a pull of the whole day in the next folder; known markets that are
+        no
+        longer listed are requested by name. An unfinished pull is completed. Raises `VenueError` if the venue does not respond,
+        `PagingError`
+        if a listing loops.
         """
         pull = choose_pull(self.pages, self.day, self.plan.note, refresh=refresh, today=today)
         found = await run_pull(self.client, self.pages, pull, self._work, progress)
@@ -283,7 +290,7 @@ class DayWork(ABC, Generic[M, D]):
         return self.result(puller, markets)
 
     async def _follow(self, puller: Puller, base: Puller, stats: PullStats) -> D:
-        """Request again the markets that were open when the day was pulled, and those of its curable rejects."""
+        """Request again the markets that were open when the day was pulled, and the markets of its curable rejects."""
         gathering = await self.gather(base, set())
         before, curable = gathering.settle(), gathering.curable()
         names, asked_at = {*self.expected(base, before), *curable}, gathering.asked_at
@@ -302,13 +309,13 @@ class DayWork(ABC, Generic[M, D]):
         return self.result(puller, markets)
 
     async def add_named(self, puller: Puller, gathering: BaseMarketCollector[M], known: set[str]) -> None:
-        """Request by name the markets that were known and are not listed."""
+        """Request by name the known markets that are not listed."""
         async for page in puller.follow(NAMED, self.by_name(known - gathering.met(), gathering.answered[NAMED])):
             await puller.process(NAMED, page, partial(gathering.add, NAMED))
         gathering.absent(NAMED)
 
     def _known(self) -> set[str]:
-        """The markets and curable rejects of the day's last finished pull; empty where its pages are gone or damaged."""
+        """Return the markets and curable rejects of the day's last finished pull; empty if its pages are missing or damaged."""
         with suppress(LakeError):
             last = self.pages.latest_finished(LISTING, self.day.isoformat())
             if last is None:

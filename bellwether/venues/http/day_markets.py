@@ -1,4 +1,4 @@
-"""The markets of one day while the pages of its pull come in, and what keeps the day open."""
+"""Collection of a day's markets from the pages of its pull, and the reasons why the day is not final."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ NAMED, FOLLOWED = "named", "followed"
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """One kind of record: its table, and the wire field and the column that identify it."""
+    """Kind of record: its table, and the wire field and the column that identify a record."""
 
     table: Table
     field: str
     column: str
 
     def quarantine(self, day: date, origin: Origin) -> Quarantine:
-        """Quarantine for the records of a page."""
+        """Return a quarantine for the records of a page."""
         return Quarantine(self.table, self.field, day, origin)
 
     def in_vain(self, day: date, requested: Mapping[str, Origin], missing: Iterable[str], reason: str) -> Iterator[pl.DataFrame]:
-        """Rejects for records that were requested by name and not returned; `requested` has the last call for each."""
+        """Yield rejects for records that were requested by name and not returned; `requested` has the last call for each."""
         places = sorted((requested[name].page, name) for name in missing)
         for _, group in groupby(places, key=itemgetter(0)):
             names = [name for _, name in group]
@@ -57,7 +57,7 @@ class RecordType:
 class DayTables:
     """Tables of a venue's day.
 
-    names: pattern of the markets that can be requested by name. cursor: field of an answer with the next cursor.
+    names: pattern of the ids that can be requested by name. cursor: response field with the next cursor.
     """
 
     markets: RecordType
@@ -69,13 +69,13 @@ class DayTables:
     cursor: str
 
     def named(self, rejects: pl.DataFrame) -> pl.DataFrame:
-        """The rejects whose market can be requested by name."""
+        """Return the rejects whose market can be requested by name."""
         return rejects.filter(pl.col("record_id").str.contains(self.names))
 
 
 @dataclass(frozen=True)
 class BaseDayMarkets(ABC):
-    """The markets of a day: `rows` has one per market. rejects: records that do not fit. parsed: pages that need not be read again."""
+    """Markets of a day, one per row of `rows`. rejects: invalid records. parsed: pages that need not be parsed again."""
 
     tables: ClassVar[DayTables]
 
@@ -87,15 +87,17 @@ class BaseDayMarkets(ABC):
     @property
     @abstractmethod
     def event_ids(self) -> list[str]:
-        """The events of the markets, in order."""
+        """Event ids of the markets, sorted."""
 
     @property
     def price_tokens(self) -> set[tuple[str, str | None]]:
-        """Each market with what prices it, where the venue may change that."""
+        """Pairs of market id and price token on a venue that may change the token; else empty."""
         return set()
 
     def build_completion(self, asked_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
-        """The part of the pull's note about what the day still needs, as of `asked_at`; see `bellwether.venues.http.pull_choice.build_completion`."""
+        """Build the part of the pull's note that states whether the day is final; see
+        `bellwether.venues.http.pull_choice.build_completion`.
+        """
         holes = self.rejects.filter(
             pl.col("reason") == HOLE, pl.col("table").is_in([self.tables.markets.table.name, self.tables.events.table.name])
         )
@@ -115,11 +117,12 @@ M = TypeVar("M", bound=BaseDayMarkets)
 
 @dataclass
 class BaseMarketCollector(ABC, Generic[M]):
-    """Markets and rejects of a day.
+    """Collector of a day's markets and rejects from the pages of a pull.
 
-    parsed: pages that need not be parsed again. refused: record and reason of rejects among the answers about followed markets. asked: the last
-    call for each market that was requested by name and not yet accounted for by `absent`. answered: markets in the answers, by step. asked_at:
-    when the venue gave the first answer.
+    parsed: pages that need not be parsed again. refused: record and reason of rejects in responses about followed markets. asked: the last
+    call for each market that was requested by name and not yet processed by `absent`. answered: markets in the responses, by step.
+    asked_at:
+    time of the venue's first response.
     """
 
     tables: ClassVar[DayTables]
@@ -141,28 +144,28 @@ class BaseMarketCollector(ABC, Generic[M]):
 
     @abstractmethod
     def parse(self, step: str, page: VenuePage) -> ParsedRecords:
-        """The markets of a page, of any day; a page that cannot be processed is a reject."""
+        """Parse the markets of a page, whatever their day; a page that cannot be processed becomes a reject."""
 
     @abstractmethod
     def keep(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
-        """Remember the markets of a page."""
+        """Store the markets of a page."""
 
     @abstractmethod
     def ids(self) -> set[str]:
-        """The markets of the day so far."""
+        """Return the ids of the day's markets so far."""
 
     @abstractmethod
     def requested(self, page: VenuePage) -> Iterable[str]:
-        """The markets that the call of a page requested by name."""
+        """Return the ids of the markets that a page's request named."""
 
     @abstractmethod
     def settle(self) -> M:
-        """Decide which record of every market counts."""
+        """Choose the record of each market that counts."""
 
     def add(self, step: str, page: VenuePage, *, last: bool = False) -> bool:
-        """Take in the markets of one page; what an earlier page already gave as a reject for the same reason is not counted again.
+        """Add the markets of one page. A reject that an earlier page gave for the same reason is not repeated.
 
-        Returns whether it was taken in: not one that cannot be processed, unless it is the `last` try.
+        Returns False for a page that cannot be processed, unless this is the `last` attempt.
         """
         parsed = self.parse(step, page)
         if not last and not is_processed(parsed):
@@ -180,7 +183,7 @@ class BaseMarketCollector(ABC, Generic[M]):
         return True
 
     def _add_answer(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
-        """Note which of the requested markets a page has; one that belongs to another day now is a reject."""
+        """Record which of the requested markets a page contains; a market that has moved to another day becomes a reject."""
         field_, column, reason = self.moved
         days = zip(parsed.ordinals, parsed.rows["day"], parsed.rows[column], strict=True)
         problems = {ordinal: RejectReason(field_, str(at), reason) for ordinal, day, at in days if day != self.day}
@@ -191,7 +194,7 @@ class BaseMarketCollector(ABC, Generic[M]):
             self.refused.update(zip(parsed.rejects["record_id"], parsed.rejects["reason"], strict=True))
 
     def absent(self, step: str) -> set[str]:
-        """The markets that the calls of a step requested and that no answer to them lists; each becomes a reject."""
+        """Return the markets that a step requested and no response listed; each becomes a reject."""
         absent = self.asked.keys() - self.answered[step]
         new = absent.difference(pl.concat(self.rejects).filter(pl.col("reason") == NOT_LISTED)["record_id"])
         self.rejects += self.tables.markets.in_vain(self.day, self.asked, new, NOT_LISTED)
@@ -199,16 +202,16 @@ class BaseMarketCollector(ABC, Generic[M]):
         return absent
 
     def leave_out(self, pages: PageStore) -> None:
-        """Leave out markets that another day has."""
+        """Drop markets that belong to another day."""
 
     def met(self) -> set[str | None]:
-        """The markets of the day so far, and those that are rejects."""
+        """Return the ids of all markets seen so far, including rejects."""
         return {*self.ids(), *pl.concat(self.rejects)["record_id"]}
 
     def known(self) -> set[str]:
-        """The markets of the day that count, and those of its curable rejects."""
+        """Return the ids of the day's markets, including those with curable rejects."""
         return {*self.settle().rows[self.tables.markets.column], *self.curable()}
 
     def curable(self) -> dict[str, str]:
-        """The reason by market of the rejects so far that a later answer may cure, as far as their markets can be requested."""
+        """Return the reject reason by market, for curable rejects whose markets can be requested by name."""
         return dict(self.tables.named(select_curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())

@@ -1,4 +1,4 @@
-"""One call of a venue and its verbatim answer."""
+"""A call to a venue and its verbatim response."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ Params = tuple[tuple[str, str], ...]
 
 
 def format_request(path: str, params: Params) -> str:
-    """A call as text, "GET /path?query", the same for the same call; it never holds a credential."""
+    """Format a call as text, "GET /path?query"; equal calls give equal text, which never contains credentials."""
     return f"GET {format_target(path, params)}"
 
 
 def format_target(path: str, params: Params) -> str:
-    """Path and query of a call."""
+    """Format path and query of a call."""
     query = urlencode(params, quote_via=quote, safe=",")
     return f"{path}?{query}" if query else path
 
 
 def strip_user(address: str) -> str:
-    """An address as it may be shown: without a user and a password."""
+    """Return an address without user and password, for display."""
     return address.rpartition("@")[2]
 
 
 def quote_segment(ticker: str) -> str:
-    """`ticker` as one segment of a path."""
+    """Quote `ticker` as one segment of a path."""
     return quote(ticker, safe="")
 
 
 def join_tickers(tickers: Iterable[str]) -> str:
-    """Tickers as the value of a list parameter."""
+    """Join tickers into the value of a list parameter."""
     return ",".join(tickers)
 
 
 def drop_missing(chosen: Mapping[str, str | None]) -> Params:
-    """The parameters that have a value."""
+    """Return the parameters that have a value."""
     return tuple((name, value) for name, value in chosen.items() if value)
 
 
 @dataclass(frozen=True, slots=True)
 class VenueCall:
-    """A call with a single answer; one with a JSON `body` is a POST."""
+    """Call with a single response; a POST if it has a JSON `body`."""
 
     path: str
     params: Params = ()
@@ -58,7 +58,7 @@ class VenueCall:
 
     @property
     def method(self) -> str:
-        """GET or POST."""
+        """HTTP method: GET or POST."""
         return "POST" if self.body else "GET"
 
     @property
@@ -70,7 +70,7 @@ class VenueCall:
 
 @dataclass(frozen=True)
 class VenuePage:
-    """One answer: the call, the status, when the venue answered (aware, UTC) and the verbatim body.
+    """Response of a venue: the call, the status, the time of the response (aware, UTC) and the verbatim body.
 
     ordinal: position within its pull, from 0. sent: the body of the call, empty for a GET.
     """
@@ -84,12 +84,12 @@ class VenuePage:
 
     @cached_property
     def json(self) -> Any:
-        """The body as JSON, parsed at the first use. Raises `MalformedBody` for other bodies."""
+        """The body as JSON, parsed on first use. Raises `MalformedBody` for other bodies."""
         return decode_json(self.body)
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The body as a JSON object. Raises `MalformedBody` when it is something else."""
+        """The body as a JSON object. Raises `MalformedBody` for any other body."""
         if not isinstance(self.json, dict):
             raise MalformedBody(f"a JSON {type(self.json).__name__} where an object was expected")
         return self.json
@@ -100,9 +100,9 @@ class VenuePage:
         return Origin(self.request, self.ordinal, self.fetched_at)
 
     def items(self, key: str) -> list[Any]:
-        """The records that the answer lists under `key`, or all of an answer that is a list itself.
+        """Return the records listed under `key`, or the whole response if it is a list.
 
-        Null is an empty list. Raises `VenueError` when there is no such list.
+        Null is an empty list. Raises `VenueError` if there is no such list.
         """
         held = self.json if isinstance(self.json, dict) else {}
         items = self.json if isinstance(self.json, list) else held.get(key, "missing")

@@ -1,7 +1,7 @@
-"""Files of verbatim pages: one per page while a pull runs, one for all pages when it has ended.
+"""Files of verbatim pages: one per page during a pull, and one for all pages of a finished pull.
 
-While a pull runs, a page is a line of JSON and the verbatim bytes: cheap to write, and checked when it is read. In the end all pages of the pull
-are one Parquet file, `pages.parquet`, in the order of the steps; it is read a few megabytes at a time.
+During a pull, a page is stored as a line of JSON and the verbatim bytes: cheap to write, and verified when read. Finally all pages of the
+pull are stored in one Parquet file, `pages.parquet`, in the order of the steps; it is read a few megabytes at a time.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _PAGE = {
 
 @cache
 def _schema() -> pa.Schema:
-    """Columns of the file. Not at import: the conversion starts Polars' threads, and a process that has them cannot be forked."""
+    """Return the columns of the file. Not a constant: the conversion starts Polars' threads, and a process with threads cannot be forked."""
     return pl.DataFrame(schema={"step": pl.String(), **_PAGE}).to_arrow().schema
 
 
 def dump(page: VenuePage) -> bytes:
-    """A page in its form for a running pull."""
+    """Serialize a page for a running pull."""
     content = page.sent + page.body
     head = {
         "request": page.request,
@@ -63,7 +63,7 @@ def dump(page: VenuePage) -> bytes:
 
 
 def load(stored: bytes) -> VenuePage | None:
-    """The page that was stored as `stored`; None when it is no whole page."""
+    """Parse a page that `dump` serialized; None if it is incomplete."""
     head, _, content = stored.partition(b"\n")
     try:
         told = orjson.loads(head)
@@ -76,7 +76,7 @@ def load(stored: bytes) -> VenuePage | None:
 
 
 def load_parquet(stored: bytes) -> VenuePage | None:
-    """The page that an earlier version stored in a file of its own, as Parquet; None when it is no whole page."""
+    """Parse a page that an earlier version stored as its own Parquet file; None if it is incomplete."""
     try:
         row = pl.read_parquet(BytesIO(stored), columns=list(_PAGE)).row(0, named=True)
     except (PolarsError, OSError, IndexError):
@@ -85,7 +85,7 @@ def load_parquet(stored: bytes) -> VenuePage | None:
 
 
 def write(path: Path, pages: Iterable[tuple[str, VenuePage]]) -> None:
-    """Write the pages of a pull, each with its step, as one Parquet file: the same pages give the same bytes."""
+    """Write the pages of a pull, each with its step, as one Parquet file; equal pages give equal bytes."""
     held: list[tuple[Any, ...]] = []
     size = written = 0
     # No dictionary of bodies, which hardly repeat: it would hold them once more.
@@ -112,7 +112,7 @@ def _table(rows: list[tuple[Any, ...]]) -> pa.Table:
 
 
 class PageFile:
-    """The file of all pages of a pull, open for reading. Of all such files only the one that was read last holds pages: a run reads many."""
+    """Open file of all pages of a pull. Only the most recently read file keeps pages in memory, because a run reads many files."""
 
     _holder: ClassVar[PageFile | None] = None
 
@@ -129,13 +129,13 @@ class PageFile:
 
     @classmethod
     def open(cls, storage: Storage, name: str) -> PageFile | None:
-        """The file `name`; None when it is gone or damaged."""
+        """Open the file `name`; None if it is missing or damaged."""
         with suppress(OSError, pa.ArrowException):
             return cls(storage, name)
         return None
 
     def page(self, step: str, ordinal: int) -> VenuePage | None:
-        """One page; None when the file does not have it, or is damaged."""
+        """Return one page; None if it is missing or damaged."""
         place = self._places.get((step, ordinal))
         if place is None:
             return None

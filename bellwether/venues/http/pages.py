@@ -1,7 +1,8 @@
-"""Verbatim pages: every answer of a pull stored once, so that a pull can be resumed and read again without the venue.
+"""Store of verbatim pages: each response of a pull is stored once, so that a pull can be resumed and parsed again offline.
 
-`raw/<venue>_pages/<listing>/<partition>/<pull>/` holds a pull. While it runs each page is a file, `<step>/00000.page`; in the end all are
-one, `pages.parquet`, and `done.json`, written last, ends the pull. Pulls are never changed once they are done: to ask again is to make the next one.
+`raw/<venue>_pages/<listing>/<partition>/<pull>/` contains a pull. During the pull each page is a file, `<step>/00000.page`; finally all
+pages are in one file, `pages.parquet`, and `done.json`, written last, marks the pull as finished. Finished pulls never change: a refresh
+creates the next pull.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ Note = Mapping[str, Any]
 
 
 class _PageCache:
-    """Pages that were just stored, up to `HELD_BYTES` of bodies; what they say as JSON is not held. And the open file of all pages."""
+    """Cache of recently stored pages, up to `HELD_BYTES` of bodies without parsed JSON, and of the open file of all pages."""
 
     def __init__(self) -> None:
         self.file: PageFile | None = None
@@ -51,10 +52,10 @@ class _PageCache:
 
 @dataclass(frozen=True, slots=True)
 class StoredPull:
-    """One pull: a folder of pages, finished when it has a note.
+    """Folder with the pages of one pull; the pull is finished if it has a note.
 
-    folder: below the root of the storage. files: the names of what was stored when the pull was opened. note: what was written at its end.
-    base: the finished pull that this one only adds steps to; the steps that it does not have itself are the base's.
+    folder: relative to the root of the storage. files: names of the files that existed when the pull was opened. note: the note written at
+    its end. base: the finished pull that this one extends; steps missing here are read from the base.
     """
 
     storage: Storage
@@ -65,21 +66,21 @@ class StoredPull:
     base: StoredPull | None = None
 
     def find(self, step: str, ordinal: int) -> VenuePage | None:
-        """A page that was stored before the pull was opened; None when it was not, or cannot be read and has to be fetched again."""
+        """Return a page that was stored before the pull was opened; None if it has to be fetched, because it is missing or unreadable."""
         return self._part(step, ordinal) if self.note is None else self._read(step, ordinal)
 
     def pages(self, step: str) -> Iterator[VenuePage]:
-        """The pages of a step of a finished pull, in order. Raises `LakeError` when one is gone or damaged."""
+        """Yield the pages of a step of a finished pull, in order. Raises `LakeError` if one is missing or damaged."""
         for ordinal in range(self.count(step)):
             yield self.page(step, ordinal)
 
     def count(self, step: str) -> int:
-        """Number of pages of a step of a finished pull."""
+        """Return the number of pages of a step of a finished pull."""
         pages = self._finished()["pages"]
         return self.base.count(step) if self.base and step not in pages else int(pages.get(step, 0))
 
     def page(self, step: str, ordinal: int) -> VenuePage:
-        """One page of a finished pull. Raises `LakeError` when it is gone or damaged."""
+        """Return one page of a finished pull. Raises `LakeError` if it is missing or damaged."""
         if self.base and self.note and step not in self.note["pages"]:
             return self.base.page(step, ordinal)
         page = self.held.page(step, ordinal) or (self._read(step, ordinal) if self.note else self._part(step, ordinal, written=True))
@@ -91,12 +92,14 @@ class StoredPull:
         return page
 
     def write(self, step: str, page: VenuePage) -> None:
-        """Store a page whole; a loss of power may cost it, the end of the process does not. Raises `LakeError` when it cannot be stored."""
+        """Store a page atomically. It survives the end of the process, but not always a power loss. Raises `LakeError` if it cannot be
+        stored.
+        """
         self.storage.stash(self._name(step, page.ordinal), page_files.dump(page))
         self.held.keep(step, page)
 
     def finish(self, pages: Mapping[str, int], note: Note) -> StoredPull:
-        """End the pull: `pages` counts the pages of each step. Returns it as finished. Raises `LakeError` for a page that is gone or damaged."""
+        """Finish the pull and return it; `pages` has the number of pages per step. Raises `LakeError` for a missing or damaged page."""
         name = f"{self.folder}/{PAGES}"
         every = ((step, self.page(step, ordinal)) for step, count in pages.items() for ordinal in range(count))
         with self.storage.draft(name) as draft:
@@ -114,13 +117,13 @@ class StoredPull:
         return StoredPull(self.storage, self.folder, frozenset({name}), note, self.held, self.base)
 
     def has_begun(self, step: str) -> bool:
-        """True if pages of a step were stored when the pull was opened."""
+        """Return True if pages of a step existed when the pull was opened."""
         return any(name.startswith(f"{self.folder}/{step}/") for name in self.files)
 
     def _part(self, step: str, ordinal: int, *, written: bool = False) -> VenuePage | None:
-        """A page of a running pull: its own file, or that of an earlier version, or in the file of all that was written before the end.
+        """Return a page of a running pull from its own file, from an earlier version's file, or from the file of all pages.
 
-        written: it was stored just now, so that it is not among `files`.
+        written: the page was stored after opening, so it is not among `files`.
         """
         name = self._name(step, ordinal)
         if written or name in self.files:
@@ -131,12 +134,12 @@ class StoredPull:
         return self._earlier(step, ordinal) or self._together(step, ordinal)
 
     def _read(self, step: str, ordinal: int) -> VenuePage | None:
-        """A page of a finished pull."""
+        """Return a page of a finished pull."""
         return self._earlier(step, ordinal) if self._is_of_parts else self._together(step, ordinal)
 
     @property
     def _is_of_parts(self) -> bool:
-        """True for a pull that an earlier version ended, which left a file per page."""
+        """True if an earlier version finished the pull, which left a file per page."""
         return f"{self.folder}/{PAGES}" not in self.files
 
     def _together(self, step: str, ordinal: int) -> VenuePage | None:
@@ -166,16 +169,16 @@ class StoredPull:
 
 
 class PageStore:
-    """The pulls of one venue below a storage; a listing's partition has pulls 0001, 0002, …."""
+    """Stored pulls of one venue; each partition of a listing has pulls 0001, 0002, …."""
 
     def __init__(self, storage: Storage, venue: str = "kalshi") -> None:
         self._storage = storage
         self._root = f"raw/{venue}_pages"
 
     def open(self, listing: str, partition: str, *, refresh: bool = False, reuse: Callable[[Note], bool] = bool) -> StoredPull:
-        """The pull to continue: the latest when it is unfinished, or finished and `reuse` accepts its note; otherwise the next, empty.
+        """Return the pull to continue: the latest if it is unfinished, or finished with a note that `reuse` accepts; else a new one.
 
-        refresh: always the next: no page and no note is read, so that damaged ones do not matter.
+        refresh: always return a new pull, without reading pages or notes, so that damaged ones do not matter.
         """
         folder, names = self._latest(listing, partition)
         if not names:
@@ -186,24 +189,24 @@ class PageStore:
         return self.following(latest)
 
     def following(self, pull: StoredPull) -> StoredPull:
-        """The pull after `pull`, empty."""
+        """Return the empty pull that follows `pull`."""
         partition, number = pull.folder.rsplit("/", 1)
         return StoredPull(self._storage, f"{partition}/{int(number) + 1:04d}")
 
     def latest(self, listing: str, partition: str) -> StoredPull | None:
-        """The last pull of a partition, finished or not; None without pulls. Raises `LakeError` for a note that cannot be read."""
+        """Return the last pull of a partition, finished or not; None without pulls. Raises `LakeError` for an unreadable note."""
         folder, names = self._latest(listing, partition)
         return self._pull(folder, names) if names else None
 
     def _latest(self, listing: str, partition: str) -> tuple[str, list[str]]:
-        """The folder of a partition's last pull, or that of its first, and the files of all its pulls."""
+        """Return the folder of a partition's last pull (or of its first, if it has none), and the files of all its pulls."""
         prefix = f"{self._root}/{listing}/{partition}"
         names = [entry.name for entry in self._storage.files(prefix)]
         numbers = {name.removeprefix(f"{prefix}/").split("/")[0] for name in names}
         return f"{prefix}/{max(numbers, key=int, default='0001')}", names
 
     def latest_finished(self, listing: str, partition: str) -> StoredPull | None:
-        """The last finished pull of a partition, or None. Raises `LakeError` for a note that cannot be read."""
+        """Return the last finished pull of a partition, or None. Raises `LakeError` for an unreadable note."""
         names = [entry.name for entry in self._storage.files(f"{self._root}/{listing}/{partition}")]
         ended = [name.removesuffix(f"/{DONE}") for name in names if name.endswith(f"/{DONE}")]
         return self._pull(max(ended, key=lambda folder: int(folder.rsplit("/", 1)[1])), names) if ended else None
@@ -215,16 +218,16 @@ class PageStore:
         return StoredPull(self._storage, folder, files, note, base=base)
 
     def finished(self, listing: str) -> list[StoredPull]:
-        """The last pull of every partition of a listing whose last pull is finished, in order of the partition."""
+        """Return the last pull of every partition of a listing, in order of the partition, if that pull is finished."""
         prefix = f"{self._root}/{listing}"
         partitions = {entry.name.removeprefix(f"{prefix}/").split("/")[0] for entry in self._storage.files(prefix)}
         latest = [self.latest(listing, partition) for partition in sorted(partitions)]
         return [pull for pull in latest if pull is not None and pull.note is not None]
 
     def vacuum(self, older_than: timedelta, now: datetime, *, keep: Collection[str] = ()) -> VacuumResult:
-        """Delete pulls whose files are older than the grace period `older_than`, but for the last of each partition and those in `keep`.
+        """Delete pulls with files older than `older_than`, except the last pull of each partition and the pulls in `keep`.
 
-        keep: folders of pulls, as rows of raw/<venue>_pulls name them. Raises `LakeError` for too short a period.
+        keep: folders of pulls, as in raw/<venue>_pulls. Raises `LakeError` if the grace period is too short.
         """
         require_grace_period(older_than)
         pulls: dict[str, dict[int, list[StorageEntry]]] = {}
@@ -243,7 +246,7 @@ class PageStore:
         return VacuumResult(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
 
     def _kept(self, partition: str, numbers: Collection[int], keep: Collection[str]) -> set[int]:
-        """The pulls of a partition that stay: the last, the last finished, those in `keep`, and what these are based on."""
+        """Return the pulls of a partition to keep: the last, the last finished, those in `keep`, and their base pulls."""
         if len(numbers) == 1:
             return set(numbers)
         listing, name = partition.split("/")
@@ -264,6 +267,6 @@ class PageStore:
 
 
 def split_name(name: str, root: str) -> tuple[str, int]:
-    """(listing/partition, number of the pull) of a file of pages below `root`."""
+    """Split the name of a page file below `root` into listing/partition and the number of the pull."""
     listing, partition, number, *_ = name.removeprefix(f"{root}/").split("/")
     return f"{listing}/{partition}", int(number)

@@ -1,4 +1,4 @@
-"""Walking a listing page by page, with guards against listings that never end and pages that are not what they should be."""
+"""Iteration over the pages of a listing, with guards against endless listings and invalid pages."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _TURNS = 12
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A call whose answers list records page by page.
+    """Call whose responses list records page by page.
 
-    items: the key of the answer that holds the records, unless the answer is the list itself. identity: the field that tells one record
-    from another. cursor_parameter, cursor_field: names of a cursor in the call and in the answer.
+    items: the response key that contains the records, unless the response is itself the list. identity: the field that identifies a record.
+    cursor_parameter, cursor_field: names of a cursor in the call and in the response.
     """
 
     path: str
@@ -38,13 +38,13 @@ class Listing:
     cursor_field: str = "cursor"
 
     def params_at(self, cursor: str | None) -> Params:
-        """The parameters of the page at `cursor`: all others are unchanged."""
+        """Return the parameters of the page at `cursor`; all others are unchanged."""
         return (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params
 
     def next_cursor(self, page: VenuePage, cursor: str | None) -> str | None:
-        """The cursor of the page after `page`, which was requested with `cursor`; None at the end.
+        """Return the cursor of the page after `page`, which was requested with `cursor`; None at the end.
 
-        Raises `VenueError` when the answer is a bare list, which cannot say whether there is more.
+        Raises `VenueError` if the response is a bare list, which cannot state whether more pages follow.
         """
         if isinstance(page.json, list):
             cause = f"a bare list where an object with {self.cursor_field!r} was expected"
@@ -53,7 +53,7 @@ class Listing:
         return None if found in (None, "") else str(found)
 
     def is_hole(self, page: VenuePage, cursor: str | None = None) -> bool:
-        """True if `page`, which was requested with `cursor`, lists nothing although its cursor continues: records may be missing."""
+        """Return True if `page`, requested with `cursor`, is empty although its cursor continues: records may be missing."""
         return not page.items(self.items) and self.next_cursor(page, cursor) is not None
 
     @property
@@ -64,12 +64,12 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class OffsetListing(Listing):
-    """A listing whose pages are requested by the number of records before them; it ends with an empty page."""
+    """Listing whose pages are requested by the number of preceding records; it ends with an empty page."""
 
     cursor_parameter: str = "offset"
 
     def next_cursor(self, page: VenuePage, cursor: str | None) -> str | None:
-        """The number of records up to and with `page`."""
+        """Return the number of records up to and including `page`."""
         found = len(page.items(self.items))
         return str(int(cursor or 0) + found) if found else None
 
@@ -80,7 +80,7 @@ Pause = Callable[[int], Awaitable[None]]
 
 
 async def _skip_pause(look: int) -> None:
-    """No pause."""
+    """Return without waiting."""
 
 
 async def iterate_pages(
@@ -92,13 +92,15 @@ async def iterate_pages(
     holes: bool = False,
     ahead: bool = False,
 ) -> AsyncGenerator[VenuePage, None]:
-    """The pages of `listing`, numbered from `first`; `fetch(path, params, ordinal)` brings each.
+    """Yield the pages of `listing`, numbered from `first`; `fetch(path, params, ordinal)` requests each.
 
-    Short pages are not the end; no cursor is. A page that is empty, or that loops (its cursor came before, or it lists again what an earlier
-    one listed), or, in a listing by offset, lists nothing new, is requested again, `SECOND_LOOKS` times; where its cursor continues, `pause`
-    waits before. An empty page without a cursor is then believed. Raises `PagingError`, before the page is handed out, for one that loops,
-    for one after which there should be no more (`MOST_PAGES`), and for an empty one whose cursor continues; where `holes` are allowed, because the caller tells of them, only for too many of those in a
-    row. `ahead` asks for the next page before it hands one out.
+    A listing ends with a missing cursor, not with a short page. A page is requested again, up to `SECOND_LOOKS` times, if it is empty, if
+    it loops (its cursor or its records repeat an earlier page), or if it has no new records in a listing by offset; if its cursor
+    continues, `pause` waits before each retry. After that, an empty page without a cursor is accepted as the end.
+
+    Raises `PagingError`, before the page is yielded, for a loop, for more than `MOST_PAGES` pages, and for an empty page whose cursor
+    continues. With `holes`, the caller reports such pages, and only too many of them in a row raise. `ahead` requests the next page before
+    the current one is yielded.
     """
     guard = _Guard(listing, MOST_HOLES if holes else 0)
 
@@ -136,7 +138,7 @@ def _retrieve_exception(done: asyncio.Future[VenuePage]) -> None:
 
 
 async def _yield_turns() -> None:
-    """Yield to the event loop until a request that was begun is on its way, unless it has to wait for others."""
+    """Yield to the event loop until a started request has been sent, unless it has to wait for other requests."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 
@@ -144,7 +146,7 @@ async def _yield_turns() -> None:
 async def _request_page(
     listing: Listing, fetch: Callable[[], Awaitable[VenuePage]], guard: _Guard, cursor: str | None, pause: Pause
 ) -> VenuePage:
-    """The first look at a page that is beyond doubt, else one that ends the listing, else the last."""
+    """Request a page until it is valid; after the last retry, prefer a response that ends the listing."""
     looks: list[VenuePage] = []
     for number in range(1 + SECOND_LOOKS):
         if looks and listing.next_cursor(looks[-1], cursor) is not None:
@@ -156,7 +158,7 @@ async def _request_page(
 
 
 class _Guard:
-    """State of a walk: cursors, contents and holes so far."""
+    """State of an iteration over pages: cursors, contents and holes so far."""
 
     def __init__(self, listing: Listing, most_holes: int) -> None:
         self._listing = listing
@@ -170,14 +172,14 @@ class _Guard:
         self._pages = 0
 
     def doubts(self, page: VenuePage, cursor: str | None) -> bool:
-        """True if the page has to be requested again."""
+        """Return True if the page has to be requested again."""
         items = page.items(self._listing.items)
         if not items or self._loop(page, items, self._listing.next_cursor(page, cursor)) is not None:
             return True
         return self._listed is not None and self._listed.issuperset(self._names(items))
 
     def check(self, page: VenuePage, cursor: str | None) -> None:
-        """Remember the page. Raises `PagingError` when it loops, or is one hole too many."""
+        """Record the page. Raises `PagingError` if it loops, or is one hole too many."""
         items = page.items(self._listing.items)
         following = self._listing.next_cursor(page, cursor)
         self._pages += 1
@@ -210,7 +212,7 @@ class _Guard:
         return None
 
     def _digest(self, page: VenuePage, items: list[Any]) -> bytes:
-        """Digest of the listed records; computed once for the last page."""
+        """Return the digest of the listed records, cached for the last page."""
         if self._digested is None or self._digested[0] is not page:
             text = "\0".join(self._names(items)).encode("utf-8", "surrogatepass")
             self._digested = page, hashlib.blake2b(text, digest_size=16).digest()

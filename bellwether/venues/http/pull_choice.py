@@ -1,7 +1,7 @@
-"""Choice of the pull of a day to continue: the stored one, a new one, or one that only requests the markets that the last one left open.
+"""Choice of the pull of a day to continue: the stored pull, a new one, or one that only requests the markets left open.
 
-A day is pulled once, when it is over. What was open then is followed market by market, in a pull that is based on that of the day. A day that only
-curable rejects keep open rests between two looks, twice as long each time.
+A day is pulled once, after it is over. Markets that were open then are followed in a pull based on that pull. A day that is not final only
+because of curable rejects waits between two attempts, twice as long each time.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _FIRST_STEPS = ("cutoff", "markets")
 
 
 def choose_pull(pages: PageStore, day: date, plan: dict[str, Any], *, refresh: bool, today: date | None = None) -> StoredPull:
-    """The pull of `day` to work on; one that follows has a base.
+    """Return the pull of `day` to continue; a pull that follows open markets has a base.
 
-    plan: how prices are pulled: a pull by another plan is not this pull. refresh: ask for the whole day again, whatever is stored of it. today:
-    leave a day alone that rests until after it; None: look at once.
+    plan: price plan; a pull with another plan is not reused. refresh: request the whole day again, even if it is stored. today:
+    skip a day that rests until after this date; None: never skip.
     """
     name = day.isoformat()
     if refresh:
@@ -42,20 +42,20 @@ def choose_pull(pages: PageStore, day: date, plan: dict[str, Any], *, refresh: b
 
 
 def is_resting(note: Note, today: date) -> bool:
-    """True where the note of the last pull puts the next look after `today`."""
+    """Return True if the note of the last pull schedules the next attempt after `today`."""
     next_look = note.get("next_look")
     return next_look is not None and today < date.fromisoformat(next_look)
 
 
 def list_next_requests(pages: PageStore, days: Iterable[date]) -> dict[date, date]:
-    """Next looks at those of `days` with only curable rejects left, from the notes of their last pulls."""
+    """Return the date of the next attempt for each of `days` that waits for curable rejects, from the notes of their last pulls."""
     pulls = {day: pages.latest_finished(LISTING, day.isoformat()) for day in days}
     found = {day: (pull.note or {}).get("next_look") for day, pull in pulls.items() if pull is not None}
     return {day: date.fromisoformat(text) for day, text in found.items() if text is not None}
 
 
 def list_open_days(pages: PageStore, days: Iterable[date], *, verdicts: bool) -> Iterator[date]:
-    """Those of `days` whose last pull was not final. verdicts: also those that lack nothing but verdicts."""
+    """Yield the `days` whose last pull was not final. verdicts: include days that lack only resolutions."""
     for day in days:
         pull = pages.latest_finished(LISTING, day.isoformat())
         note = (pull.note if pull else None) or {"final": True}
@@ -64,10 +64,11 @@ def list_open_days(pages: PageStore, days: Iterable[date], *, verdicts: bool) ->
 
 
 def build_completion(day: date, asked_at: datetime, *, settled: bool, complete: bool, waiting: bool, named: bool) -> dict[str, Any]:
-    """The part of a pull's note about what the day still needs.
+    """Build the part of a pull's note that states whether the day is final.
 
-    asked_at: when the venue answered, aware. settled: nothing more is expected of its markets. complete: it was over, and no page is missing.
-    waiting: there are curable rejects, which count until `PATIENCE` is over. named: each can be requested by its id.
+    asked_at: time of the venue's response, aware. settled: no later response is expected for its markets. complete: the day was over, and
+    no page is missing. waiting: it has curable rejects, which are retried until `PATIENCE` has passed. named: each can be requested by its
+    id.
     """
     age = asked_at.date() - day
     waiting = waiting and age < PATIENCE

@@ -1,4 +1,4 @@
-"""The work of one pull: what is stored already is read, the rest is fetched and stored, and nothing is fetched twice."""
+"""Work of one pull: stored pages are read, missing ones are fetched and stored, and none is fetched twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PAGES_PER_LINE = 20
 
 
 def _accept_any(page: VenuePage) -> None:
-    """Every page fits."""
+    """Accept every page."""
 
 
 def _passes(fits: PageCheck, page: VenuePage) -> bool:
@@ -45,11 +45,11 @@ def _passes(fits: PageCheck, page: VenuePage) -> bool:
 
 
 class StaleCursorError(Exception):
-    """The venue refuses the cursor at which an interrupted pull was to continue."""
+    """Refusal by the venue of the cursor at which an interrupted pull was to continue."""
 
 
 class Puller:
-    """One running pull: `requests` counts the pages fetched from the venue."""
+    """Running pull; `requests` counts the pages fetched from the venue."""
 
     def __init__(self, client: HttpClient, pull: StoredPull, progress: Progress | None = None) -> None:
         self.client = client
@@ -60,7 +60,7 @@ class Puller:
         self._writing: asyncio.Future[None] | None = None
 
     async def call(self, step: str, call: VenueCall, *, fits: PageCheck = _accept_any) -> VenuePage:
-        """The answer of a step that is a single call."""
+        """Return the response of a step that is a single call."""
         await self.calls(step, [call], fits=fits)
         return self.pull.page(step, 0)
 
@@ -73,9 +73,10 @@ class Puller:
         client: HttpClient | None = None,
         fits: PageCheck = _accept_any,
     ) -> None:
-        """Make calls with a single answer each, several at a time, and store the answers under the calls' positions.
+        """Make calls with a single response each, several concurrently, and store the responses by the calls' positions.
 
-        fits: fails for a page of another shape than expected. A stored one is requested again, a fetched one once, and then stored.
+        fits: raises for a page of an unexpected shape. A stored one is requested again; a fetched one is requested once more and then
+        stored.
         """
         if self.pull.note is not None:
             return
@@ -95,7 +96,7 @@ class Puller:
             await _finish_write(self._write(step, replace(page)))
 
     async def process(self, step: str, page: VenuePage, take: PageHandler) -> None:
-        """Hand a page of a listing to `take`. One that it cannot process is requested once more, stored in place of the first, and taken as it is."""
+        """Pass a page to `take`. If it cannot be processed, it is requested once more, replaced in the store, and taken unconditionally."""
         if take(page):
             return
         if self.pull.note is None:
@@ -105,7 +106,7 @@ class Puller:
         take(page, last=True)
 
     def pages(self, step: str) -> Iterator[VenuePage]:
-        """The pages of a step so far; those of the pull that this one is based on, where it has not begun the step itself."""
+        """Yield the pages of a step so far, or the pages of the base pull if the step has not begun here."""
         if self.pull.note is not None:
             return self.pull.pages(step)
         if step in self._pages:
@@ -113,9 +114,9 @@ class Puller:
         return self.pull.base.pages(step) if self.pull.base else iter(())
 
     async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[VenuePage, None]:
-        """The pages of one listing after another, numbered through; of a finished pull those that are stored, whatever the listings.
+        """Yield the pages of several listings in order, numbered consecutively; of a finished pull, the stored pages whatever the listings.
 
-        Each is stored while the next one is requested. Some holes (`Listing.is_hole`) are among them, which the caller has to report.
+        Each page is stored while the next one is requested. The caller has to report holes (`Listing.is_hole`) among them.
         """
         if self.pull.note is not None:
             for page in self.pull.pages(step):
@@ -137,14 +138,14 @@ class Puller:
             await _finish_write(self._writing)
 
     def _write(self, step: str, page: VenuePage) -> asyncio.Future[None]:
-        """Begin to store a page."""
+        """Start storing a page."""
         self.requests += 1
         if self._progress and self.requests % _PAGES_PER_LINE == 0:
             self._progress(f"{self.pull.folder}: {self.requests} pages so far, now {step} {page.ordinal}")
         return asyncio.ensure_future(asyncio.to_thread(self.pull.write, step, page))
 
     def finish(self, note: Note) -> None:
-        """End the pull, unless it was finished before."""
+        """Finish the pull, unless it is already finished."""
         if self.pull.note is None:
             self.pull = self.pull.finish(self._pages, note)
             if self._progress:
@@ -152,7 +153,7 @@ class Puller:
 
 
 async def _finish_write(writing: asyncio.Future[None] | None) -> None:
-    """Wait for a write, to its end even where the pull is cancelled meanwhile: no write may follow the end of a pull."""
+    """Wait for a write to complete, even if the pull is cancelled meanwhile: no write may follow the end of a pull."""
     if writing is None:
         return
     try:
@@ -163,7 +164,7 @@ async def _finish_write(writing: asyncio.Future[None] | None) -> None:
 
 
 class _Source:
-    """The pages of one listing, from the store where it has them; `fetched` has the ordinals of those that come from the venue."""
+    """Source of the pages of one listing, which prefers stored pages; `fetched` has the ordinals of pages from the venue."""
 
     def __init__(self, client: HttpClient, pull: StoredPull, step: str, listing: Listing) -> None:
         self._client = client
@@ -188,7 +189,7 @@ class _Source:
 async def run_pull(
     client: HttpClient, store: PageStore, pull: StoredPull, work: Callable[[Puller], Awaitable[T]], progress: Progress | None
 ) -> T:
-    """Do `work` on `pull`; where the venue refuses the cursor of an interrupted pull, do it on the next one, from the beginning."""
+    """Run `work` on `pull`; if the venue refuses the cursor of an interrupted pull, run it on a new pull from the beginning."""
     try:
         return await work(Puller(client, pull, progress))
     except StaleCursorError:

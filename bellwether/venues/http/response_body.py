@@ -1,4 +1,4 @@
-"""Bodies of streamed answers, bounded both as sent and as unpacked: a small body can unpack to gigabytes."""
+"""Bodies of streamed responses, bounded both as sent and decompressed: a small body can decompress to gigabytes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ _ADVICE = "Look at the address; if the venue really sends so much, raise BELLWET
 
 
 class TooLargeError(VenueError):
-    """An answer is longer than the bound on bodies; the rest of it was not read."""
+    """Response longer than the maximum body size; the rest of it was not read."""
 
     def __init__(self, call: str, attempts: int, most: int) -> None:
         super().__init__(call, attempts, f"the answer is larger than {most / 2**20:g} MB and was not read", _ADVICE, kind="too large")
 
 
 class OversizedBody(Exception):
-    """A body passed its bound."""
+    """Body longer than its bound."""
 
 
 async def read_body(response: httpx.Response, most: int, body: bytearray | None = None) -> bytes:
-    """Unpacked body of a streamed response, of at most `most` bytes as sent and as unpacked.
+    """Read and decompress the body of a streamed response, with at most `most` bytes as sent and as decompressed.
 
-    body: receives the bytes in order of receipt, so that the part before a failure is known.
-    Raises `OversizedBody` as soon as it is longer, and `httpx.DecodingError` when it does not match its Content-Encoding, or ends too early.
+    body: receives the bytes in order, so that the part before a failure is available. Raises `OversizedBody` as soon as it is longer, and
+    `httpx.DecodingError` if it does not match its Content-Encoding, or ends too early.
     """
     unpack, stream = _create_decoder(response), response.stream
     assert isinstance(stream, httpx.AsyncByteStream)
@@ -58,7 +58,7 @@ class _IdentityDecoder:
 
 
 class _DeflateDecoder:
-    """Gzip or deflate, member by member."""
+    """Decoder of gzip or deflate, one member at a time."""
 
     def __init__(self, fail: Callable[[str], Exception]) -> None:
         self._member = zlib.decompressobj(zlib.MAX_WBITS | 32)
@@ -69,7 +69,7 @@ class _DeflateDecoder:
         return self._member.eof
 
     def __call__(self, chunk: bytes) -> Iterator[bytes]:
-        """The unpacked `chunk` in parts of at most `_PART` bytes."""
+        """Yield the decompressed `chunk` in parts of at most `_PART` bytes."""
         part = b""
         while chunk or (len(part) == _PART and not self._member.eof):
             if self._member.eof:

@@ -1,4 +1,4 @@
-"""Retry policy for calls of venues: transient failures, back-off and bounds."""
+"""Retry policy for calls to venues: transient failures, back-off and bounds."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _MOST_DOUBLINGS = 30
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Bounds of repeating one call.
+    """Bounds of the retries of one call.
 
-    base, cap: seconds of `compute_delay`, with full jitter. seconds: bound on all waits and attempts of a call together.
-    attempts: bound on their number.
+    base, cap: seconds of `compute_delay`, with full jitter. seconds: maximum total time of all waits and attempts. attempts: maximum number
+    of attempts.
     """
 
     base: float = 0.5
@@ -45,7 +45,7 @@ REFUSALS = {301: "moved", 308: "moved", 401: "authentication", 402: "out of cred
 
 
 class TransientFailure(Exception):
-    """A failure that may pass: its kind, its `cause` in words, and how many seconds the venue asked to wait, if it did."""
+    """Failure that may pass: its kind, its `cause` as text, and the seconds that the venue asked to wait, if any."""
 
     def __init__(self, kind: str, cause: str, parse_retry_after: float | None = None) -> None:
         self.kind = kind
@@ -55,7 +55,7 @@ class TransientFailure(Exception):
 
 
 class RefusedError(VenueError):
-    """The venue understood the call and refused it: repeating it is of no use. `status` is the HTTP status."""
+    """Refusal of a call that a retry cannot cure. `status` is the HTTP status."""
 
     def __init__(self, call: str, attempts: int, status: int, cause: str, advice: str | None = None) -> None:
         self.status = status
@@ -70,7 +70,7 @@ _PASSING = {408: TIMEOUT, 425: SERVER, 429: RATE_LIMIT}
 
 
 def refuse_redirect(call: str, attempts: int, response: httpx.Response, setting: str) -> RefusedError:
-    """The refusal of a call that is answered with another address, which is named and not followed."""
+    """Build the error for a call that was redirected; it names the target, which is not followed."""
     address = strip_user(response.headers["Location"])[:300]
     status, lasting = response.status_code, response.status_code in (301, 308)
     cause = f"HTTP {status}: the address has moved{'' if lasting else ' for now'} to {address!r}"
@@ -78,7 +78,7 @@ def refuse_redirect(call: str, attempts: int, response: httpx.Response, setting:
 
 
 def compute_delay(failures: int, rng: Random, *, base: float, cap: float, least: float = 0.0) -> float:
-    """Seconds to wait after so many failures: drawn uniformly from `least` to 1 times min(cap, base * 2**(failures - 1)).
+    """Return seconds to wait after this many failures, drawn uniformly from `least` to 1 times min(cap, base * 2**(failures - 1)).
 
     `least` 0 is the "full jitter", 1/2 the "equal jitter" of M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
     """
@@ -87,30 +87,30 @@ def compute_delay(failures: int, rng: Random, *, base: float, cap: float, least:
 
 
 class Backoff:
-    """Tenacity's wait and stop for one client; `rng` makes the jitter repeatable."""
+    """Wait and stop functions of Tenacity for one client; `rng` makes the jitter reproducible."""
 
     def __init__(self, retry: RetryPolicy, rng: Random) -> None:
         self._retry = retry
         self._rng = rng
 
     def wait(self, state: RetryCallState) -> float:
-        """Seconds to wait before the next attempt: the jittered back-off, but never less than the venue asked for."""
+        """Return seconds to wait before the next attempt: the jittered back-off, but at least the wait requested by the venue."""
         failure = state.outcome.exception() if state.outcome else None
         asked = failure.retry_after if isinstance(failure, TransientFailure) else None
         return max(self.drawn(state.attempt_number), asked or 0.0)
 
     def drawn(self, number: int) -> float:
-        """Seconds of the jittered back-off after `number` failures."""
+        """Return seconds of the jittered back-off after `number` failures."""
         return compute_delay(number, self._rng, base=self._retry.base, cap=self._retry.cap)
 
     def stop(self, state: RetryCallState) -> bool:
-        """True if the next wait would exceed the bounds."""
+        """Return True if the next wait would exceed the bounds."""
         spent = max(state.seconds_since_start or 0.0, state.idle_for)
         return state.attempt_number >= self._retry.attempts or spent + state.upcoming_sleep > self._retry.seconds
 
 
 def describe_failure(error: httpx.HTTPError) -> TransientFailure:
-    """The transport's failure in words, without headers and addresses."""
+    """Describe a transport failure, without headers and addresses."""
     import httpx
 
     if isinstance(error, httpx.TimeoutException):
@@ -121,7 +121,7 @@ def describe_failure(error: httpx.HTTPError) -> TransientFailure:
 
 
 def check_status(response: httpx.Response, body: bytes, now: Callable[[], datetime]) -> None:
-    """Raise `TransientFailure` for a status that may come right: 408, 425, 429 and 5xx."""
+    """Raise `TransientFailure` for a status that a retry may cure: 408, 425, 429 and 5xx."""
     status = response.status_code
     kind = SERVER if status >= 500 else _PASSING.get(status)
     if kind is not None:
@@ -129,7 +129,7 @@ def check_status(response: httpx.Response, body: bytes, now: Callable[[], dateti
 
 
 def check_body(page: VenuePage, *, lists: bool = False) -> None:
-    """Raise `TransientFailure` for a good status with a body that is cut off, a web page or otherwise no JSON object (nor list, where `lists`)."""
+    """Raise `TransientFailure` for a successful response whose body is truncated, a web page, or not a JSON object (or list, with `lists`)."""
     try:
         if page.status < 300:
             page.json if lists else page.answer  # noqa: B018
@@ -138,7 +138,7 @@ def check_body(page: VenuePage, *, lists: bool = False) -> None:
 
 
 def parse_retry_after(response: httpx.Response, now: Callable[[], datetime]) -> float | None:
-    """Seconds that the venue asks to wait (Retry-After, as a number or a date); None when it does not say."""
+    """Parse the seconds to wait from Retry-After (a number or a date); None without such a header."""
     text = response.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return float(text)
@@ -146,7 +146,7 @@ def parse_retry_after(response: httpx.Response, now: Callable[[], datetime]) -> 
 
 
 def parse_http_date(text: str) -> datetime | None:
-    """The aware UTC instant of an HTTP date; None for other text."""
+    """Parse the aware UTC instant of an HTTP date; None for other text."""
     try:
         return parsedate_to_datetime(text).astimezone(UTC)
     except (ValueError, TypeError, IndexError, OverflowError):
@@ -154,13 +154,15 @@ def parse_http_date(text: str) -> datetime | None:
 
 
 def seconds_until(text: str, now: datetime) -> float | None:
-    """Seconds from `now` to an HTTP date, 0 when it is over; None for other text."""
+    """Return seconds from `now` to an HTTP date, 0 if it is past; None for other text."""
     until = parse_http_date(text) if text else None
     return None if until is None else max(0.0, (until - now).total_seconds())
 
 
 def parse_error_text(body: bytes, *, most: int = 300) -> str:
-    """The venue's own words in an error body: `{"error": {"code", "message", "details"}}`, `{"error": "…"}` or the three at the top."""
+    """Extract the venue's message from an error body: `{"error": {"code", "message", "details"}}`, `{"error": "…"}` or the three keys at
+    the top.
+    """
     try:
         answer: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
