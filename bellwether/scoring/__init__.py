@@ -1,11 +1,11 @@
-"""Scores of anyone's forecasts in two lines: from files, frames or columns to every metric with its interval.
+"""Scoring of forecasts in files, frames or columns: every metric with its interval.
 
     from bellwether.scoring import score
 
     print(score("forecasts.csv"))
 
-The result holds Polars frames (`scores`, `pairs`, `ranking`, `reliability`, `groups`, `forecasts`), and writes figures and a page. `plot_reliability`,
-`plot_scores` and `plot_differences` return Altair charts. docs/scoring.md explains the files that are understood.
+The result contains Polars frames (`scores`, `pairs`, `ranking`, `reliability`, `groups`, `forecasts`), and writes figures and a page. `plot_reliability`,
+`plot_scores` and `plot_differences` return Altair charts. docs/scoring.md describes the accepted files.
 """
 
 from __future__ import annotations

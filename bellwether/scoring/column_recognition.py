@@ -1,4 +1,4 @@
-"""Roles of the columns of a table, by their names and values."""
+"""Recognition of column roles by the names and values of columns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bellwether.scoring.table import ForecastTable
 
 
 def recognise_table(table: ForecastTable, given: ColumnRoles, *, independent: bool) -> ColumnRoles:
-    """The options, completed with the columns that are recognised. Raises `ScoringError` where probabilities or outcomes are missing or ambiguous."""
+    """Complete `given` with recognised columns. Raises `ScoringError` if probabilities or outcomes are missing or ambiguous."""
     present = _usable(table, given)
     numeric = [column for column in present if is_numeric(table.frame[column])]
     if given.outcome is None:
@@ -53,7 +53,7 @@ def recognise_table(table: ForecastTable, given: ColumnRoles, *, independent: bo
 
 
 def _usable(table: ForecastTable, given: ColumnRoles) -> list[str]:
-    """The columns without those of labels that contain objects, where another column has their role."""
+    """Return the columns, except label columns that contain objects if another column has their role."""
     asked = {column for columns in given.used().values() for column in columns}
     unfit = {column for column in table.faults if column not in table.lists and column not in asked}
     roles = [find_named(table.frame.columns, NAMES[role]) for role in (Role.QUESTION, Role.CLUSTER, Role.FORECASTER)]
@@ -62,9 +62,9 @@ def _usable(table: ForecastTable, given: ColumnRoles) -> list[str]:
 
 
 def without_bounds(table: ForecastTable, found: dict[str, pl.Series]) -> tuple[dict[str, pl.Series], list[str]]:
-    """The columns that are forecasts, and a note on the others: statistics by their names, bounds by their names and values.
+    """Return the forecast columns without bounds, and a note on the bounds and statistics that are not read.
 
-    Raises `ScoringError` where one column is the complement of another.
+    Raises `ScoringError` if one column is the complement of another.
     """
     bounds = {column for pair in _BOUNDS for column in _bounds(found, *pair)}
     forecasts = {column: values for column, values in found.items() if column not in bounds}
@@ -82,7 +82,7 @@ def without_bounds(table: ForecastTable, found: dict[str, pl.Series]) -> tuple[d
 
 
 def _bounds(found: dict[str, pl.Series], low: str, high: str) -> Iterator[str]:
-    """Columns of lower and upper bounds: ordered in every row, more often than by chance."""
+    """Yield the columns of lower and upper bounds: values ordered in every row, with enough rows to exclude chance."""
     for lower, values in found.items():
         stem = lower[: -len(low)]
         upper = found.get(stem + high)
@@ -108,7 +108,7 @@ _COMPLEMENTS = 30
 
 
 def _refuse_without_probability(table: ForecastTable, columns: ColumnRoles) -> NoReturn:
-    """Raise `ScoringError` with the columns that would do, or the fault of the one with the name of a probability."""
+    """Raise `ScoringError` with the candidate columns, or with the fault of the column named like a probability."""
     present = table.frame.columns
     none = f"{table.source}: no column is recognised as the probability among {format_names(present)}"
     if any(map(is_number, present)):

@@ -79,9 +79,9 @@ _QUANTILES = frozenset({1, 2, 5, 10, 20, 25, 30, 40, 50, 60, 70, 75, 80, 90, 95,
 
 @dataclass(frozen=True, slots=True)
 class ColumnRoles:
-    """The columns of a table by role; None or empty if missing.
+    """Columns of a table by role; None or empty if missing.
 
-    probability: one column, or one per forecaster. question: columns that together name what was forecast. cluster: one, or two for two-way clusters.
+    probability: one column, or one per forecaster. question: columns that together name the question. cluster: one column, or two for two-way clusters.
     """
 
     probability: tuple[str, ...] = ()
@@ -94,20 +94,20 @@ class ColumnRoles:
     category: str | None = None
 
     def used(self) -> dict[Role, tuple[str, ...]]:
-        """Columns of each role that has any."""
+        """Return the columns of each role that has one."""
         of = {role: getattr(self, role) for role in Role}
         return {role: (columns,) if isinstance(columns, str) else columns for role, columns in of.items() if columns}
 
     def forecaster_names(self) -> dict[str, str]:
-        """Name of the forecaster of each probability column, where there are several."""
+        """Return the forecaster's name for each probability column of a table with several."""
         names = {column: _name(column) for column in self.probability}
         return names if len(set(names.values())) == len(names) else {column: column for column in self.probability}
 
 
 def recognise_columns(source: str, present: Sequence[str], numeric: Container[str], given: ColumnRoles) -> ColumnRoles:
-    """`given`, completed from the names of the columns that are `present`. A column has one role; what must be a number is one of `numeric`.
+    """Complete `given` by the names of the columns `present`. A column has one role; probabilities and prices must be in `numeric`.
 
-    Raises `ScoringError` that lists the columns where a given one is not there.
+    Raises `ScoringError`, which lists the columns, if a given column is missing.
     """
     for role, columns in given.used().items():
         for column in columns:
@@ -134,13 +134,13 @@ def recognise_columns(source: str, present: Sequence[str], numeric: Container[st
 
 
 def find_named(present: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The columns with one of these names, in the order of the names."""
+    """Return the columns with one of these names, in the order of the names."""
     normal = {_normal(column): column for column in reversed(present)}
     return [normal[name] for name in names if name in normal]
 
 
 def find_statistics(present: Sequence[str]) -> list[str]:
-    """Columns named like forecasts that hold a statistic or a complement: `p_value`, `forecast_std`, `p_no`, `p_10` and `p_90`."""
+    """Return columns that are named like forecasts but are statistics or complements: `p_value`, `forecast_std`, `p_no`, `p_10` and `p_90`."""
     wide = {column: match for column in present if (match := _WIDE.fullmatch(column.strip()))}
     words = {column: _normal(match["name"]).split("_") for column, match in wide.items()}
     numbers = {int(name[0]) for name in words.values() if len(name) == 1 and name[0].isdecimal()}
@@ -157,7 +157,7 @@ def find_statistics(present: Sequence[str]) -> list[str]:
 
 
 def _check_once(source: str, given: ColumnRoles) -> None:
-    """Raise `ScoringError` where a column is given two roles, or one twice. Questions and clusters may be the same."""
+    """Raise `ScoringError` if a column is given two roles, or one role twice. A column may be both question and cluster."""
     roles: dict[str, Role] = {}
     for role, columns in given.used().items():
         for column in columns:
@@ -187,18 +187,18 @@ def check_present(source: str, present: Iterable[str], column: str, option: str)
 
 
 def format_option(name: str, column: str) -> str:
-    """An option of the command line that names a column, quoted where a shell needs it."""
+    """Format a command-line option that names a column, with quotes if a shell needs them."""
     return f"--{name} {shlex.quote(column) if column.isprintable() else repr(column)}"
 
 
 def format_brief(value: object) -> str:
-    """A value as Python writes it, shortened where it is long."""
+    """Format a value as its `repr`, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= _BRIEF else f"{text[: _BRIEF - 3]}..."
 
 
 def format_names(columns: Iterable[str]) -> str:
-    """Names of columns for a message."""
+    """Format column names for a message."""
     names = list(columns)
     some = ", ".join(format_brief(name) for name in names[:_LISTED])
     return some if len(names) <= _LISTED else f"{some} and {len(names) - _LISTED} more"
@@ -210,7 +210,7 @@ _BRIEF = 60
 
 
 def is_number(text: str) -> bool:
-    """True if a text is a number as Python writes it."""
+    """Return whether Python's `float` accepts a text."""
     try:
         float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Consistency of several rows on one question."""
+"""Consistency checks of rows on the same question."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bellwether.scoring.parsing import refuse
 
 
 def check_duplicates(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
-    """Raise `ScoringError` where a forecaster has two rows on a question."""
+    """Raise `ScoringError` if a forecaster has two rows on a question."""
     again = frame.filter(~pl.struct("forecaster", "question").is_first_distinct())
     if again.is_empty():
         return
@@ -27,7 +27,7 @@ def check_duplicates(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
 
 
 def _advice(frame: pl.DataFrame, part: TableRows, other: TableRows, row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
-    """Options for repeated forecasts: one of them counts, or another column belongs to the name of the question."""
+    """Suggest options for repeated forecasts: keep one of them, or add a column to the question's name."""
     times = [column for column in find_named(part.table.frame.columns, STATED) if column not in part.columns.question]
     at = f"--keep last {format_option('at', times[0])}" if times else "--keep last --at COLUMN (the time of the forecast)"
     advice = f"keep one row, or give {at}, or --keep mean"
@@ -42,7 +42,7 @@ def _advice(frame: pl.DataFrame, part: TableRows, other: TableRows, row: Mapping
 
 
 def _different(part: TableRows, row: int, before: int) -> Iterator[str]:
-    """Columns without a role, of text, whole numbers or dates, in which two rows of one table differ."""
+    """Yield the columns of text, whole numbers or dates without a role in which two rows of one table differ."""
     used = {column for columns in part.columns.used().values() for column in columns}
     for name, dtype in part.table.frame.schema.items():
         values = part.table.frame[name]
@@ -51,7 +51,7 @@ def _different(part: TableRows, row: int, before: int) -> Iterator[str]:
 
 
 def _completes(frame: pl.DataFrame, part: TableRows, name: str) -> bool:
-    """True if a column may be part of the question: no forecast is repeated then, and it does not number the forecasts."""
+    """Return whether a column may be part of the question: with it no forecast is repeated, and it does not merely number the forecasts."""
     values = part.table.frame[name].cast(pl.String)
     rows = frame.with_columns(also=values.gather(frame["row"]))
     if rows.select("forecaster", "question", "also").is_duplicated().any():
@@ -63,7 +63,7 @@ def _completes(frame: pl.DataFrame, part: TableRows, name: str) -> bool:
 
 
 def check_questions(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
-    """Raise `ScoringError` where rows on one question differ in its outcome, its weight or its clusters."""
+    """Raise `ScoringError` if rows on one question differ in outcome, weight or clusters."""
     names = ["outcome", "weight", *(name for name in frame.columns if name.startswith("cluster_"))]
     firsts = frame.unique("question", keep="first", maintain_order=True).select(
         "question", *(pl.col(name).alias(f"first_{name}") for name in (*names, "file", "row"))

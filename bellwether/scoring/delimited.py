@@ -1,4 +1,4 @@
-"""CSV files: Excel's `sep=` line, names with line breaks, any of four delimiters, decimal commas."""
+"""Reader of CSV files with one of four delimiters, Excel's `sep=` line, line breaks in names, and decimal commas."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ _UTF16 = 3
 
 @dataclass(frozen=True, slots=True)
 class _Header:
-    """names: of the columns. delimiter: between cells. before: lines before the names. lines: all lines up to the first record."""
+    """Header of a CSV file.
+
+    names: column names. delimiter: character between cells. before: number of lines before the names. lines: number of lines before the first record.
+    """
 
     names: list[str]
     delimiter: str
@@ -47,7 +50,7 @@ class _Header:
 
 
 def read_delimited(path: Path) -> ForecastTable:
-    """Read a CSV file, all columns as text. Raises `ScoringError` that names the line."""
+    """Read a CSV file with all columns as text. Raises `ScoringError` with the line."""
     header = _header(path)
     if not _has_records(path, header):
         raise ScoringError(f"{path}: it has no rows; give forecasts")
@@ -77,7 +80,7 @@ def read_delimited(path: Path) -> ForecastTable:
 
 
 def _header(path: Path) -> _Header:
-    """Read the names of the columns. The delimiter is that of Excel's `sep=` line, or the one that separates the most names."""
+    """Read the column names. Excel's `sep=` line states the delimiter; without it, the one that separates the most names is used."""
     before, delimiter = 0, None
     try:
         with _text(path) as file:
@@ -104,7 +107,7 @@ def _header(path: Path) -> _Header:
 
 
 def _check_names(path: Path, line: int, names: list[str], first: str) -> None:
-    """Raise `ScoringError` where two columns have the same name, or values take the place of names."""
+    """Raise `ScoringError` if two columns have the same name, or if the names are values."""
     twice = find_repeated_name(names)
     if all(is_number(name) for name in names) or (twice is not None and is_number(twice)):
         raise ScoringError(
@@ -115,7 +118,7 @@ def _check_names(path: Path, line: int, names: list[str], first: str) -> None:
 
 
 def _records(path: Path, header: _Header, *, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """First line and cells of every record, including the names of the columns and excluding blank lines. `strict` refuses text after a quote."""
+    """Yield the first line and the cells of every record, with the column names and without blank lines. strict: refuse text after a quote."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
         with _text(path) as file:
@@ -131,7 +134,7 @@ def _records(path: Path, header: _Header, *, strict: bool) -> Iterator[tuple[int
 
 
 def _has_records(path: Path, header: _Header) -> bool:
-    """True if anything follows the names of the columns."""
+    """Return whether any record follows the column names."""
     try:
         return next(islice(_records(path, header, strict=False), 1, None), None) is not None
     except UnicodeDecodeError:
@@ -139,7 +142,7 @@ def _has_records(path: Path, header: _Header) -> bool:
 
 
 def _ragged(path: Path, header: _Header) -> None:
-    """Raise `ScoringError` that names the line where records break."""
+    """Raise `ScoringError` with the first malformed line; return if there is none."""
     line, width = header.before + 1, len(header.names)
     try:
         for line, cells in _records(path, header, strict=True):
@@ -155,7 +158,7 @@ def _ragged(path: Path, header: _Header) -> None:
 
 
 def _is_split(left: str, right: str) -> bool:
-    """True if two cells could be a decimal that its comma split."""
+    """Return whether two cells could be the halves of a number split at its decimal comma."""
     return left.strip() == "0" and right.strip().isdecimal()
 
 
@@ -168,5 +171,5 @@ def _text(path: Path) -> io.TextIOWrapper:
 
 
 def find_repeated_name(names: Sequence[str]) -> str | None:
-    """The first name that occurs again; None where all differ."""
+    """Return the first repeated name; None if all differ."""
     return next((name for name in names if names.count(name) > 1), None)

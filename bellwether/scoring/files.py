@@ -1,4 +1,4 @@
-"""Tables of forecasts from CSV, Parquet and JSON files or from frames, with the place of every row for messages."""
+"""Readers of forecast tables from CSV, Parquet and JSON files and from frames, with the location of every row for messages."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from bellwether.scoring.table import ForecastTable, build_from_columns, build_fr
 
 
 def read_table(path: Path) -> ForecastTable:
-    """Read a file by its name: .csv, .tsv, .parquet, .jsonl, .ndjson or .json (a list of objects, also below a key), the text files also with .gz.
+    """Read a .csv, .tsv, .parquet, .jsonl, .ndjson or .json file (a list of objects, which may be under a key); text files may end in .gz.
 
-    Raises `ScoringError` that names the file and the line.
+    Raises `ScoringError` with the file and the line.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     zipped = suffixes[-1:] == [".gz"]
@@ -43,7 +43,7 @@ def read_table(path: Path) -> ForecastTable:
 
 
 def frame_table(data: Any) -> ForecastTable:
-    """A table of a Polars or pandas frame, a mapping of columns or a list of mappings."""
+    """Build a table from a Polars or pandas frame, a mapping of columns or a list of mappings."""
     if isinstance(data, pl.LazyFrame):
         data = data.collect()
     if isinstance(data, pl.DataFrame):
@@ -68,14 +68,14 @@ def frame_table(data: Any) -> ForecastTable:
 
 
 def _some(table: ForecastTable) -> ForecastTable:
-    """The table with its categorical columns as text. Raises `ScoringError` where it has no rows."""
+    """Return the table with categorical columns as text. Raises `ScoringError` if it has no rows."""
     if not table.frame.height:
         raise ScoringError(f"{table.source}: it has no rows; give forecasts")
     return replace(table, frame=table.frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)))
 
 
 def _values_of(name: str, values: Any) -> list[Any]:
-    """The values of a column that a mapping holds."""
+    """Return the values of a column of a mapping as a list. Raises `ScoringError` if they are not iterable."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ScoringError(f"the frame, column {name!r}: it holds {values!r}; give one value per row")
     return list(values)
@@ -126,7 +126,7 @@ def _json(path: Path) -> ForecastTable:
 
 
 def _parsed(text: bytes) -> Any:
-    """JSON, with the NaN and Infinity that Python writes. Raises `ValueError`."""
+    """Parse JSON, including the NaN and Infinity that Python writes. Raises `ValueError`."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -143,7 +143,7 @@ _DIGITS = 19
 
 
 def _of_documents(source: str, documents: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> ForecastTable:
-    """A row per object, or per object of the lists below a key of all of them."""
+    """Build a table with a row per object; if every object wraps a list of objects, with a row per object of these lists."""
     wrapped = [_unwrapped(source, document) for document in documents]
     lists = [rows for rows in wrapped if rows is not None]
     if not lists or len(lists) < len(wrapped):
@@ -155,9 +155,9 @@ def _of_documents(source: str, documents: Sequence[Mapping[str, Any]], place: Ca
 
 
 def _unwrapped(source: str, document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """The list of objects below a key, each with the values next to the list (such as the model); None for an object that is itself a row.
+    """Return the list of objects under a key, each with the values next to the list (such as the model); None if the object itself is a row.
 
-    Raises `ScoringError` where there are several lists.
+    Raises `ScoringError` if there are several lists.
     """
     if find_named([key for key, value in document.items() if not isinstance(value, list | dict)], NAMES[Role.PROBABILITY]):
         return None

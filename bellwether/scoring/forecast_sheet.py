@@ -1,4 +1,4 @@
-"""All forecasts of a score: every row with its forecaster, question, outcome, clusters, weight and market price."""
+"""Sheet of all forecasts to score, with forecaster, question, outcome, clusters, weight and market price per row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MARKET = "market"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableRows:
-    """One table, its columns by role, and its rows in the columns of a sheet, with their number in the table as `row`."""
+    """A table, its column roles, and its rows in the columns of a sheet; the column `row` is the row's number in the table."""
 
     table: ForecastTable
     columns: ColumnRoles
@@ -29,15 +29,15 @@ class TableRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sheet:
-    """One row per forecaster and question.
+    """Forecasts with one row per forecaster and question.
 
-    frame: forecaster, question, probability (null where it has no forecast), outcome, market (null where there was no price), weight; the
+    frame: forecaster, question, probability (null without a forecast), outcome, market (null without a price), weight; the
         clusters as cluster_0 and, two-way, cluster_1; the groups as by_0, by_1 and so on; and the numbers of the forecaster and the question,
         forecaster_index and question_index.
-    sources: names of the tables. columns: which column was what, in the first of them.
+    sources: names of the tables. columns: column roles of the first table.
     by: columns of groups.
-    clusters: what the clusters are, in words.
-    notes: what readers of the scores should know.
+    clusters: description of the clusters.
+    notes: remarks for readers of the scores.
     """
 
     frame: pl.DataFrame
@@ -49,17 +49,17 @@ class Sheet:
 
     @property
     def is_paired(self) -> bool:
-        """True if the rows of several forecasters are known to be about the same questions."""
+        """True if questions can be matched across forecasters."""
         return bool(self.columns.question) or len(self.columns.probability) > 1
 
     @property
     def forecasters(self) -> list[str]:
-        """Names in the order of their numbers."""
+        """Names of the forecasters in the order of their numbers."""
         names = self.frame.unique("forecaster_index").sort("forecaster_index")["forecaster"]
         return [str(name) for name in names]
 
     def panel(self) -> Panel:
-        """Forecasts of all forecasters by question."""
+        """Build the panel of all forecasters' forecasts by question."""
         names = self.forecasters
         questions = self.frame.unique("question_index", keep="first").sort("question_index")
         p = np.full((questions.height, len(names)), np.nan)
@@ -70,7 +70,7 @@ class Sheet:
 
 
 def build_arrays(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
-    """The rows of a sheet that contain a forecast, as arrays, ordered by their values: simulated numbers do not depend on the order of a file."""
+    """Convert the rows with a forecast to arrays sorted by value, so that simulated numbers do not depend on the order of a file."""
     ways = [name for name in _WAYS if name in rows.columns]
     some = rows.filter(pl.col("probability").is_not_null()).sort("probability", "outcome", "weight", "market", *ways, "question")
     forecasts = Forecasts.of(
@@ -83,7 +83,7 @@ _WAYS = ("cluster_0", "cluster_1")
 
 
 def _clusters(rows: pl.DataFrame) -> Clusters:
-    """The clusters of rows, numbered in the order of the rows."""
+    """Build the clusters of rows, numbered in the order of the rows."""
     return Clusters.of_groups(*(Grouping.of(_numbers(rows[name])) for name in _WAYS if name in rows.columns))
 
 
@@ -93,11 +93,11 @@ def _numbers(labels: pl.Series) -> NDArray[np.intp]:
 
 
 def _scaled(weights: pl.Series) -> Floats:
-    """Weights divided by a power of two, exactly, so that the largest is about 1 and no sum of squares overflows."""
+    """Divide weights exactly by a power of two, so that the largest is about 1 and no sum of squares overflows."""
     values = to_floats(weights)
     return np.ldexp(values, -int(np.frexp(values.max(initial=1e-300))[1]) + 1) if len(values) else values
 
 
 def to_floats(values: pl.Series) -> Floats:
-    """Numbers as an array, NaN where missing."""
+    """Convert numbers to an array, with NaN for missing values."""
     return np.asarray(values.fill_null(float("nan")).to_numpy(), dtype=np.float64)

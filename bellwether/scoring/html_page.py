@@ -1,4 +1,4 @@
-"""A result as one HTML page that needs no other file: tables and charts."""
+"""Self-contained HTML page of a result, with tables and charts."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _CHOICES = ("brier", "log_loss", "brier_skill", "skill_vs_market", "skill_vs_hal
 
 
 def write_page(result: ScoreTables, path: Path, progress: Progress | None = None) -> None:
-    """Write the page whole. It loads nothing from elsewhere."""
+    """Write the page as one self-contained file, atomically."""
     bands_and_curves(result, progress)
     render.write_page(render_page(result), path)
 
 
 def render_page(result: ScoreTables) -> Page:
-    """The page of a result. Names and labels are escaped; the same result gives the same page."""
+    """Build the page of a result. Names and labels are escaped; equal results give equal pages."""
     counts, columns = describe_data(result)
     facts = Section("The data", [Facts([(role, text(names)) for role, names in columns])])
     notes = Section("Notes", [Note(note) for note in (*explain_missing(result), *result.notes)])
@@ -85,7 +85,7 @@ def _sections(result: ScoreTables) -> Iterator[Section]:
 
 
 def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], texts: int = 1, *, folded: bool = False) -> PageTable:
-    """A table whose first `texts` columns are text and whose others are numbers."""
+    """Build a table whose first `texts` columns are text and whose other columns are numbers."""
     return PageTable(caption, [Head(name, number=place >= texts) for place, name in enumerate(heads)], rows, folded)
 
 
@@ -176,7 +176,7 @@ def _count(value: int) -> Cell:
 
 
 def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
-    """Metrics with their intervals, best first."""
+    """Yield the metrics with their intervals, best first."""
     for metric in _CHOICES:
         rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
         higher = METRICS[metric].better is Better.HIGHER

@@ -1,4 +1,4 @@
-"""Tables of forecasts as one sheet that can be scored; errors name line, column, value and remedy."""
+"""Loading of forecast tables into one sheet for scoring; errors name line, column, value and remedy."""
 
 from __future__ import annotations
 
@@ -48,11 +48,12 @@ _MOSTLY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """Options of reading.
+    """Options for reading forecasts.
 
-    columns: columns that the user named. by: columns of groups. on: columns to join outcomes on, `COLUMN` or `COLUMN=COLUMN OF THE OUTCOMES`.
-    keep: which of repeated forecasts counts; at: the column of their times; before: the column of times that forecasts must precede. percent: columns to divide by 100. clip: clip rounding errors to [0, 1].
-    fractional: accept outcomes between no and yes. skip_unresolved: leave out rows without an outcome. independent: ignore columns of clusters.
+    columns: columns named by the user. by: columns of groups. on: columns to join outcomes on, `COLUMN` or `COLUMN=COLUMN OF THE OUTCOMES`.
+    keep: choice among repeated forecasts. at: column of their times. before: column of times that forecasts must precede.
+    percent: columns to divide by 100. clip: clip rounding errors to [0, 1]. fractional: accept outcomes between no and yes.
+    skip_unresolved: leave out rows without an outcome. independent: ignore columns of clusters.
     """
 
     columns: ColumnRoles = field(default_factory=ColumnRoles)
@@ -69,9 +70,9 @@ class LoadOptions:
 
 
 def read_sheet(tables: Sequence[ForecastTable], reading: LoadOptions, known: ForecastTable | None = None) -> Sheet:
-    """The sheet of tables of forecasts. `known` contains outcomes by question, and optionally clusters, weights, prices and groups.
+    """Combine forecast tables into one sheet for scoring. `known` contains outcomes by question, and optionally clusters, weights, prices and groups.
 
-    Raises `ScoringError` that names the file, the line, the column, the value and the remedy.
+    Raises `ScoringError` with the file, line, column, value and remedy.
     """
     _check_options(tables, reading, known)
     read = [_part(table, reading, known, name) for table, name in zip(tables, _called(tables), strict=True)]
@@ -108,7 +109,7 @@ def read_sheet(tables: Sequence[ForecastTable], reading: LoadOptions, known: For
 
 
 def _check_options(tables: Sequence[ForecastTable], reading: LoadOptions, known: ForecastTable | None) -> None:
-    """Raise `ScoringError` where options contradict each other or the files."""
+    """Raise `ScoringError` if options contradict each other or the files."""
     if len(reading.columns.cluster) > _WAYS:
         raise ScoringError(f"scoring: {len(reading.columns.cluster)} columns of clusters are given; give one, or two for two-way clusters")
     if len({Path(table.source).resolve() for table in tables}) < len(tables):
@@ -119,7 +120,7 @@ def _check_options(tables: Sequence[ForecastTable], reading: LoadOptions, known:
 
 
 def _forecast_notes(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
-    """Notes on missing forecasts and on questions without names. Raises `ScoringError` where there is no forecast."""
+    """Yield notes on missing forecasts and unnamed questions. Raises `ScoringError` if there is no forecast."""
     columns = parts[0].columns
     if not frame["probability"].count():
         advice = f"give probabilities in {format_names(columns.probability)}"
@@ -135,7 +136,7 @@ def _names(tables: Sequence[ForecastTable]) -> list[str]:
 
 
 def _called(tables: Sequence[ForecastTable]) -> list[str | None]:
-    """Name of the forecaster of each file: the file without its folder if that is unique. None for a frame."""
+    """Return a forecaster name per table: the file name without suffix, the whole path if names repeat, None for a frame."""
     paths = [Path(name) for name in _names(tables)]
     short = [path.name.split(".")[0] or path.name for path in paths]
     names = short if len({*short}) == len(short) else [str(path) for path in paths]
@@ -143,7 +144,7 @@ def _called(tables: Sequence[ForecastTable]) -> list[str | None]:
 
 
 def _forecaster_numbers(frame: pl.DataFrame) -> pl.Series:
-    """Each forecaster's number by file, column and name, independent of the order of the rows; the market is last."""
+    """Return each row's forecaster number. Forecasters are numbered by file, column and name, whatever the row order; the market is last."""
     order = (
         frame.group_by("forecaster")
         .agg(pl.col("file").min(), pl.col("place").min())
@@ -154,7 +155,7 @@ def _forecaster_numbers(frame: pl.DataFrame) -> pl.Series:
 
 
 def _question_numbers(frame: pl.DataFrame, columns: ColumnRoles) -> pl.Series:
-    """Each question's number by its name, or by its values where the row is its name; independent of the order of the rows."""
+    """Return each row's question number. Questions are numbered by name, or by their values if no column names them, whatever the row order."""
     if columns.question:
         return frame["question"].rank("dense").cast(pl.Int64) - 1
     ways = [f"cluster_{index}" for index in range(len(columns.cluster))]
@@ -176,7 +177,7 @@ def _question_numbers(frame: pl.DataFrame, columns: ColumnRoles) -> pl.Series:
 def _part(
     table: ForecastTable, reading: LoadOptions, known: ForecastTable | None, called: str | None
 ) -> tuple[TableRows, list[str], frozenset[int]]:
-    """A table's rows with a forecast each, notes on it, and the rows of `known` that were used."""
+    """Return a table's forecasts in long form, notes on them, and the indexes of the rows of `known` that were used."""
     given, used, notes = reading.columns, frozenset[int](), []
     if known is not None:
         joined = join_outcomes(table, known, given, reading.on, fractional=reading.fractional)
@@ -201,7 +202,7 @@ def _part(
 
 
 def _base(table: ForecastTable, columns: ColumnRoles, reading: LoadOptions, *, given_outcome: bool) -> pl.DataFrame:
-    """The columns of a sheet that all forecasters of a table share."""
+    """Build the columns of a sheet that all forecasters of a table share."""
     height, outcome = table.frame.height, str(columns.outcome)
     states = (
         []
@@ -234,7 +235,7 @@ def _times(table: ForecastTable, column: str | None, name: str) -> pl.Series:
 
 
 def _questions(table: ForecastTable, columns: ColumnRoles) -> pl.Series:
-    """The name of each row's question; without such a column each row is one."""
+    """Return each row's question name; without a question column, every row is its own question."""
     if not columns.question:
         return pl.select(pl.format("{}{}{}", pl.lit(table.source), pl.lit(_BETWEEN), pl.int_range(table.frame.height))).to_series()
     first, *others = columns.question
@@ -246,7 +247,7 @@ def _questions(table: ForecastTable, columns: ColumnRoles) -> pl.Series:
 
 
 def _clusters(table: ForecastTable, columns: ColumnRoles) -> list[pl.Series]:
-    """The clusters of each row; without such a column those of the question, by the first of the columns that name it."""
+    """Return the cluster columns; without any, the first question column."""
     missing = "give every row a cluster, one of its own where it shares none, or give --independent (independent=True)"
     found = [parse_labels(table, column, "cluster", missing) for column in columns.cluster]
     return found or [_questions(table, replace(columns, question=columns.question[:1]))]
@@ -258,7 +259,7 @@ def _probabilities(table: ForecastTable, column: str, reading: LoadOptions) -> p
 
 
 def _forecasters(table: ForecastTable, columns: ColumnRoles, called: str | None) -> dict[str, pl.Expr | pl.Series]:
-    """Name of the forecaster of every row, by column of probabilities; `called` is that of a file without such a column."""
+    """Return the forecaster names by probability column. called: name for a file with a single probability column and no forecaster column."""
     first, *others = columns.probability
     if columns.forecaster is not None:
         return {first: parse_labels(table, columns.forecaster, "forecaster", "fill it in, or leave the row out").alias("forecaster")}
@@ -268,7 +269,7 @@ def _forecasters(table: ForecastTable, columns: ColumnRoles, called: str | None)
 
 
 def _check_roles(parts: Sequence[TableRows], reading: LoadOptions) -> None:
-    """Raise where tables do not have the same columns of questions and clusters, or an option names a column in vain."""
+    """Raise `ScoringError` if only some tables have a question or cluster column, or if --percent names a column that is not read."""
     first, *others = parts
     for other in others:
         for role in (Role.QUESTION, Role.CLUSTER):
@@ -291,7 +292,7 @@ def _of_probabilities(columns: ColumnRoles) -> tuple[str, ...]:
 
 
 def _percent_notes(parts: Sequence[TableRows], reading: LoadOptions) -> Iterator[str]:
-    """Notes on columns of percentages with few values above 1 %, which is rarely meant."""
+    """Yield notes on percentage columns in which most values are at most 1 %, which suggests that they are not percentages."""
     for part in parts:
         for column in _of_probabilities(part.columns):
             if column not in reading.percent:
@@ -306,7 +307,7 @@ def _percent_notes(parts: Sequence[TableRows], reading: LoadOptions) -> Iterator
 def _resolved(
     frame: pl.DataFrame, parts: Sequence[TableRows], reading: LoadOptions, known: ForecastTable | None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """The rows with an outcome, and a note on the others. Raises where there are others and they are not to be skipped, or nothing is left."""
+    """Drop rows without an outcome, and note how many. Raises `ScoringError` if they must not be skipped, or if no rows remain."""
     open_rows = frame.filter(pl.col("outcome").is_null())
     if open_rows.is_empty():
         return frame, []

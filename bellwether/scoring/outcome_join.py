@@ -35,7 +35,10 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JoinedForecasts:
-    """table: the forecasts with the columns of the outcomes. columns: the options, completed. used: numbers of the rows of outcomes that were used."""
+    """Forecasts joined with outcomes.
+
+    table: forecasts with the outcomes' columns. columns: column roles, with question and outcome filled in. used: indexes of the matched rows of outcomes.
+    """
 
     table: ForecastTable
     columns: ColumnRoles
@@ -46,9 +49,9 @@ class JoinedForecasts:
 def join_outcomes(
     table: ForecastTable, known: ForecastTable, given: ColumnRoles, on: Sequence[str], *, fractional: bool
 ) -> JoinedForecasts:
-    """Add the columns of `known` to forecasts. on: columns to join on, `COLUMN` or `COLUMN=COLUMN OF THE OUTCOMES`; found by their names if empty.
+    """Add the columns of `known` to the forecasts. on: join columns, `COLUMN` or `COLUMN=COLUMN OF THE OUTCOMES`; if empty, they are found by name.
 
-    Raises `ScoringError` where no row matches, where several outcomes match a forecast, or where a forecast has another outcome of its own.
+    Raises `ScoringError` if no row matches, several outcomes match a forecast, or a forecast's own outcome differs.
     """
     outcome = _outcome(known, given)
     pairs = _pairs(table, known, given, on)
@@ -74,7 +77,7 @@ def join_outcomes(
 
 
 def note_unused(known: ForecastTable, used: frozenset[int]) -> list[str]:
-    """A note on the outcomes without a forecast."""
+    """Return a note on the outcomes that no forecast matches."""
     rest = known.frame.height - len(used)
     verb = "has" if rest == 1 else "have"
     return [f"{counted(rest, 'question')} of {known.source} {verb} no row: coverage does not count them."] if rest else []
@@ -92,7 +95,7 @@ def _outcome(known: ForecastTable, given: ColumnRoles) -> str:
 
 
 def check_outcomes(table: ForecastTable, columns: Sequence[str]) -> str:
-    """The first of the columns of outcomes. Raises `ScoringError` where another one contradicts it."""
+    """Return the first of the outcome columns. Raises `ScoringError` if another one contradicts it."""
     first, *others = columns
     value, void = parse_outcomes(table, first, fractional=True), find_voided(table.frame[first])
     for other in others:
@@ -134,7 +137,7 @@ def _pairs(table: ForecastTable, known: ForecastTable, given: ColumnRoles, on: S
 
 
 def _pair(table: ForecastTable, known: ForecastTable, text: str) -> Pair:
-    """The columns of a pair that an option names; a name may contain an equals sign."""
+    """Return the two columns that an --on option names; a column name may contain an equals sign."""
     left, _, right = (text, "", text) if text in table.frame.columns else text.partition("=")
     check_present(table.source, table.frame.columns, left, "--on")
     check_present(known.source, known.frame.columns, right or left, "--on")
@@ -142,7 +145,7 @@ def _pair(table: ForecastTable, known: ForecastTable, text: str) -> Pair:
 
 
 def _matches(table: ForecastTable, known: ForecastTable, pair: Pair) -> tuple[int, int]:
-    """Number of values of the forecasts that the outcomes have too, and of all."""
+    """Count the distinct values of the forecasts' column: those that the outcomes' column also has, and all."""
     one, other = (_values(source, column) for source, column in ((table, pair[0]), (known, pair[1])))
     return len(one & other), len(one)
 
@@ -155,7 +158,7 @@ def _values(table: ForecastTable, column: str) -> set[str]:
 
 
 def _places(table: ForecastTable, known: ForecastTable, pairs: Sequence[Pair], *, by_question: bool) -> pl.Series:
-    """The row of `known` of each forecast, null where it has none. A forecast without a value in a further column matches any."""
+    """Return the matching row of `known` for each forecast, null without one. In all join columns but the first, a null matches any value."""
     names = [f"key_{index}" for index in range(len(pairs))]
     first = parse_labels(table, pairs[0][0], "question", _FILL)
     asked = pl.DataFrame({names[0]: first, **{name: to_texts(table, left) for name, (left, _) in zip(names[1:], pairs[1:], strict=True)}})
@@ -187,7 +190,7 @@ def _refuse_repeated(
 
 
 def _is_unique(known: ForecastTable, columns: Sequence[str], first: str, label: str) -> bool:
-    """True if the columns tell the rows with this label apart."""
+    """Return whether `columns` distinguish all rows that have this label."""
     try:
         frame = pl.DataFrame({column: to_texts(known, column) for column in columns})
     except ScoringError:
@@ -196,7 +199,7 @@ def _is_unique(known: ForecastTable, columns: Sequence[str], first: str, label: 
 
 
 def _refuse_unmatched(table: ForecastTable, known: ForecastTable, pairs: Sequence[Pair], given: ColumnRoles) -> NoReturn:
-    """Raise `ScoringError` with the pairs of columns that have values in common."""
+    """Raise `ScoringError` with the pairs of columns that have common values."""
     tried = " and ".join(f"{left} = {right}" for left, right in pairs)
     examples = " and ".join(
         format_brief(next(iter(to_texts(source, column).drop_nulls()), None))
@@ -213,7 +216,7 @@ def _refuse_unmatched(table: ForecastTable, known: ForecastTable, pairs: Sequenc
 
 
 def _candidates(table: ForecastTable, known: ForecastTable, given: ColumnRoles) -> Iterator[tuple[Pair, int, int]]:
-    """Pairs of columns of labels with values in common: the pair, the number of those values, and of all of the forecasts."""
+    """Yield pairs of label columns with common values: the pair, the number of common values, and the number of values of the forecasts."""
     for left in _labelled(table, given):
         for right in _labelled(known, given):
             count, total = _matches(table, known, (left, right))
@@ -222,7 +225,7 @@ def _candidates(table: ForecastTable, known: ForecastTable, given: ColumnRoles) 
 
 
 def _labelled(table: ForecastTable, given: ColumnRoles) -> list[str]:
-    """Columns that may name questions: those without another role."""
+    """Return the columns that may name questions: columns with several values and no other role."""
     known = recognise_columns(table.source, table.frame.columns, table.frame.columns, ColumnRoles())
     other = {column for role, columns in known.used().items() if role not in (Role.QUESTION, Role.CLUSTER) for column in columns}
     other |= {*given.probability, given.outcome or "", given.market or "", given.weight or ""}
@@ -230,7 +233,7 @@ def _labelled(table: ForecastTable, given: ColumnRoles) -> list[str]:
 
 
 def _check_own(table: ForecastTable, known: ForecastTable, joined: pl.Series) -> None:
-    """Raise `ScoringError` where a forecast has an outcome that contradicts that of `known`."""
+    """Raise `ScoringError` if a forecast's own outcome contradicts the one in `known`."""
     value = joined.fill_null(float("nan")).to_numpy()
     for column in find_named(table.frame.columns, NAMES[Role.OUTCOME]):
         if not is_outcome(table, column):
@@ -246,7 +249,7 @@ def _check_own(table: ForecastTable, known: ForecastTable, joined: pl.Series) ->
 
 
 def _usable(known: ForecastTable, given: ColumnRoles) -> list[str]:
-    """Columns of one type. Raises `ScoringError` where another one has a role."""
+    """Return the columns without faults. Raises `ScoringError` if a faulty column has a role."""
     roles = {column for columns in given.used().values() for column in columns}
     for role, names in NAMES.items():
         roles |= {*find_named(known.frame.columns, names)} if role is not Role.QUESTION else set()

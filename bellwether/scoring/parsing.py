@@ -1,4 +1,4 @@
-"""Columns of probabilities, outcomes, prices, weights and labels as arrays; every misfit is an error that names line, column, value and remedy."""
+"""Parsers of probability, outcome, price, weight and label columns; errors name line, column, value and remedy."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ UNRESOLVED = frozenset(
 
 
 def is_numeric(values: pl.Series) -> bool:
-    """True if a column holds numbers, texts some of which are numbers or percentages, or nothing."""
+    """Return whether a column is empty, numeric, or text with some numbers or percentages."""
     if values.dtype.is_numeric() or not values.count():
         return True
     if values.dtype != pl.String:
@@ -64,7 +64,7 @@ def is_numeric(values: pl.Series) -> bool:
 
 
 def is_fraction(values: pl.Series) -> bool:
-    """True if a column holds numbers from 0 to 1, some of them in between."""
+    """Return whether all values of a column are numbers from 0 to 1, some of them strictly between."""
     if values.dtype not in (pl.String, pl.Float32, pl.Float64):
         return False
     numbers = values.cast(pl.Float64, strict=False)
@@ -73,7 +73,7 @@ def is_fraction(values: pl.Series) -> bool:
 
 
 def parse_probabilities(table: ForecastTable, column: str, *, percent: bool, clip: bool) -> Floats:
-    """Probabilities of yes, NaN if missing. `percent` divides by 100; `clip` clips rounding errors to [0, 1]."""
+    """Parse probabilities of yes, NaN if missing. percent: divide by 100. clip: clip rounding errors to [0, 1]."""
     values = _numbers(table, column, percent=percent)
     if percent:
         values = values / 100
@@ -96,13 +96,13 @@ def parse_probabilities(table: ForecastTable, column: str, *, percent: bool, cli
 
 
 def _like_percentages(values: Floats) -> bool:
-    """True if numbers could be percentages: from 0 to 100, and most of those that are not 0 beyond 1."""
+    """Return whether numbers could be percentages: all from 0 to 100, and most nonzero ones above 1."""
     some = values[~np.isnan(values) & (values != 0)]
     return bool(some.min() >= 0 and some.max() <= 100 and (some > 1 + ROUNDING).mean() > 1 / 2)
 
 
 def parse_outcomes(table: ForecastTable, column: str, *, fractional: bool = False, resolved: str | None = None) -> Floats:
-    """Outcomes, 1 for yes and 0 for no, NaN for an unresolved question. `fractional` accepts shares in between; `resolved` is the column of states."""
+    """Parse outcomes: 1 for yes, 0 for no, NaN if unresolved. fractional: accept shares in between. resolved: column with the state of the question."""
     values = _outcomes(table, column)
     if resolved is not None:
         values[_outcomes(table, resolved) == 0] = np.nan
@@ -119,7 +119,7 @@ def parse_outcomes(table: ForecastTable, column: str, *, fractional: bool = Fals
 
 
 def is_outcome(table: ForecastTable, column: str) -> bool:
-    """True if every value of a column can be read as an outcome or as unresolved, and some value is one."""
+    """Return whether every value of a column is an outcome or unresolved, and at least one is an outcome."""
     try:
         return not bool(np.isnan(parse_outcomes(table, column, fractional=True)).all())
     except ScoringError:
@@ -127,7 +127,7 @@ def is_outcome(table: ForecastTable, column: str) -> bool:
 
 
 def find_voided(values: pl.Series) -> Bools:
-    """Rows whose outcome is stated to be unresolved, as opposed to missing."""
+    """Return a mask of the rows whose outcome is explicitly unresolved, as opposed to missing."""
     if values.dtype != pl.String:
         return np.zeros(len(values), dtype=np.bool_)
     return np.asarray(_small(values).is_in(list(UNRESOLVED - MISSING)).fill_null(False))
@@ -161,7 +161,7 @@ def _outcomes(table: ForecastTable, column: str) -> Floats:
 
 
 def parse_weights(table: ForecastTable, column: str) -> Floats:
-    """Positive weights."""
+    """Parse positive weights."""
     values = _numbers(table, column, percent=False)
     bad = ~((values > 0) & np.isfinite(values))
     if bad.any():
@@ -180,7 +180,7 @@ def parse_weights(table: ForecastTable, column: str) -> Floats:
 
 
 def parse_labels(table: ForecastTable, column: str, what: str, remedy: str) -> pl.Series:
-    """Labels as text, without spaces around. Raises where one is missing: `what` it is, and the `remedy`."""
+    """Parse labels as stripped text. Raises `ScoringError` for a missing one. what, remedy: words of the message."""
     values = to_texts(table, column)
     missing = values.is_null()
     if missing.any():
@@ -190,7 +190,7 @@ def parse_labels(table: ForecastTable, column: str, what: str, remedy: str) -> p
 
 
 def to_texts(table: ForecastTable, column: str) -> pl.Series:
-    """A column as text without spaces around, null where there is nothing."""
+    """Convert a column to stripped text, null if empty."""
     values = table.frame[column] if column in table.lists else table.values(column)
     if isinstance(values.dtype, pl.List):
         values = pl.Series(
@@ -254,14 +254,14 @@ def _numbers(table: ForecastTable, column: str, *, percent: bool) -> Floats:
 
 
 def replace_commas(table: ForecastTable, small: pl.Series) -> pl.Series:
-    """Texts with decimal points, where the file has decimal commas: another delimiter, and no number with a point."""
+    """Replace decimal commas with points if the table may have decimal commas and no number has a point."""
     if not table.decimal_commas or small.str.contains(_POINT).any():
         return small
     return small.str.replace(r"^([+-]?\d*),(\d+(?:e[+-]?\d+)?\s*%?)$", "$1.$2")
 
 
 def _without_sign(small: pl.Series) -> pl.Series:
-    """Flags of texts that are numbers other than 0 without a percent sign."""
+    """Return a mask of the texts that are nonzero numbers without a percent sign."""
     number = small.cast(pl.Float64, strict=False)
     return (number.is_not_null() & number.is_not_nan() & (number != 0)).fill_null(False)
 
@@ -288,7 +288,7 @@ def _first(flags: pl.Series | Bools) -> int:
 
 
 def format_value(table: ForecastTable, column: str, row: int) -> str:
-    """A value as messages show it."""
+    """Format a value for messages."""
     value = table.frame[column][row]
     if value is None:
         return "an empty value"
@@ -296,5 +296,5 @@ def format_value(table: ForecastTable, column: str, row: int) -> str:
 
 
 def refuse(table: ForecastTable, row: int, column: str, text: str) -> NoReturn:
-    """Raise `ScoringError` that names the place of a value and its fault."""
+    """Raise `ScoringError` with the location and the fault of a value."""
     raise ScoringError(f"{table.where(row, column)}: {text}")

@@ -44,7 +44,7 @@ def plot_reliability(
     band: bool = True,
     curve: bool = False,
 ) -> alt.LayerChart:
-    """Reliability diagram of forecasts `p` of yes against outcomes `y`, as an Altair chart; charts of several forecasters add up with `+`.
+    """Draw the reliability diagram of forecasts `p` of yes against outcomes `y` as an Altair chart; `+` layers charts of several forecasters.
 
     Points are the observed frequency of yes per bin, with intervals where `clusters` are given. `band`: where the points of a calibrated forecaster
     would lie. `curve`: the CORP curve instead of points. The other parameters are those of `evaluate`. Raises `ScoringError` for what cannot be
@@ -68,7 +68,7 @@ def plot_reliability(
 
 
 def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
-    """A metric of every forecaster with its interval, best first, as an Altair chart. Raises `ScoringError` for an unknown metric."""
+    """Draw a metric of every forecaster with its interval, best first, as an Altair chart. Raises `ScoringError` for an unknown metric."""
     from bellwether.figures.intervals import interval_list
 
     if metric not in METRICS:
@@ -81,7 +81,7 @@ def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
 
 
 def plot_differences(result: ScoreTables) -> alt.LayerChart:
-    """The paired difference of every pair of forecasters with its interval, as an Altair chart."""
+    """Draw the paired difference of every pair of forecasters with its interval as an Altair chart."""
     from bellwether.figures.intervals import differences
 
     axis = f"difference of {LOSSES[result.loss]} and {100 * result.plan.level:.4g} % interval; below 0 the first is better"
@@ -89,7 +89,7 @@ def plot_differences(result: ScoreTables) -> alt.LayerChart:
 
 
 def write_figures(result: ScoreTables, folder: Path, progress: Progress | None = None) -> list[Path]:
-    """Write reliability.png, scores.png and, of several forecasters, differences.png, each file whole. Returns their paths."""
+    """Write reliability.png, scores.png and, for several forecasters, differences.png, each atomically. Returns their paths."""
     from bellwether.figures.canvas import FILE_BYTES, add_title, png
     from bellwether.figures.reliability import reliability_diagram
 
@@ -111,9 +111,9 @@ _DRAWN: WeakKeyDictionary[ScoreTables, tuple[pl.DataFrame, pl.DataFrame]] = Weak
 
 
 def bands_and_curves(result: ScoreTables, progress: Progress | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Consistency bands of the bins (forecaster, bin, lower, upper) and CORP curves (forecaster, forecast, n, recalibrated, lower, upper).
+    """Compute consistency bands of the bins (forecaster, bin, lower, upper) and CORP curves (forecaster, forecast, n, recalibrated, lower, upper).
 
-    Drawn once for a result: the figures and the page show the same.
+    They are computed once per result, so that figures and page agree.
     """
     if result not in _DRAWN:
         _DRAWN[result] = _drawn(result, progress or (lambda done, of, what: None))

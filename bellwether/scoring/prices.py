@@ -1,4 +1,4 @@
-"""Market prices as a baseline, and the refusal of final prices, which are known after the fact."""
+"""Market prices as a baseline, and checks that refuse final prices, which are known only after the fact."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _NAMED_FINAL = re.compile(r"(final|settlement|resolution|closing|close)_")
 
 
 def check_final(table: ForecastTable, given: ColumnRoles) -> None:
-    """Raise `ScoringError` where an option names a column of final prices as a forecast."""
+    """Raise `ScoringError` if an option names a column of final prices as a forecast."""
     present = table.frame.columns
     exported = any(_EXPORTED.fullmatch(column) for column in present)
     final = [
@@ -52,7 +52,7 @@ def check_final(table: ForecastTable, given: ColumnRoles) -> None:
 
 
 def note_unread_final(table: ForecastTable, columns: ColumnRoles) -> list[str]:
-    """A note on columns of final prices where no other price is read."""
+    """Return a note that columns of final prices are ignored, unless a column of market prices is used."""
     final = [column for column in find_named(table.frame.columns, FINAL_PRICES) if column not in columns.probability]
     if not final or columns.market is not None:
         return []
@@ -66,16 +66,19 @@ def _instead(table: ForecastTable) -> str:
 
 
 def check_prices(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
-    """Notes on prices that may be final, whether in a column of their own or as a forecaster called market.
+    """Yield notes on market prices that may be final, whether in the price column or as a forecaster named market.
 
-    Raises `ScoringError` where prices are the outcomes, or nearly.
+    Raises `ScoringError` if the prices nearly equal the outcomes.
     """
     yield from _check(frame.with_columns(place=None), parts)
     yield from _check(frame.filter(pl.col("forecaster").str.to_lowercase().is_in(_MARKETS)).with_columns(market="probability"), parts)
 
 
 def _check(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
-    """place: the number of the column of probabilities; null for prices."""
+    """Yield a note if many prices are close to the outcomes. Raises `ScoringError` if nearly all are.
+
+    The column `place` of `frame` is the index of the probability column, null for the price column.
+    """
     priced = frame.filter(pl.col("market").is_not_null()).unique(["question", "market"], keep="first", maintain_order=True)
     if priced.is_empty():
         return
@@ -102,20 +105,20 @@ def _check(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
 
 
 def _are_apart(price: Floats, outcome: Floats) -> bool:
-    """True if every price of a yes is above every price of a no."""
+    """Return whether every price of a market that resolved yes is above every price of one that resolved no."""
     yes, no = price[outcome == 1], price[outcome == 0]
     return len(yes) + len(no) == len(price) and len(yes) > 0 and len(no) > 0 and bool(yes.min() > no.max())
 
 
 def note_known_outcomes(frame: pl.DataFrame) -> Iterator[str]:
-    """Notes on forecasters that repeat the outcomes."""
+    """Yield a note for each forecaster whose forecasts all equal the outcomes."""
     for name, rows in frame.filter(pl.col("probability").is_not_null()).group_by("forecaster", maintain_order=True):
         if rows.height >= _FEW and (rows["probability"] == rows["outcome"]).all():
             yield f"Every forecast of {name[0]} equals the outcome: check that the column is a forecast."
 
 
 def add_market(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """The rows and those of the market as a forecaster, where it has one price per question."""
+    """Add the market as a forecaster. If a question has two prices or a forecaster is called market, return a note instead."""
     prices = frame.filter(pl.col("market").is_not_null())
     if prices.is_empty():
         return frame, []

@@ -1,4 +1,4 @@
-"""Repeated forecasts of a forecaster on a question: the last, the first or their mean."""
+"""Selection among repeated forecasts of a forecaster on a question: the last, the first or the mean."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MILLISECONDS, _MICROSECONDS = 1e11, 1e14
 
 
 class Keep(StrEnum):
-    """The forecast that counts if a forecaster has several on a question."""
+    """Choice among repeated forecasts of a forecaster on a question."""
 
     LAST = "last"
     FIRST = "first"
@@ -34,7 +34,7 @@ class Keep(StrEnum):
 
 
 def check_times(tables: Sequence[ForecastTable], keep: Keep | None, at: str | None, before: str | None) -> None:
-    """Raise `ScoringError` unless the options of times belong together."""
+    """Raise `ScoringError` if the options `keep`, `at` and `before` do not fit together."""
     if at is not None and before is None and keep in (None, Keep.MEAN):
         raise ScoringError(
             f"scoring: {format_option('at', at)} orders repeated forecasts; give it with --keep last, --keep first or --before"
@@ -47,7 +47,7 @@ def check_times(tables: Sequence[ForecastTable], keep: Keep | None, at: str | No
 
 
 def parse_instants(table: ForecastTable, column: str) -> pl.Series:
-    """Times as microseconds since 1970. Text is ISO 8601, in UTC where it has no zone; numbers are Unix times."""
+    """Parse times as microseconds since 1970. Text is ISO 8601, in UTC if it has no zone; numbers are Unix times."""
     values = table.values(column)
     if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
         found = values.cast(pl.Datetime("us")).to_physical()
@@ -71,7 +71,7 @@ def parse_instants(table: ForecastTable, column: str) -> pl.Series:
 
 
 def select_in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list[str]]:
-    """The forecasts stated before the time in their row, and a note on the others. Raises `ScoringError` where none is."""
+    """Return the forecasts stated before the time in their row, and a note on the others. Raises `ScoringError` if none is early enough."""
     early = frame.filter(pl.col("stated") < pl.col("ends"))
     if early.is_empty():
         raise ScoringError(f"scoring: none of the {frame.height} forecasts precedes the time in {before!r}; correct --at or --before")
@@ -80,7 +80,7 @@ def select_in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list
 
 
 def select_one(frame: pl.DataFrame, parts: Sequence[TableRows], keep: Keep, at: str | None) -> tuple[pl.DataFrame, list[str]]:
-    """One row per forecaster and question, and a note on the others. A row without a forecast counts where there is no other."""
+    """Return one row per forecaster and question, and a note on the others. A row without a forecast is kept only if there is no other."""
     if not parts[0].columns.question:
         raise ScoringError(f"{parts[0].table.source}: --keep needs the column that names the question; give --question COLUMN")
     some = frame.filter(pl.col("probability").is_not_null() | pl.col("probability").is_null().all().over(_KEY))

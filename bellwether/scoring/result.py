@@ -1,4 +1,4 @@
-"""Tables of scored forecasts, as text, figures and pages read them."""
+"""Tables of scored forecasts, the input of text tables, figures and pages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ScoreTables:
-    """Tables and terms of a `ScoreResult`, for the modules that show it."""
+    """Tables and settings of a `ScoreResult`, for the modules that display it."""
 
     scores: pl.DataFrame
     groups: pl.DataFrame
@@ -52,7 +52,7 @@ class ScoreTables:
 
     @property
     def forecasters(self) -> list[str]:
-        """Names, best first by the loss; those without a score last."""
+        """Names of the forecasters by loss, best first; names without a score are last."""
         return [str(name) for name in self.ranking["forecaster"]]
 
     @property
@@ -62,11 +62,11 @@ class ScoreTables:
 
     @property
     def n_clusters(self) -> int:
-        """Number of clusters; of two ways the smaller number."""
+        """Number of clusters; for two-way clusters, the smaller number."""
         return min(self.forecasts[name].n_unique() for name in self.forecasts.columns if name.startswith("cluster_"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the forecasts, for JSON."""
+        """Return everything except the forecasts as JSON values."""
         return {
             "sources": list(self.sources),
             "n_questions": self.n_questions,
@@ -83,5 +83,5 @@ class ScoreTables:
 
 
 def format_metric(metric: str) -> str:
-    """Readable name of a metric."""
+    """Return the readable name of a metric."""
     return _WORDS.get(metric, metric.replace("_", " "))

@@ -1,4 +1,4 @@
-"""Score forecasts in files or frames: every metric with its interval, paired tests, groups and reliability tables."""
+"""Scoring of forecasts in files or frames: metrics with intervals, paired tests, groups and reliability tables."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from bellwether.scoring.text_tables import format_tables
 class ScoreResult(ScoreTables):
     """Result of `score`, as Polars frames.
 
-    scores: one row per forecaster and metric, columns forecaster and those of `Scores.frame`; the market is a forecaster where there are prices.
+    scores: one row per forecaster and metric, columns forecaster and those of `Scores.frame`; the market is a forecaster if there are prices.
     groups: the same per group, with the columns `by` and `group` (null where the row has none) before; empty without `by`.
     pairs, ranking: as in `Comparison`.
     reliability: one row per forecaster and bin, columns forecaster and those of `reliability_bins`.
@@ -45,22 +45,22 @@ class ScoreResult(ScoreTables):
     __slots__ = ()
 
     def __str__(self) -> str:
-        """The tables as `bellwether score` prints them."""
+        """Return the tables as text, like the output of `bellwether score`."""
         return format_tables(self)
 
     def write_figures(self, folder: Path | str, progress: Progress | None = None) -> list[Path]:
-        """Write reliability.png, scores.png and, of several forecasters, differences.png into a folder; returns their paths."""
+        """Write reliability.png, scores.png and, for several forecasters, differences.png into a folder. Returns their paths."""
         return write_figures(self, Path(folder), progress)
 
     def write_html(self, path: Path | str, progress: Progress | None = None) -> None:
-        """Write one self-contained page: the tables, and reliability diagrams that answer the mouse."""
+        """Write one self-contained page with the tables and interactive reliability diagrams."""
         from bellwether.scoring.html_page import write_page
 
         write_page(self, Path(path), progress)
 
 
 class ScoreOptions(TypedDict, total=False):
-    """Options of `score` by name, as that function describes them."""
+    """Keyword options of `score`, which describes them."""
 
     probability: str | Sequence[str]
     outcome: str | None
@@ -91,13 +91,13 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
 
     Args:
         data: a path to CSV, Parquet or JSON lines, several of them, or a Polars or pandas frame, a mapping of columns or a list of rows.
-        outcomes: a path or frame with the outcomes by question, if the forecasts do not contain them.
-        progress: called with the number of finished steps, the number of all, and the next step.
+        outcomes: a path or frame with the outcomes by question, if the forecasts do not include them.
+        progress: called with the number of finished steps, the total number, and the next step.
         **options: any of the following.
 
             probability, outcome, forecaster, question, cluster, weight, market: names of columns; recognised by common names if left out.
-                Several columns of probabilities are one forecaster each. Two columns of clusters are two-way clusters. Several columns of the
-                question name it together. Files without a column of forecasters are a forecaster each, with the name of the file.
+                Several columns of probabilities are one forecaster each. Two columns of clusters are two-way clusters. Several question
+                columns name the question together. Each file without a forecaster column is one forecaster, named after the file.
             by: columns whose groups are scored too.
             on: columns to join outcomes on, "column" or "column=column of the outcomes"; those of the question if left out.
             keep: "last", "first" or "mean" of repeated forecasts of a forecaster on a question. at: the column of their times.
@@ -110,7 +110,7 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
             loss: the loss that pairs are compared by, "brier" or "log_loss".
             bins, level, replicates, seed: as in `evaluate`.
 
-    Raises `ScoringError` that names the file, the line, the column, the value and the remedy.
+    Raises `ScoringError` with the file, line, column, value and remedy.
     """
     if unknown := sorted(options.keys() - ScoreOptions.__annotations__.keys()):
         raise TypeError(f"score() got an unexpected keyword argument {unknown[0]!r}")
@@ -164,7 +164,7 @@ def _table(data: Any) -> ForecastTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ScoreGroup:
-    """Rows of one forecaster, all or those of one group, the number of questions asked, and the share of their weight that has a forecast."""
+    """Rows of one forecaster (all, or one group), the number of questions asked, and the share of their weight that has a forecast."""
 
     forecaster: str
     rows: pl.DataFrame
@@ -175,7 +175,7 @@ class _ScoreGroup:
 
     @property
     def title(self) -> str:
-        """Description of the rows."""
+        """Name of the forecaster, and of the group if any, for progress and messages."""
         return self.forecaster if self.by is None else f"{self.forecaster}, {self.by} {self.group}"
 
 
@@ -216,7 +216,7 @@ def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progres
 
 
 def _ranked(sheet: Sheet, panel: Panel) -> tuple[Bools, list[str]]:
-    """Who takes part in the ranking, bool (M,), and a note where the forecasters answered different questions."""
+    """Return a mask of the ranked forecasters, bool (M,), and a note if they answered different questions."""
     some, enough = np.asarray(panel.seen.any(axis=0)), np.asarray(panel.seen.mean(axis=0) >= COVERAGE_FLOOR)
     if not sheet.is_paired or (enough == some).all():
         return some, []

@@ -1,4 +1,4 @@
-"""A table of a file or frame, with the place of every row for messages."""
+"""Table of a file or frame, with the location of each row for error messages."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from bellwether.errors import ScoringError
 class ForecastTable:
     """Rows of a file or frame.
 
-    source: its name in messages. frame: the columns; those of text files are text. place: the name of a row in messages. faults: why a column cannot
-    be used, with the row that shows it: values of several types, or objects. lists: the columns with lists, as JSON text, which can only be labels.
+    source: its name in messages. frame: the columns; columns of text files are text. place: formats the location of a row for messages.
+    faults: by column, the row and the reason that make it unusable: values of several types, or objects.
+    lists: columns with lists, as JSON text, which can only be labels.
     decimal_commas: numbers may have decimal commas, because another character separates the columns.
     """
 
@@ -30,11 +31,11 @@ class ForecastTable:
     decimal_commas: bool = False
 
     def where(self, row: int, column: str) -> str:
-        """File, line and column of a value, for the beginning of a message."""
+        """Return file, line and column of a value, to begin a message."""
         return f"{self.source}, {self.place(row)}, column {column!r}"
 
     def values(self, column: str) -> pl.Series:
-        """A column of one type. Raises `ScoringError` where it has a fault."""
+        """Return a column. Raises `ScoringError` if it has a fault, such as values of several types."""
         if column in self.faults:
             row, text = self.faults[column]
             raise ScoringError(f"{self.where(row, column)}: {text}")
@@ -42,23 +43,23 @@ class ForecastTable:
 
 
 def format_place(index: int) -> str:
-    """The name of a row of a frame in messages."""
+    """Format the row number of a frame for messages."""
     return f"row {index + 1}"
 
 
 def is_missing(value: object) -> bool:
-    """True if a value is None, NaN or a missing value of pandas."""
+    """Return whether a value is None, NaN or a missing value of pandas."""
     return value is None or type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and math.isnan(value))
 
 
 def build_from_records(source: str, rows: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> ForecastTable:
-    """A table of objects, with a column for every key."""
+    """Build a table from records, with a column for every key."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     return build_from_columns(source, {name: [row.get(name) for row in rows] for name in names}, place)
 
 
 def build_from_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[int], str]) -> ForecastTable:
-    """A table of Python values; columns of several types have a fault."""
+    """Build a table from columns of Python values; a column of several types is recorded as a fault."""
     series, faults, lists = {}, {}, set()
     for name, values in columns.items():
         firsts: dict[str, int] = {}
@@ -76,12 +77,12 @@ def build_from_columns(source: str, columns: Mapping[str, list[Any]], place: Cal
 
 
 def _label(value: object) -> str:
-    """A value as text, a list as JSON."""
+    """Format a value as text, and a list as JSON."""
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | tuple) else str(value)
 
 
 def _fault(values: Sequence[Any], firsts: Mapping[str, int], place: Callable[[int], str]) -> tuple[int, str] | None:
-    """Why values cannot be a column, given the first row of each type."""
+    """Return the row and the reason that make values unusable as a column; None if they are usable. firsts: first row of each type."""
     for kind in ("an object", "a list"):
         if kind in firsts:
             return firsts[kind], f"it holds {kind}; write one value"
@@ -95,7 +96,7 @@ _TWO = 2
 
 
 def name_type(value: object) -> str:
-    """The type of a value in messages."""
+    """Name a value's type for messages."""
     for kind, name in _KINDS:
         if isinstance(value, kind):
             return name

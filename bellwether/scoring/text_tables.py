@@ -1,4 +1,4 @@
-"""A result as text tables, at most as wide as the terminal."""
+"""Text tables of a result, at most as wide as the terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LARGE = 1000
 
 
 def format_tables(result: ScoreTables) -> str:
-    """The tables as text of 80 columns."""
+    """Format the tables as text 80 characters wide."""
     text = io.StringIO()
     print_result(Console(file=text, width=_WIDTH, highlight=False), result)
     return text.getvalue().rstrip()
@@ -46,7 +46,7 @@ def print_result(console: Console, result: ScoreTables) -> None:
 
 
 def describe_data(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
-    """A sentence on the data, and the roles of the columns."""
+    """Return a sentence on the data, and the roles of the columns."""
     forecasters = [name for name in result.forecasters if name != MARKET]
     counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
     text = ", ".join(counted(count, what) for count, what in counts)
@@ -134,12 +134,12 @@ def _groups(result: ScoreTables) -> Iterator[TextTable]:
 
 
 def format_group(group: object) -> str:
-    """Name of a group; rows without one are a group of their own."""
+    """Format the name of a group; rows without one form a group of their own."""
     return "(none)" if group is None else str(group)
 
 
 def explain_missing(result: ScoreTables) -> Iterator[str]:
-    """Why what these tables show has no interval or test."""
+    """Yield the reasons for missing intervals and tests in these tables."""
     shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
     without = pl.concat([result.scores, result.groups.drop("by", "group")]).filter(
         shown & pl.col("value").is_not_null() & pl.col("lower").is_null()
@@ -158,7 +158,7 @@ def explain_missing(result: ScoreTables) -> Iterator[str]:
 
 
 def group_metrics(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
-    """Each forecaster and its metrics by name, best Brier score first."""
+    """Yield each forecaster and its metrics by name, best Brier score first."""
     rows = {
         str(name): {row["metric"]: row for row in part.iter_rows(named=True)}
         for (name,), part in scores.partition_by("forecaster", as_dict=True, maintain_order=True).items()
@@ -173,5 +173,5 @@ def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 
 
 
 def format_number(value: float | None, sign: str = "", digits: int = 3) -> str:
-    """A number with so many decimals, of a large one its magnitude."""
+    """Format a number with `digits` decimals; a large one by its magnitude."""
     return formatting.number(value, digits, sign=sign) if value is None or abs(value) < _LARGE else f"{value:{sign}.0e}"
