@@ -25,7 +25,7 @@ def prorate(total, part, whole):
 
 @inlined
 def booked_price(state, order, price, role):
-    """Return the price of the order's side at which a fill at canonical `price` is booked."""
+    """Convert the canonical `price` of a fill to the price at which the order's side is booked."""
     if order.action == 0 or (role == _MAKER and state.canonical_sell == 1):
         return price
     return DOLLAR - price
@@ -70,9 +70,7 @@ def book_fill(sim, o, price, lots, role, ts):
 
 @inlined
 def _move_netted(new, old, price, lots):
-    """Update positions and cost where a YES and a NO contract net to a dollar: the old position is closed first. Returns the realised
-    P&L.
-    """
+    """Update positions and cost if YES and NO net to a dollar: close the old position first. Returns the realised P&L."""
     pairs, gained = min(old.position, lots), 0
     if pairs > 0:
         removed = prorate(old.basis, pairs, old.position)
@@ -86,7 +84,7 @@ def _move_netted(new, old, price, lots):
 
 @compiled
 def _move_separate(side, action, price, lots):
-    """Update a position and its signed cost where YES and NO do not net and may be short. Returns the realised P&L."""
+    """Update a position, which may be short, and its signed cost if YES and NO do not net. Returns the realised P&L."""
     sign, held, gained = (1 if action == 0 else -1), side.position, 0
     closed = min(lots, abs(held)) if held * sign < 0 else 0
     if closed > 0:
@@ -100,7 +98,7 @@ def _move_separate(side, action, price, lots):
 
 @compiled
 def side_reserve(sim, s, yes, no, level, price, lots, fee, action, below):
-    """Compute the reserve, in micro-dollars, of the own orders of a side at levels below `below`, given positions of `yes` and `no` lots.
+    """Compute the reserve, in micro-dollars, of the agent's orders on a side below level `below`, given positions of `yes` and `no` lots.
 
     If `lots` is not 0, one more resting order of `lots` at `level`, with its price, maker fee and action, is included.
     """
@@ -160,7 +158,7 @@ def reserved_fee(sim, order, lots):
 
 @compiled
 def pay_positions(sim, m, value, void):
-    """Settle a market: pay `value` micro-dollars per YES contract and the rest of a dollar per NO contract, or the cost if void."""
+    """Settle a market: pay `value` micro-dollars per YES contract and a dollar minus `value` per NO contract, or the cost if void."""
     state, market = state_of(sim), markets_of(sim)[m]
     for place in range(2):
         side = sides_of(sim)[2 * m + place]
@@ -179,7 +177,7 @@ def pay_positions(sim, m, value, void):
 
 @compiled
 def value_account(state, sides):
-    """Mark the account at the liquidation side and at mid; returns the equity at the liquidation side."""
+    """Mark the account at the liquidation side and at mid. Returns the equity at the liquidation side."""
     equity, mid2_equity, fifty = state.cash, 0, state.fifty == 1
     for s in range(2 * state.tickers):
         side = sides[s]

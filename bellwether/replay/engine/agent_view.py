@@ -36,9 +36,7 @@ def is_late(state):
 
 @compiled
 def arrival_time(series, answers, time):
-    """Interpolate the arrival time of a message sent at `time` linearly between recorded latencies. answers: of the venue's
-    acknowledgement.
-    """
+    """Interpolate the arrival time of a message sent at `time` between recorded latencies. answers: for the venue's acknowledgement."""
     last = len(series) - 1
     low, high = 0, last
     while high - low > 1:
@@ -63,7 +61,7 @@ def _leg_times(row, answers):
 
 @compiled
 def _multiply_divide(rise, along, run):
-    """Compute rise × along // run for 0 <= along < run bit by bit, since the product may have 124 bits."""
+    """Compute rise × along // run for 0 <= along < run, bit by bit because the product may have 124 bits."""
     result, rest = 0, 0
     for bit in range(62, -1, -1):
         result, rest = 2 * result, 2 * rest

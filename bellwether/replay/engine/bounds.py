@@ -25,7 +25,7 @@ _NANO = 1_000
 
 @compiled
 def note_difference(sim, s, level, short, extra):
-    """Add lots that the slowest history filled less, and the fastest more, than the account at a level."""
+    """Add the lots at a level that the slowest history filled less, and the fastest more, than the account."""
     if short == 0 and extra == 0:
         return
     side = sides_of(sim)[s]
@@ -82,7 +82,7 @@ def fill_histories(sim, o, main, slow, fast, ts):
 
 @inlined
 def note_chance(sim, order, ts):
-    """Record that an event may fill an order in some history, before or after a fee waiver ends."""
+    """Record that an event may fill an order in some history, and whether its fee is waived at that time."""
     order.chances += 1
     order.unsure |= _WAIVED if ts < markets_of(sim)[order.market].fees[WAIVER_UNTIL] else _CHARGED
     if order.unsure & _UNSURE:
@@ -171,7 +171,7 @@ def _market_band(sim, m, bid, ask):
 
 @compiled
 def _band_ends(sim, m, mark, held):
-    """As `_add_ends`, including a position of `held` lots of YES."""
+    """Compute the changes of equity as `_add_ends` does, including a position of `held` lots of YES."""
     worse, better = _add_ends(sim, m, mark)
     value = held * mark * _NANO // CONTRACT
     return value + worse, value + better
@@ -217,7 +217,7 @@ def settle_band(sim, m, value, void):
 
 @compiled
 def _void_mark_band(sim, m):
-    """Compute the band of a void market, which returns the cost of the position.
+    """Compute the band of a void market, which pays back the cost of the position.
 
     P&L is that of a mark at the average cost, which lies between the extreme prices of the fills.
     """

@@ -58,9 +58,7 @@ def _callback_address(function: Callable[..., Any], params: Any) -> int:
 
 
 def callback_addresses(callbacks: Sequence[Any], params: np.ndarray) -> np.ndarray:
-    """Return the addresses of `@strategy` functions, int64[n], 0 for None. They are compiled or loaded from the cache. params: their
-    argument `params`.
-    """
+    """Compile or load `@strategy` functions and return their addresses, int64[n], 0 for None. params: their argument `params`."""
     return np.array([0 if callback is None else _callback_address(callback.py_func, typeof(params)) for callback in callbacks], np.int64)
 
 
@@ -71,7 +69,7 @@ def _has_callback(state, what):
 
 @compiled
 def next_callback(sim):
-    """Return the next callback and set `news` to the number of its fill, update, trade or market; NOTHING after the last one."""
+    """Return the next callback, NOTHING after the last one, and set `news` to the number of its fill, update, trade or market."""
     state = state_of(sim)
     if state.step + state.at_news == 0:
         # Nothing is known before the first stop.
@@ -106,7 +104,7 @@ def _next_in_batch(sim):
 
 @compiled
 def _new_batch(sim):
-    """Start a batch with the news since the last one. Returns whether there are any."""
+    """Start a batch with the news since the last batch. Returns whether there are any."""
     state, seen, trades = state_of(sim), seen_state_of(sim), trades_of(sim)
     found = False
     if _has_callback(state, ON_FILL):
@@ -145,7 +143,7 @@ def _mark_changed_books(sim):
 
 @contextmanager
 def raising_callback_errors(stop: Callable[[], Any]) -> Iterator[list[BaseException]]:
-    """Collect the errors that callbacks raise in this thread while the context is open; `stop` is called at each.
+    """Collect the errors that callbacks raise in this thread while the context is open; call `stop` at each.
 
     Compiled code called by address has no Python caller, so Python treats its errors as unraisable.
     """

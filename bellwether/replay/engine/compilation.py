@@ -53,7 +53,7 @@ def compiled(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """As `compiled`, inlined at each call."""
+    """Compile a function as `compiled` does, inlined at each call."""
     return njit(**_PLAIN, forceinline=True)(function)
 
 
@@ -63,7 +63,7 @@ def compiled_alone(function: Callable[..., Any]) -> Any:
 
 
 def compiled_allocating(function: Callable[..., Any]) -> Any:
-    """As `compiled_alone`, for a function that allocates arrays."""
+    """Compile as `compiled_alone` does, for a function that allocates arrays."""
     return njit(nogil=True, cache=True)(function)
 
 

@@ -30,7 +30,7 @@ _CLOSED = int(Reason.CLOSED)
 
 @inlined
 def first_after(ts, low, time):
-    """Return the first index from `low` on whose time is later than `time`; near ones are found fast."""
+    """Return the first index from `low` on whose time is later than `time`; a near index is found fast."""
     step, high = 1, low
     while high < len(ts) and ts[high] <= time:
         low = high + 1
@@ -48,9 +48,7 @@ def first_after(ts, low, time):
 
 @inlined
 def has_room(sim, m):
-    """Return whether the fills of one more event or order of a market fit: one per level and own order. If not, the arrays are marked to
-    grow.
-    """
+    """Return whether the fills of one more event or order fit, one per level and own order; if not, mark the arrays to grow."""
     state, sides = state_of(sim), sides_of(sim)
     if m < 0:
         return True
@@ -62,7 +60,7 @@ def has_room(sim, m):
 
 @compiled
 def _stop_after_instant(sim, i, stop):
-    """Stop processing at the end of the instant of event `i`, which may have changed own orders, if the agent is called for them."""
+    """Stop processing at the end of the instant of event `i` if it may have changed own orders and the agent is called for them."""
     state, ts = state_of(sim), ts_of(sim)
     if state.watch == 0:
         return stop
@@ -178,7 +176,7 @@ def _flag_crossing(sim, m):
 
 @compiled
 def _change_status(sim, m, kind, value, ts):
-    """Apply an event of kind INVALID to GRID. Returns whether a crossing check is due."""
+    """Apply an event of a kind from INVALID to GRID. Returns whether a crossing check is due."""
     state, market = state_of(sim), markets_of(sim)[m]
     if kind == INVALID:
         market.status |= _INVALID_BIT

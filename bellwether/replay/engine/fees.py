@@ -65,7 +65,7 @@ def fill_fee(market, role, action, price, lots, ts, rounding):
 
 @compiled
 def rounding_of_a_fill(market, price):
-    """Return the maximum by which rounding of one maker fill at a price can change what an order pays; 0 if nothing is ever rounded."""
+    """Return the maximum effect of rounding on an order's payment per maker fill at a price; 0 if nothing is ever rounded."""
     if market.fees[MAKER_KIND] == FREE and (market.balance_unit == 0 or price % market.balance_unit == 0):
         return 0
     return market.fee_unit + market.balance_unit

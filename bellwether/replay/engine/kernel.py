@@ -38,7 +38,7 @@ _RESTING = int(Status.RESTING)
 
 
 def strategy(function: Callable[..., Any]) -> Any:
-    """Compile a strategy, or a function that it calls: cached on disk, and without reference counts, which would take half of the time.
+    """Compile a strategy, or a function that it calls; cached on disk, and without reference counts, which would double its time.
 
     Such a function cannot allocate arrays. A function under `@njit(cache=True)` can allocate them and pass them to one under this
     decorator.
@@ -61,9 +61,7 @@ def _order(sim, order):
 
 @compiled
 def next_step(sim):
-    """Advance to the next decision, calling the agent's callbacks on the way. Returns False when none is left and the tape is processed to
-    its end.
-    """
+    """Advance to the next decision, calling the agent's callbacks on the way. Returns False at the end of the tape."""
     state = state_of(sim)
     if state.callbacks == 0:
         return call_engine(sim, STEP, 0, 0, 0, 0, 0, 0, 0) != 0
@@ -97,7 +95,7 @@ def set_tag(sim, order, tag):
 
 @compiled
 def tag_of(sim, order):
-    """Tag of an order as set by `set_tag`, 0 for none."""
+    """Return the tag of an order as set by `set_tag`, 0 for none."""
     return orders_of(sim)[order].tag if order >= 0 else 0
 
 
@@ -109,13 +107,13 @@ def place(sim, ticker, side, action, price, lots, tif, expires):
 
 @compiled
 def cancel(sim, order):
-    """Cancel an order. Returns 1 if it rests (or, with latency, may rest on arrival), 0 if not, FULL if an array must grow first."""
+    """Cancel an order. Returns 1 if it rests (with latency: may rest on arrival), 0 if not, FULL if an array must grow first."""
     return call_engine(sim, CANCEL, order, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def amend(sim, order, price, lots):
-    """Change a resting order to `lots` remaining at `price`. Returns 0 (with latency: sent), the code of the reason against it, or FULL."""
+    """Change a resting order to `lots` remaining at `price`. Returns 0 (with latency: sent), the reason of a rejection, or FULL."""
     return call_engine(sim, AMEND, order, price, lots, 0, 0, 0, 0)
 
 
@@ -137,76 +135,76 @@ def quote(sim, ticker, yes_price, no_price, lots):
 
 @compiled
 def tickers(sim):
-    """Number of tickers."""
+    """Return the number of tickers."""
     return state_of(sim).tickers
 
 
 @compiled
 def now(sim):
-    """Time of the decision, ns UTC."""
+    """Return the time of the decision, ns UTC."""
     return state_of(sim).now
 
 
 @compiled
 def step_index(sim):
-    """Number of the decision, from 0."""
+    """Return the number of the decision, from 0."""
     return state_of(sim).step - 1
 
 
 @compiled
 def cash(sim):
-    """Cash, micro-dollars."""
+    """Return the cash, micro-dollars."""
     return _reacting(sim).cash
 
 
 @compiled
 def available(sim):
-    """Cash not reserved for resting orders, micro-dollars."""
+    """Return the cash not reserved for resting orders, micro-dollars."""
     return _reacting(sim).cash - _reacting(sim).reserved
 
 
 @compiled
 def equity(sim):
-    """Cash and positions at the liquidation side, micro-dollars."""
+    """Return cash and positions at the liquidation side, micro-dollars."""
     _reacting(sim)
     return call_engine(sim, VALUE, 0, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def best_bid(sim, ticker, side):
-    """Price of a side's best displayed bid, 0 without one. The other side's ask is DOLLAR minus this price."""
+    """Return the price of a side's best displayed bid, 0 without one. The other side's ask is DOLLAR minus this price."""
     return sides_of(sim)[2 * ticker + side].price
 
 
 @compiled
 def displayed(sim, ticker, side, price):
-    """Lots displayed at a bid price of a side, less own consumption."""
+    """Return the lots displayed at a bid price of a side, less own consumption."""
     level = level_of(sim, ticker, price)
     return shown_of(sim)[sides_of(sim)[2 * ticker + side].book + level] if level > 0 else 0
 
 
 @compiled
 def position(sim, ticker, side):
-    """Lots held of a side."""
+    """Return the lots held of a side."""
     _reacting(sim)
     return seen_sides_of(sim)[2 * ticker + side].position
 
 
 @compiled
 def ticker_status(sim, ticker):
-    """Bits of `TickerStatus`; 0: open with a book."""
+    """Return the bits of `TickerStatus`; 0: open with a book."""
     return markets_of(sim)[ticker].status
 
 
 @compiled
 def order_status(sim, order):
-    """`Status` of an order."""
+    """Return the `Status` of an order."""
     return _order(sim, order).status if order >= 0 else NONE
 
 
 @compiled
 def order_ticker(sim, order):
-    """Ticker of an order."""
+    """Return the ticker of an order."""
     return orders_of(sim)[order].market if order >= 0 else NONE
 
 
@@ -218,19 +216,19 @@ def order_side(sim, order):
 
 @compiled
 def order_price(sim, order):
-    """Price of the side as sent."""
+    """Return the price of the side as sent."""
     return seen_orders_of(sim)[order].price if order >= 0 else NONE
 
 
 @compiled
 def remaining(sim, order):
-    """Unfilled lots of an order."""
+    """Return the unfilled lots of an order."""
     return _order(sim, order).count - _order(sim, order).filled if order >= 0 else 0
 
 
 @compiled
 def resting_count(sim, ticker):
-    """Number of own resting orders in a ticker, or in all tickers for -1."""
+    """Return the number of own resting orders in a ticker, or in all tickers for -1."""
     count = 0
     for s in range(2 * _reacting(sim).tickers):
         if ticker < 0 or s >> 1 == ticker:
@@ -247,26 +245,26 @@ def _resting_from(sim, order):
 
 @compiled
 def first_resting(sim, ticker, bid_side):
-    """First resting order in price-time priority on a canonical side (bids of YES, or of NO), -1 for none."""
+    """Return the first resting order in price-time priority on a canonical side (bids of YES, or of NO), -1 for none."""
     _reacting(sim)
     return _resting_from(sim, seen_sides_of(sim)[2 * ticker + bid_side].head)
 
 
 @compiled
 def next_resting(sim, order):
-    """Next resting order in price-time priority, -1 for none."""
+    """Return the next resting order in price-time priority, -1 for none."""
     return _resting_from(sim, _order(sim, order).next) if order >= 0 else NONE
 
 
 @compiled
 def fill_order(sim, fill):
-    """Order of a fill."""
+    """Return the order of a fill."""
     return fills_of(sim)[fill].order
 
 
 @compiled
 def fill_ticker(sim, fill):
-    """Ticker of a fill."""
+    """Return the ticker of a fill."""
     return fills_of(sim)[fill].market
 
 
@@ -278,95 +276,95 @@ def fill_side(sim, fill):
 
 @compiled
 def fill_action(sim, fill):
-    """Action: BUY 0 or SELL 1."""
+    """Return the action: BUY 0 or SELL 1."""
     return fills_of(sim)[fill].action
 
 
 @compiled
 def fill_price(sim, fill):
-    """Price of the side as sent, $0.0001."""
+    """Return the price of the side as sent, $0.0001."""
     return fills_of(sim)[fill].price
 
 
 @compiled
 def fill_lots(sim, fill):
-    """Lots of a fill."""
+    """Return the lots of a fill."""
     return fills_of(sim)[fill].lots
 
 
 @compiled
 def fill_fee(sim, fill):
-    """Fee in micro-dollars."""
+    """Return the fee in micro-dollars."""
     return fills_of(sim)[fill].fee
 
 
 @compiled
 def fill_role(sim, fill):
-    """Role: TAKER 0 or MAKER 1."""
+    """Return the role: TAKER 0 or MAKER 1."""
     return fills_of(sim)[fill].role
 
 
 @compiled
 def fill_time(sim, fill):
-    """Time of the fill, ns UTC."""
+    """Return the time of the fill, ns UTC."""
     return fills_of(sim)[fill].ts
 
 
 @compiled
 def update_order(sim, update):
-    """Order that has changed; `order_status` and the like return its present state."""
+    """Return the order that has changed; `order_status` and the like return its current state."""
     return updates_of(sim)[update].order
 
 
 @compiled
 def update_status(sim, update):
-    """`Status` after the change."""
+    """Return the `Status` after the change."""
     return updates_of(sim)[update].status
 
 
 @compiled
 def update_reason(sim, update):
-    """`Reason` of a rejection or a cancel, 0 otherwise."""
+    """Return the `Reason` of a rejection or a cancel, 0 otherwise."""
     return updates_of(sim)[update].reason
 
 
 @compiled
 def update_filled(sim, update):
-    """Lots filled after the change."""
+    """Return the total of lots filled after the change."""
     return updates_of(sim)[update].filled
 
 
 @compiled
 def update_time(sim, update):
-    """Time of the change, ns UTC."""
+    """Return the time of the change, ns UTC."""
     return updates_of(sim)[update].time
 
 
 @compiled
 def trade_time(sim, trade):
-    """Time of the trade, ns UTC."""
+    """Return the time of the trade, ns UTC."""
     return trades_of(sim)[trade].ts
 
 
 @compiled
 def trade_ticker(sim, trade):
-    """Ticker of a trade."""
+    """Return the ticker of a trade."""
     return trades_of(sim)[trade].market
 
 
 @compiled
 def trade_price(sim, trade):
-    """Price of YES, $0.0001."""
+    """Return the price of YES, $0.0001."""
     return trades_of(sim)[trade].price
 
 
 @compiled
 def trade_lots(sim, trade):
-    """Lots of a trade."""
+    """Return the lots of a trade."""
     return trades_of(sim)[trade].lots
 
 
 @compiled
 def trade_taker(sim, trade):
-    """Side that the taker bought: YES 0 or NO 1."""
+    """Return the side that the taker bought: YES 0 or NO 1."""
     return trades_of(sim)[trade].taker_side

@@ -34,10 +34,10 @@ class LatencySeries:
 
     @classmethod
     def read(cls, path: Path | str) -> LatencySeries:
-        """Read a CSV or Parquet file with the columns `FILE_COLUMNS`: time sent (ns UTC), and latencies of the order and its
-        acknowledgement, ns.
+        """Read a CSV or Parquet file with the columns `FILE_COLUMNS`.
 
-        Raises `ConfigError` for a file that cannot be read, that lacks a column, or whose rows are out of order.
+        These are the time sent (ns UTC) and the latencies of the order and its acknowledgement (ns). Raises `ConfigError` for a file that
+        cannot be read, that lacks a column, or whose rows are out of order.
         """
         import polars as pl
 

@@ -1,4 +1,4 @@
-"""Mark of a market's positions outside of compiled code; `accounts.value_account` marks all of them in the loop."""
+"""Mark of a market's positions outside of compiled code; `accounts.value_account` marks all positions in the loop."""
 
 from __future__ import annotations
 

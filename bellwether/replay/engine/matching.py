@@ -32,7 +32,7 @@ _HAS_NO_BOOK, _IS_INVALID = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID)
 
 @compiled
 def process_arrival(sim, o, ts):
-    """Process an order that reaches the market: it is rejected with a reason, filled, rested, or filled in part and rested."""
+    """Process an order that reaches the market: reject it with a reason, fill it, rest it, or fill a part and rest the remainder."""
     order = orders_of(sim)[o]
     order.arrived = ts
     reason = _rejection_reason(sim, order, ts)
@@ -105,7 +105,7 @@ def set_bid_price(sim, order):
 
 @inlined
 def is_crossing(sim, order):
-    """Return whether an order crosses a displayed size, or an own order if own orders may not trade with each other."""
+    """Return whether an order crosses a displayed size, or an own order if own orders must not trade with each other."""
     s = 2 * order.market + 1 - order.bid_side
     limit = markets_of(sim)[order.market].levels + 1 - order.level
     if sides_of(sim)[s].best >= limit:
@@ -264,7 +264,7 @@ def _cancel_level(sim, s, q, ts):
 
 @compiled
 def _is_affordable(sim, order, filled, change, rest, fee, reached):
-    """Return whether cash covers all reserves after an order's fills and with `rest` lots of it resting."""
+    """Return whether cash covers all reserves after an order's fills, with its remaining `rest` lots resting."""
     state, sides = state_of(sim), sides_of(sim)
     s = 2 * order.market + order.bid_side
     own, opposite = sides[s].position, sides[s ^ 1].position

@@ -1,4 +1,4 @@
-"""Orders and cancels in transit: immediate without latency, else messages that arrive in the order in which they were sent."""
+"""Orders and cancels in transit: immediate without latency, otherwise messages that arrive in the order in which they were sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def is_immediate(sim):
 
 @inlined
 def is_unknown(sim, time):
-    """Return whether the agent does not know yet of an order event at `time` (-1: no event)."""
+    """Return whether the agent does not yet know of an order event at `time` (-1: no event)."""
     return time >= 0 and not is_known(sim, time)
 
 
@@ -83,9 +83,7 @@ def place_order(sim, m, side, action, price, lots, tif, expires, joins):
 
 @compiled
 def cancel_order(sim, o):
-    """Cancel an order in the account and in the histories. Returns 1 if it rests in the account (or, with latency, may on arrival), 0 if
-    not.
-    """
+    """Cancel an order in the account and in the histories. Returns 1 if it rests (with latency: may rest on arrival), else 0."""
     state, order = state_of(sim), orders_of(sim)[o]
     if state.listed == 1 and order.status == _FILLED and order.queued >= 0:
         return 1
@@ -99,7 +97,7 @@ def cancel_order(sim, o):
 
 @compiled
 def amend_order(sim, o, price, lots):
-    """Amend an order. Returns 0, also if it is only sent, or the code of the reason against it."""
+    """Amend an order. Returns 0 if it is amended or the message is sent, else the code of the rejection's reason."""
     if is_immediate(sim):
         return amend_now(sim, o, price, lots, state_of(sim).now)
     live = is_live(sim, o)

@@ -22,7 +22,7 @@ def is_watching_orders(state):
 
 @compiled
 def has_room_for_updates(sim, fresh):
-    """Return whether a row for each open order and for `fresh` new ones fits, and a ledger row."""
+    """Return whether there is room for a ledger row and for one row per open order and per `fresh` new one."""
     state = state_of(sim)
     rows = state.update_tail + state.open + state.orders - state.noted + fresh
     return rows <= len(updates_of(sim)) and state.ledger_tail < len(ledgers_of(sim))

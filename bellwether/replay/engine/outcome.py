@@ -47,7 +47,7 @@ class ReplayOutcome:
 
     @property
     def pnl(self) -> MoneyBand:
-        """Equity less bankroll: of the account, and the ends of its band."""
+        """Equity less bankroll, for the account and for both ends of its band."""
         main, low, high = (MicroDollars(amount - self.bankroll) for amount in self.equity)
         return main, low, high
 
@@ -101,14 +101,14 @@ def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> Re
 
 
 def _unrealised_pnl(positions: np.ndarray, basis: np.ndarray, bids: np.ndarray, *, fifty: bool) -> np.ndarray:
-    """Compute the mark less cost of each market's remaining position, int64[T], micro-dollars."""
+    """Compute mark minus cost of each market's remaining position, int64[T], micro-dollars."""
     missing = CentiCents(DOLLAR // 2 if fifty else 0)
     columns = zip(positions.tolist(), basis.tolist(), bids.tolist(), strict=True)
     return np.array([unrealised_pnl(held, costs, best, missing) for held, costs, best in columns], np.int64)
 
 
 def rerun_band(main: ReplayOutcome, others: tuple[ReplayOutcome, ...]) -> ReplayOutcome:
-    """Replace the band of an outcome by the range of complete reruns of the agent; fills of orders then have no bounds."""
+    """Replace the band of an outcome with the range over complete reruns of the agent; fills of orders then have no bounds."""
     everyone = (main, *others)
     equity = [one.equity[0] for one in everyone]
     curves = np.stack([one.samples[:, 2] for one in everyone])

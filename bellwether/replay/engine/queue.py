@@ -36,7 +36,7 @@ def is_linked(order):
 
 @compiled
 def join_queue(sim, o, ts, lots, slow, fast):
-    """Add an order at the back of its queue with `lots` left in the account, and `slow` and `fast` in the histories; 0 for not there."""
+    """Add an order at the back of its queue with `lots` in the account, and `slow` and `fast` in the histories; 0 if absent there."""
     state, order, side = state_of(sim), orders_of(sim)[o], sides_of(sim)[2 * orders_of(sim)[o].market + orders_of(sim)[o].bid_side]
     level = order.level
     first = first_order_at(sim, 2 * order.market + order.bid_side, level) if state.behind_own == 1 else -1
@@ -100,9 +100,7 @@ def end_all_orders(sim, m, reason, ts):
 
 @compiled
 def apply_level_change(sim, s, level, recorded, value, traded):
-    """Move the queue positions of own orders at a level whose recorded size changed from `recorded` to `value`. `traded`: prints caused the
-    cut.
-    """
+    """Move own orders' queue positions after a level changes from `recorded` to `value` lots. traded: prints caused the reduction."""
     state, orders = state_of(sim), orders_of(sim)
     cut = max(0, recorded - value)
     i = sides_of(sim)[s].head
@@ -137,9 +135,7 @@ def _ahead_after_change(queue, exponent, ahead, recorded, cut, value, traded):
 
 @compiled
 def power_weights(ahead, behind, exponent):
-    """Compute ahead^exponent and behind^exponent relative to the larger, in 2^-24. Their quotient, and each product of it, is rounded
-    down.
-    """
+    """Compute ahead^exponent and behind^exponent relative to the larger one, in 2^-24, rounded down at every step."""
     larger = max(ahead, behind)
     if larger == 0:
         return 0, 0
@@ -202,7 +198,7 @@ def invalidate_book(sim, m):
 
 @compiled
 def fill_resting(sim, o, lots, ts):
-    """Fill a resting order with up to `lots` in the account. Returns the lots.
+    """Fill a resting order with up to `lots` in the account. Returns the filled lots.
 
     An order that cash cannot pay ends, and stays linked until `sweep_filled`.
     """
@@ -227,7 +223,7 @@ def fill_resting(sim, o, lots, ts):
 
 @compiled
 def sweep_filled(sim, s):
-    """Unlink orders of a side that have ended everywhere, then update the reserves of both sides, whose cover may have changed."""
+    """Unlink the orders of a side that have ended everywhere, then update the reserves of both sides."""
     orders = orders_of(sim)
     state_of(sim).sweep = 0
     i = sides_of(sim)[s].head
@@ -242,7 +238,7 @@ def sweep_filled(sim, s):
 
 @compiled
 def _fill_order(sim, o, available, slowest, fastest, reaching, ts):
-    """Fill a resting order with the lots that reach it in the account, and at least (`slowest`) and at most (`fastest`) in the histories.
+    """Fill a resting order with the lots that reach it in the account and in the histories (minimum `slowest`, maximum `fastest`).
 
     `reaching`: the maximum with nothing ahead. Returns the lots taken in the account, and the fewest and most taken in any history.
     """
@@ -267,7 +263,7 @@ def _fill_order(sim, o, available, slowest, fastest, reaching, ts):
 
 @compiled
 def apply_print(sim, s, level, lots, ts):
-    """Apply a print of `lots` against the bids of a side at `level`: fill orders above it, then those at it in queue order.
+    """Apply a print of `lots` against the bids of a side at `level`: fill the orders above it, then those at it in queue order.
 
     The caller has checked that an order rests at `level` or above.
     """
@@ -294,7 +290,7 @@ def apply_print(sim, s, level, lots, ts):
 
 @compiled
 def _fill_at_level(sim, first, level, left, least, most, ts):
-    """Fill the orders at the print's own level from the first one on. Lots ahead are consumed first, each once."""
+    """Fill the orders at the print's level in queue order. Lots ahead are consumed first, each once."""
     orders = orders_of(sim)
     gone, i = 0, first
     while i >= 0 and orders[i].level == level:
@@ -340,7 +336,7 @@ def fill_crossed(sim, m, ts):
 
 @compiled
 def _cross_side(sim, s, highest, ts):
-    """Fill the orders of a side from the remaining sizes of the other side, in the account and at least and at most in the histories."""
+    """Fill the orders of a side from the remaining sizes of the other side, in the account and in both histories."""
     orders, left = orders_of(sim), scratch_of(sim)
     dollar = markets_of(sim)[s >> 1].levels + 1
     i = sides_of(sim)[s].head

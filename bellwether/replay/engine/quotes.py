@@ -40,7 +40,7 @@ def are_quotes_in_place(sim, m, yes_price, no_price, lots):
 
 @compiled
 def quote_market(sim, m, yes_price, no_price, lots):
-    """Keep one bid of `lots` at each price. Returns 1 when done, 0 when the calls are used up. The caller has checked that all rows fit."""
+    """Keep one bid of `lots` at each price. Returns 1, or 0 if the calls are used up. The caller has checked that all rows fit."""
     for place in range(2):
         if not _end_chain(sim, 2 * m + place, yes_price if place == 0 else no_price):
             return 0
@@ -76,7 +76,7 @@ def _end_chain(sim, s, price):
 
 @compiled
 def cancel_quotes(sim, s):
-    """Cancel the quotes of a side in the account and in the histories. Returns whether the account's may have rested."""
+    """Cancel a side's quotes in the account and in the histories. Returns whether the account's quote may have been resting."""
     side = sides_of(sim)[s]
     done = cancel_order(sim, side.quote) if side.quote >= 0 else 0
     if side.quote_slow >= 0 and side.quote_slow != side.quote:
@@ -89,7 +89,7 @@ def cancel_quotes(sim, s):
 
 @compiled
 def _quote_side(sim, m, place, price, lots):
-    """Send a missing quote, also in the histories in which it was filled. Returns False when the calls are used up."""
+    """Send a missing quote, also in the histories in which it was filled. Returns False if the calls are used up."""
     state, side, orders = state_of(sim), sides_of(sim)[2 * m + place], orders_of(sim)
     joins = _histories_to_join(sim, side, lots) if state.bounds == 1 else JOINS_BOTH
     if side.quote >= 0:
@@ -107,7 +107,7 @@ def _quote_side(sim, m, place, price, lots):
 
 @compiled
 def _histories_to_join(sim, side, lots):
-    """Return the histories in which to send a quote of `lots`: those in which none rests.
+    """Return the histories in which to send a quote of `lots`: those without a resting quote.
 
     If fills have made the sizes of a chain's quotes differ, the fastest history has the largest of them, and the slowest joins no more.
     """
@@ -139,7 +139,7 @@ def _record_joined(side, o, joins):
 
 @inlined
 def _is_live(sim, o, slow):
-    """Return whether an order is in transit or rests in a history, or has ended there unknown to the agent."""
+    """Return whether an order is in transit, rests in a history, or has ended there without the agent's knowledge."""
     order = orders_of(sim)[o]
     left, done, bit = (order.left_slow, order.done_slow, JOINS_SLOW) if slow else (order.left_fast, order.done_fast, JOINS_FAST)
     if left > 0 or order.joins & (bit << 2):
@@ -151,7 +151,7 @@ def _is_live(sim, o, slow):
 
 @compiled
 def _quote_again(sim, side, joins, lots):
-    """Join the account's order again, on arrival, in the histories in which the quote was filled."""
+    """Add the quote to the account's order again, once the message arrives, in the histories in which it was filled."""
     o = side.quote
     _record_joined(side, o, joins)
     orders_of(sim)[o].joins |= joins << 2
@@ -163,7 +163,7 @@ def _quote_again(sim, side, joins, lots):
 
 @compiled
 def rejoin_queue(sim, o, again, lots, ts):
-    """Add the quote that histories repeat at the back of its queue, in the account's order, if the market accepts it."""
+    """Put the quote at the back of its queue again in the given histories, as part of the account's order, if the market accepts it."""
     order, market = orders_of(sim)[o], markets_of(sim)[orders_of(sim)[o].market]
     order.joins = 0
     if market.status != 0 or not is_linked(order) or is_crossing(sim, order):

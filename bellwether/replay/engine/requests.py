@@ -51,7 +51,7 @@ _NOT_RESTING, _RESTING = int(Reason.NOT_RESTING), int(Status.RESTING)
 
 @compiled
 def place(sim, m, side, action, price, lots, tif, expires):
-    """As `kernel.place`."""
+    """Send an order as `kernel.place` does."""
     if not _has_room_for_call(sim, m):
         return FULL
     o = place_order(sim, m, side, action, price, lots, tif, expires, JOINS_BOTH)
@@ -61,7 +61,7 @@ def place(sim, m, side, action, price, lots, tif, expires):
 
 @compiled
 def _has_room_for_call(sim, m):
-    """Return whether the rows that one call may add fit; if not, the arrays are marked to grow."""
+    """Return whether the rows that one call may add fit; if not, mark the arrays to grow."""
     state = state_of(sim)
     if state.full == 1:
         return False
@@ -78,7 +78,7 @@ def _has_room_for_call(sim, m):
 
 @compiled
 def _record_updates_now(sim):
-    """Record the updates that a call has caused at once."""
+    """Immediately record the updates that a call has caused."""
     state = state_of(sim)
     if is_watching_orders(state) and is_immediate(sim):
         record_updates(sim, state.now)
@@ -91,7 +91,7 @@ def _is_order(sim, o):
 
 @compiled
 def cancel(sim, o):
-    """As `kernel.cancel`."""
+    """Cancel an order as `kernel.cancel` does."""
     if not _is_order(sim, o):
         return 0
     if not _has_room_for_call(sim, -1):
@@ -109,7 +109,7 @@ def cancel(sim, o):
 
 @compiled
 def amend(sim, o, price, lots):
-    """As `kernel.amend`."""
+    """Change an order as `kernel.amend` does."""
     if not _is_order(sim, o):
         return _NOT_RESTING
     if not _has_room_for_call(sim, orders_of(sim)[o].market):
@@ -121,7 +121,7 @@ def amend(sim, o, price, lots):
 
 @compiled
 def cancel_all(sim, m):
-    """As `kernel.cancel_all`."""
+    """Cancel all orders as `kernel.cancel_all` does."""
     if state_of(sim).over == 1:
         return 0
     if not _has_room_for_call(sim, -1):
@@ -137,7 +137,7 @@ def cancel_all(sim, m):
 
 @compiled
 def resting_count(sim, m):
-    """Return the number of own resting orders in a market, or in all for -1, as known to the agent."""
+    """Return the number of own resting orders in a market, or in all markets for -1, as known to the agent."""
     count, sides = 0, seen_sides_of(sim)
     for s in range(2 * seen_state_of(sim).tickers):
         if m < 0 or s >> 1 == m:
@@ -147,7 +147,7 @@ def resting_count(sim, m):
 
 @compiled
 def quote(sim, m, yes_price, no_price, lots):
-    """As `kernel.quote`."""
+    """Keep quotes as `kernel.quote` does."""
     if not 0 <= m < state_of(sim).tickers or are_quotes_in_place(sim, m, yes_price, no_price, lots):
         return 1
     if not _has_room_for_call(sim, m):
@@ -159,7 +159,7 @@ def quote(sim, m, yes_price, no_price, lots):
 
 @compiled
 def quote_batch(sim, lots, n):
-    """Quote the markets `quoted`..n-1 at the prices in the first two fields of the batch. As `quote`; a call after FULL continues."""
+    """Quote the markets `quoted`..n-1, as `quote` does, at the prices in the first two fields of the batch. A call after FULL continues."""
     state, batch = state_of(sim), batch_of(sim)
     for m in range(state.quoted, n):
         done = quote(sim, m, batch[m].market, batch[m].side, lots)
@@ -171,7 +171,7 @@ def quote_batch(sim, lots, n):
 
 @compiled
 def place_batch(sim, first, n):
-    """Place the orders in rows first..n-1 of the batch, in order, and write their numbers as answers. Returns the rows done."""
+    """Place the orders in rows first..n-1 of the batch, and write their numbers as answers. Returns the end of the processed rows."""
     batch = batch_of(sim)
     for i in range(first, n):
         row = batch[i]
@@ -184,7 +184,7 @@ def place_batch(sim, first, n):
 
 @compiled
 def cancel_batch(sim, first, n):
-    """Cancel the orders in the first field of rows first..n-1. Returns the rows done."""
+    """Cancel the orders in the first field of rows first..n-1. Returns the end of the processed rows."""
     batch = batch_of(sim)
     for i in range(first, n):
         answer = cancel(sim, batch[i].market)
@@ -244,7 +244,7 @@ def engine_address() -> int:
 
 @compiled_alone
 def command(sim, what, first, n):
-    """Run a command of Python. A single command has its arguments in the batch's first row; several are rows first..n-1.
+    """Run a command from Python. A single command has its arguments in the batch's first row; several commands are rows first..n-1.
 
     RESTING_BATCH takes the market in `first`, QUOTE_BATCH the lots.
     """

@@ -1,4 +1,4 @@
-"""Times of decisions and equity samples. No agent changes them, so they are known before the replay starts."""
+"""Times of decisions and equity samples, fixed before the replay starts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _sort_stops(stops: np.ndarray) -> np.ndarray:
 
 
 def last_time(tape: Tape, rules: RuleSet) -> int:
-    """Return the time of the tape's last event; if book rows or events drive the clock, of its last row if that is later."""
+    """Return the time of the tape's last event, or of its last row if book rows or events drive the clock and that row is later."""
     ends = tape.ts[-1:].tolist()
     if rules.decisions == "book_rows" or rules.samples == "events":
         ends += tape.rows_ts[-1:].tolist()
@@ -82,7 +82,7 @@ def last_open_time(tape: Tape) -> int:
 
 @cache_per_tape
 def close_times(tape: Tape) -> np.ndarray:
-    """Return the close or settlement of each ticker, int64[T], ns; the end of the tape without either.
+    """Return the time of each ticker's close or settlement, int64[T], ns; the end of the tape without either.
 
     Raises `ConfigError` for events of tickers or levels that the tape does not have.
     """
@@ -97,7 +97,7 @@ def close_times(tape: Tape) -> np.ndarray:
 
 
 def _check_events(tape: Tape) -> None:
-    """Refuse a tape whose events index outside the engine's arrays."""
+    """Raise `ConfigError` if the tape has events that index outside the engine's arrays."""
     tickers, levels = tape.event >> TICKER_SHIFT & TICKER_MASK, tape.event >> PRICE_SHIFT & PRICE_MASK
     most = np.array([len(prices) for prices in tape.levels] or [0], np.int64)
     known = (tape.event >= 0) & (tickers < len(tape.levels))
@@ -135,7 +135,7 @@ def _final_sample(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.nd
 
 @compiled_allocating
 def _stops_by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide, sample):
-    """Build the stops of the original's clock, int64[k, 3].
+    """Build the stops of the original benchmark's clock, int64[k, 3].
 
     A decision is at the first book row at least `cadence` after the last one, a sample after the first event at least `sample_every` after
     the last one. A book row is one event, with or without changes.

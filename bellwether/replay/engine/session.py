@@ -49,8 +49,9 @@ _ROW, _ZEROS = struct.Struct(f"={R_COLS}q"), (0,) * R_COLS
 
 
 class Session(Arrays):
-    """One replay of a tape under rules and settings. Not thread-safe; several sessions may run in threads, since compiled calls release the
-    GIL.
+    """One replay of a tape under rules and settings.
+
+    A session is not thread-safe, but several sessions may run in threads, since compiled calls release the GIL.
 
     Codes: ticker = its index in `tape.tickers`; side YES 0, NO 1; action BUY 0, SELL 1; tif `codes.Tif`. Units: $0.0001, lots,
     micro-dollars, ns UTC. Arrays are read-only views of the present state, except `orders`, `fills` and `samples`: read these again after a
@@ -97,7 +98,7 @@ class Session(Arrays):
 
     @property
     def sizes(self) -> np.ndarray:
-        """Return the lots at the best displayed bids, int64[T, 2], 0 for none."""
+        """Lots at the best displayed bids, int64[T, 2], 0 for none."""
         sides = self._arrays["sides"]
         best = sides[:, SIDE_AT.best]
         return np.where(best > 0, self._arrays["shown"][sides[:, SIDE_AT.book] + best], 0).reshape(-1, 2)
@@ -105,7 +106,7 @@ class Session(Arrays):
     # The clock
 
     def step(self) -> bool:
-        """Advance to the next decision. Returns False when none is left and the tape is processed to its end."""
+        """Advance to the next decision. Returns False if there is none and the tape is processed to its end."""
         while (found := command(self._words, STEP, 0, 0)) != AT_DECISION:
             if not found:
                 if not self._state[STATE_AT.full]:
@@ -114,7 +115,7 @@ class Session(Arrays):
         return True
 
     def advance(self) -> int:
-        """Advance to the next decision, AT_DECISION, or to a stop requested by `stop_at_news`, AT_NEWS; 0 at the end."""
+        """Advance to the next decision (AT_DECISION) or to a stop requested by `stop_at_news` (AT_NEWS). Returns 0 at the end."""
         while not (found := command(self._words, STEP, 0, 0)):
             if not self._state[STATE_AT.full]:
                 return 0
@@ -122,12 +123,12 @@ class Session(Arrays):
         return int(found)
 
     def open(self) -> bool:
-        """Advance to the first decision if it is at the episode's start, so that the opening books are known."""
+        """Advance to the first decision if it is at the start of the episode, so that the opening books are known."""
         delay = self.settings.data_latency
         return bool(self.steps and self.decisions[0] + delay == self.tape.start and self.advance() == AT_DECISION)
 
     def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False, orders: bool = False) -> None:
-        """Stop `advance` also at these times (int64, ns, of the tape).
+        """Make `advance` stop also at these times (int64, ns, of the tape).
 
         With `fills` it stops at the end of each instant with a fill of the account, with `orders` at that of each instant in which an order
         changes. The events of the instant are processed before; `now` is later by the latency of market data. Raises `ConfigError` after
@@ -166,8 +167,9 @@ class Session(Arrays):
         return rows
 
     def set_timer(self, time: int) -> None:
-        """Stop `advance` once at `time` (ns UTC, of the agent's clock), AT_TIMER; NEVER for no timer. A time in the past is the next
-        instant.
+        """Make `advance` stop once at `time` (ns UTC, of the agent's clock) and return AT_TIMER.
+
+        NEVER removes the timer. A time in the past means the next instant.
         """
         delayed = time if time == NEVER else max(time, self.now) - self.settings.data_latency
         self._state[STATE_AT.timer], self._state[STATE_AT.timer_at] = delayed, -1
@@ -190,7 +192,7 @@ class Session(Arrays):
 
     @property
     def over(self) -> bool:
-        """Return whether the tape is processed to its end."""
+        """True if the tape is processed to its end."""
         return bool(self._state[STATE_AT.over])
 
     def run_compiled(
@@ -252,9 +254,7 @@ class Session(Arrays):
         return self._command(PLACE, ticker, side, action, price, lots, tif, expires)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
-        """Send orders in sequence: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns int64[n], as `place` for
-        each.
-        """
+        """Send orders in sequence: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns what `place` does for each."""
         values = np.asarray(requests)
         if values.ndim != 2 or values.shape[1] != R_COLS or values.dtype.kind not in "iu":
             raise ConfigError(
@@ -267,7 +267,7 @@ class Session(Arrays):
         return self._command(CANCEL, order) == 1
 
     def cancel_many(self, orders: Sequence[int] | np.ndarray) -> np.ndarray:
-        """Cancel orders in sequence. Returns bool[n], as `cancel` for each."""
+        """Cancel orders in sequence. Returns the result of `cancel` for each, bool[n]."""
         return self._batch(CANCEL_BATCH, np.asarray(orders, np.int64).reshape(-1, 1)).astype(bool)
 
     def cancel_all(self, ticker: int = -1) -> int:
@@ -292,7 +292,7 @@ class Session(Arrays):
         return int(self._state[STATE_AT.budget]) if self._command(QUOTE, ticker, yes_price, no_price, lots) else -1
 
     def quote_many(self, prices: np.ndarray, lots: Lots, calls: int = NEVER) -> int:
-        """Quote all markets as `quote`, with int64[T, 2] prices by ticker and side."""
+        """Quote all markets as `quote` does, with prices int64[T, 2] by ticker and side."""
         if prices.shape != self.best.shape or prices.dtype.kind not in "iu":
             raise ConfigError(f"quoting: the prices are {prices.dtype} of shape {prices.shape}; give integers of shape {self.best.shape}")
         self._fit_batch(len(prices))
@@ -339,9 +339,7 @@ class Session(Arrays):
 
     @property
     def ledger(self) -> np.ndarray:
-        """Return int64[T, 4], micro-dollars: cost without fees of the YES and NO positions (below 0 for a short), realised P&L without
-        fees, fees.
-        """
+        """Costs of YES and NO (below 0 for a short), realised P&L, both without fees, and fees: int64[T, 4], micro-dollars."""
         sides, markets = self._arrays["seen_sides"], self._arrays["seen_markets"]
         return _read_only(np.column_stack([sides[:, SIDE_AT.basis].reshape(-1, 2), markets[:, [MARKET_AT.realised, MARKET_AT.paid]]]))
 
@@ -383,7 +381,7 @@ class Session(Arrays):
         return int(self._state[STATE_AT.refused])
 
     def result(self) -> ReplayOutcome:
-        """Build the outcome. Raises `ConfigError` before the end: step until it returns False."""
+        """Build the outcome. Raises `ConfigError` before the end; call `step` until it returns False."""
         if not self.over:
             raise ConfigError(f"taking a replay's result: it is at step {self.step_index} of {self.steps}; step until it returns False")
         self._command(VALUE)
@@ -392,7 +390,7 @@ class Session(Arrays):
 
     @property
     def reacted(self) -> bool:
-        """Return whether a compiled strategy has read data that depend on its fills."""
+        """True if a compiled strategy has read data that depend on its fills."""
         return bool(self._state[STATE_AT.reacted])
 
     def tag(self, order: int, tag: int) -> None:
@@ -402,9 +400,7 @@ class Session(Arrays):
     # Commands
 
     def _command(self, what: int, *arguments: int) -> int:
-        """Run a command with its arguments in the batch's first row: faster than passing them one by one, and only int64 reaches compiled
-        code.
-        """
+        """Run a command with its arguments, as int64, in the batch's first row, which is faster than passing them one by one."""
         batch: Any = self._arrays["batch"]
         try:
             _ROW.pack_into(batch, 0, *arguments, *_ZEROS[len(arguments) :])

@@ -1,4 +1,4 @@
-"""Settings of one replay chosen by the experimenter, in addition to the venue's rules."""
+"""Settings of one replay, in addition to the venue's rules."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ReplaySettings:
 
     @property
     def answers_late(self) -> bool:
-        """Return whether acknowledgements of orders may arrive later than market data of the same instant."""
+        """True if acknowledgements of orders may arrive later than market data of the same instant."""
         return self.latencies is not None or self.response_latency > self.data_latency
 
     def _check_int(self, name: str, least: int) -> None:
@@ -91,7 +91,7 @@ class ReplaySettings:
 
 
 def settings_values(settings: Any) -> Mapping[str, Any]:
-    """Return the values of settings as in JSON, without unset latencies."""
+    """Return the values of settings as for JSON, without unset latencies."""
     values = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
     series, response = values.pop("latencies"), values.pop("response_latency")
     return {**values, **({"latencies": series.digest()} if series else {}), **({"response_latency": response} if response else {})}

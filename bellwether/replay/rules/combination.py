@@ -1,4 +1,4 @@
-"""Combination of rule sets for markets of several: run-wide rules must agree, fees and units are per market."""
+"""Combination of the rule sets of several markets: run-wide rules must agree, fees and units are per market."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_A_MARKET = {"name", "venue", "title", "since", "default", "fees", "sources",
 
 
 def combine_rules(sets: Sequence[RuleSet]) -> RuleSet:
-    """Combine rule sets for one replay of their markets; a single set is returned unchanged.
+    """Combine rule sets for one replay of their markets. A single set is returned unchanged.
 
     The name joins theirs with `+` in order of first appearance; fees and units are per market. Raises `ConfigError` for sets that disagree
     on a run-wide rule.

@@ -1,4 +1,4 @@
-"""Fees in plain exact arithmetic, outside the engine's kernel: of one fill, and of all fills of an order.
+"""Fees of one fill and of all fills of an order, in plain exact arithmetic outside the engine.
 
 The trade fee of a fill follows from the terms of its market. Venues that keep balances in a unit of their own (Kalshi) charge for the
 rounding of each fill and rebate it per order once it adds up: https://docs.kalshi.com/getting_started/fee_rounding.
@@ -29,7 +29,7 @@ _ZERO = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class FillFee:
-    """Fees of one fill in dollars: trade fee, rounding of the balance, and rebate of the order's earlier roundings."""
+    """Fees of one fill in dollars: trade fee, rounding of the balance, and rebate of earlier roundings of the order."""
 
     trade: Decimal
     rounding: Decimal = _ZERO
@@ -87,14 +87,15 @@ class OrderFees:
 def kalshi_fee(
     rules: RuleSet, contracts: Decimal | str | int, price: Decimal | str, fee: Mapping[str, Any] | None = None, *, role: Role = "taker"
 ) -> Decimal:
-    """Compute the trade fee of one fill in dollars: multiplier × coefficient × contracts × price × (1 − price), rounded up to the rules'
-    unit.
+    """Compute the trade fee of one fill in dollars.
+
+    It is multiplier × coefficient × contracts × price × (1 − price), rounded up to the rules' unit.
     """
     return trade_fee(rules, fee_terms(rules, fee).tolist(), Decimal(contracts), Decimal(price), role)
 
 
 def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: Decimal, role: Role) -> Decimal:
-    """Compute the fee of a fill in dollars before the balance is rounded, by a row of `fee_terms`, without waivers.
+    """Compute the fee of a fill in dollars from a row of `fee_terms`, before rounding of the balance and without waivers.
 
     Accepts prices and sizes finer than the engine's $0.0001 and lots. Raises `ConfigError` for a size below 0 or a price outside [0, 1].
     """
@@ -115,7 +116,7 @@ def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: D
 
 
 def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decimal:
-    """Compute the original benchmark's fee in binary floats and its order of operations, to reproduce its overcharges."""
+    """Compute the original benchmark's fee in binary floats, with its order of operations, to reproduce its overcharges."""
     cents = float(price * 100)
     charged = ceil(coefficient * float(contracts) * (cents / 100.0) * (1 - cents / 100.0) * 100)
     return dollars(MicroDollars(CENT_MICROS * charged))

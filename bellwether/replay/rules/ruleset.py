@@ -1,4 +1,4 @@
-"""Rule sets: the rules of a venue on a day as versioned data (`rules.toml`), so that results name the rules that they used."""
+"""Rule sets: the rules of a venue from a day on, as versioned data (`rules.toml`) that results refer to by name."""
 
 from __future__ import annotations
 
@@ -113,17 +113,17 @@ class RuleSet:
 
     @property
     def is_free(self) -> bool:
-        """Return whether all fees are zero."""
+        """True if all fees are zero."""
         return self.fees == _FREE
 
     @property
     def uses_fee_terms(self) -> bool:
-        """Return whether fees depend on the terms of a market: not if all pay the same, and not before terms existed."""
+        """True if fees depend on a market's terms; false if all markets pay the same, or before such terms existed."""
         return "*" not in self.fees and (self.venue != "polymarket" or self.since.year >= _POLYMARKET_FEES_SINCE)
 
 
 def rule_set(name: str) -> RuleSet:
-    """Return a rule set by name; `NAME[fees=OTHER]` is `with_fees`. Raises `ConfigError` for an unknown name."""
+    """Return a rule set by name; `NAME[fees=OTHER]` applies `with_fees`. Raises `ConfigError` for an unknown name."""
     base, sign, fees = name.removesuffix("]").partition(_FEES)
     if sign:
         return with_fees(rule_set(base), fees)
@@ -134,10 +134,10 @@ def rule_set(name: str) -> RuleSet:
 
 
 def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
-    """Replace the fees of rules, and their rounding, by those of another set of the venue or by `none`; None leaves them unchanged.
+    """Replace the fees of a rule set, and their rounding, with those of another set of the venue, or with no fees (`none`).
 
-    The name of the result contains both names. Raises `ConfigError` for an unknown set, for one of another venue, and for fees that are
-    already replaced.
+    None changes nothing. The name of the result contains both names. Raises `ConfigError` for an unknown set, for one of another venue,
+    and for fees that are already replaced.
     """
     if fees is None:
         return rules
@@ -158,8 +158,9 @@ def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
 
 
 def rules_for(venue: str, day: date) -> RuleSet:
-    """Return the newest default rules of a venue in force on a day. Raises `ConfigError` for an unknown venue or a day before its first
-    rules.
+    """Return the newest default rules of a venue in force on a day.
+
+    Raises `ConfigError` for an unknown venue or a day before its first rules.
     """
     of_venue = [rules for rules in rule_sets().values() if rules.venue == venue and rules.default]
     if not of_venue:

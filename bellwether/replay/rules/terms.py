@@ -56,7 +56,7 @@ def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
 
 
 def _is_computable(kind: int, numerator: int, denominator: int, unit: int) -> bool:
-    """Return whether the engine's int64 arithmetic is exact for every size and price.
+    """Return whether int64 arithmetic is exact for every size and price.
 
     With L lots at p × $0.0001 and w = p × (10000 − p), a fee in micro-dollars is rate × L × w / 10^4 (QUADRATIC) or rate × L × v × w^e /
     10^(8e), where v is p by value and 10^4 by shares.

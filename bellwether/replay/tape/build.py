@@ -44,7 +44,7 @@ Events = list[tuple[int, int]]
 
 
 def load_tape(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Tape:
-    """Load the tape of an episode, in the order of the rules' tie rule and with the rules' fee terms.
+    """Load the tape of an episode, ordered by the rules' tie rule and with their fee terms.
 
     cache: folder of tapes by content; a missing tape is built and stored there. Raises `ConfigError` for fee terms that the rules do not
     know.
@@ -115,7 +115,7 @@ def _add_first_books(book: BookColumns) -> BookColumns:
 
 
 def _is_only_lost(book: BookColumns) -> np.ndarray:
-    """Return which rows contain nothing but the loss of the book, bool[r]."""
+    """Mark the rows that contain only the loss of the book, bool[r]."""
     found = np.zeros(len(book.ts), bool)
     single = np.flatnonzero(book.counts == 1)
     found[single] = book.words[book.end[single] - 1] & KIND_MASK == INVALID
@@ -123,8 +123,9 @@ def _is_only_lost(book: BookColumns) -> np.ndarray:
 
 
 def _merge_aligned(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """Merge the events with prints directly before the cuts that they caused, but never later than recorded; nothing of a market follows
-    its close.
+    """Merge the events, with each print directly before the cuts that it caused, but never later than recorded.
+
+    No event of a market follows its close.
     """
     metadata, book, trades = content.metadata, content.book, content.trades
     tickers = len(metadata.markets)
@@ -150,7 +151,7 @@ def _merge_aligned(content: Content, prints: np.ndarray, changes: Events, levels
 
 
 def _merge_books_first(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """Merge the events in the original's order: in an instant book rows, then prints, then settlements, without lifecycle and gaps."""
+    """Merge the events in the original's order: at each instant book rows, prints, then settlements, without lifecycle and gaps."""
     book, trades = content.book, content.trades
     is_level = book.words & KIND_MASK == LEVEL
     counts = np.concatenate([[0], np.cumsum(is_level)])
@@ -165,7 +166,7 @@ def _merge_books_first(content: Content, prints: np.ndarray, changes: Events, le
 def _merge_events(
     rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, size: tuple[int, int]
 ) -> tuple[np.ndarray, ...]:
-    """Merge to (ts, event, rows_ts, rows_end).
+    """Merge the events into (ts, event, rows_ts, rows_end).
 
     rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word. size: number of markets, and
     maximum levels of a market.
@@ -184,7 +185,7 @@ def _freeze_columns(columns: kernels.Columns) -> kernels.Columns:
 
 
 def closing_time(market: Market, settlement: Settlement, end: int) -> int:
-    """Return the end of a market's trading, ns UTC: its close, its settlement, or the end of the recording, whichever is first."""
+    """Return the time, ns UTC, at which a market's trading ends: its close, settlement or end of recording, whichever is first."""
     settled = settlement.at if settlement.is_known else None
     return min(at for at in (market.close, settled, end) if at is not None)
 
@@ -212,7 +213,7 @@ def _settlement_event(code: int, settlement: Settlement) -> tuple[int, int]:
 
 
 def _cut_at_close(book: BookColumns, closes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return (words, end of each row) up to each market's close; a book emptied at the close stays unchanged."""
+    """Cut the book rows at each market's close and return (words, end of each row). A book emptied at the close stays unchanged."""
     ticker, ts = book.ticker.astype(np.int64), book.ts
     levels = kernels.count_levels(ts, book.ticker, book.end, book.words, closes, most)
     keep = (ts < closes[ticker]) | ((ts == closes[ticker]) & (levels[ticker] > 0))

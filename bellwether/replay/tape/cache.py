@@ -41,7 +41,7 @@ def write_tape(path: Path, tape: Tape) -> None:
 
 
 def read_tape(path: Path, digest: str) -> Tape | None:
-    """Map the tape at `path` into memory. Returns None if it is missing, damaged or of another digest."""
+    """Map the tape at `path` into memory. Returns None if it is missing, damaged or has another digest."""
     try:
         # Arrow and the engine trust lengths and offsets, so nothing is parsed before its checksum is verified.
         content = checked(memoryview(pa.memory_map(str(path)).read_buffer()))

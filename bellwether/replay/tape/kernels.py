@@ -18,7 +18,7 @@ MESSAGES, WITHIN = 40, 2_000_000_000
 
 @njit(cache=True, nogil=True)
 def count_levels(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray, levels: int) -> np.ndarray:
-    """Count the levels with a displayed size in each ticker's book at its time `until`, int64[tickers]. levels: maximum of a market."""
+    """Count the levels with a displayed size in each ticker's book at its time `until`, int64[tickers]. levels: maximum per market."""
     shown = np.zeros((len(until), 2, levels), np.bool_)
     count = np.zeros(len(until), np.int64)
     at = 0
@@ -48,7 +48,7 @@ def _find_exact_cut(
     cut_message: np.ndarray,
     cut_ts: np.ndarray,
 ) -> int:
-    """Return the newest cut in reach with exactly `lots` remaining, otherwise the newest cut."""
+    """Return the newest cut in reach with exactly `lots` remaining; the newest cut if there is none."""
     k = newest
     while k >= 0 and message - cut_message[k] <= MESSAGES and ts - cut_ts[k] <= WITHIN:
         if cut_left[k] == lots:
@@ -71,7 +71,7 @@ def match_prints(
     tickers: int,
     levels: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Match prints with the cuts that they made: (word, print, lots) of each piece, and the unmatched lots of each print.
+    """Match prints with the cuts that they caused. Returns (word, print, lots) of each piece, and the unmatched lots of each print.
 
     Greedy, in the order of the feed: rows of an instant, then its prints; a message is a row or a print of the ticker. A print takes from
     earlier cuts at its (ticker, passive side, price): from the nearest of exactly its size, else from the nearest ones. Its remainder waits
@@ -158,7 +158,7 @@ def merge_events(
     tickers: int,
     levels: int,
 ) -> Columns:
-    """Merge to (ts, event, end of each book row): in an instant rows, then prints with lots left, then lifecycle.
+    """Merge into (ts, event, end of each book row). At each instant: book rows, then prints with unmatched lots, then lifecycle.
 
     rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots left. pieces: word, print, lots, ordered by
     word: prints that made a cut directly precede it, and it is TRADED; a larger cut is split. Pieces with a negative print are traded

@@ -46,7 +46,7 @@ UNIT_COLS = 6
 
 @register_jitable
 def pack(kind: Any, ticker: Any, side: Any, price: Any, value: Any) -> Any:
-    """Pack an event into a word; integers or int64 arrays. Callable from compiled code."""
+    """Pack an event, given as integers or int64 arrays, into a word. Callable from compiled code."""
     return kind | (side << SIDE_SHIFT) | (price << PRICE_SHIFT) | (ticker << TICKER_SHIFT) | (value << VALUE_SHIFT)
 
 
@@ -78,8 +78,9 @@ def _no_rows() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """One episode, or several, in the order of processing. All arrays are contiguous and read-only, so that compiled code sees a single
-    type.
+    """One or several episodes in the order of processing.
+
+    All arrays are contiguous and read-only, so that compiled code sees a single type.
 
     ts: int64[n], ns UTC, non-decreasing. event: int64[n], packed words. tickers: code -> name. start, end: the episode's window, ns.
     rows_ts, rows_end: int64[r], time of each book row of the episode and the tape index just after its events (unchanged rows count).
@@ -142,8 +143,9 @@ class Tape:
 
     @cached_property
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """Level numbers: (int16, the level of each price from 0 to a dollar, 0 for none, concatenated; int64[T], start of each market's
-        list).
+        """Level numbers of prices, and the start of each market's list, int64[T].
+
+        The lists are concatenated, int16: the level of each price from 0 to a dollar, 0 for none.
         """
         lists = {levels.tobytes(): levels for levels in self.levels}
         tables = np.zeros((len(lists), PRICES), np.int16)
@@ -154,7 +156,7 @@ class Tape:
 
 
 def cache_per_tape(make: Callable[[Tape], Made]) -> Callable[[Tape], Made]:
-    """Cache the result of `make` per tape object; concurrent threads wait."""
+    """Cache the result of `make` per tape object. Concurrent threads wait."""
     known: WeakKeyDictionary[Tape, Made] = WeakKeyDictionary()
     lock = threading.Lock()
 

@@ -1,4 +1,4 @@
-"""Price levels of a market: their numbers, and which of them its grids allow for orders."""
+"""Price levels of a market: their numbers, and the levels that its grids allow for orders."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def level_prices(grids: Sequence[np.ndarray], shown: np.ndarray) -> np.ndarray:
 
 
 def number_levels(words: np.ndarray, levels: Sequence[np.ndarray]) -> np.ndarray:
-    """Replace the prices of words by level numbers of their market."""
+    """Replace the prices of words by the level numbers of their market."""
     priced = words & KIND_MASK <= PRINT
     numbers = np.zeros((len(levels), PRICES), np.int64)
     for row, prices in zip(numbers, levels, strict=True):
@@ -66,7 +66,7 @@ def level_words(words: np.ndarray, grids: Sequence[Sequence[np.ndarray]]) -> tup
 
 
 def allowed_levels(levels: Sequence[np.ndarray], grids: Sequence[Sequence[np.ndarray]]) -> np.ndarray:
-    """Mark the levels that a grid allows, uint8[V, longest]: the first grid of each market, then the later ones, market by market."""
+    """Mark the levels that each grid allows, uint8[V, longest]: the first grids of all markets, then the later ones, market by market."""
     rows = [(code, own[0]) for code, own in enumerate(grids)] + [(code, grid) for code, own in enumerate(grids) for grid in own[1:]]
     allowed = np.zeros((len(rows), max(map(len, levels), default=0)), np.uint8)
     for row, (code, grid) in zip(allowed, rows, strict=True):

@@ -45,7 +45,7 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
 
 
 def _stack_grids(tapes: Sequence[Tape]) -> np.ndarray:
-    """Stack the grids of all tapes: the first of each market, then the later ones, tape by tape."""
+    """Stack the grids of all tapes: the first grids of all markets, then the later ones, tape by tape."""
     longest = max((tape.grids.shape[1] for tape in tapes), default=0)
     padded = [np.pad(tape.grids, ((0, 0), (0, longest - tape.grids.shape[1]))) for tape in tapes]
     first = [grids[: len(tape.tickers)] for grids, tape in zip(padded, tapes, strict=True)]
@@ -54,7 +54,7 @@ def _stack_grids(tapes: Sequence[Tape]) -> np.ndarray:
 
 
 def _renumber_events(tape: Tape, code: int, tapes: Sequence[Tape]) -> np.ndarray:
-    """Renumber the market codes and grid rows of a tape's events for the merged tape."""
+    """Renumber the market codes and grid rows in a tape's events for the merged tape."""
     event = tape.event + (code << TICKER_SHIFT)
     count = sum(len(one.tickers) for one in tapes)
     before = sum(len(one.grids) - len(one.tickers) for one in tapes[: list(map(id, tapes)).index(id(tape))])
