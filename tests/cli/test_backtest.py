@@ -211,12 +211,12 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
     words = ("--agent", "buy-and-hold", "--episode", episode, "--cadence", 5)
     text = " ".join(backtest(*words).output.split())
     assert "*†" in text
-    assert "a position was left unsettled: its mark, no result." in text
-    assert "nothing states the fees of a market" in text
+    assert "a position is unsettled: valued at its mark." in text
+    assert "the fees of a market are unknown" in text
     [row] = json.loads(backtest(*words, "--json").stdout)
     assert (row["unsettled"], row["default_fees"]) == (True, True)
-    assert "The total is of the other 0 of 1." in text
-    assert "The total has it." in " ".join(backtest(*words, "--unsettled").output.split())
+    assert "The total covers the other 0 of 1." in text
+    assert "The total includes it." in " ".join(backtest(*words, "--unsettled").output.split())
 
 
 @pytest.mark.parametrize(

@@ -156,9 +156,9 @@ def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, m
 def test_fees_that_cannot_be_had_are_refused_with_what_there_is() -> None:
     a_recording()
     assert "the lake has no series KXNONE" in run("build", "rec", "--series", "KXNONE").output
-    assert "no rules have the fee type 'free'; there are" in run("build", "rec", "--fee", "free").output
+    assert "unknown fee type 'free'; give one of" in run("build", "rec", "--fee", "free").output
     assert "is not TYPE or TYPE:MULTIPLIER" in run("build", "rec", "--fee", "quadratic:x").output
-    assert "there is no market KXNO" in run("build", "rec", "--ticker", "KXNO=KXINX-1").output
+    assert "unknown market KXNO" in run("build", "rec", "--ticker", "KXNO=KXINX-1").output
     assert "give one of them" in run("build", "rec", "--fee", "quadratic", "--series", "KXINX").output
 
 

@@ -117,10 +117,10 @@ def test_copies_count_once_and_different_backtests_of_one_episode_are_refused(fo
 
 
 def test_what_is_no_folder_of_backtests_is_said(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="there is no folder"):
+    with pytest.raises(ConfigError, match="is missing"):
         read_backtests(tmp_path / "none")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match=r"holds no backtests\.parquet"):
+    with pytest.raises(ConfigError, match=r"has no backtests\.parquet"):
         read_backtests(tmp_path / "empty")
     (folder / "first" / "backtests.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(LakeError, match=r"first/backtests\.parquet"):

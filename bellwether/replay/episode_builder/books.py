@@ -1,7 +1,7 @@
-"""Follows the books of a recording's markets: their changes as rows, and the stretches in which they could not be trusted.
+"""Books of a recording's markets: their changes as rows, and the gaps in which they are invalid.
 
-Rows are written as if every book were valid; what lies within a stretch is cut out when all of them are known, since some begin before what shows
-them: a later snapshot that differs, a book that stays locked.
+Rows are written as if every book were valid. Rows within gaps are removed when all gaps are known, since some gaps begin before the
+evidence for them: a later snapshot that differs, a book that stays locked.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from bellwether.venues.kalshi.stream.frame import Frame
 
 _NONE = -1
 _EVER = 2**62
-#: Why no subscription of a book is trusted where they do not say the same.
+#: Cause of a gap where the subscriptions of a book differ.
 _DIFFER = "subscriptions differ"
-#: The subscription of polled books, which are followed by no changes.
+#: Subscription of polled books, which have no changes.
 _POLLED: Key = (0, 0)
 
 
 class Books:
-    """Takes in the frames of books, each with what it means for its subscription.
+    """Books of all markets, built from their frames and the frames' effects on subscriptions.
 
-    tickers: of the markets that matter; all others are not looked at. watch: whose numbers show what was lost.
+    tickers: of the markets to build; others are ignored. watch: validator whose sequence numbers show losses.
     """
 
     def __init__(self, tickers: Collection[str], times: Times, reader: Reader, watch: BookValidator) -> None:
@@ -42,13 +42,13 @@ class Books:
         self.rows = Rows(BOOK)
         self.lost: list[BookLoss] = []
         self.counts: Counter[str] = Counter()
-        #: The first frame of a book that could not be read, in words.
+        #: Error of the first unreadable frame of a book.
         self.unusable: UnusableFrame | None = None
         self._times, self._reader, self._watch = times, reader, watch
         self._open: dict[int, list[BookLoss]] = {}
 
     def take(self, frame: Frame, body: dict[str, Any], understood: FrameEffect) -> None:
-        """Take in a frame of a book."""
+        """Process a frame of a book."""
         effect, ticker, key, is_late = understood
         market = self.markets.get(ticker)
         if market is None:
@@ -81,7 +81,7 @@ class Books:
             self._give_up(market, place, error.what)
 
     def take_polled(self, frame: Frame, found: dict[str, Any], body: dict[str, Any]) -> None:
-        """Take in a polled page of books."""
+        """Process a polled page of books."""
         fetched = found.get("fetched_at")
         place: int | None = None
         for ticker, held in rest_books(body):
@@ -106,7 +106,7 @@ class Books:
             self._write_snapshot(frame, market, before, place)
 
     def end(self, ended: BookEnd) -> None:
-        """A subscription no longer follows a book."""
+        """Process the end of a subscription to a book."""
         market = self.markets.get(ended.market)
         if market is None or ended.key not in market.lines:
             return
@@ -118,7 +118,7 @@ class Books:
             if line.following.catching_up is not None and not line.following.is_still:
                 self._give_up(market, market.agreed, _DIFFER)
             elif line.following.ahead:
-                # The book that is shown must say them too, soon.
+                # The displayed book must send them too, soon.
                 line.has_ended = True
                 market.lines[line.key] = line
             return
@@ -135,16 +135,16 @@ class Books:
         market.lines = {other.key: other for other in others}
 
     def _stream(self, key: Key, ticker: str) -> Hashable:
-        """Ordered stream: a subscription, or its part for one market."""
+        """Return the ordered stream: a subscription, or its part for one market."""
         return (key, ticker) if self._watch.partial else key
 
     def finish(self) -> None:
-        """No more frames come: books that are lost still, stay so."""
+        """Process the end of the recording; books that are lost then stay lost."""
         for market in self.markets.values():
             self._hide_if_left_crossed(market, None)
             self._settle_what_is_due(market)
             if market.leader is not None and any(one.following.catching_up is not None or one.following.ahead for one in market.others()):
-                # It is unknown whether the other subscription is late, or this one over.
+                # Either the other subscription is late, or this one has ended.
                 self._give_up(market, self._times.last_place, _DIFFER)
         for held in self._open.values():
             self.lost += held
@@ -172,7 +172,7 @@ class Books:
             self._put_beside(market, leader, line, place)
 
     def _renew(self, frame: Frame, market: Market, line: SubscribedBook, place: int) -> None:
-        """A snapshot of the book that is shown: it agrees, or it empties the book, or something was lost since the last one."""
+        """Process a snapshot of the displayed book: it agrees, empties the book, or shows a loss since the previous snapshot."""
         before = market.leader
         assert before is not None
         market.leader = line
@@ -189,11 +189,11 @@ class Books:
         self._write_snapshot(frame, market, before, place)
 
     def _lead(self, market: Market, line: SubscribedBook) -> None:
-        """Show the book of this subscription."""
+        """Display the book of this subscription."""
         market.leader, line.following = line, Following()
 
     def _write_snapshot(self, frame: Frame, market: Market, before: SubscribedBook | None, place: int) -> None:
-        """The book that is shown now: the changes of the one before it, or all of it."""
+        """Write the displayed book: its differences from the previous one, or all of it."""
         line = market.leader
         assert line is not None
         self._note_wipe(market, place)
@@ -206,7 +206,7 @@ class Books:
         self._note_crossing(market, place, frame.ordinal)
 
     def _show(self, market: Market, place: int, ordinal: int) -> None:
-        """Write a book that is to be trusted from here on."""
+        """Write a book that is valid from here on."""
         assert market.leader is not None
         market.is_hidden = False
         market.shown = place if market.shown is None else market.shown
@@ -253,7 +253,7 @@ class Books:
             self._compare(market, line, change)
 
     def _write(self, market: Market, change: Change) -> None:
-        """A change of the book that is shown."""
+        """Write a change of the displayed book."""
         assert market.leader is not None
         place, ordinal, side, price, lots = change[:5]
         if lots:
@@ -272,9 +272,10 @@ class Books:
             market.crossed = (place, ordinal)
 
     def _hide_if_left_crossed(self, market: Market, place: int | None) -> None:
-        """Changes of one action come one by one, but an instant that ends with a crossed or locked book shows that something is missing.
+        """Hide a book that is crossed or locked at the end of an instant, since changes are missing then; one action's changes come one by
+        one.
 
-        Where the numbers show that nothing was lost, the book is right again when it is uncrossed. Elsewhere one that stands for longer than an action
+        If the sequence numbers show no loss, the book is valid again when it uncrosses. Otherwise a book crossed for longer than an action
         takes has lost changes at an unknown time.
         """
         line, crossed = market.leader, market.crossed
@@ -291,7 +292,7 @@ class Books:
     # --- a book on several subscriptions -----------------------------------------------------------------------------------
 
     def _put_beside(self, market: Market, leader: SubscribedBook, line: SubscribedBook, place: int) -> None:
-        """A snapshot on another subscription, which may be a moment ahead or behind: it checks the book, and may take it over."""
+        """Process a snapshot of another subscription, which may be slightly ahead or behind: it checks the book and may replace it."""
         clock = self._times.clock(place)
         behind = leader.since(line, clock)
         if behind is None:
@@ -302,7 +303,7 @@ class Books:
         market.agreed = place
 
     def _compare(self, market: Market, moved: SubscribedBook, change: Change) -> None:
-        """Subscriptions say the same, one before the other."""
+        """Compare subscriptions, which send the same changes at slightly different times."""
         leader = market.leader
         assert leader is not None
         if moved.following.is_still:
@@ -319,7 +320,7 @@ class Books:
                 return
 
     def _settle_what_is_due(self, market: Market) -> None:
-        """Subscriptions that differ for longer than one is behind another: the one without changes does not follow the book."""
+        """Resolve subscriptions that have differed for longer than the maximum lag; the one without changes no longer follows the book."""
         for other in sorted(market.others(), key=lambda one: one.has_ended) if len(market.lines) > 1 else ():
             if market.leader is not None and other.following.is_due(self._times.latest):
                 self._settle(market, market.leader, other)
@@ -331,7 +332,7 @@ class Books:
         elif following.catching_up is not None:
             self.counts["snapshots_that_differ"] += 1
             if leader.is_proven and not following.has_moved:
-                # It ended without a word, and without its last changes.
+                # It ended without notice and without its last changes.
                 self._lose(market, self._times.last(self._stream(leader.key, self._tickers[market.code]), _EVER) or 0, _DIFFER)
                 market.lines = {other.key: other}
             else:
@@ -345,7 +346,7 @@ class Books:
             following.is_still = True
 
     def _take_over(self, market: Market, line: SubscribedBook) -> None:
-        """Show the book of another subscription, which has sent all changes of the previous one."""
+        """Display the book of another subscription, which has sent all changes of the previous one."""
         before, said = market.leader, line.following.ahead
         thirds = [one for one in market.others() if one is not line]
         self._lead(market, line)
@@ -363,12 +364,12 @@ class Books:
         market.unapplied.append(place)
 
     def _give_up(self, market: Market, since: int, cause: str) -> None:
-        """No subscription is trusted any more until its next snapshot."""
+        """Invalidate all subscriptions until their next snapshots."""
         self._lose(market, since, cause)
         market.lines = {}
 
     def _lose(self, market: Market, since: int, cause: str, *, by_time: bool = False) -> None:
-        """The book that is shown cannot be trusted behind the frame at `since`."""
+        """Invalidate the displayed book after the frame at `since`."""
         if market.leader is None and market.shown is None:
             return
         for other in market.others():
@@ -381,7 +382,7 @@ class Books:
 
     def _open_stretch(self, market: Market, since: int, cause: str, *, by_time: bool = False) -> None:
         if not by_time:
-            # What came behind an undated frame, and is not here, may be older than what that frame's time is taken for.
+            # A lost frame after an undated one may be older than the time assumed for the undated one.
             since = self._times.dated(since)
         self._open.setdefault(market.code, []).append(BookLoss(market.code, since, _NONE, cause, by_time))
 

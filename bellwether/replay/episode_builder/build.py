@@ -1,4 +1,4 @@
-"""Frames of a recording -> drafts of episodes, one per event."""
+"""Drafts of episodes from the frames of a recording, one per event."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from bellwether.replay.episode_builder.tracker import Tracker
 from bellwether.replay.units import DOLLAR
 from bellwether.venues.kalshi.stream.frame import Frame
 
-#: What is counted of the frames of books.
+#: Counts of book frames, stored in the metadata.
 _COUNTS = (
     "unapplied",
     "repeated",
@@ -43,7 +43,7 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Settlements that the recording does not contain. stated: by hand, over everything else. infer: from last trades."""
+    """Settlements that the recording does not contain. stated: given by the user, override all others. infer: from last trades."""
 
     stated: Mapping[str, Settlement] = field(default_factory=dict)
     infer: bool = False
@@ -53,7 +53,7 @@ NOTHING_STATED = Outcomes()
 
 
 def events_of(about: RecordingRequest) -> dict[str, tuple[str, ...]]:
-    """The tickers of each event of a recording, both sorted."""
+    """Return the tickers of each event of a recording, both sorted."""
     found: dict[str, list[str]] = {}
     for ticker in sorted(set(about.tickers)):
         asked = [event for event in about.events if ticker.startswith(f"{event}-")]
@@ -62,13 +62,13 @@ def events_of(about: RecordingRequest) -> dict[str, tuple[str, ...]]:
 
 
 def episode_ids(recording: str, about: RecordingRequest) -> dict[str, str]:
-    """The id of the episode of each event: the recording's name where it holds one event, else `<recording>.<event>`."""
+    """Return the id of each event's episode: the recording's name if it has one event, else `<recording>.<event>`."""
     events = list(events_of(about))
     return {event: recording if len(events) == 1 else f"{recording}.{event}" for event in events}
 
 
 def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
-    """The frames in rows of `raw/recordings`, given in order of arrival in as many frames of data as one likes."""
+    """Yield the frames in rows of `raw/recordings`. batches: in order of arrival, of any length."""
     for batch in batches:
         held = batch.select(pl.col("received_at").cast(pl.Int64()), "connection", "ordinal", "frame")
         for received_at, connection, ordinal, text in held.iter_rows():
@@ -76,7 +76,7 @@ def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
 
 
 def build_recording(recording: Recording, *, known: Listings | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[EpisodeDraft]:
-    """The episodes of a recording on disk. As `build`."""
+    """Build the episodes of a recording on disk, as `build`."""
     yes_prices = has_yes_prices(recording.frames(), flag=recording.about.use_yes_price)
     return build(recording.name, recording.about, recording.frames(), known=known, outcomes=outcomes, yes_prices=yes_prices)
 
@@ -90,10 +90,11 @@ def build(
     outcomes: Outcomes = NOTHING_STATED,
     yes_prices: bool = False,
 ) -> list[EpisodeDraft]:
-    """The episodes of a recording, one per event that has a book; the same frames give the same episodes.
+    """Build the episodes of a recording, one per event with a book. The same frames give the same episodes.
 
-    recording: its name. about: its markets and events. frames: in order of arrival. known: what is known of the markets from elsewhere.
-    yes_prices: NO levels are in prices of YES, and are converted. Raises `SchemaError` for a frame that cannot be kept exactly, and for a recording without times.
+    recording: its name. about: its markets and events. frames: in order of arrival. known: listings of the markets. yes_prices: NO levels
+    are in prices of YES, and are converted. Raises `SchemaError` for a frame that cannot be stored exactly, and for a recording without
+    times.
     """
     events = events_of(about)
     ids = episode_ids(recording, about)
@@ -113,7 +114,7 @@ def build(
 
 
 class _Assembly:
-    """The columns of a whole recording, from which the episode of each event is cut."""
+    """Columns of a whole recording, from which each event's episode is selected."""
 
     def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, known: Listings, outcomes: Outcomes) -> None:
         self._recording, self._about, self._tracker, self._known, self._outcomes = recording, about, tracker, known, outcomes
@@ -126,7 +127,7 @@ class _Assembly:
         self._end = int(self._times.max())
 
     def draft(self, episode: str, event: str, tickers: tuple[str, ...]) -> EpisodeDraft | None:
-        """The episode of an event, from its first book on; None where no book of it ever had a level."""
+        """Build the episode of an event, from its first book on; None if no book of it ever had a level."""
         codes = np.array([self._tracker.markets[ticker].code for ticker in tickers])
         of_event = np.isin(self._book["ticker"], codes)
         if not (of_event & (self._book["kind"] == LEVEL)).any():
@@ -159,7 +160,7 @@ class _Assembly:
     # --- markets -------------------------------------------------------------------------------------------------------
 
     def _market(self, ticker: str) -> tuple[Market, Settlement, tuple[int, int]]:
-        """A market, its settlement, and where its book rows end: (time of the close, place of the wiping)."""
+        """Return a market, its settlement, and the end of its book rows: (time of the close, place at which the book was emptied)."""
         tracked = self._tracker.markets[ticker]
         lifecycle, known = tracked.lifecycle, self._known.market(ticker)
         wiped = None if tracked.wiped is None else int(self._times[tracked.wiped])
@@ -178,14 +179,14 @@ class _Assembly:
             lifecycle=phases_of(lifecycle, self._times, close),
             grid_changes=grid_changes,
         )
-        # Where a later trade shows that the wiping was no close, the book was empty all the same.
+        # If a later trade shows that the market was not closed, its book was empty all the same.
         last = tracked.wiped if tracked.wiped is not None and wiped is not None and close[0] <= wiped else len(self._times)
         return market, settlement, (close[0], last)
 
     def _grids(self, ticker: str, known: ListedMarket) -> tuple[Ranges, tuple[GridChange, ...]]:
-        """The first grid of a market and its changes: as messages and listings state them, and where prices contradict them, as prices show them.
+        """Return the first grid of a market and its changes, from messages and listings, or from prices if these contradict them.
 
-        A listing describes the market after changes that messages state, so that it does not count for the time before.
+        A listing describes the market after the changes in messages, so it does not apply to the time before them.
         """
         tracked = self._tracker.markets[ticker]
         ts, prices = self._prices(tracked.code)
@@ -210,7 +211,7 @@ class _Assembly:
         return first, tuple(change for change, earlier in zip(later, previous, strict=False) if change.price_ranges != earlier)
 
     def _prices(self, code: int) -> tuple[np.ndarray, np.ndarray]:
-        """Times and prices of a market's levels and trades, in the order of time."""
+        """Return times and prices of a market's levels and trades in chronological order."""
         parts = [
             (ts[chosen], columns["price"][chosen])
             for columns, ts in ((self._book, self._book_ts), (self._trades, self._trade_ts))
@@ -221,7 +222,7 @@ class _Assembly:
         return ts[order], prices[order]
 
     def _gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
-        """The stretches whose beginning is among these book rows."""
+        """Return the gaps that begin among these book rows."""
         names = list(self._tracker.markets)
         marks = book[self._book["kind"][book] == INVALID]
         held = set(zip(self._book["ticker"][marks].tolist(), self._book["time"][marks].tolist(), strict=True))
@@ -245,7 +246,7 @@ class _Assembly:
         }
 
     def _uncovered(self, ticker: str, end: tuple[int, int]) -> int:
-        """Frames of a market's book that were not applied though the book was shown as valid."""
+        """Count the frames of a market's book that were not applied while the book was displayed as valid."""
         market = self._tracker.markets[ticker]
         own = [stretch for stretch in self._stretches if stretch.code == market.code]
         if market.shown is None:
@@ -256,14 +257,14 @@ class _Assembly:
     # --- rows ------------------------------------------------------------------------------------------------------------
 
     def _kept(self, columns: dict[str, np.ndarray], ts: np.ndarray, tickers: tuple[str, ...], closes: Mapping[str, int]) -> np.ndarray:
-        """bool[rows]: of these markets, up to their closes."""
+        """Return a mask of the rows of these markets up to their closes, bool[rows]."""
         last = np.full(len(self._tracker.markets), -1, np.int64)
         for ticker in tickers:
             last[self._tracker.markets[ticker].code] = closes[ticker]
         return ts <= last[columns["ticker"]]
 
     def _kept_book(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
-        """Places of the book rows: none behind a market's close, none of the wiping of its book."""
+        """Return the places of the book rows up to each market's close and before its book was emptied."""
         kept = self._kept(self._book, self._book_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()})
         wiped = np.zeros(len(self._tracker.markets), np.int64)
         for ticker in tickers:
@@ -271,7 +272,7 @@ class _Assembly:
         return np.flatnonzero(kept & (self._book["time"] < wiped[self._book["ticker"]]))
 
     def _kept_trades(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
-        """Places of the trades from the start of the episode up to their market's close, each id once."""
+        """Return the places of the trades from the episode's start up to their market's close, each id once."""
         kept_ones = self._kept(self._trades, self._trade_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()})
         kept = np.flatnonzero(kept_ones & (self._trade_ts >= start))
         ids = self._trade_ids.take(pa.array(kept)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
@@ -310,7 +311,7 @@ class _Assembly:
         return words_of(codes, list(self._tracker.markets))
 
     def _exogenous(self, end: int) -> pa.Table | None:
-        """Every series up to the end of the episode, in the order of time."""
+        """Build the table of all series up to the end of the episode, in chronological order."""
         if not self._tracker.series:
             return None
         names = sorted(self._tracker.series)
@@ -328,7 +329,7 @@ def _instants(ts: np.ndarray) -> pa.Array:
 
 
 def check_books(recording: Recording) -> None:
-    """Refuse a recording whose books begin after all of its changes, before it is read as a whole. Raises `ConfigError`."""
+    """Refuse, before reading it completely, a recording whose books begin after all of its changes. Raises `ConfigError`."""
     begin = find_initial_books(recording)
     if begin.polled or not begin.changes or (begin.snapshot is not None and begin.snapshot < begin.last):
         return

@@ -1,4 +1,4 @@
-"""Rows that grow by one message at a time and end as arrays: eight bytes a value, no object a row."""
+"""Growing rows that become arrays, with eight bytes per value and no object per row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVEL, SNAPSHOT_START, INVALID = range(len(KINDS))
 
 
 class Rows:
-    """Rows of whole numbers."""
+    """Rows of integers."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._columns = columns
@@ -28,13 +28,13 @@ class Rows:
         return len(self._values) // len(self._columns)
 
     def columns(self) -> dict[str, np.ndarray]:
-        """int64[rows] by column. No rows can be added while they are in use."""
+        """Return int64[rows] by column. No rows can be added while the arrays are in use."""
         table = np.frombuffer(self._values, np.int64).reshape(-1, len(self._columns))
         return {name: table[:, place] for place, name in enumerate(self._columns)}
 
 
 class Texts:
-    """Short texts, one behind the other."""
+    """Short texts in one buffer."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -46,5 +46,5 @@ class Texts:
         self._ends.append(len(self._bytes))
 
     def arrow(self) -> pa.Array:
-        """An Arrow large_string array of them."""
+        """Return the texts as an Arrow large_string array."""
         return pa.LargeStringArray.from_buffers(len(self._ends) - 1, pa.py_buffer(self._ends), pa.py_buffer(self._bytes))

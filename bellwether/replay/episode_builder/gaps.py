@@ -1,4 +1,4 @@
-"""The stretches in which the books of a recording could not be trusted, cut out of their rows."""
+"""Gaps in which the books of a recording are invalid, removed from their rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class BookLoss:
-    """A book could not be trusted: market code, places of the frames behind and before which (until -1: to the end), and why.
+    """Loss of a book: market code, places of the frames between which it is invalid (until -1: to the end), and the cause.
 
-    by_time: `since` names a time alone; frames that were heard before it count too where they are later.
+    by_time: `since` is known only as a time; frames received before it that have later times count too.
     """
 
     code: int
@@ -29,7 +29,7 @@ class BookLoss:
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Market code; from and to, ns UTC (`_END`: the end of the recording), and the places of the frames between; the causes in words."""
+    """Gap of a market: code; start and end in ns UTC (`_END`: the end of the recording), places of the frames between them, and causes."""
 
     code: int
     start: int
@@ -41,17 +41,19 @@ class Stretch:
 
     @property
     def end_at(self) -> int | None:
-        """Until when, ns UTC; None: to the end."""
+        """End in ns UTC; None: to the end of the recording."""
         return None if self.end == _END else self.end
 
     def holds(self, place: int, at: int) -> bool:
-        """Return whether a frame lies within."""
+        """Return whether a frame lies within the gap."""
         return place < self.until and (at >= self.start if self.by_time else place >= self.since)
 
 
 @dataclass(frozen=True, eq=False)
 class BookRows:
-    """Book rows in the order of time, and what was cut out. columns: int64[rows] by name, of `columns.BOOK`. ts: int64[rows], ns UTC."""
+    """Book rows in chronological order, and the gaps removed from them. columns: int64[rows] by name, of `columns.BOOK`. ts: int64[rows],
+    ns UTC.
+    """
 
     columns: dict[str, np.ndarray]
     ts: np.ndarray
@@ -59,7 +61,7 @@ class BookRows:
 
 
 def market_times(columns: Mapping[str, np.ndarray], times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(order, ts): the rows by their frames, and the time of each, int64[rows] ns UTC: a market's rows are never older than those before."""
+    """Return (order, ts): rows by frame, and their times, int64[rows] ns UTC, which never decrease within a market."""
     order = np.argsort(columns["time"], kind="stable")
     ts = times[columns["time"][order]]
     codes = columns["ticker"][order]
@@ -70,7 +72,7 @@ def market_times(columns: Mapping[str, np.ndarray], times: np.ndarray) -> tuple[
 
 
 def cut_gaps(columns: Mapping[str, np.ndarray], times: np.ndarray, lost: Iterable[BookLoss], frames: int) -> BookRows:
-    """The rows without what lies in a stretch, each of which a row of kind invalid begins. times: of the places. frames: how many there were."""
+    """Remove the rows within gaps; a row of kind invalid begins each gap. times: of the places. frames: number of frames."""
     order, ts = market_times(columns, times)
     rows = {name: values[order] for name, values in columns.items()}
     stretches = _merge_stretches([_resolve_stretch(one, rows, ts, times) for one in lost])
@@ -95,7 +97,7 @@ def cut_gaps(columns: Mapping[str, np.ndarray], times: np.ndarray, lost: Iterabl
 
 
 def _mark_place(stretch: Stretch, rows: Mapping[str, np.ndarray], ts: np.ndarray, kept: np.ndarray) -> int:
-    """The place of the frame that the mark of a stretch follows; where only its time is known, the last one of that instant."""
+    """Return the place of the frame before a gap's mark; if only its time is known, the last frame of that instant."""
     if not stretch.by_time:
         return stretch.since
     of_instant = kept & (rows["ticker"] == stretch.code) & (ts == stretch.start) & (rows["time"] < stretch.until)
@@ -106,7 +108,7 @@ def _resolve_stretch(lost: BookLoss, rows: Mapping[str, np.ndarray], ts: np.ndar
     of_market = rows["ticker"] == lost.code
     until = _END if lost.until < 0 else lost.until
     own = ts[of_market] if lost.by_time else ts[of_market & (rows["time"] <= lost.since)]
-    # No earlier than the rows before it, and where only its time is known than the first row.
+    # Not before the preceding rows; if only its time is known, not before the first row.
     start = max([int(times[lost.since]), *own[: 1 if lost.by_time else None][-1:].tolist()])
     end = _END
     if until != _END:
@@ -116,7 +118,7 @@ def _resolve_stretch(lost: BookLoss, rows: Mapping[str, np.ndarray], ts: np.ndar
 
 
 def _merge_stretches(found: list[Stretch]) -> list[Stretch]:
-    """Stretches of a market that overlap as one."""
+    """Merge overlapping gaps of a market."""
     merged: list[Stretch] = []
     for one in sorted(found, key=lambda stretch: (stretch.code, stretch.start, stretch.since, stretch.until)):
         last = merged[-1] if merged else None

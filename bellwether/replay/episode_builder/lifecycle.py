@@ -1,4 +1,4 @@
-"""The life of a market as a recording tells it: what it is, when it traded, and how it was settled."""
+"""Lifecycle of a market in a recording: its terms, trading phases and settlement."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Lifecycle:
     settled_at: int | None = None
 
     def take(self, body: dict[str, Any], time: int) -> None:
-        """Take in the body of a lifecycle message; `time` is its place."""
+        """Process the body of a lifecycle message; `time` is its place."""
         kind = body.get("event_type")
         self.close_time = seconds(body.get("close_ts")) or self.close_time
         if kind == "created":
@@ -66,7 +66,7 @@ class Lifecycle:
         return outcome_of(self.ticker, word, paid, None, LIFECYCLE)
 
     def watched(self, body: dict[str, Any]) -> None:
-        """Take in what another recorder noted when it chose the market."""
+        """Process what another recorder noted when it selected the market."""
         self.watched_close = moment(body.get("close_time")) or self.watched_close
         self.announced = self.announced or self.watched_close
 
@@ -75,7 +75,7 @@ class Lifecycle:
 class RecordedTrading:
     """Trading period of a market in a recording. Times in ns UTC.
 
-    end: of the recording. wiped: when its book was emptied for good. last_trade: when it last traded, and at what price of YES.
+    end: of the recording. wiped: when its book was emptied finally. last_trade, last_price: time and YES price of its last trade.
     """
 
     end: int
@@ -87,8 +87,8 @@ class RecordedTrading:
 def close_of(lifecycle: Lifecycle, known: ListedMarket, seen: RecordedTrading, determined: int | None) -> tuple[int, str]:
     """Return the end of trading that the recording shows, and its source.
 
-    A stated close counts unless a trade came later, or the recording ended before; so does the wiping of the book, and a determination. The
-    earliest of them is the close; without any, the end of the recording.
+    Candidates are a stated close, the emptying of the book and a determination, each unless a trade came later or the recording ended
+    before. The earliest is the close; without any, it is the end of the recording.
     """
     stated = next(((at, who) for at, who in _stated(lifecycle, known) if at is not None), None)
     signs = [] if stated is None else [stated]
@@ -102,15 +102,12 @@ def _stated(lifecycle: Lifecycle, known: ListedMarket) -> list[tuple[int | None,
 
 
 def close_time_of(lifecycle: Lifecycle, known: ListedMarket) -> int | None:
-    """The close shown to agents: the one announced first during the recording, otherwise that of a market which cannot close early.
-
-    The listing of a market that closed early shows the actual close, which was unknown before.
-    """
+    """Return the close shown to agents: the one announced first during the recording, else that of a market which cannot close early."""
     return lifecycle.announced or (None if known.can_close_early else known.close_time)
 
 
 def phases_of(lifecycle: Lifecycle, times: Any, close: tuple[int, str]) -> tuple[Phase, ...]:
-    """Openings and halts before the close, and the close, in order. A halt that never ends before the close is the close's own."""
+    """Return openings and halts before the close, then the close, in order."""
     at, who = close
     found = sorted((max(0, int(times[place])), event) for place, event in lifecycle.phases)
     before = [Phase(when, event, LIFECYCLE) for when, event in found if when < at]
@@ -120,9 +117,10 @@ def phases_of(lifecycle: Lifecycle, times: Any, close: tuple[int, str]) -> tuple
 def settlement_of(
     lifecycle: Lifecycle, known: ListedMarket, seen: RecordedTrading, close: int, *, stated: Settlement | None = None, infer: bool = False
 ) -> Settlement:
-    """Return the settlement of the market: stated by hand, by lifecycle messages, by the listing, or inferred from the last trade; else unsettled.
+    """Return the settlement of the market: given by the user, from lifecycle messages, from the listing, or inferred from the last trade;
+    else unsettled.
 
-    infer: a last trade at 0.99 or above is YES, at 0.01 or below NO. Raises nothing: who does not know leaves it null.
+    infer: a last trade at 0.99 or above is YES, at 0.01 or below NO.
     """
     if stated is not None:
         known_at = lifecycle.settled_at or (known.outcome.at if known.outcome else None)

@@ -21,22 +21,21 @@ from bellwether.tables import TABLES
 if TYPE_CHECKING:
     from bellwether.lake import Lake
 
-#: Fee terms of a market whose series is not known.
+#: Fee terms of a market whose series is unknown.
 DEFAULT_FEE: Mapping[str, Any] = {"type": "quadratic", "multiplier": "1", "waiver_until": None, "source": "default"}
-#: Markets of the S&P 500 and the Nasdaq-100 paid half of the general fees until this instant, ns UTC: 2026-07-03 17:00. Series are listed with
-#: today's multiplier, so the listing does not tell.
+#: Markets of the S&P 500 and the Nasdaq-100 paid half of the general fees until this instant, ns UTC: 2026-07-03 17:00. Listings of series contain
+#: only today's multiplier.
 _INDEX_SERIES, _INDEX_HALF_UNTIL = ("INX", "NASDAQ100"), 1_783_098_000 * units.SECOND
-#: The result of a market as sent, and what it settles as; any other word is unknown.
+#: Result of a settlement by the result that the venue sends; others are unknown.
 _RESULTS = {"yes": "YES", "no": "NO", "scalar": "SCALAR", "void": "VOID"}
 
 
 @dataclass(frozen=True, slots=True)
 class ListedMarket:
-    """A market as the venue lists it; None is what it does not say. Times in ns UTC, price_ranges in $0.0001.
+    """Market as listed by the venue; None for missing values. Times in ns UTC, price_ranges in $0.0001.
 
-    close_time: the real one, once it has closed early. can_close_early: whether it may; also where the venue does not say.
-
-    fee: type, multiplier, waiver_until and source, as episodes state them. outcome: its settlement without a time may lack one.
+    close_time: the actual one after an early close. can_close_early: true if unknown. fee: type, multiplier, waiver_until and source, as in
+    episodes. outcome: its settlement, perhaps without a time.
     """
 
     ticker: str
@@ -51,7 +50,7 @@ class ListedMarket:
 
 @dataclass(frozen=True, slots=True)
 class ListedEvent:
-    """An event as the venue lists it."""
+    """Event as listed by the venue."""
 
     ticker: str
     title: str | None = None
@@ -60,22 +59,22 @@ class ListedEvent:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """Markets and events by ticker."""
+    """Listed markets and events by ticker."""
 
     markets: Mapping[str, ListedMarket] = field(default_factory=dict)
     events: Mapping[str, ListedEvent] = field(default_factory=dict)
 
     def market(self, ticker: str) -> ListedMarket:
-        """Return the facts of a market; only default fees if it is not listed."""
+        """Return the listing of a market; only default fees if it is not listed."""
         return self.markets.get(ticker) or ListedMarket(ticker)
 
     def event(self, ticker: str) -> ListedEvent:
-        """Return the facts of an event."""
+        """Return the listing of an event; empty if it is not listed."""
         return self.events.get(ticker) or ListedEvent(ticker)
 
 
 def fee_at(known: ListedMarket, at: int) -> dict[str, Any]:
-    """The fee terms of a market at a time, ns UTC: those that are listed, but for what is known to have changed since."""
+    """Return the fee terms of a market at a time, ns UTC: the listed ones, corrected for known changes since."""
     fee = dict(known.fee)
     if is_index(known.ticker) and at < _INDEX_HALF_UNTIL and fee["source"] not in ("event", "stated") and fee["multiplier"] == "1":
         fee |= {"multiplier": "0.5", "source": "schedule"}
@@ -83,14 +82,14 @@ def fee_at(known: ListedMarket, at: int) -> dict[str, Any]:
 
 
 def is_index(ticker: str) -> bool:
-    """Return whether a ticker, or a series, is of the S&P 500 or the Nasdaq-100."""
+    """Return whether a ticker or series belongs to the S&P 500 or the Nasdaq-100."""
     return ticker.removeprefix("KX").startswith(_INDEX_SERIES)
 
 
 def parse_listings(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataFrame) -> Listings:
-    """Facts from rows of `raw/kalshi_markets`, `raw/kalshi_events` and `raw/kalshi_series`.
+    """Parse rows of `raw/kalshi_markets`, `raw/kalshi_events` and `raw/kalshi_series`.
 
-    Where a market or event has rows of several days, the one fetched last counts. Raises `SchemaError` naming the market and the field.
+    If a market or event has rows of several days, the one fetched last counts. Raises `SchemaError` naming the market and the field.
     """
     wanted = _latest(markets, "ticker")
     of_event = {row["event_ticker"]: row for row in _latest(events, "event_ticker")}
@@ -105,7 +104,7 @@ def parse_listings(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataF
 
 
 def load_listings(lake: Lake, tickers: Sequence[str]) -> Listings:
-    """Return the facts of these markets from the lake's listings, pulled or archived; empty without listings. Raises `LakeError`."""
+    """Load these markets from the lake's listings, pulled or archived; empty without listings. Raises `LakeError`."""
 
     def rows(name: str, column: str, values: Sequence[str]) -> pl.DataFrame:
         return lake.slice(TABLES[f"raw/{name}"]).query(lambda rows: rows.filter(pl.col(column).is_in(list(values))))
@@ -116,7 +115,7 @@ def load_listings(lake: Lake, tickers: Sequence[str]) -> Listings:
 
 
 def load_series_terms(lake: Lake) -> dict[str, Mapping[str, Any]]:
-    """The fee terms of every series of the lake by its ticker. Raises `LakeError`."""
+    """Load the fee terms of every series in the lake by its ticker. Raises `LakeError`."""
     rows = _latest(lake.slice(TABLES["raw/kalshi_series"]).read(), "series_ticker")
     return {row["series_ticker"]: _fee({}, {}, row) for row in rows if row["fee_type"]}
 
@@ -146,7 +145,7 @@ def _ns(at: datetime | None) -> int | None:
 
 
 def parse_listed_ranges(given: Any, ticker: str) -> Ranges | None:
-    """The price grid that a market's `price_ranges` states; None where it states none. Raises `SchemaError`."""
+    """Parse the price grid in a market's `price_ranges`; None if it is missing. Raises `SchemaError`."""
     if not isinstance(given, list) or not given:
         return None
     try:
@@ -156,7 +155,7 @@ def parse_listed_ranges(given: Any, ticker: str) -> Ranges | None:
 
 
 def _fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The series' terms, over which the event's override wins, and the market's waiver."""
+    """Return the series' terms with the event's override and the market's waiver."""
     waiver = body.get("fee_waiver_expiration_time") or None
     override = {"type": event.get("fee_type_override") or None, "multiplier": event.get("fee_multiplier_override")}
     stated = {"type": series.get("fee_type") or None, "multiplier": series.get("fee_multiplier")}
@@ -170,9 +169,9 @@ def _fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str,
 
 
 def outcome_of(ticker: str, word: str | None, paid: Decimal | str | None, at: int | None, source: str) -> Settlement | None:
-    """Return the settlement of a market's result; None for an unknown word, and for a scalar result without its payout.
+    """Return the settlement of a market's result; None for an unknown result, and for a scalar result without its payout.
 
-    Raises `SchemaError` for a scalar that paid no such dollars.
+    Raises `SchemaError` for an invalid payout of a scalar result.
     """
     result = _RESULTS.get(word or "")
     if result is None or (result == "SCALAR" and paid is None):
@@ -182,12 +181,12 @@ def outcome_of(ticker: str, word: str | None, paid: Decimal | str | None, at: in
 
 
 def parse_results(texts: Iterable[str]) -> dict[str, Settlement]:
-    """Settlements from words such as `TICKER=yes`, `TICKER=0.35` or `TICKER=void`. Raises `ConfigError` for anything else."""
+    """Parse settlements such as `TICKER=yes`, `TICKER=0.35` or `TICKER=void`. Raises `ConfigError` for other texts."""
     found: dict[str, Settlement] = {}
     for text in texts:
         ticker, _, word = text.rpartition("=")
         if not ticker or ticker in found:
-            raise ConfigError(f"reading the result {text!r}: write TICKER=yes, no, void or what YES paid in dollars, each ticker once")
+            raise ConfigError(f"reading the result {text!r}: give TICKER=yes, no, void or the payout of YES in dollars, each ticker once")
         result = {"yes": "YES", "no": "NO", "void": "VOID"}.get(word.lower())
         try:
             value = PAID.get(result) if result else parse_payout(word)
@@ -198,5 +197,5 @@ def parse_results(texts: Iterable[str]) -> dict[str, Settlement]:
 
 
 def set_settlement_time(settlement: Settlement, at: int) -> Settlement:
-    """The settlement with its time, never before `at`, the market's close."""
+    """Return the settlement with its time, not before `at`, the market's close."""
     return replace(settlement, at=at if settlement.at is None else max(settlement.at, at))

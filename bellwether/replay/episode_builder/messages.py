@@ -25,7 +25,7 @@ Levels = tuple[dict[int, int], dict[int, int]]
 
 
 class Trade(NamedTuple):
-    """A trade. side: the taker's outcome, 0 yes, 1 no. price: the price of YES. at: its time, ns UTC, if the frame contains one."""
+    """Trade. side: the taker's outcome, 0 yes, 1 no. price: of YES. at: its time, ns UTC, if the frame contains one."""
 
     trade_id: str
     ticker: str
@@ -36,7 +36,7 @@ class Trade(NamedTuple):
 
 
 class UnusableFrame(SchemaError):
-    """A frame cannot be read, or not be kept exactly. what: the frame, its field and value, and what is wanted."""
+    """Error of a frame that cannot be read or stored exactly. what: the frame, its field and value, and the valid values."""
 
     def __init__(self, recording: str, what: str) -> None:
         self.what = what
@@ -44,17 +44,17 @@ class UnusableFrame(SchemaError):
 
 
 class Reader:
-    """Reads the frames of one recording, and names it in errors."""
+    """Reader of the frames of one recording, which it names in errors."""
 
     def __init__(self, recording: str) -> None:
         self._recording = recording
 
     def refuse(self, frame: Frame, field: str, value: object, wanted: str) -> UnusableFrame:
-        """The error of a frame that cannot be read."""
+        """Build the error of an unreadable frame."""
         return UnusableFrame(self._recording, f"frame {frame.ordinal} has {field} {value!r:.80}; {wanted}")
 
     def levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
-        """The levels of a snapshot's body, or of a book as REST shows it. A level without contracts is left out."""
+        """Read the levels of a snapshot's body, or of a REST book. Levels without contracts are omitted."""
         return self._side(frame, body, "yes"), self._side(frame, body, "no")
 
     def _side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
@@ -72,14 +72,14 @@ class Reader:
                 price = self._price(frame, field, level[0])
                 lots = self._size(frame, field, level[1])
                 if lots < 0 or price in levels:
-                    raise self.refuse(frame, field, level, "a level is at or above zero, and there is one at a price")
+                    raise self.refuse(frame, field, level, "a size is not negative, and each price appears once")
                 if lots:
                     levels[price] = lots
             return levels
         return {}
 
     def change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, CentiCents, Lots]:
-        """Side (0 yes, 1 no), price and the change in lots of a delta's body."""
+        """Read side (0 yes, 1 no), price and change in lots from a delta's body."""
         side = body.get("side")
         if side not in SIDES:
             raise self.refuse(frame, "side", side, "it is yes or no")
@@ -89,7 +89,7 @@ class Reader:
         return SIDES.index(side), price, self._size(frame, field, body.get(field))
 
     def trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
-        """A trade on the book; None for one arranged off it, or without a taker."""
+        """Read a trade on the book; None for a block trade or one without a taker."""
         ticker = body.get("market_ticker", body.get("ticker"))
         if type(ticker) is not str:
             raise self.refuse(frame, "market_ticker", ticker, "a trade names its market")
@@ -104,7 +104,7 @@ class Reader:
         field = "count_fp" if "count_fp" in body else "count"
         lots = self._size(frame, field, body.get(field))
         if lots <= 0:
-            raise self.refuse(frame, field, body.get(field), "a trade is of more than nothing")
+            raise self.refuse(frame, field, body.get(field), "the size of a trade is above 0")
         made = body.get("created_time")
         at = parse_time(made) if type(made) is str else read_exchange_time(body)
         return Trade(str(body.get("trade_id", f"frame {frame.ordinal}")), ticker, _OUTCOMES[side], price, lots, at)
@@ -131,7 +131,7 @@ class Reader:
         except MalformedFrame as error:
             raise self.refuse(frame, field, value, f"a size is contracts in whole hundredths ({error})") from None
         if abs(lots) > MAX_LOTS:
-            raise self.refuse(frame, field, value, f"the simulator holds up to {MAX_LOTS} hundredths of a contract at a level")
+            raise self.refuse(frame, field, value, f"the maximum at a level is {MAX_LOTS} hundredths of a contract")
         return lots
 
 
@@ -141,7 +141,7 @@ def _cents(value: Any) -> CentiCents:
 
 def _dollars(value: Any) -> CentiCents:
     if type(value) is not str:
-        raise MalformedFrame(f"{value!r} is no text")
+        raise MalformedFrame(f"{value!r} is not text")
     return _price(value)
 
 
@@ -154,7 +154,7 @@ def _price(text: str) -> CentiCents:
 
 
 def last_trade(body: dict[str, Any]) -> CentiCents | None:
-    """The price of the last trade, from a ticker message's body; None for a market that never traded, and for an invalid price."""
+    """Read the price of the last trade from a ticker message's body; None for a market that never traded, and for an invalid price."""
     with suppress(MalformedFrame):
         price = _dollars(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
         return price if 0 < price < DOLLAR else None
@@ -162,7 +162,7 @@ def last_trade(body: dict[str, Any]) -> CentiCents | None:
 
 
 def rest_books(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each market of a polled page of books with its levels, in the newest form that it has."""
+    """Yield each market of a polled page of books with its levels, in the newest form available."""
     books = body.get("orderbooks")
     for book in books if isinstance(books, list) else []:
         if not isinstance(book, dict) or type(book.get("ticker")) is not str:
@@ -173,16 +173,16 @@ def rest_books(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def rest_trades(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
-    """The trades of a polled page, the oldest first."""
+    """Return the trades of a polled page, oldest first."""
     trades = body.get("trades")
     return [trade for trade in reversed(trades) if isinstance(trade, dict)] if isinstance(trades, list) else []
 
 
 def seconds(value: Any) -> int | None:
-    """Whole seconds since 1970 in nanoseconds; None if invalid."""
+    """Convert whole seconds since 1970 to nanoseconds; None if invalid."""
     return value * SECOND if type(value) is int and 0 < value < END_SECOND else None
 
 
 def moment(value: Any) -> int | None:
-    """A text of time in nanoseconds since 1970; None if invalid."""
+    """Parse a time to nanoseconds since 1970; None if invalid."""
     return parse_time(value) if type(value) is str else None

@@ -1,4 +1,4 @@
-"""Fee terms that a user states for the markets of an episode, over known ones: terms, a series, or the venue's own ticker."""
+"""Fee terms given by the user for the markets of an episode: terms, a series, or the venue's own ticker. They override listed ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """fee: terms of every market. series: whose terms every market has. tickers: the venue's ticker of a market by the one that it has here."""
+    """Overrides of fees. fee: terms of every market. series: whose terms apply to every market. tickers: local ticker -> the venue's."""
 
     fee: Mapping[str, Any] | None = None
     series: str | None = None
@@ -36,7 +36,7 @@ class Overrides:
 def parse_overrides(fee: str | None, series: str | None, tickers: Iterable[str]) -> Overrides:
     """Parse the options `--fee TYPE[:MULTIPLIER]`, `--series SERIES` and `--ticker HERE=VENUES`. Raises `ConfigError` for invalid values."""
     if fee is not None and series is not None:
-        raise ConfigError("reading --fee and --series: both say which fees the markets have; give one of them")
+        raise ConfigError("reading --fee and --series: both set the fees of the markets; give one of them")
     named: dict[str, str] = {}
     for text in tickers:
         here, _, theirs = text.partition("=")
@@ -58,23 +58,23 @@ def _parse_fee(text: str) -> dict[str, Any]:
 
 
 def check_fee(overrides: Overrides) -> None:
-    """Raise `ConfigError` for a fee type that no rule set has."""
+    """Raise `ConfigError` for a fee type that is in no rule set."""
     if overrides.fee is None:
         return
     known = sorted({kind for rules in rule_sets().values() for kind in rules.fees if kind != "*"})
     if overrides.fee["type"] not in known:
-        raise ConfigError(f"reading --fee: no rules have the fee type {overrides.fee['type']!r:.60}; there are {', '.join(known)}")
+        raise ConfigError(f"reading --fee: unknown fee type {overrides.fee['type']!r:.60}; give one of {', '.join(known)}")
 
 
 def load_listings_with_overrides(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Listings:
-    """Return the lake's facts of markets with their stated fees, by local ticker.
+    """Load the listings of markets with the given fees, by local ticker.
 
-    Of a market that is not listed, the fees are those of the series that its ticker names, where the lake has it. Raises `ConfigError` for a ticker or a
-    series that is not there, `LakeError`.
+    A market that is not listed has the fees of the series in its ticker, if the lake has it. Raises `ConfigError` for an unknown ticker or
+    series, and `LakeError`.
     """
     tickers = list(tickers)
     if unknown := sorted(set(overrides.tickers) - set(tickers)):
-        raise ConfigError(f"reading --ticker: there is no market {', '.join(unknown)}; there are {', '.join(tickers)}")
+        raise ConfigError(f"reading --ticker: unknown market {', '.join(unknown)}; give one of {', '.join(tickers)}")
     named = {ticker: overrides.tickers.get(ticker, ticker) for ticker in tickers}
     listed = load_listings(lake, list(named.values()))
     series = load_series_terms(lake)
@@ -104,7 +104,9 @@ def _find_series_fee(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapp
 
 
 def with_fees(metadata: Metadata, known: Listings, overrides: Overrides) -> Metadata:
-    """The metadata of an imported episode: fees that are stated win, and what its files leave out is filled in, by default at the worst."""
+    """Return the metadata of an imported episode with fees: given ones override, missing ones are filled in from listings, else with the
+    general fees.
+    """
     stated = overrides.fee is not None or overrides.series is not None
     markets = tuple(
         replace(market, fee=fee_at(known.market(market.ticker), metadata.start))

@@ -1,4 +1,4 @@
-"""Sources of an episode, and episodes whose sources have changed."""
+"""Sources of an episode, and detection of episodes whose sources have changed."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ from bellwether.tables import Table, table
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The lake as an episode finds it. recording: SHA-256 of the stored frames. markets: UTC day -> SHA-256 of the pulled markets of that day."""
+    """Sources of an episode in the lake. recording: SHA-256 of the stored frames. markets: UTC day -> SHA-256 of the pulled markets of that
+    day.
+    """
 
     recording: str
     markets: Mapping[str, str]
 
     @classmethod
     def of(cls, lake: Lake, recording: str) -> Sources:
-        """As of now. Raises `LakeError` where the lake has no such recording."""
+        """Read the current sources. Raises `LakeError` if the lake has no such recording."""
         frames = lake.slice(table("raw/recordings"), [(recording,)]).manifests[0]
         return cls(frames.sha256, _digests(lake, table("raw/kalshi_markets")))
 
     def markets_digest(self, end: datetime) -> str:
-        """SHA-256 of the pulled markets of the days around the end of an episode, which may settle it."""
+        """Return the SHA-256 of the pulled markets of the days around the end of an episode, which may settle it."""
         days = [(end + timedelta(days=offset)).date().isoformat() for offset in (-1, 0, 1)]
         return sha256(" ".join(self.markets.get(day, "-") for day in days).encode()).hexdigest()
 
 
 def outdated_episodes(lake: Lake, held: Mapping[str, str]) -> dict[str, str]:
-    """Episodes to make: name -> what it would be made from, in a text that is another one when that has changed.
+    """Return the episodes to build: name -> text that identifies the current sources.
 
-    held: the recording of each episode. One that was never made is to be made; one whose frames are others is; and one with a market that nothing
-    settles is when the pulled markets of the days around its end are others. Recordings that the lake does not have are left out.
+    held: recording of each episode. An episode is outdated if it was never built, if its frames have changed, or if it has an unsettled
+    market and the pulled markets of the days around its end have changed. Recordings missing from the lake are omitted.
     """
     frames, markets = (_digests(lake, table(name)) for name in ("raw/recordings", "raw/kalshi_markets"))
     made = _load_built_episodes(lake)
@@ -55,7 +57,7 @@ def outdated_episodes(lake: Lake, held: Mapping[str, str]) -> dict[str, str]:
 
 
 def _load_built_episodes(lake: Lake) -> dict[str, dict[str, Any]]:
-    """Of each episode that the lake has: what it was made from, its end, and whether a market of it has no result."""
+    """Load for each episode in the lake its source digests, its end, and whether a market of it has no result."""
     declared = table("replay/episodes")
     current = {partition: manifest for partition, manifest in lake.intact_manifests(declared).items() if lake.is_sound(manifest)}
     rows = (

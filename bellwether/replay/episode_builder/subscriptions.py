@@ -1,6 +1,6 @@
-"""A market's book on one subscription, and how it follows the book that is shown, which may be another subscription's.
+"""Books of a market by subscription, and their relation to the displayed book, which may be of another subscription.
 
-Every subscription sends the same changes in the same order, but one may be a moment behind another, or end without a word.
+All subscriptions send the same changes in the same order, but one may lag slightly behind another, or end without notice.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from bellwether.replay.episode_builder.messages import Levels
 from bellwether.replay.units import DOLLAR
 from bellwether.units import CentiCents, Lots
 
-#: Two subscriptions tell the same within this time, and an action of the exchange is over; ns.
+#: Maximum lag between two subscriptions, and maximum duration of an action of the exchange; ns.
 AT_ONCE = SECOND
-#: Changes of a book that are remembered.
+#: Number of recent changes kept per book.
 _REMEMBERED = 256
 
 
 class Change(NamedTuple):
-    """A level's change: the frame's place and ordinal, side, price, the new size in lots and the one before, and what the exchange says of it.
+    """Change of a level: the frame's place and ordinal, side, price, the new size in lots and the previous one.
 
-    clock: the time of its subscription then, ns. told: time, side, price and difference, which are the same on every subscription.
+    clock: time of its subscription then, ns. told: time, side, price and difference, which are equal on every subscription.
     """
 
     place: int
@@ -43,8 +43,9 @@ class Change(NamedTuple):
 class Following:
     """Relation of a subscription to the displayed book.
 
-    behind: changes of the displayed book that it has not sent yet. ahead: those that it sent first. catching_up: the clock since when the two do not
-    agree at all, ns; None once they did. has_moved: the book that is shown changed meanwhile. is_still: it does not follow the book.
+    behind: changes of the displayed book that it has not sent yet. ahead: changes that it sent first. catching_up: clock since when the two
+    books differ completely, ns; None once they have agreed. has_moved: the displayed book has changed meanwhile. is_still: it does not
+    follow the displayed book.
     """
 
     __slots__ = ("_has_matched", "ahead", "behind", "catching_up", "has_moved", "is_still")
@@ -55,14 +56,14 @@ class Following:
         self.has_moved = self.is_still = self._has_matched = False
 
     def take(self, change: Change, *, of_shown: bool) -> bool:
-        """Take in a change of the book that is shown, or of this one; False when the two contradict each other."""
+        """Process a change of the displayed book, or of this one. Return False if the two contradict each other."""
         self.has_moved |= of_shown
         mine, theirs = (self.behind, self.ahead) if of_shown else (self.ahead, self.behind)
         place = next((place for place, one in enumerate(theirs) if one.told == change.told), None)
         if place is None:
             mine.append(change)
             return not (theirs and self._has_matched)
-        # Until the first common change, the snapshot of this one may contain changes that the other one still sends.
+        # Until the first common change, this book's snapshot may contain changes that the other subscription has yet to send.
         may_skip = not self._has_matched
         if (place and (of_shown or not may_skip)) or (mine and not (of_shown and may_skip)):
             return False
@@ -73,7 +74,7 @@ class Following:
         return True
 
     def is_due(self, now: int) -> bool:
-        """Return whether the two differ for longer than one is behind the other."""
+        """Return whether the two have differed for longer than the maximum lag."""
         since = self.catching_up
         if since is None:
             since = min((held[0].clock for held in (self.behind, self.ahead) if held), default=now)
@@ -81,10 +82,10 @@ class Following:
 
 
 class SubscribedBook:
-    """A valid book on one subscription.
+    """Valid book on one subscription.
 
-    is_proven: the numbers show that no change of it was lost. following: how it follows the book that is shown, where it is another. has_ended: it is
-    no longer valid, but has sent changes that the displayed book still lacks.
+    is_proven: the sequence numbers show no lost change. following: relation to the displayed book, if that is another. has_ended: no longer
+    valid, but it has sent changes that the displayed book still lacks.
     """
 
     __slots__ = ("following", "has_ended", "is_proven", "key", "recent", "sides")
@@ -103,17 +104,17 @@ class SubscribedBook:
 
     @property
     def is_crossed(self) -> bool:
-        """Return whether the best bids of both sides make a dollar or more: the book is locked or crossed, which no book of the venue can be."""
+        """Return whether the best bids of both sides add up to a dollar or more: the book is locked or crossed, which is invalid."""
         yes, no = self.sides[0].best, self.sides[1].best
         return yes + no >= DOLLAR and yes > 0 and no > 0
 
     @property
     def crossing(self) -> str:
-        """Return the name of such a book."""
+        """Name of the crossing: crossed or locked book."""
         return "crossed book" if self.sides[0].best + self.sides[1].best > DOLLAR else "locked book"
 
     def differences(self, other: SubscribedBook) -> set[tuple[int, int]]:
-        """The levels, side and price, of other sizes in both."""
+        """Return the levels (side, price) with different sizes in the two books."""
         return {
             (side, price)
             for side, (mine, theirs) in enumerate(zip(self.sides, other.sides, strict=True))
@@ -125,7 +126,7 @@ class SubscribedBook:
         return self.sides[0].levels == other.sides[0].levels and self.sides[1].levels == other.sides[1].levels
 
     def since(self, other: SubscribedBook, clock: int) -> list[Change] | None:
-        """The changes since the book equalled the other one, at a moment of the last second before `clock`; None when it did not."""
+        """Return the changes since the book equalled the other one within the last second before `clock`; None if it did not."""
         left, found = self.differences(other), deque[Change]()
         for change in reversed(self.recent):
             if not left or clock - change.clock > AT_ONCE:
@@ -141,11 +142,12 @@ class SubscribedBook:
 
 @dataclass(slots=True)
 class Market:
-    """One market so far.
+    """State of one market.
 
-    lines: its valid books by subscription. leader: the one that is shown; None from the loss of the book to the next snapshot. agreed: place of the last
-    snapshot that began the book or agreed with it. crossed: place and ordinal of the last frame, where it left the book crossed or locked. is_hidden: an
-    instant ended so. wiped: place of the snapshot that emptied it. shown: place of its first book. unapplied: places of frames that were not applied.
+    lines: valid books by subscription. leader: the displayed one; None from the loss of the book to the next snapshot. agreed: place of the
+    last snapshot that began the book or agreed with it. crossed: place and ordinal of the last frame if it left the book crossed or locked.
+    is_hidden: an instant ended crossed. wiped: place of the snapshot that emptied the book. shown: place of its first book. unapplied:
+    places of frames that were not applied.
     """
 
     code: int
@@ -164,5 +166,5 @@ class Market:
     connection: int = 0
 
     def others(self) -> list[SubscribedBook]:
-        """The valid books on other subscriptions than the one that is shown which follow it, as far as is known."""
+        """Return the valid books on other subscriptions that may follow the displayed one."""
         return [line for line in self.lines.values() if line is not self.leader and not line.following.is_still]

@@ -1,4 +1,4 @@
-"""Follows the frames of a recording in order of arrival and keeps what episodes are made of, in columns."""
+"""Tracker of a recording's frames in order of arrival, which collects the content of episodes in columns."""
 
 from __future__ import annotations
 
@@ -41,11 +41,10 @@ class _Series:
 
 
 class Tracker:
-    """Takes in frames one at a time. What it holds grows by some dozens of bytes a frame, whatever the frame's size.
+    """Collector of the content of episodes from frames. Its memory grows by a few dozen bytes per frame of any size.
 
-    recording: its name, for errors. tickers: of the markets that matter; all others are not looked at. partial: holes in the numbers are expected.
-    yes_prices: NO levels of books are in prices of YES.
-    Raises `SchemaError` for an unreadable trade or price message.
+    recording: its name, for errors. tickers: of the markets to build; others are ignored. partial: gaps in the sequence numbers are
+    expected. yes_prices: NO levels of books are in prices of YES. Raises `SchemaError` for an unreadable trade or price message.
     """
 
     def __init__(self, recording: str, tickers: Collection[str], *, partial: bool = False, yes_prices: bool = False) -> None:
@@ -66,7 +65,7 @@ class Tracker:
 
     @property
     def lost(self) -> list[BookLoss]:
-        """The stretches in which they were not."""
+        """Losses of books, during which their rows are invalid."""
         return self._books.lost
 
     @property
@@ -76,16 +75,16 @@ class Tracker:
 
     @property
     def unusable(self) -> UnusableFrame | None:
-        """The first frame of a book that could not be read."""
+        """Error of the first unreadable frame of a book."""
         return self._books.unusable
 
     @property
     def trades_lost(self) -> int:
-        """Numbers that never came on subscriptions of trades."""
+        """Number of messages missing on subscriptions of trades."""
         return sum(numbers.missing for numbers in self.watch.numbers.values() if numbers.kinds[TRADE])
 
     def take(self, frame: Frame) -> None:
-        """Take in a frame."""
+        """Process a frame."""
         found = parse_message(frame.data)
         kind, body = found.get("type"), read_body(found)
         self.frames += 1
@@ -111,7 +110,7 @@ class Tracker:
             self._take_reference(frame, body)
 
     def finish(self) -> None:
-        """No more frames come."""
+        """Process the end of the recording."""
         self.watch.finish()
         for ended in self.watch.ended():
             self._books.end(ended)

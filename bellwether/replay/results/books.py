@@ -1,4 +1,4 @@
-"""The recorded top of the books of an episode over time, as rows of `replay/books`."""
+"""Top of the recorded books of an episode over time, as rows of `replay/books`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from bellwether.tables.replay import BOOK_INSTANTS, BOOKS
 #: Micro-dollars of a contract per $0.0001.
 _UNIT = MICROS // DOLLAR
 _SIZES = ("bid_size", "ask_size", "bid_depth", "ask_depth")
-#: Stretches of time of a picture: of a panel alone, and of one among many.
+#: Number of intervals of a chart: of a single panel, and of one among many.
 _WIDE, _NARROW = 320, 100
-#: Markets of a picture.
+#: Maximum number of markets in a chart.
 MOST_PANELS = 12
 
 
 def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
-    """Rows of `replay/books`, by market in the order of the tape and by time. known_at: as of when the episode was known."""
+    """Build the rows of `replay/books`, by market in the order of the tape, then by time. known_at: time from which the episode is
+    known.
+    """
     times = grid(tape)
     parts = [BOOKS.empty().drop("episode", "known_at")]
     parts += [_rows(ticker, times, state) for ticker, state in zip(tape.tickers, tops_at(tape, times), strict=True)]
@@ -37,10 +39,10 @@ def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
 
 
 def grid(tape: Tape) -> np.ndarray:
-    """int64 ns, ascending: the start of the episode, every so many whole seconds (of a short one, milliseconds) after it, and the end of its
-    books; at most `BOOK_INSTANTS`.
+    """Return the instants, int64 ns, ascending: start of the episode, multiples of a step after it, and end of its books; at most
+    `BOOK_INSTANTS`.
 
-    What follows the books, such as a settlement days later, has no instants of its own.
+    The step is in whole seconds, of short episodes in milliseconds. Later events, such as a settlement after days, have no instants.
     """
     kind, *_ = unpack(tape.event)
     last = np.flatnonzero((kind != PRINT) & (kind != SETTLE) & (kind != VOID))
@@ -52,7 +54,7 @@ def grid(tape: Tape) -> np.ndarray:
 
 
 def _rows(ticker: str, times: np.ndarray, state: np.ndarray) -> pl.DataFrame:
-    """The instants at which the book of a market differs from the instant before, and the last. state: rows of `tops_at`."""
+    """Build the rows of instants at which a market's book differs from the previous instant, and of the last. state: rows of `tops_at`."""
     kept = np.append(True, (state[1:] != state[:-1]).any(axis=1))
     kept[-1] = True
     shown = state[kept].T
@@ -65,7 +67,8 @@ def _rows(ticker: str, times: np.ndarray, state: np.ndarray) -> pl.DataFrame:
 
 
 def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:
-    """Best prices of markets in so many equal stretches of the episode: ticker, at (the end), low (lowest bid), high (highest ask) and middle in cents.
+    """Sample best prices of markets in equal intervals of the episode: ticker, at (end), low (lowest bid), high (highest ask) and middle in
+    cents.
 
     The middle is that at the end; null without one.
     """
@@ -82,7 +85,9 @@ def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.Data
 
 
 def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """`bellwether.figures.books.price_with_fills` of a recorded episode: an Altair chart. fills: rows of replay/fills of one agent in it."""
+    """Draw `bellwether.figures.books.price_with_fills` of a recorded episode as an Altair chart. fills: rows of replay/fills of one agent
+    in it.
+    """
     from bellwether.figures.books import price_with_fills as chart
 
     names = list(tickers) or _liveliest(tape, fills)
@@ -91,7 +96,9 @@ def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Se
 
 
 def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """`bellwether.figures.books.book_heat_map` of a recorded episode: an Altair chart. tickers: the markets, the liveliest when left out."""
+    """Draw `bellwether.figures.books.book_heat_map` of a recorded episode as an Altair chart. tickers: markets, by default the most active
+    ones.
+    """
     from bellwether.figures.books import book_heat_map as chart
 
     names = list(tickers) or _liveliest(tape)
@@ -102,19 +109,19 @@ def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any
 
 
 def edges_of(tape: Tape, stretches: int) -> np.ndarray:
-    """int64 ns, the ends of equal stretches of an episode."""
+    """Return the ends of equal intervals of an episode, int64 ns."""
     return np.linspace(tape.start, max(tops_of(tape).until, tape.start + 1), stretches + 1).astype(np.int64)
 
 
 def _liveliest(tape: Tape, fills: pl.DataFrame | None = None) -> list[str]:
-    """All markets: those with the most fills first, then those whose best prices changed most."""
+    """Sort all markets by the number of fills, then by the number of changes of their best prices."""
     count = dict(fills["ticker"].value_counts().iter_rows()) if fills is not None else {}
     changes = np.diff(tops_of(tape).first)
     return sorted(tape.tickers, key=lambda name: (-count.get(name, 0), -changes[tape.tickers.index(name)], name))
 
 
 def _extremes(tops: Tops, market: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Per stretch, float64 cents: lowest bid, highest ask, and the middle at its end; NaN without one."""
+    """Return per interval the lowest bid, the highest ask, and the middle at its end, float64 cents; NaN if missing."""
     rows = tops.of(market)
     places = np.searchsorted(tops.ts[rows], edges, side="right")
     bid, ask = (np.where(side[rows] >= 0, side[rows] / CENT, np.nan) for side in (tops.bid, tops.ask))

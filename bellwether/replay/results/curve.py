@@ -17,7 +17,7 @@ YEAR = 31_557_600_000_000_000
 class Sharpe(NamedTuple):
     """Mean over standard deviation (n - 1) of simple returns, risk-free rate 0; both null where undefined.
 
-    ratio: per sample. annualised: times the root of the samples in a year. returns: how many returns it is of.
+    ratio: per sample. annualised: times the square root of the samples per year. returns: number of returns.
     """
 
     ratio: float | None
@@ -26,26 +26,26 @@ class Sharpe(NamedTuple):
 
 
 def curve_of(start: int, bankroll: MicroDollars, ts: np.ndarray, equity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sampled curve, int64 (s,) each, with the bankroll at `start` put before it."""
+    """Return the sampled curve, int64 (s,) each, preceded by the bankroll at `start`."""
     return np.concatenate((np.array([start], np.int64), ts)), np.concatenate((np.array([bankroll], np.int64), equity))
 
 
 def max_drawdown(equity: np.ndarray) -> float | None:
-    """Largest fall from the running peak as a share of that peak, 0 for a curve that never falls; null without a point or a positive peak."""
+    """Return the largest fall from the running peak as a share of that peak, 0 without a fall; null without a point or a positive peak."""
     share = _max_drawdown(equity)
     return None if math.isnan(share) else share
 
 
 def drawdowns(equity: np.ndarray) -> np.ndarray:
-    """Fall from the running peak at each point as a share of the peak, float64 (s,); NaN where the peak is not positive."""
+    """Return the fall from the running peak at each point as a share of the peak, float64 (s,); NaN where the peak is not positive."""
     peak = np.maximum.accumulate(equity)
     return np.divide(peak - equity, peak, out=np.full(len(equity), np.nan), where=peak > 0)
 
 
 def sharpe(ts: np.ndarray, equity: np.ndarray, every: int) -> Sharpe:
-    """Sharpe ratio of the curve sampled at least `every` ns apart (the first of nearer points is kept).
+    """Compute the Sharpe ratio of the curve sampled at least `every` ns apart; of nearer points the first is kept.
 
-    Null below 3 points, when all returns are equal, and when a return has no positive equity to start from.
+    Null below 3 points, if all returns are equal, and if a return starts from equity that is not positive.
     """
     count, mean, deviation = _returns(ts, equity, every)
     if count < 2 or math.isnan(mean) or deviation == 0.0:
@@ -67,7 +67,8 @@ def _max_drawdown(equity):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _returns(ts, equity, every):  # type: ignore[no-untyped-def]
-    """(returns, their mean, their standard deviation); mean NaN when one is undefined. Sums run in order: the same bits on every machine.
+    """Return (number of returns, mean, standard deviation); mean NaN if a return is undefined. Sequential sums are bitwise equal on every
+    machine.
 
     A difference and an equity of less than 2^53 micro-dollars divide to the nearest float, so equal returns are equal floats.
     """

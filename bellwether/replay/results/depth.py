@@ -1,4 +1,4 @@
-"""Recorded books at chosen instants: depth summed over steps of price, and the best prices with the lots at and near them."""
+"""Recorded books at given instants: depth by price step, and the best prices with the lots at and near them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ BID, ASK, BID_SIZE, ASK_SIZE, BID_DEPTH, ASK_DEPTH, IS_VALID = range(7)
 
 
 def depth(tape: Tape, markets: np.ndarray, times: np.ndarray, step: int = CENT) -> np.ndarray:
-    """Lots displayed at each instant, int64 (markets, 2, DOLLAR // step + 1, times): YES bids, then YES asks, by price of YES.
+    """Return the lots displayed at each instant, int64 (markets, 2, DOLLAR // step + 1, times): YES bids, then YES asks, by price of YES.
 
-    markets: codes. times: ns, ascending; all events up to the instant count. step: $0.0001 that are summed; index k holds the prices from
-    k x step up to the next. Zero while the book is not to be trusted or the market is closed.
+    markets: codes. times: ns, ascending; all events up to the instant count. step: width of a price bin in $0.0001; bin k starts at k x
+    step. Zero while the book is invalid or the market is closed.
     """
     slot = np.full(len(tape.tickers), -1, np.int64)
     slot[markets] = np.arange(len(markets))
@@ -49,7 +49,7 @@ def _depth(ts, event, slot, first, prices, times, step, result):  # type: ignore
                 _darken(dark, market, kind)
         for market in range(markets):
             if not (dark[0, market] or dark[1, market]):
-                # Element by element: for a row as a whole, numba compiles the message of the error of one that does not fit, as long as all the rest.
+                # Element by element: numba compiles the error message of a slice assignment for as long as the rest of the function.
                 for side in range(2):
                     for row in range(summed.shape[2]):
                         result[at, market, side, row] = summed[market, side, row]
@@ -57,7 +57,7 @@ def _depth(ts, event, slot, first, prices, times, step, result):  # type: ignore
 
 @compiled
 def _darken(dark, market, kind):  # type: ignore[no-untyped-def]
-    """Note that a book is lost or found (row 0), or its market closed (row 1)."""
+    """Mark that a book becomes invalid or valid (row 0), or that its market closes (row 1)."""
     if kind in (INVALID, VALID):
         dark[0, market] = kind == INVALID
     elif kind in (CLOSE, SETTLE, VOID):
@@ -65,8 +65,10 @@ def _darken(dark, market, kind):  # type: ignore[no-untyped-def]
 
 
 def tops_at(tape: Tape, times: np.ndarray) -> np.ndarray:
-    """State of each market's book at each instant, int64 (markets, times, 7): bid, ask ($0.0001, -1 for an empty side), the lots at them, the lots at
-    the best `BOOK_LEVELS` prices of each side, and 1 if the book is valid: recorded, not lost, the market not closed; else all others are -1.
+    """Return the state of each market's book at each instant, int64 (markets, times, 7).
+
+    Columns: bid and ask ($0.0001, -1 for an empty side), lots at them, lots at the best `BOOK_LEVELS` prices of each side, and 1 if the
+    book is valid: recorded, not lost, the market not closed. All other columns of an invalid book are -1.
     """
     result = np.full((len(tape.tickers), len(times), 7), -1, np.int64)
     _tops_at(tape.ts, tape.event, tape.starts, tape.prices, tape.begins, np.ascontiguousarray(times, dtype=np.int64), BOOK_LEVELS, result)

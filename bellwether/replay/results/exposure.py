@@ -1,4 +1,4 @@
-"""Holding times of a backtest, and its profit split into trading and settlement, from its fills."""
+"""Time in market of a backtest, and its profit from trading and from settlement, computed from its fills."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from bellwether.replay.tape.layout import SETTLE, VOID, Tape, cache_per_tape, un
 from bellwether.replay.units import BUY, DOLLAR, MICROS
 from bellwether.units import MicroDollars
 
-#: Lots to a contract, in which settlements pay.
+#: Lots per contract.
 _LOTS = 100
 
 
 class Settlements(NamedTuple):
-    """The first settlement or void of each market in order of time: int64 (k,) ns, market, and micro-dollars that a YES contract paid, -1 if void."""
+    """First settlement or void of each market in chronological order: int64 (k,) ns, market, and payout of a YES contract in micro-dollars,
+    -1 if void.
+    """
 
     ts: np.ndarray
     ticker: np.ndarray
@@ -26,10 +28,11 @@ class Settlements(NamedTuple):
 
 
 class Exposure(NamedTuple):
-    """share: of the time from the tape's start to its end with an open position; null for a tape without duration.
+    """Time in market and profit. share: of the time from the tape's start to its end with an open position; null for a tape without
+    duration.
 
-    traded, settled: micro-dollars, realised profit before fees of positions that were closed by trading and by settlement; their sum is the
-    engine's realised profit.
+    traded, settled: micro-dollars, realised profit before fees of positions closed by trading and by settlement; their sum is the engine's
+    realised profit.
     """
 
     share: float | None
@@ -39,15 +42,15 @@ class Exposure(NamedTuple):
 
 @cache_per_tape
 def settlements_of(tape: Tape) -> Settlements:
-    """The settlements of a tape, found when first asked for."""
+    """Return the settlements of a tape, cached after the first call."""
     return Settlements(*_settlements(tape.ts, tape.event, len(tape.tickers)))
 
 
 def exposure(tape: Tape, fills: np.ndarray, *, apart: bool) -> Exposure:
-    """Positions and realised profit of one backtest's fills, int64 (m, F_COLS) in order of time.
+    """Compute time in market and realised profit from one backtest's fills, int64 (m, F_COLS) in chronological order.
 
-    apart: YES and NO of a market are separate positions and may be short; else they net. Cost bases are averages, closing a part removes its
-    share of the basis rounded down.
+    apart: YES and NO of a market are separate positions and may be short; else they net. Cost bases are averages; closing a part removes
+    its share of the basis, rounded down.
     """
     until = max(tape.end, int(tape.ts[-1])) if len(tape) else tape.end
     duration = until - tape.start
@@ -73,7 +76,7 @@ def _settlements(ts, event, tickers):  # type: ignore[no-untyped-def]
 
 @compiled_allocating
 def _account(fills, settlements, window, tickers, apart):  # type: ignore[no-untyped-def]
-    """(ns with a position, profit by trading, profit by settlement); a fill at the instant of a settlement was made before it."""
+    """Return (ns with a position, profit by trading, profit by settlement); fills at the instant of a settlement precede it."""
     ts, ticker, side, action, price, lots = fills
     paid_ts, paid, value = settlements
     position, basis = np.zeros((tickers, 2), np.int64), np.zeros((tickers, 2), np.int64)
@@ -111,7 +114,7 @@ def _is_open(position):  # type: ignore[no-untyped-def]
 
 @compiled
 def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-def]
-    """Buy `lots` of `side`; what the other side held of them becomes a dollar a contract. Returns the profit of the old holding."""
+    """Buy `lots` of `side`, netting those held of the other side at a dollar per contract. Returns the profit of the netted holding."""
     other = 1 - side
     both, profit = min(position[other], lots), 0
     if both > 0:
@@ -126,7 +129,7 @@ def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-d
 
 @compiled
 def _trade_apart(position, basis, side, price, signed):  # type: ignore[no-untyped-def]
-    """Buy, or sell where `signed` is negative; what is left beyond the position opens one the other way. A short's basis is below 0."""
+    """Buy, or sell if `signed` is negative. The part beyond the position opens an opposite one; the basis of a short is negative."""
     held, profit = position[side], 0
     if held * signed < 0:
         closed = min(abs(held), abs(signed))

@@ -20,49 +20,49 @@ from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, MARKET_PNL, ORDER
 
 #: Tables of runs.
 _TABLES = (ORDERS, FILLS, EQUITY, MARKET_PNL, BACKTESTS)
-#: Readers require it: it is written last.
+#: File that marks a complete folder; written last.
 _MARKER = f"{BACKTESTS.short_name}.parquet"
 #: Times of the CSV: ISO 8601 in UTC, to the microsecond.
 _CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
-#: What makes a backtest one; two rows with all of these need another folder.
+#: Key of a backtest; different backtests with one key need different folders.
 _ONE = ("agent", "rules", "episode")
 
 
 def read_frame(folder: Path, declared: Table) -> pl.DataFrame:
-    """All rows of one table in a folder and the folders below it; none where no file is.
+    """Read all rows of one table in a folder and its subfolders; empty without files.
 
-    Raises `LakeError` for a file that cannot be read, `SchemaError` for one that holds another table.
+    Raises `LakeError` for an unreadable file, `SchemaError` for one with another table.
     """
     parts = [declared.empty()]
     for path in sorted(folder.rglob(f"{declared.short_name}.parquet")):
         try:
             parts.append(declared.validate(pl.read_parquet(path), unique=False))
         except (OSError, pl.exceptions.PolarsError) as error:
-            raise LakeError(f"reading backtests: {path} is no Parquet file that can be read ({error}); run the backtest again") from error
+            raise LakeError(f"reading backtests: {path} is not a readable Parquet file ({error}); run the backtest again") from error
         except SchemaError as error:
             raise SchemaError(f"reading {path}: {error}") from error
     return pl.concat(parts)
 
 
 def read_backtests(folder: Path) -> pl.DataFrame:
-    """Rows of replay/backtests in a folder and the folders below it, one per agent, rule set and episode; equal copies count once.
+    """Read the rows of replay/backtests in a folder and its subfolders, one per agent, rule set and episode; equal copies count once.
 
     Raises `ConfigError` for a folder without any, and if two backtests of an agent in an episode differ.
     """
     if not folder.is_dir():
-        raise ConfigError(f"reading backtests: there is no folder {folder}; `bellwether backtest --out {folder}` makes one")
+        raise ConfigError(f"reading backtests: {folder} is missing; create it with `bellwether backtest --out {folder}`")
     found = read_frame(folder, BACKTESTS)
     if found.is_empty():
         raise ConfigError(
-            f"reading backtests: {folder} holds no {BACKTESTS.short_name}.parquet; `bellwether backtest --out {folder}` writes one"
+            f"reading backtests: {folder} has no {BACKTESTS.short_name}.parquet; write one with `bellwether backtest --out {folder}`"
         )
     once = found.unique((*_ONE, "settings_digest", "episode_digest", "result_digest"), keep="first", maintain_order=True)
     twice = once.filter(once.select(_ONE).is_duplicated())
     if twice.height:
         agent, rules, episode = twice.select(_ONE).row(0)
         raise ConfigError(
-            f"reading backtests: {folder} holds different backtests of {agent} in {episode} under {rules}; keep those of other settings in "
+            f"reading backtests: {folder} contains different backtests of {agent} in {episode} under {rules}; move those with other settings to "
             "another folder"
         )
     return once
@@ -72,11 +72,12 @@ def read_backtests(folder: Path) -> pl.DataFrame:
 def written_tables(
     out: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool
 ) -> Iterator[Callable[[int, Mapping[str, pl.DataFrame]], None]]:
-    """Give a function that adds the tables of consecutive runs, in any order; the folder has all of them when the block ends.
+    """Yield a function that adds the tables of consecutive runs, in any order; when the block ends, all of them are in the folder.
 
-    Its arguments are the position of the first run among all runs, and its frames by the name of their table. Until the end they are files in
-    `out/backtests.parts/<table>`, which remain if the block fails; then a new folder with them and all other files of `out` takes its place. varied: `agent` and the parameters that vary, of each agent: columns of the CSV.
-    unsettled: count unsettled episodes in the reality check. Raises `BellwetherError` when the folder cannot be written.
+    Its arguments are the position of the first run among all runs, and frames by table name. Until the end they are files in
+    `out/backtests.parts/<table>`, which remain if the block fails; then a new folder with them and all other files of `out` replaces it.
+    varied: `agent` and the varied parameters of each agent, as columns of the CSV. unsettled: count unsettled episodes in the reality
+    check. Raises `BellwetherError` if the folder cannot be written.
     """
     out = out.resolve()
     parts = out / "backtests.parts"
@@ -103,7 +104,7 @@ def written_tables(
 
 
 def _join(parts: Path, target: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool) -> None:
-    """Write the tables into the folder `target`, each joined of its parts in the order of runs."""
+    """Concatenate the parts of each table in the order of runs and write them into the folder `target`."""
     for table in _TABLES:
         files = sorted((parts / table.short_name).glob("*.parquet"))
         rows = pl.scan_parquet(files, glob=False) if files else table.empty().lazy()

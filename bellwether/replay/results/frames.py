@@ -1,4 +1,6 @@
-"""Orders, fills and equity of one backtest as frames of the replay's tables: integers of the engine become exact decimals and words."""
+"""Orders, fills and equity of one backtest as frames of the replay's tables, with exact decimals and names instead of the engine's
+integers.
+"""
 
 from __future__ import annotations
 
@@ -29,21 +31,21 @@ _SIDES, _ACTIONS = ("yes", "no"), ("buy", "sell")
 
 #: Micro-dollars of a contract per $0.0001.
 _UNIT = MICROS // DOLLAR
-#: The most that a size of the tables holds, in lots; only refused orders ask for more.
+#: Maximum size in the tables, in lots; only refused orders exceed it.
 _MOST_LOTS = 10**18 - 1
 
 
 def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """Frames of one backtest by the name of their table: replay/orders, replay/fills, replay/equity, replay/market_pnl and
-    replay/backtests (one row).
+    """Build the frames of one backtest by table name: replay/orders, replay/fills, replay/equity, replay/market_pnl and replay/backtests
+    (one row).
 
-    known_at: as of when the episode was known; its end when left out, here as in the functions for one table.
+    known_at: time from which the episode is known; its end by default, here and in the functions for single tables.
     """
     return {**details(backtest, known_at), BACKTESTS.name: backtests([backtest], known_at)}
 
 
 def details(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """The frames of `frames` but that of replay/backtests."""
+    """Build the frames of `frames` except replay/backtests."""
     return {
         ORDERS.name: orders(backtest, known_at),
         FILLS.name: fills(backtest, known_at),
@@ -53,12 +55,14 @@ def details(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, 
 
 
 def backtests(runs: Iterable[RunRecord], known_at: datetime | None = None) -> pl.DataFrame:
-    """Rows of replay/backtests, one per run in their order."""
+    """Build the rows of replay/backtests, one per run in their order."""
     return BACKTESTS.validate(BACKTESTS.frame([metrics(run, known_at=known_at) for run in runs]), unique=False)
 
 
 def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
-    """Rows of replay/orders. A size beyond the table's range is cut to it, a price that no dollar has is null: such orders were refused."""
+    """Build the rows of replay/orders. Only refused orders have sizes beyond the table's range, which are clipped, or invalid prices, which
+    are null.
+    """
     rows = backtest.outcome.orders
     price, count = rows[:, codes.O_PRICE], np.clip(rows[:, codes.O_COUNT], -_MOST_LOTS, _MOST_LOTS)
     reason, status, tags = rows[:, codes.O_REASON], rows[:, codes.O_STATUS], rows[:, codes.O_TAG].tolist()
@@ -94,7 +98,7 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
 
 
 def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
-    """Rows of replay/fills, with the markouts of every fill."""
+    """Build the rows of replay/fills, with the markouts of every fill."""
     rows = backtest.outcome.fills
     wait = rows[:, codes.F_WAIT] / SECOND
     columns: dict[str, pl.Series | np.ndarray] = {
@@ -116,7 +120,7 @@ def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame
 
 
 def equity(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
-    """Rows of replay/equity: the bankroll at the start, then one per sample, so that the drawdown is that of these rows."""
+    """Build the rows of replay/equity: the bankroll at the start, then one per sample."""
     rows = backtest.outcome.samples
     opening = np.full((1, rows.shape[1]), backtest.bankroll, rows.dtype)
     opening[0, codes.S_TS] = backtest.tape.start
@@ -138,25 +142,25 @@ def _frame(table: Table, backtest: RunRecord, columns: dict[str, pl.Series | np.
 
 
 def _words(code: np.ndarray, words: list[str] | tuple[str, ...]) -> pl.Series:
-    """The word of each code, `UNKNOWN` for one that has none."""
+    """Return the name of each code, `UNKNOWN` for an unknown one."""
     known = (code >= 0) & (code < len(words))
     return pl.Series([*words, UNKNOWN], dtype=pl.String()).gather(np.where(known, code, len(words)))
 
 
 def _reasons(reason: np.ndarray, status: np.ndarray) -> pl.Series:
-    """The names of the reasons; an order that expired has that one, one without a reason null."""
+    """Return the names of the reasons, null without one; expired orders have the reason expired."""
     named = np.where((reason == Reason.NONE) & (status == Status.EXPIRED), Reason.EXPIRED, reason)
     words = pl.Series([None, *(one.name.lower() for one in Reason if one is not Reason.NONE)], dtype=pl.String())
     return words.gather(named)
 
 
 def instants_of(ns: np.ndarray) -> pl.Series:
-    """Times, null where the engine has -1."""
+    """Convert times, with null for the engine's -1."""
     return _nullable(ns, codes.NONE).cast(INSTANT)
 
 
 def prices_of(micros: np.ndarray) -> pl.Series:
-    """Dollars per contract from micro-dollars, null for `NONE`."""
+    """Convert micro-dollars to dollars per contract, null for `NONE`."""
     return _decimal(_nullable(micros, NONE), 6, PRICE)
 
 
@@ -165,7 +169,7 @@ def _money(micros: np.ndarray) -> pl.Series:
 
 
 def sizes_of(lots: np.ndarray) -> pl.Series:
-    """Contracts from lots, their hundredths."""
+    """Convert lots to contracts."""
     return _decimal(pl.Series(lots, dtype=pl.Int64()), 2, SIZE)
 
 
@@ -175,11 +179,13 @@ def _nullable(values: np.ndarray, nothing: int) -> pl.Series:
 
 
 def _decimal(values: pl.Series, digits: int, dtype: pl.Decimal) -> pl.Series:
-    """Integers in units of the last digit as decimals, exactly."""
+    """Convert integers in units of the last digit to decimals, exactly."""
     unit = pl.Series([10**digits], dtype=pl.Decimal(38, 0))
     return (values.cast(pl.Decimal(38, digits)) / unit).cast(dtype)
 
 
 def _most_filled(filled: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """int64[n]: the most lots of each order that can have been filled, at least those of the account: of a chain of quotes only sums are bounded."""
+    """Return the upper bound of each order's filled lots, int64[n], at least its own fills: within a chain of quotes only sums are
+    bounded.
+    """
     return np.where(most >= 0, np.maximum(filled, most), most)

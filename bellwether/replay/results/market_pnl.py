@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 def market_pnl(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
-    """Rows of replay/market_pnl, one per market that was traded, in the order of the episode's markets.
+    """Build the rows of replay/market_pnl, one per traded market, in the order of the episode's markets.
 
-    The P&L of the markets adds up to that of the backtest, to the micro-dollar. known_at: as of when the episode was known; its end when left out.
+    The P&L of the markets adds up to that of the backtest, to the micro-dollar. known_at: time from which the episode is known; its end by
+    default.
     """
     outcome, fills = backtest.outcome, backtest.outcome.fills
     settled = set(settlements_of(backtest.tape).ticker.tolist())
@@ -55,7 +56,7 @@ def market_pnl(backtest: RunRecord, known_at: datetime | None = None) -> pl.Data
 
 
 def _contracts(fills: np.ndarray) -> dict[str, Any]:
-    """Contracts that raised and lowered the position in YES: a purchase of NO sells YES."""
+    """Return the contracts that raised and lowered the YES position; buying NO lowers it."""
     raised = (fills[:, F_SIDE] == YES) == (fills[:, F_ACTION] == BUY)
     lots = fills[:, F_LOTS]
     return {name: Decimal(int(lots[which].sum())) / CONTRACT for name, which in (("yes_bought", raised), ("yes_sold", ~raised))}

@@ -1,6 +1,6 @@
-"""Markouts: what a market was worth some time after a fill, against the price of the fill.
+"""Markouts: value of a contract some time after a fill, relative to the price of the fill.
 
-A tape is indexed once, in one compiled pass, and the index is kept as long as the tape is: fills of any number of backtests look up in it.
+A tape is indexed once, in one compiled pass. The index is cached with the tape and serves the fills of all backtests.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from bellwether.replay.engine.compilation import compiled, compiled_allocating
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, cache_per_tape, unpack
 from bellwether.replay.units import BUY, DOLLAR, MICROS, SECOND, YES
 
-#: Stands for null in int64 columns of this module.
+#: Null in int64 columns of this module.
 NONE = np.iinfo(np.int64).min
 _NEVER = np.iinfo(np.int64).max
 
@@ -25,12 +25,12 @@ _UNIT, _HALF = MICROS // DOLLAR, MICROS // DOLLAR // 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tops:
-    """The recorded top of each market's book whenever it changed; rows of market t are first[t] to first[t + 1], in order of time.
+    """Top of each market's recorded book after each change; rows of market t are first[t] to first[t + 1], in chronological order.
 
-    A row holds from its instant on, with all events of that instant applied. bid, ask: int16, best YES bid and ask in $0.0001, -1 where the side is
-    empty, and while the book is not to be trusted or the market is closed. worth: int64, micro-dollars of a YES contract: the middle of bid and
-    ask, after settlement what it paid, `NONE` where neither is known. settled: int64[T], ns of the settlement, the largest int64 without one.
-    until: ns up to which the tape knows the books.
+    A row is valid from its instant on, with all events of that instant applied. bid, ask: int16, best YES bid and ask in $0.0001, -1 if the
+    side is empty, the book invalid or the market closed. worth: int64, micro-dollars of a YES contract: the middle of bid and ask, after
+    settlement the payout, `NONE` if neither is known. settled: int64[T], ns of the settlement, the maximum int64 without one. until: ns up
+    to which the tape has books.
     """
 
     first: np.ndarray
@@ -42,13 +42,13 @@ class Tops:
     until: int
 
     def of(self, ticker: int) -> slice:
-        """The rows of one market."""
+        """Return the rows of one market."""
         return slice(int(self.first[ticker]), int(self.first[ticker + 1]))
 
 
 @cache_per_tape
 def tops_of(tape: Tape) -> Tops:
-    """The index of a tape, made when first asked for."""
+    """Return the index of a tape, cached after the first call."""
     count = len(tape.tickers)
     first, settled = np.zeros(count + 1, np.int64), np.full(count, _NEVER, np.int64)
     none = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
@@ -62,12 +62,12 @@ def tops_of(tape: Tape) -> Tops:
 
 
 def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarray:
-    """Markout of every fill after each horizon, int64 (fills, horizons), micro-dollars per contract, `NONE` where undefined.
+    """Compute the markout of every fill after each horizon, int64 (fills, horizons), micro-dollars per contract, `NONE` where undefined.
 
-    fills: int64 (m, F_COLS) of the engine. Worth of the side at fill time + horizon less the price of a purchase, or the price of a sale less
-    that worth: negative where the market moved against the fill. Worth is the middle of the recorded book with all events up to that instant,
-    or what the contract paid if it has been settled by then. Undefined where a side is empty, the book is not to be trusted, the market is closed
-    and not settled, it was voided, or the tape has ended.
+    fills: int64 (m, F_COLS) of the engine. The markout of a purchase is the worth of its side at fill time + horizon less its price, that
+    of a sale its price less that worth: negative if the market moved against the fill. Worth is the middle of the recorded book with all
+    events up to that instant, or the payout after settlement. It is undefined if a side is empty, the book is invalid, the market is closed
+    but not settled, it was voided, or the tape has ended.
     """
     tops = tops_of(tape)
     columns = (np.ascontiguousarray(fills[:, column]) for column in (F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_TS))
@@ -77,7 +77,7 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
 
 @compiled_allocating
 def _tops(ts, event, levels, known, columns):  # type: ignore[no-untyped-def]
-    """Rows per ticker; they are stored from first[ticker] on, unless the columns are empty."""
+    """Count the rows of each ticker, and store them from first[ticker] on unless the columns are empty."""
     out_ts, out_bid, out_ask, out_worth = columns
     (start, prices), (first, settled) = levels, known
     tickers = len(settled)
@@ -150,7 +150,7 @@ def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
 
 @compiled
 def _behind(ts, low, high, at):  # type: ignore[no-untyped-def]
-    """Index of the first row from `low` to `high` that is later than `at`, or `high`: in growing strides from `low`, near which it often is."""
+    """Return the index of the first row from `low` to `high` later than `at`, or `high`, searched in growing strides from `low`."""
     stride = 1
     while low + stride < high and ts[low + stride - 1] <= at:
         low += stride

@@ -1,4 +1,4 @@
-"""The metrics of one backtest as a row of replay/backtests. Imports no data frames, so that a sweep does not pay for them."""
+"""Metrics of one backtest as a row of replay/backtests. Imports no data frames, which saves sweeps their import time."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
-    """One row of replay/backtests: money as exact Decimal dollars, ratios as floats, null where undefined.
+    """Compute one row of replay/backtests: money as exact Decimal dollars, ratios as floats, null where undefined.
 
-    known_at: as of when the episode was known, its end when left out. horizons: of the adverse selection, seconds; those that are left out are
-    null. docs/trading-metrics.md has the formulas.
+    known_at: time from which the episode is known; its end by default. horizons: of the adverse selection, seconds; omitted ones are null.
+    See docs/trading-metrics.md for the formulas.
     """
     outcome, settings, end = backtest.outcome, backtest.settings, ended(backtest)
     return {
@@ -70,7 +70,7 @@ def ended(backtest: RunRecord) -> datetime:
 
 
 def sampled_curve(backtest: RunRecord) -> tuple[np.ndarray, np.ndarray]:
-    """Times (ns) and equity (micro-dollars) of a backtest, int64: the bankroll at the start, then every sample."""
+    """Return times (ns) and equity (micro-dollars) of a backtest, int64: the bankroll at the start, then every sample."""
     samples = backtest.outcome.samples
     return curve_of(backtest.tape.start, backtest.bankroll, samples[:, codes.S_TS], samples[:, codes.S_EQUITY])
 
@@ -128,7 +128,7 @@ def _execution(backtest: RunRecord) -> dict[str, Any]:
 
 
 def rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
-    """Rejected orders by the name of the reason, the most frequent first; refused: those above the run's limit, which have no row."""
+    """Count rejected orders by reason, the most frequent first. refused: number of orders above the run's limit, which have no row."""
     reasons = orders[orders[:, codes.O_STATUS] == Status.REJECTED, codes.O_REASON]
     counts = np.bincount(reasons, minlength=len(Reason))
     counts[Reason.ORDER_LIMIT] += refused
@@ -161,8 +161,10 @@ def _adverse_selection(backtest: RunRecord, horizons: Sequence[int]) -> dict[str
 
 
 def mean_markouts(tape: Tape, fills: np.ndarray, horizons: Sequence[int] = HORIZONS) -> list[float | None]:
-    """Mean markout of fills, int64 (m, F_COLS), after each horizon, weighted by contracts: dollars per contract, null where none has a markout."""
-    if not len(fills):  # without going through the tape
+    """Return the mean markout of fills, int64 (m, F_COLS), after each horizon, weighted by contracts: dollars per contract, null if no fill
+    has a markout.
+    """
+    if not len(fills):  # avoids indexing the tape
         return [None] * len(horizons)
     values, lots = markouts(tape, fills, horizons), fills[:, codes.F_LOTS]
     means = (weighted_mean(column[column != NONE], lots[column != NONE]) for column in values.T)

@@ -1,4 +1,4 @@
-"""White's reality check of a sweep: how often luck alone makes the best of N agents look as good as it does."""
+"""White's reality check of a sweep: the probability that luck alone makes the best of N agents look as good as it does."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bellwether.replay.results.summary import counted
 from bellwether.replay.results.text_tables import signed
 from bellwether.replay.units import MICROS
 
-#: With fewer episodes no outcome has a p-value of 5 %: half to the power of 4 is more.
+#: Minimum number of episodes: with 4, the smallest p-value is 1/16, above 5 %.
 LEAST_EPISODES = 5
 _ALL_FLIPS = 10
 _FLIPS = 9_999
-#: Numbers of one matrix of statistics.
+#: Maximum size of a matrix of statistics.
 _CHUNK = 4_000_000
-#: Statistics that differ by less, relative to their size, are equal.
+#: Relative tolerance for equal statistics.
 _ROUNDING = 1e-12
 
 Floats = np.ndarray
@@ -27,7 +27,7 @@ Floats = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class RealityCheck:
-    """The best agent of a sweep and its p-value; None with a reason where undefined. pnl: dollars over all counted episodes."""
+    """Best agent of a sweep and its p-value; None with a reason where undefined. pnl: dollars over all counted episodes."""
 
     agents: int
     episodes: int
@@ -37,11 +37,11 @@ class RealityCheck:
     reason: str | None
 
     def row(self) -> dict[str, Any]:
-        """The values by name, with the sentence that explains them."""
+        """Return the values by name, with the sentence that explains them."""
         return {**asdict(self), "meaning": self.meaning()}
 
     def meaning(self) -> str:
-        """The result in words."""
+        """Return the result as a sentence."""
         if self.p_value is None:
             return f"Reality check: none ({self.reason})."
         return (
@@ -50,20 +50,20 @@ class RealityCheck:
         )
 
     def frame(self) -> pl.DataFrame:
-        """One row."""
+        """Return the result as a frame with one row."""
         words, counts = pl.String(), pl.Int64()
         schema = {"agents": counts, "episodes": counts, "best": words, "pnl": pl.Decimal(38, 6), "p_value": pl.Float64()}
         return pl.DataFrame([self.row()], schema={**schema, "reason": words, "meaning": words})
 
 
 def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> RealityCheck:
-    """The reality check of rows of replay/backtests; an agent under two rule sets counts as two. unsettled: count unsettled episodes at their mark.
+    """Check the rows of replay/backtests; an agent under two rule sets counts as two. unsettled: count unsettled episodes at their mark.
 
-    Null hypothesis: no agent earns more than 0 per episode. Under it, with P&L as likely -x as +x, the signs of whole episodes may be exchanged for
-    all agents at once. The p-value is the share of such exchanges in which any agent reaches the best agent's statistic, for its total P&L (White,
-    "A Reality Check for Data Snooping", Econometrica 68, 2000) and for its mean over its standard error (Hansen, "A Test for Superior Predictive
-    Ability", JBES 23, 2005); the larger of the two counts. Exchanges replace the bootstrap, which rejects too often with few episodes.
-    docs/trading-metrics.md has the simulated error rates and the limits.
+    Null hypothesis: no agent earns more than 0 per episode. Under it, P&L of x and -x are equally likely, so the signs of whole episodes
+    may be exchanged for all agents at once. The p-value is the share of such exchanges in which any agent reaches the best agent's
+    statistic, for its total P&L (White, "A Reality Check for Data Snooping", Econometrica 68, 2000) and for its mean over its standard
+    error (Hansen, "A Test for Superior Predictive Ability", JBES 23, 2005); the larger of the two counts. Exchanges replace the bootstrap,
+    which rejects too often with few episodes. See docs/trading-metrics.md for the simulated error rates and the limits.
     """
     rows = counted(backtests, unsettled=unsettled)
     agents, episodes = rows.select("agent", "rules").unique().sort("agent", "rules"), rows["episode"].unique().sort()
@@ -83,10 +83,10 @@ def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> Realit
 
 
 def p_value(pnl: Floats) -> float:
-    """The p-value of the agent with the largest sum. pnl: whole micro-dollars by episode and agent, so that sums are exact.
+    """Compute the p-value of the agent with the largest sum. pnl: whole micro-dollars by episode and agent, so that sums are exact.
 
-    Of one agent the mean over its standard error grows with its sum over the root of its squares, which no exchange changes: the latter is compared,
-    since it loses no digits, up to rounding, so that equal ratios of different agents are equal.
+    The mean over its standard error increases with the sum over the root of the sum of squares, which exchanges leave unchanged. That ratio
+    is compared instead, up to rounding, because it loses no digits.
     """
     roots = np.sqrt(np.maximum((pnl * pnl).sum(0), 1))
 
@@ -104,7 +104,7 @@ def p_value(pnl: Floats) -> float:
 
 
 def _flips(episodes: int) -> Floats:
-    """Signs by exchange and episode, the identity first: all there are, or a fixed sample of them."""
+    """Return signs by exchange and episode, the identity first: all exchanges, or a fixed sample."""
     if episodes <= _ALL_FLIPS:
         bits = np.arange(2**episodes)[:, None] >> np.arange(episodes) & 1
     else:

@@ -1,4 +1,6 @@
-"""Agents over their episodes: the lines of a results table, and one row per agent with intervals. Rows of replay/backtests in."""
+"""Summaries of agents over their episodes: lines of a results table, and one row per agent with intervals, from rows of
+replay/backtests.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +14,10 @@ import polars as pl
 from bellwether.calibration.mean_inference import ClusterSums, mean_tests
 from bellwether.tables.replay import RESULTS, SEPARATOR, SUMMARY
 
-#: Fewer episodes than this have no interval.
+#: Minimum number of episodes for an interval.
 LEAST_EPISODES = 3
 TOTAL = "Total"
-#: Kind of band of episodes with different ones.
+#: Kind of band of a total over episodes with different kinds.
 MIXED = "mixed"
 
 _BY = ("agent", "rules")
@@ -24,7 +26,7 @@ _SUMS = ("pnl", "pnl_pessimistic", "pnl_optimistic", "contracts", "orders", "fee
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over `n` episodes with its 95 % interval; None where undefined, with the reason."""
+    """Mean over `n` episodes with its 95 % interval; None where undefined, with the reason."""
 
     value: float | None
     n: int
@@ -35,7 +37,9 @@ class Estimate:
 
 
 def mean_over(values: np.ndarray) -> Estimate:
-    """Mean of float64 values, NaN left out, with its interval (`bellwether.calibration.mean_inference`) from `LEAST_EPISODES` on."""
+    """Compute the mean of float64 values without NaN, with its interval (`bellwether.calibration.mean_inference`) from `LEAST_EPISODES`
+    values on.
+    """
     defined = values[~np.isnan(values)]
     n = len(defined)
     if n == 0:
@@ -50,10 +54,11 @@ def mean_over(values: np.ndarray) -> Estimate:
 
 
 def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
-    """Rows of replay/results: per agent and rule set one line per episode in the order of their names, then the total.
+    """Build the rows of replay/results: per agent and rule set one row per episode by name, then the total.
 
-    The total is of the episodes that were traded alone, of portfolios only where there are no others. It sums P&L, contracts, orders and fees, and has the mean return, the largest drawdown, and the mean fill ratio of the episodes that
-    have one. unsettled: it counts episodes that left a position unsettled too, at its mark.
+    The total covers episodes traded individually, or portfolios if there are no others. It has the sums of P&L, contracts, orders and fees,
+    the mean return, the largest drawdown, and the mean of the defined fill ratios. unsettled: include episodes with an unsettled position,
+    at its mark.
     """
     kept = [name for name in RESULTS.names if name != "ordinal"]
     parts = [RESULTS.empty()]
@@ -79,9 +84,9 @@ def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame
 
 
 def summarise(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
-    """Rows of replay/summary, by agent and rule set. Episodes in which a number is undefined do not count for it.
+    """Build the rows of replay/summary, by agent and rule set. Each number covers the episodes in which it is defined.
 
-    unsettled: episodes that left a position unsettled count too, at its mark; else only their number is there.
+    unsettled: include episodes with an unsettled position, at its mark; else they are only counted.
     """
     return SUMMARY.frame(
         [{"agent": agent, "rules": rules, **_summary(rows, unsettled=unsettled)} for (agent, rules), rows in _groups(backtests)]
@@ -89,13 +94,13 @@ def summarise(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFra
 
 
 def counted(rows: pl.DataFrame, *, unsettled: bool) -> pl.DataFrame:
-    """Rows of the episodes over which totals and means are taken."""
+    """Return the rows of the episodes that totals and means include."""
     rows = _alone(rows)
     return rows if unsettled else rows.filter(~pl.col("unsettled"))
 
 
 def _alone(rows: pl.DataFrame) -> pl.DataFrame:
-    """Without portfolios, whose episodes may be there alone too; all where there are only portfolios."""
+    """Remove portfolios, whose episodes may also be traded individually; keep them if there are no others."""
     alone = rows.filter(~pl.col("episode").str.contains(SEPARATOR, literal=True))
     return alone if alone.height else rows
 
@@ -139,7 +144,7 @@ def _summary(every: pl.DataFrame, *, unsettled: bool) -> dict[str, Any]:
 
 
 def _band(rows: pl.DataFrame, every: pl.DataFrame) -> str:
-    """Kind of band of the counted rows, of every row if none counts; mixed where they differ."""
+    """Return the kind of band of the counted rows, of all rows if none counts; mixed if they differ."""
     kinds = (every if rows.is_empty() else rows)["band"].unique().to_list()
     return kinds[0] if len(kinds) == 1 else MIXED
 
@@ -149,7 +154,7 @@ def _floats(rows: pl.DataFrame, name: str) -> np.ndarray:
 
 
 def _middle(rows: pl.DataFrame, name: str) -> float | None:
-    """The median over the episodes that have a value."""
+    """Return the median over the episodes with a value."""
     values = rows[name].cast(pl.Float64).drop_nulls()
     return float(np.median(values.to_numpy())) if len(values) else None
 
@@ -159,7 +164,7 @@ def _ends(name: str, found: Estimate) -> dict[str, float | str | None]:
 
 
 def _maker_share(rows: pl.DataFrame) -> float | None:
-    """Of all contracts of the episodes."""
+    """Return the maker share of all contracts of the episodes."""
     contracts = _floats(rows, "contracts")
     made = float((np.nan_to_num(_floats(rows, "maker_share")) * contracts).sum())
     return made / float(contracts.sum()) if contracts.sum() else None

@@ -1,4 +1,6 @@
-"""The tear sheet of an agent in an episode: numbers, equity, prices with fills, inventory, markouts, orders. One page of the site or one file."""
+"""Tear sheet of an agent in an episode: numbers, equity, prices with fills, inventory, markouts and orders, as a page of the site or one
+file.
+"""
 
 from __future__ import annotations
 
@@ -24,21 +26,21 @@ from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKE
 if TYPE_CHECKING:
     from bellwether.replay.run_record import RunRecord
 
-#: Rows of a table of the replay, amounts as floats.
+#: Rows of a replay table, amounts as floats.
 Rows = Sequence[Mapping[str, Any]]
-#: Points of a curve, instants of a book, and fills of a market that are drawn; markets that are drawn; the tables have all.
+#: Maximum points of a curve, instants of a book, fills of a market and markets in charts; tables are complete.
 _POINTS, _INSTANTS, _MARKS, _MARKETS = 240, 120, 400, 8
-#: Orders of a page that is one file.
+#: Maximum orders of a page in one file.
 _MOST_ORDERS = 1_000
 
 
 def write_tear_sheet(backtest: RunRecord, path: Path) -> None:
-    """Write the page whole. It loads nothing from elsewhere; the same backtest gives the same bytes."""
+    """Write the page as one self-contained file; the same backtest gives the same bytes."""
     write_page(tear_sheet(backtest), path)
 
 
 def tear_sheet(backtest: RunRecord) -> Page:
-    """The page of a backtest. Names, errors and tickers are escaped."""
+    """Build the page of a backtest. Names, errors and tickers are escaped."""
     found = frames(backtest)
     run = found[BACKTESTS.name].row(0, named=True)
     known = books(backtest.tape, backtest.episode, ended(backtest))
@@ -55,7 +57,7 @@ def tear_sheet(backtest: RunRecord) -> Page:
     facts += [("Parameters", text(backtest.parameters)), ("Seed", number(backtest.seed))]
     notes = [Note(note) for note in _notes(backtest, run)]
     if len(orders) > _MOST_ORDERS:
-        notes.append(Note(f"Of {len(orders):,} orders the first {_MOST_ORDERS:,} are listed."))
+        notes.append(Note(f"The first {_MOST_ORDERS:,} of {len(orders):,} orders are listed."))
     first = Section("The backtest", [*notes, Facts(facts)])
     lead = f"P&L {signed(run['pnl'])} dollars{', a mark and no settlement' if run['unsettled'] else ''} (band {band(run)})"
     return Page("", f"{backtest.agent} in {backtest.episode}", lead, [first, *parts])
@@ -67,9 +69,9 @@ def _notes(backtest: RunRecord, run: Mapping[str, Any]) -> Iterator[str]:
     if backtest.failure is not None:
         yield f"The agent failed at decision {backtest.failure.step}: {backtest.failure}. Its orders were cancelled, the rest was replayed."
     if run["unsettled"]:
-        yield "Positions were left that nothing on the recording settles: the P&L holds their mark, not a settlement."
+        yield "The recording does not settle all positions: the P&L contains their mark, not a settlement."
     if run["default_fees"]:
-        yield "Nothing states the fees of a market: they are the venue's general ones, which its own may exceed."
+        yield "The fees of a market are unknown: the venue's general fees were used, which its own may exceed."
 
 
 def sections(
@@ -82,15 +84,15 @@ def sections(
     book: Mapping[str, Rows],
     colours: Mapping[str, str] | None = None,
 ) -> list[Section]:
-    """Sections of a tear sheet.
+    """Build the sections of a tear sheet.
 
     Args:
         run: Row of replay/backtests.
-        equity: The curve of the agent, as `drawn` returns it.
+        equity: Curve of the agent from `drawn`.
         orders: Rows of replay/orders.
         fills: Rows of replay/fills.
         markets: Rows of replay/market_pnl.
-        book: Best prices by market, as `book_rows` returns them.
+        book: Best prices by market from `book_rows`.
         colours: Colour of the agent.
     """
     return [
@@ -107,7 +109,7 @@ def sections(
 
 
 def _headline(run: Mapping[str, Any]) -> Stats:
-    """Six numbers; the ratio is not annualised, as an episode takes hours."""
+    """Build the six main numbers; the ratio is not annualised, as an episode takes hours."""
     return Stats(
         [
             ("P&L", money(run["pnl"], signed=True), f"{_band(run)} under other queues"),
@@ -153,9 +155,8 @@ def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
 
 
 def drawn(equity: pl.DataFrame) -> dict[str, Rows]:
-    """Rows of replay/equity of an episode that are drawn, by agent: x, the curve with its band, and the drawdown from the running peak.
-
-    What is not finite is null.
+    """Return the drawn rows of replay/equity by agent: x, the curve with its band, and the drawdown from the running peak; null if not
+    finite.
     """
     found: dict[str, Rows] = {}
     for (agent,), part in equity.partition_by("agent", as_dict=True, include_key=False).items():
@@ -180,7 +181,9 @@ _AT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 
 
 def book_rows(known: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
-    """Rows of charts of books by market, from rows of replay/books: name, x, until, and what the book showed; about `most` instants of each."""
+    """Return the rows of book charts by market, from rows of replay/books: name, x, until, and the top of the book; about `most` instants
+    of each.
+    """
     found: dict[str, Rows] = {}
     for (ticker,), part in cast_decimals(known).sort("ticker", "at").group_by("ticker", maintain_order=True):
         kept = part[list(thin_indices(part.height, most))]
@@ -193,7 +196,7 @@ def book_rows(known: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
 
 
 def price_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fills: Rows) -> Chart:
-    """Best bid and ask of markets with fills, in terms of YES; the first market is shown, the others can be chosen."""
+    """Draw best bid and ask of markets with fills, in terms of YES; the first market is selected."""
     columns = ("name", "x", "until", "bid", "ask", "bid_size", "ask_size")
     rows = []
     for ticker in tickers:
@@ -204,7 +207,7 @@ def price_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fi
 
 
 def _fill(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A fill in terms of YES: a NO contract at 0.30 is YES at 0.70."""
+    """Convert a fill to terms of YES: a NO contract at 0.30 is YES at 0.70."""
     is_yes = row["side"] == "yes"
     return {
         **dict.fromkeys(("bid", "ask", "bid_size", "ask_size", "until")),
@@ -217,18 +220,18 @@ def _fill(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_up(row: Mapping[str, Any]) -> bool:
-    """True if a fill raises the position in YES: a purchase of YES, a sale of NO."""
+    """Return whether a fill raises the YES position: a purchase of YES or a sale of NO."""
     return bool((row["action"] == "buy") == (row["side"] == "yes"))
 
 
 def _prices(run: Mapping[str, Any], fills: Rows, markets: Rows, book: Mapping[str, Rows]) -> list[Part]:
     if not fills:
-        return [Note("Nothing was filled.")]
+        return [Note("No fills.")]
     counts = Counter(row["ticker"] for row in fills)
     tickers = sorted(counts, key=lambda name: (-counts[name], name))[:_MARKETS]
     note = "Prices are of YES. Triangles point up where YES was bought or NO sold."
     if len(counts) > len(tickers):
-        note += f" Drawn are the {len(tickers)} markets with the most fills of {len(counts)}."
+        note += f" Of {len(counts)} markets, the {len(tickers)} with the most fills are drawn."
     colours = dict(palette(tickers))
     held = [row for ticker in tickers for row in _inventory(run, ticker, fills, markets)]
     title = "Contracts of YES held, those of NO as negative"
@@ -240,7 +243,7 @@ def _prices(run: Mapping[str, Any], fills: Rows, markets: Rows, book: Mapping[st
 
 
 def _inventory(run: Mapping[str, Any], ticker: str, fills: Rows, markets: Rows) -> Iterator[dict[str, Any]]:
-    """The position in a market after each fill, and at the end."""
+    """Yield the position in a market after each fill, and at the end."""
     held = 0.0
     for row in fills:
         if row["ticker"] == ticker:
@@ -253,7 +256,7 @@ def _inventory(run: Mapping[str, Any], ticker: str, fills: Rows, markets: Rows) 
 
 def _markouts(fills: Rows) -> list[Part]:
     if not fills:
-        return [Note("Nothing was filled.")]
+        return [Note("No fills.")]
     rows = []
     for role in sorted({row["role"] for row in fills}):
         part = [row for row in fills if row["role"] == role]
@@ -269,7 +272,7 @@ def _markouts(fills: Rows) -> list[Part]:
 
 def _markets(markets: Rows) -> PageTable | Note:
     if not markets:
-        return Note("It traded no market.")
+        return Note("No trades.")
     amounts = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
     sizes = ("yes_bought", "yes_sold", "yes_position", "no_position")
     heads = columns.heads(MARKET_PNL.name, "ticker", "fills", *amounts, *sizes, "unsettled")
@@ -288,7 +291,7 @@ def _markets(markets: Rows) -> PageTable | Note:
 
 def _orders(orders: Rows) -> list[Part]:
     if not orders:
-        return [Note("It sent no order.")]
+        return [Note("No orders.")]
     ended_as = Counter((row["status"], row["reason"] or "") for row in orders)
     counts = [
         [text(status), text(reason or None), number(n)]
@@ -333,7 +336,7 @@ def _orders(orders: Rows) -> list[Part]:
 
 def _fills(fills: Rows) -> Grid | Note:
     if not fills:
-        return Note("Nothing was filled.")
+        return Note("No fills.")
     names = ("fill_id", "order_id", "ticker", "side", "action", "role", "price", "size", "fee", "filled_at", "queue_wait")
     heads = columns.heads(FILLS.name, *names, *(f"markout_{horizon}s" for horizon in HORIZONS_S))
     rows = [

@@ -1,4 +1,4 @@
-"""The results tables as text: per agent a line per episode and the total, and a comparison of all agents.
+"""Results tables as text: per agent a line per episode and the total, and a comparison of all agents.
 
 Columns and formats are those of PredictionMarketBench's tables 3 to 6, followed by the band of P&L over unknown queue histories.
 """
@@ -16,16 +16,16 @@ from bellwether.formatting import NOTHING, money, number, percent
 from bellwether.replay.results.summary import LEAST_EPISODES, TOTAL
 from bellwether.tables.replay import is_portfolio
 
-#: Minimum characters of a name, which is folded before any number is.
+#: Minimum width of a name; names are folded before numbers.
 _NAME = 12
 _EPISODES = ("Episode", "PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Fill (%)", "PnL band ($)")
 _AGENTS = ("Agent", "Total PnL ($)", "Return (%)", "Max DD (%)", "Contracts", "Orders", "Fill (%)", "PnL band ($)")
 _INTERVALS = ("Agent", "n", "Mean PnL ($)", "95 %", "Median ($)", "Won (%)", "Sharpe", "95 %")
 
-#: Behind a P&L: what it is not.
+#: Marks of a P&L with limits.
 _UNSETTLED, _DEFAULT = "*", "†"
-_MARKED = f"{_UNSETTLED} a position was left unsettled: its mark, no result."
-_BY_DEFAULT = f"{_DEFAULT} nothing states the fees of a market: the venue's general ones, which its own may exceed."
+_MARKED = f"{_UNSETTLED} a position is unsettled: valued at its mark."
+_BY_DEFAULT = f"{_DEFAULT} the fees of a market are unknown: the venue's general fees were used, which its own may exceed."
 
 BANDS = {
     "fills": "PnL band (fills): the range over every order of arrival in the queues that the recording allows, for the same calls. It does not bound an agent "
@@ -38,7 +38,7 @@ BANDS = {
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A table of text: the first cell of a row is a name, which may be anyone's text, the others are numbers. notes: below it."""
+    """Table of text: the first cell of a row is an untrusted name, the others are numbers. notes: below the table."""
 
     title: str
     header: tuple[str, ...]
@@ -47,13 +47,13 @@ class Lines:
 
 
 def agent_tables(results: pl.DataFrame, titles: Mapping[str, str] | None = None) -> list[Lines]:
-    """One table per agent and rule set from rows of replay/results: its episodes, then the total. titles: of agents, by name."""
+    """Build one table per agent and rule set from rows of replay/results: its episodes, then the total. titles: of agents, by name."""
     parts = results.sort("agent", "rules", "ordinal").partition_by("agent", "rules", as_dict=True, maintain_order=True)
     return [_agent_table((titles or {}).get(str(agent), str(agent)), str(rules), rows) for (agent, rules), rows in parts.items()]
 
 
 def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """Comparison of all agents from rows of replay/summary, the largest P&L first; under several rule sets one line each."""
+    """Build the comparison of all agents from rows of replay/summary, by decreasing P&L; one line per rule set if there are several."""
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
     rows = tuple((name, *_agent_cells(row)) for name, row in _best_first(summary, titles))
@@ -61,14 +61,14 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
     most = max(summary["unsettled"].to_list(), default=0)
     if most:
         episodes = f"{most} episode{'' if most == 1 else 's'}"
-        notes.append(f"{_UNSETTLED} up to {episodes} left a position unsettled: no result; --unsettled counts its mark.")
+        notes.append(f"{_UNSETTLED} up to {episodes} with an unsettled position are excluded; --unsettled includes them at their mark.")
     if summary["default_fees"].sum():
         notes.append(_BY_DEFAULT)
     return Lines(f"All agents over {over} episode{'' if counts == [1] else 's'}", _AGENTS, rows, tuple(notes))
 
 
 def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """Summary of each agent over episodes, with intervals, in the order of `comparison_table`."""
+    """Build the summary of each agent over episodes with intervals, in the order of `comparison_table`."""
     rows = tuple((name, *_interval_cells(row)) for name, row in _best_first(summary, titles))
     notes = (
         f"n: episodes. 95 %: over episodes, from {LEAST_EPISODES} of them on. Won: episodes with a profit.",
@@ -92,9 +92,9 @@ def _agent_table(title: str, rules: str, rows: pl.DataFrame) -> Lines:
     portfolios = sum(is_portfolio(name) for name in rows["episode"])
     if 0 < portfolios < every:
         every -= portfolios
-        notes += ("The total is of the episodes that were traded alone, without portfolios.",)
+        notes += ("The total covers the episodes traded individually, without portfolios.",)
     if rows["unsettled"].any():
-        counted = "The total has it." if total["unsettled"] else f"The total is of the other {total['episodes']} of {every}."
+        counted = "The total includes it." if total["unsettled"] else f"The total covers the other {total['episodes']} of {every}."
         notes += (f"{_MARKED} {counted}",)
     if rows["default_fees"].any():
         notes += (_BY_DEFAULT,)
@@ -157,7 +157,7 @@ def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:
 
 
 def band(row: Mapping[str, Any]) -> str:
-    """The range of P&L over unknown queue histories, of a row of any of the tables."""
+    """Format the range of P&L over unknown queue histories of a row of any table."""
     if row["band"] == "none":
         return NOTHING
     low, high = ends_of_band(row)
@@ -165,28 +165,28 @@ def band(row: Mapping[str, Any]) -> str:
 
 
 def ends_of_band(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
-    """The lowest and the highest P&L of the band and the chosen queue model, in dollars."""
+    """Return the lowest and the highest P&L of the band and the chosen queue model, in dollars."""
     models = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
     return min(models), max(models)
 
 
 def _range(first: str, last: str) -> str:
-    """Both ends; one where they are the same."""
+    """Format both ends; one if they are equal."""
     return first if first == last else f"{first}…{last}"
 
 
 def signed(value: Decimal | float) -> str:
-    """Two decimals with a sign."""
+    """Format with two decimals and a sign."""
     return money(value, sign="+")
 
 
 def contracts(value: Decimal) -> str:
-    """Contracts, with hundredths where there are any."""
+    """Format contracts, with hundredths if there are any."""
     return f"{value:,.0f}" if value == value.to_integral_value() else f"{value:,.2f}"
 
 
 def show(lines: Lines, most: int | None = None) -> None:
-    """Print a table, at most `most` rows of it, and its notes; cells are text, never markup."""
+    """Print a table with at most `most` rows and its notes; cells are text, never markup."""
     from rich.text import Text
 
     from bellwether.console import console, plain_grid
@@ -206,5 +206,5 @@ def show(lines: Lines, most: int | None = None) -> None:
 
 
 def _plain(text: str) -> str:
-    """Without control characters, which a name of anyone's may hold."""
+    """Replace control characters, which untrusted names may contain."""
     return "".join(one if one.isprintable() else " " for one in text)

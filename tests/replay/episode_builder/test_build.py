@@ -271,5 +271,5 @@ def test_what_is_said_beside_does_not_move_the_books_clock() -> None:
 
 
 def test_without_any_time_there_is_no_replay() -> None:
-    with pytest.raises(SchemaError, match="rec: no frame says when"):
+    with pytest.raises(SchemaError, match="rec: no frame has a time"):
         resolved((None, None), (None, None))

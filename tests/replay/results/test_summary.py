@@ -134,7 +134,7 @@ def test_tables_mark_what_is_no_result_and_which_fees_are_a_default() -> None:
     first, second = agent_tables(results(MIXED))
     assert [row[1] for row in first.rows] == ["+5.00", "+100.00*", "-2.00†", "+3.00†"]
     assert [row[1] for row in second.rows] == ["+7.00*", "–"]
-    assert first.notes[1].endswith("The total is of the other 2 of 3.")
+    assert first.notes[1].endswith("The total covers the other 2 of 3.")
     table = comparison_table(summarise(MIXED))
     assert [row[1] for row in table.rows] == ["3.00*†", "–*"]
     assert "--unsettled counts its mark" in " ".join(table.notes)

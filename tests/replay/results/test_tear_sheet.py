@@ -95,7 +95,7 @@ def test_what_an_agent_says_is_text(tmp_path: Path) -> None:
 
 def test_a_backtest_without_fills_has_a_page() -> None:
     quiet = run(random_tape(0, Shape(instants=60)), Passive(), BacktestSettings(rules="kalshi-2026-05-28"))
-    assert "Nothing was filled" in render_file(tear_sheet(quiet))
+    assert "No fills." in render_file(tear_sheet(quiet))
     assert quiet.market_pnl.is_empty()
 
 
