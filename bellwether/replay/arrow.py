@@ -1,4 +1,6 @@
-"""Between numpy and Arrow by the buffer: pyarrow's own conversions import pandas, which costs a fresh process more than a replay."""
+"""Conversions between numpy and Arrow by buffer. pyarrow's own conversions import pandas, which takes a fresh process longer than a
+replay.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pyarrow.compute as pc
 
 
 def values_of(array: Any) -> np.ndarray:
-    """The numbers of an Arrow array without nulls, integers or floats, not copied."""
+    """Return the numbers of an Arrow array without nulls, integers or floats, without copying."""
     kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
     dtype = np.dtype(f"{kind}{array.type.bit_width // 8}")
     if not len(array):
@@ -21,7 +23,7 @@ def values_of(array: Any) -> np.ndarray:
 
 
 def texts_of(array: Any) -> tuple[np.ndarray, np.ndarray]:
-    """(int64[n + 1] offsets, uint8 bytes that they count in) of Arrow strings without nulls."""
+    """Return (int64[n + 1] offsets, uint8 bytes) of Arrow strings without nulls."""
     array = array.cast(pa.large_string())
     if not len(array):
         return np.zeros(1, np.int64), np.zeros(0, np.uint8)
@@ -32,7 +34,7 @@ def texts_of(array: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @contextmanager
 def plain_memory() -> Iterator[None]:
-    """Arrow takes its memory from the C library meanwhile: its own pools keep what a file's pages took once they are read, and fault in more pages."""
+    """Make Arrow allocate from the C library within the block. Its own pools retain the memory of a file's pages after reading."""
     before = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
@@ -42,13 +44,13 @@ def plain_memory() -> Iterator[None]:
 
 
 def array_of(values: np.ndarray) -> pa.Array:
-    """int64, int32, uint8 or float64 numbers as an Arrow array, not copied."""
+    """Return int64, int32, uint8 or float64 numbers as an Arrow array, without copying."""
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(_TYPES[values.dtype.str], len(values), [None, pa.py_buffer(values.data)])
 
 
 def words_of(codes: np.ndarray, words: Sequence[str]) -> pa.Array:
-    """Arrow strings: the word of each code; null for a negative one."""
+    """Return the text of each code as Arrow strings; null for a negative code."""
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())
 
@@ -57,5 +59,5 @@ _TYPES = {"<i8": pa.int64(), "<i4": pa.int32(), "|u1": pa.uint8(), "<f8": pa.flo
 
 
 def first_null(array: Any) -> int:
-    """Index of the first null, -1 without one."""
+    """Return the index of the first null, -1 without one."""
     return int(pc.index(array.is_null(), True).as_py()) if array.null_count else -1

@@ -1,4 +1,4 @@
-"""One backtest: an agent trades one episode, or several as one portfolio, under a rule set, and what came of it."""
+"""Backtest of an agent in one episode, or in several as one portfolio, under a rule set."""
 
 from __future__ import annotations
 
@@ -38,18 +38,19 @@ if TYPE_CHECKING:
 class Backtest(RunRecord):
     """Result of one agent in one episode or portfolio.
 
-    episode, episode_digest: what was replayed; of a portfolio its name, and a digest of those of its `episodes`. agent, params: who traded. rules, settings: under what; the settings name rules, execution, queue and
-    bankroll. tape, outcome: the engine's input and answer (integers; orders, fills and samples as its column numbers say). steps: decisions made.
-    failure: why the agent's episode ended early; None when it did not. confinement: what the system kept from an isolated agent; None for one that
-    ran in this process. default_fees: fee terms of a market are stated by nothing.
+    episode, episode_digest: of a portfolio its name, and a digest of those of its `episodes`. agent, params: the agent and its arguments.
+    settings: with rules, execution, queue and bankroll filled in. tape, outcome: input and output of the engine (integers; orders, fills
+    and samples with its column numbers). steps: decisions made. failure: error that ended the agent's trading; None without one.
+    confinement: restrictions of an isolated agent; None for one that ran in this process. default_fees: the fee terms of a market are
+    unknown.
 
-    `summary`, `orders`, `fills`, `equity` and `market_pnl` are Polars frames with the columns of the tables of the data dictionary: exact decimals
-    of dollars and contracts, times in UTC.
+    `summary`, `orders`, `fills`, `equity` and `market_pnl` are Polars frames with the columns of the tables in the data dictionary: exact
+    decimals of dollars and contracts, times in UTC.
     """
 
     @cached_property
     def summary(self) -> pl.DataFrame:
-        """One row of replay/backtests: every metric."""
+        """Row of replay/backtests: every metric."""
         from bellwether.replay.results.frames import backtests
 
         return backtests([self])
@@ -83,7 +84,7 @@ class Backtest(RunRecord):
         return market_pnl(self)
 
     def plot(self) -> alt.LayerChart:
-        """Equity in dollars over time (UTC) with its band, as an Altair chart; charts of several agents add up with `+`."""
+        """Draw equity in dollars over time (UTC) with its band, as an Altair chart; add charts of several agents with `+`."""
         from bellwether.figures.equity import equity_with_band
 
         return equity_with_band(self.equity, self.agent)
@@ -95,7 +96,7 @@ class Backtest(RunRecord):
         write_tear_sheet(self, Path(path))
 
     def __str__(self) -> str:
-        """The line of results as `bellwether backtest` prints it."""
+        """Return the line of results that `bellwether backtest` prints."""
         from bellwether.replay.results.text_tables import band, signed
 
         row = self.summary.row(0, named=True)
@@ -115,11 +116,12 @@ def run(
 ) -> Backtest:
     """Run an agent in an episode (or a tape, or a `Prepared` of either) from its start to its end, or in several episodes as one portfolio.
 
-    An error of the agent, in `__init__` too, ends its trading: its orders are cancelled, the rest of the episode is replayed and settled, and
-    `Backtest.failure` states the error. The band is that of `BacktestSettings.band`; complete reruns make a new agent each. isolated: in a process
-    of its own, which gets observations alone; `Isolation` sets its limits. The agent is loaded there from its class and parameters. cache: folder of
-    tapes. Raises `ConfigError` for settings that do not fit, for an agent that cannot be loaded or isolated or refuses its parameters, and for episodes
-    that make no portfolio, `SchemaError` for an episode that is refused, `RunStopped` when the agent can neither continue nor has failed.
+    An error of the agent, also in `__init__`, ends its trading: its orders are cancelled, the rest of the episode is replayed and settled,
+    and `Backtest.failure` contains the error. The band is that of `BacktestSettings.band`; each rerun makes a new agent. isolated: run the
+    agent in its own process, which loads it from its class and parameters and receives only observations; `Isolation` sets its limits.
+    cache: folder of tapes. Raises `ConfigError` for incompatible settings, for an agent that cannot be loaded or isolated or refuses its
+    parameters, and for episodes that cannot form a portfolio, `SchemaError` for a refused episode, and `RunStopped` if the agent can
+    neither continue nor has failed.
     """
     settings = settings or BacktestSettings()
     prepared = _ready(source, settings, cache)
@@ -155,7 +157,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """An agent that has run. reacts: it can react to its fills. tags: texts of its orders by number."""
+    """Agent after its run. reacts: it can react to its fills. tags: texts of its orders by number."""
 
     name: str
     params: Mapping[str, Any]
@@ -176,7 +178,9 @@ class _Run:
     settings: BacktestSettings
 
     def context(self, name: str, api: int) -> dict[str, Any] | Failure:
-        """Arguments of an agent's `AgentContext`; the failure, at the end of the session, if a market's prices are finer than those of its interface."""
+        """Return the arguments of an agent's `AgentContext`; if a market's prices are finer than those of its interface, end the session
+        and return the failure.
+        """
         try:
             unit = price_unit(name, api, self.prepared.tape.levels)
         except ConfigError as error:
@@ -200,7 +204,7 @@ def _trade(
     isolated: bool | Isolation,
     bounds: bool,
 ) -> tuple[Session, _Ran]:
-    """The replay at its end, and the agent that traded it."""
+    """Return the session at its end, and the agent that traded in it."""
     session = Session(prepared.tape, prepared.rules, settings.engine(), bounds=bounds)
     gateway = Gateway(
         session,
@@ -211,7 +215,7 @@ def _trade(
         series=prepared.exogenous,
         trades=lambda: prepared.trades,
     )
-    # A copy for this agent: what it does to its own reaches no other run.
+    # A copy for this agent, so that its changes do not affect other runs.
     markets = tuple(replace(market) for market in prepared.info.markets)
     info = replace(prepared.info, bankroll=session.settings.bankroll, markets=markets)
     one = _Run(session, gateway, info, prepared, settings)
@@ -228,7 +232,9 @@ def _depends_on_queue(outcome: ReplayOutcome) -> bool:
 def _run_again(
     trade: Callable[[BacktestSettings], tuple[Session, _Ran]], settings: BacktestSettings, chosen: ReplayOutcome, failed: Failure | None
 ) -> tuple[ReplayOutcome, Failure | None]:
-    """The outcome with the agent's runs under the slowest and the fastest queue model as its bounds; a failure of only one of them names its model."""
+    """Rerun the agent under the slowest and the fastest queue model, and return the outcome with their bounds. A failure in only one of
+    them names its model.
+    """
     others = []
     for queue in ("reconciled", "optimistic"):
         if settings.queue == queue:
@@ -250,7 +256,7 @@ def _ready(source: Episode | Tape | Prepared | Sequence[Episode | Prepared], set
 
 
 def _check_rules(prepared: Prepared, settings: BacktestSettings) -> None:
-    """Raise `ConfigError` where the settings name other rules or fees than those that it was prepared for."""
+    """Raise `ConfigError` if the settings name other rules or fees than the episode was prepared for."""
     for one in prepared.parts or (prepared,):
         name = one.rules.name
         wanted = name if settings.rules is None else settings.rules
@@ -288,19 +294,19 @@ def _run_here(agent: Agent | type[Agent] | AgentReference, one: _Run) -> _Ran:
         ctx = AgentContext(scale_prices(SimulatorProxy(one.gateway), context["unit"]), one.info, **context)
         callbacks = callbacks_of(kind)
         failed = run_phases(one.session, one.gateway, LocalRunner(made, ctx, one.session, limit), callbacks)
-    # Each run of a language model costs money: its band is that of the same calls.
+    # Runs of a language model cost money, so its band is that of the same calls.
     return _Ran(made.name, made.params, failed, kind.timed and (ctx._reacts or callbacks.react), one.gateway.tags)
 
 
 def _unmade(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Agent], str, Callable[[], Agent]]:
-    """The class of an agent, its name, and how to get one that has not run."""
+    """Return the class of an agent, its name, and a function that returns an instance that has not run."""
     if isinstance(agent, AgentReference):
         kind = load_agent_class(agent.reference)
         return kind, agent.name or kind.name, agent.make
     if isinstance(agent, type) and issubclass(agent, Agent):
         return agent, agent.name, agent
     if not isinstance(agent, Agent):
-        raise ConfigError(f"running a backtest: {agent!r:.80} is no agent; make one of a class that derives from bellwether.replay.Agent")
+        raise ConfigError(f"running a backtest: {agent!r:.80} is not an agent; give an instance or a subclass of bellwether.replay.Agent")
     return type(agent), agent.name, agent.anew if agent.has_run else lambda: agent
 
 

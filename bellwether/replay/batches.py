@@ -27,20 +27,20 @@ if TYPE_CHECKING:
 
 #: Folder of an episode, or folders of those of a portfolio.
 Source = Path | tuple[Path, ...]
-#: What the server of the worker processes imports.
+#: Module imported by the server of the worker processes.
 SERVER = "bellwether.replay.preload"
-#: Episodes that a worker keeps open.
+#: Maximum number of episodes that a worker keeps open.
 _OPEN_EPISODES = 16
-#: Agents that an error names.
+#: Maximum number of agents named in an error.
 _MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """An agent with its parameters. agent: `module:Class` or `file.py:Class`. name: what seeds call it. label: what results call it, different for each.
+    """Agent with its parameters. agent: `module:Class` or `file.py:Class`. name: used in seeds. label: its unique name in results.
 
-    params: all arguments of the class. varied: those that the grid varies. cadence: between decisions, ns; None: that of the settings. isolated: limits of
-    an agent that always runs in a process of its own.
+    params: all arguments of the class. varied: those varied by the grid. cadence: between decisions, ns; None: that of the settings.
+    isolated: limits of an agent that always runs in its own process.
     """
 
     agent: str
@@ -53,11 +53,12 @@ class Candidate:
     isolated: Isolation | None = None
 
     def limits(self, asked: Isolation | None) -> Isolation | None:
-        """Limits of its process, `asked` for all agents or for this one alone; None where it runs in this process."""
+        """Return the limits of its process, those for all agents or its own; None if it runs in this process."""
         return asked or self.isolated
 
     def check(self, settings: BacktestSettings, asked: Isolation | None) -> type[Agent] | None:
-        """The class; None for one that is loaded in another process. Raises `ConfigError` if it cannot be loaded or isolated, or refuses its parameters.
+        """Return the class; None if another process loads it. Raises `ConfigError` if it cannot be loaded or isolated, or refuses its
+        parameters.
 
         Warns of a class of an earlier interface.
         """
@@ -70,11 +71,11 @@ class Candidate:
         return kind
 
     def reference(self) -> AgentReference:
-        """The agent, to be made by its run."""
+        """Return the reference from which a run makes the agent."""
         return AgentReference(self.agent, self.params, self.name)
 
     def run(self, prepared: Prepared, settings: BacktestSettings, isolated: Isolation | None) -> Backtest:
-        """One backtest, under the candidate's label. isolated: limits that are set for all agents."""
+        """Run one backtest under the candidate's label. isolated: limits for all agents."""
         chosen = settings if self.cadence is None else replace(settings, cadence=self.cadence)
         done = run(prepared, self.reference(), chosen, isolated=self.limits(isolated) or False)
         return replace(done, agent=self.label)
@@ -107,7 +108,7 @@ class SweepPlan:
         return len(self.sources) * len(self.candidates)
 
     def batch(self, first: int, length: int) -> Batch:
-        """At most `length` runs from `first` on."""
+        """Return at most `length` runs from `first` on."""
         width = len(self.candidates)
         places = range(first, min(first + length, len(self)))
         runs = [(self.sources[place // width], self.candidates[place % width]) for place in places]
@@ -116,8 +117,10 @@ class SweepPlan:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Rows of a batch. tables: of its runs by name, if wanted. cpu, server: CPU seconds of the worker's process so far, and of the process that forked
-    it. spent, busy: of the batch, and of that in engine and agents. seconds: wall time of the batch. confinements: of its isolated agents.
+    """Rows of a batch. tables: of its runs by name, if requested.
+
+    cpu, server: CPU seconds of the worker's process so far, and of the process that forked it. spent, busy: CPU seconds of the batch, and
+    of its engine and agents. seconds: wall time of the batch. confinements: of its isolated agents.
     """
 
     first: int
@@ -133,17 +136,17 @@ class BatchResult:
 
 
 def lost_worker(batches: Sequence[Batch], where: str = "") -> BellwetherError:
-    """Error of a sweep that lost its worker in one of these batches, for example because an agent ended its process."""
+    """Build the error of a sweep whose worker ended in one of these batches, for example because an agent ended its process."""
     labels = list(dict.fromkeys(candidate.label for batch in batches for _, candidate in batch.runs))
     more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
     return BellwetherError(
-        f"running a sweep{where}: the process ended in a run of {', '.join(labels[:_MOST_NAMED])}{more}: by the agent itself, or for lack of memory; "
-        "--isolated runs each agent in a process of its own, where it fails alone"
+        f"running a sweep{where}: the process ended in a run of {', '.join(labels[:_MOST_NAMED])}{more}: ended by the agent, or out of memory; "
+        "run each agent in its own process with --isolated"
     )
 
 
 def run_batch(batch: Batch) -> BatchResult:
-    """All runs of a batch, in a worker."""
+    """Run a batch in a worker."""
     begun, clock, rows, busy = time.thread_time(), time.perf_counter(), [], 0.0
     confinements: set[Confinement] = set()
     parts: list[dict[str, pl.DataFrame]] = []
@@ -165,7 +168,7 @@ def run_batch(batch: Batch) -> BatchResult:
 
 
 def _details(backtest: Backtest) -> dict[str, pl.DataFrame]:
-    """Data frames are imported only where tables are wanted."""
+    """Build the tables of a backtest; data frames are imported only if tables are requested."""
     from bellwether.replay.results.frames import details
 
     return details(backtest)
@@ -180,7 +183,7 @@ def _together(parts: Sequence[Mapping[str, pl.DataFrame]], rows: Sequence[Mappin
 
 
 def open_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
-    """An episode or a portfolio made ready under these settings; those opened last are kept."""
+    """Prepare an episode or a portfolio under these settings; recent ones are cached."""
     if isinstance(source, tuple):
         names = ("rules", "fees", "bankroll", "execution")
         return _portfolio(source, cache, **{name: getattr(settings, name) for name in names})

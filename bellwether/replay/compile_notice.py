@@ -1,4 +1,4 @@
-"""Says that the simulator is being compiled: that takes about a minute, once after an installation without make, and looks like a standstill."""
+"""Notice that the simulator is being compiled, which takes about a minute, once after an installation without make."""
 
 from __future__ import annotations
 

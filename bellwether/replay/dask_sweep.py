@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster: batches of runs, sized by the time that finished ones took, with the source of agents from files."""
+"""Sweeps on a Dask cluster in batches sized by the duration of finished ones, with the source of agents from files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dask.typing import Key
     from distributed import Client, Future
 
-#: Wall time of a batch: seldom below a second, and little is lost with a worker.
+#: Target wall time of a batch: long enough for little overhead, short enough that losing a worker costs little.
 _SECONDS = 2.0
 #: Batches in progress or queued for each thread of the cluster.
 _QUEUED = 2
@@ -31,7 +31,7 @@ _ADDRESS = re.compile(r"((tcp|tls|ucx|wss?)://)?[^/\s]+:\d+/?")
 
 
 def connect(address: str) -> Client:
-    """A client of the scheduler at `address`, such as `tcp://scheduler:8786`. Raises `ConfigError` where none answers."""
+    """Connect to the scheduler at `address`, such as `tcp://scheduler:8786`. Raises `ConfigError` if it does not answer."""
     if not _ADDRESS.fullmatch(address):
         raise ConfigError(f"connecting to Dask at {address!r}: not an address; use one such as tcp://scheduler:8786")
     try:
@@ -45,10 +45,10 @@ def connect(address: str) -> Client:
 
 
 def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> Iterator[BatchResult]:
-    """Results of all runs of a plan in the order of their arrival. length: runs of a batch; chosen by time if omitted.
+    """Yield the results of all runs of a plan in order of arrival. length: runs per batch; by default chosen by duration.
 
-    Workers may join and leave at any time; Dask repeats the batches of a lost one. Raises `BellwetherError` for a batch that ends every worker it runs
-    on, and `ConfigError` for workers with another version of the engine.
+    Workers may join and leave at any time; Dask repeats the batches of a lost one. Raises `BellwetherError` for a batch that ends every
+    worker that runs it, and `ConfigError` for workers with another version of the engine.
     """
     from distributed import as_completed
 
@@ -80,7 +80,7 @@ def _result(future: Future, client: Client, batches: Mapping[Key, Batch]) -> Bat
     try:
         result: BatchResult = future.result()
     except KilledWorker as error:
-        # This batch may only have waited on a worker that another one ended.
+        # This batch may only have been queued on a worker that another batch ended.
         running = client.get_metadata([_RUNNING, error.last_worker.address], default=future.key)
         raise lost_worker([batches.get(running, batches[future.key])], " on Dask") from None
     finally:
@@ -89,7 +89,7 @@ def _result(future: Future, client: Client, batches: Mapping[Key, Batch]) -> Bat
 
 
 def _agent_files(candidates: Sequence[Candidate]) -> dict[str, bytes]:
-    """Source of the agents that are defined in files, by path."""
+    """Return the source of agents defined in files, by path."""
     paths = {candidate.agent.rpartition(":")[0] for candidate in candidates}
     return {path: Path(path).read_bytes() for path in sorted(paths) if path.endswith(".py")}
 
@@ -110,7 +110,9 @@ def _run(batch: Batch, files: Mapping[str, bytes], engine: int) -> BatchResult:
 
 
 def _local(path: str, source: bytes) -> Path:
-    """A copy of a source file in the worker's folder, which Dask removes; named by its content, so that changed source is loaded again."""
+    """Copy a source file into the worker's folder, which Dask removes. Its path contains a digest, so that changed source is loaded
+    again.
+    """
     from distributed import get_worker
 
     copy = Path(get_worker().local_directory) / "agents" / hashlib.sha256(source).hexdigest()[:16] / Path(path).name

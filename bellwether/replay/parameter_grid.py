@@ -14,37 +14,37 @@ _LARGEST = 100_000
 
 
 def parameters(given: Iterable[str]) -> dict[str, Any]:
-    """`name=value` as a mapping; a value is a whole number, a number, true, false, none, or else text. Raises `ConfigError`."""
+    """Parse `name=value` to a mapping; a value is an integer, a float, true, false, none, or else text. Raises `ConfigError`."""
     return {name: _value(text) for name, text in map(_split, given)}
 
 
 def grid(given: Iterable[str]) -> list[dict[str, Any]]:
-    """Every combination of `name=values`, the last name changing fastest; one empty combination for nothing.
+    """Return every combination of `name=values`, the last name changing fastest; one empty combination for no names.
 
     values: `a,b,c`, or `first..last` with both ends in steps of 1, or `first..last:step`. Raises `ConfigError`.
     """
     axes: dict[str, list[Any]] = {}
     for name, text in map(_split, given):
         if name in axes:
-            raise ConfigError(f"reading the grid: {name} stands in it twice; give all its values once")
+            raise ConfigError(f"reading the grid: {name} appears twice; give all its values once")
         axes[name] = _values(name, text)
     count = 1
     for values in axes.values():
         count *= len(values)
     if count > _LARGEST:
-        raise ConfigError(f"reading the grid: it has {count:,} combinations, and {_LARGEST:,} are the most; thin it out")
+        raise ConfigError(f"reading the grid: it has {count:,} combinations; give at most {_LARGEST:,}")
     return [dict(zip(axes, combination, strict=True)) for combination in product(*axes.values())]
 
 
 def label(agent: str, params: Mapping[str, Any]) -> str:
-    """A combination as a name: the agent, then what is varied."""
+    """Name a combination by its agent and its varied parameters."""
     return f"{agent}[{','.join(f'{name}={value}' for name, value in params.items())}]" if params else agent
 
 
 def _split(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name.strip().isidentifier() or not value.strip():
-        raise ConfigError(f"reading a parameter: {text!r:.80} is not name=value")
+        raise ConfigError(f"reading a parameter: {text!r:.80} is invalid; give name=value")
     return name.strip(), value.strip()
 
 
@@ -68,7 +68,9 @@ def _values(name: str, text: str) -> list[Any]:
         start, end, by = Decimal(first), Decimal(last), Decimal(step or "1")
         count = int((end - start) / by) + 1
     except (InvalidOperation, ArithmeticError, ValueError):
-        raise ConfigError(f"reading the grid: {name}={text} is not first..last or first..last:step in numbers") from None
+        raise ConfigError(f"reading the grid: {name}={text} is invalid; give first..last or first..last:step in numbers") from None
     if not (by > 0 and end >= start) or count > _LARGEST:
-        raise ConfigError(f"reading the grid: {name}={text} holds no value, or too many; first is at most last and the step above 0")
+        raise ConfigError(
+            f"reading the grid: {name}={text} has no values, or too many; give a first value up to the last and a step above 0"
+        )
     return [_value(str(start + by * place)) for place in range(count)]

@@ -1,4 +1,4 @@
-"""Several prepared episodes, of one venue or of several, as one: a portfolio has one bankroll, one clock, and all their markets."""
+"""Portfolios of prepared episodes, of one venue or of several, with one bankroll, one clock and all their markets."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from bellwether.units import MicroDollars
 
 Value = TypeVar("Value", bound=int | str)
 
-#: A name of more characters is cut, since files and partitions are called by it.
+#: Maximum length of a portfolio's name, which names files and partitions.
 LONGEST_NAME = 100
 
 
 def portfolio_name(episodes: Sequence[str]) -> str:
-    """The episodes' names joined with `+`; where that is longer than `LONGEST_NAME`, the first, how many follow, and a digest of all names."""
+    """Join the episodes' names with `+`; above `LONGEST_NAME` characters the first name, the number of others, and a digest of all
+    names.
+    """
     from bellwether.tables.replay import SEPARATOR
 
     name = SEPARATOR.join(episodes)
@@ -34,13 +36,13 @@ def portfolio_name(episodes: Sequence[str]) -> str:
 
 
 def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execution: str | None = None) -> Prepared:
-    """Episodes to be traded as one portfolio, by their start and then by their name, however they are given.
+    """Combine episodes to one portfolio, sorted by start and name.
 
-    bankroll (micro-dollars), execution: those of the portfolio; the episodes' when left out. Raises `ConfigError` for an episode or a market that is
-    there twice, episodes of different worlds, rules that do not go together, and for what the episodes state differently but is one of a portfolio.
+    bankroll (micro-dollars), execution: of the portfolio; by default those of the episodes. Raises `ConfigError` for an episode or a market
+    that appears twice, episodes of different worlds, incompatible rules, and differing values of settings that a portfolio has only once.
     """
     if not episodes:
-        raise ConfigError("making a portfolio: there is no episode; name at least one")
+        raise ConfigError("making a portfolio: the list of episodes is empty; name at least one")
     parts = sorted(episodes, key=lambda one: (one.info.start_ns, one.info.id))
     _check_markets(parts)
     _check_worlds(parts)
@@ -84,25 +86,26 @@ def _check_markets(parts: Sequence[Prepared]) -> None:
     for one in parts:
         name = one.info.id
         if name in names:
-            raise ConfigError(f"making a portfolio: the episode {name} is there twice; name it once")
+            raise ConfigError(f"making a portfolio: the episode {name} appears twice; name it once")
         if is_portfolio(name):
-            raise ConfigError(f"making a portfolio: the episode {name} has a {SEPARATOR} in its name, which is for portfolios; rename it")
+            raise ConfigError(
+                f"making a portfolio: the name of the episode {name} contains {SEPARATOR}, which is reserved for portfolios; rename it"
+            )
         names.add(name)
         for ticker in one.info.tickers:
             if ticker in of_market:
                 raise ConfigError(
-                    f"making a portfolio: the market {ticker} is in {of_market[ticker]} and in {name}; a portfolio holds a market once, so leave "
-                    "one of these episodes out"
+                    f"making a portfolio: the market {ticker} is in {of_market[ticker]} and in {name}; leave out one of these episodes"
                 )
             of_market[ticker] = name
 
 
 def _check_ends(rules: RuleSet) -> None:
-    """Where nothing closes a market, the last book of an episode that is over could be traded for as long as the others go on."""
+    """Refuse rules that never close markets: the last book of a finished episode could be traded until the end of the others."""
     if rules.trade_after_settlement:
         raise ConfigError(
-            f"making a portfolio: under {rules.name} a market is traded on after its end, as there is nothing behind an episode; replay its episodes "
-            "apart, or name other rules with --rules"
+            f"making a portfolio: under {rules.name} markets are traded after their end; replay the episodes "
+            "separately, or name other rules with --rules"
         )
 
 
@@ -110,7 +113,7 @@ def _check_worlds(parts: Sequence[Prepared]) -> None:
     worlds = {one.world: one.info.id for one in reversed(parts) if one.world}
     if len(worlds) > 1:
         listed = ", ".join(f"{episode} is of {world}" for world, episode in sorted(worlds.items()))
-        raise ConfigError(f"making a portfolio: its episodes are of different worlds: {listed}; take them from one")
+        raise ConfigError(f"making a portfolio: its episodes are of different worlds: {listed}; give episodes of one world")
 
 
 _OPTIONS = {"bankroll": "name one with --bankroll", "execution_mode": "name one with --execution"}
@@ -122,14 +125,14 @@ def _agreed(parts: Sequence[Prepared], name: str, values: Mapping[str, Value]) -
     for episode, value in values.items():
         if value != values[first]:
             raise ConfigError(
-                f"making a portfolio: {first} has {name} {values[first]} and {episode} {value}, and a portfolio has one; "
-                f"{_OPTIONS.get(name, 'replay them apart')}"
+                f"making a portfolio: {first} has {name} {values[first]}, but {episode} has {value}; "
+                f"{_OPTIONS.get(name, 'replay them separately')}"
             )
     return values[first]
 
 
 def _exogenous(parts: Sequence[Prepared]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """The series of all parts; one that several have is one series, the points of each where no earlier one has any."""
+    """Merge the series of all parts. A series of several parts gets the points of each part outside the periods of the earlier ones."""
     found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
     for one in parts:
         for name, (ts, values) in one.exogenous.items():
@@ -138,14 +141,16 @@ def _exogenous(parts: Sequence[Prepared]) -> dict[str, tuple[np.ndarray, np.ndar
 
 
 def _joined(name: str, known: tuple[np.ndarray, np.ndarray], more: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Two recordings of a series as one. Raises `ConfigError` where they differ in the time that both cover."""
+    """Join two recordings of a series. Raises `ConfigError` if they differ in the time that both cover."""
     if not len(known[0]) or not len(more[0]):
         return known if len(known[0]) else more
     first, last = max(known[0][0], more[0][0]), min(known[0][-1], more[0][-1])
     shared = [(ts >= first) & (ts <= last) for ts, _ in (known, more)]
     both = [(ts[here], values[here]) for (ts, values), here in zip((known, more), shared, strict=True)]
     if not all(np.array_equal(mine, others, equal_nan=True) for mine, others in zip(*both, strict=True)):
-        raise ConfigError(f"making a portfolio: two episodes have the series {name}, and it differs where both cover it; replay them apart")
+        raise ConfigError(
+            f"making a portfolio: two episodes have different values of the series {name} at the same times; replay them separately"
+        )
     ts, values = (np.concatenate([column, other[~shared[1]]]) for column, other in zip(known, more, strict=True))
     order = np.argsort(ts, kind="stable")
     return ts[order], values[order]

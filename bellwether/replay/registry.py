@@ -1,4 +1,4 @@
-"""Registered agents by name: the built-in ones, then your own; and any class of your own file."""
+"""Registry of agents by name: the built-in ones, the user's own, and any class in a file of the user."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ FILE = "agents.toml"
 
 
 class RegisteredAgent(BaseModel):
-    """An entry: where the class is and what it is made with.
+    """Entry of the registry: reference of the class and its arguments.
 
-    agent: `package.module:Class`, or `file.py:Class` next to the registry's file. params: keyword arguments of the class. cadence_seconds: between
-    decisions by default; 300 when left out. isolated: run it in a process of its own; "partial": also where the system
+    agent: `package.module:Class`, or `file.py:Class` relative to the registry's file. params: keyword arguments of the class.
+    cadence_seconds: default time between decisions; 300 if omitted. isolated: run it in its own process; "partial": also if the system
     cannot isolate it fully.
     """
 
@@ -39,39 +39,43 @@ class RegisteredAgent(BaseModel):
 
     @property
     def limits(self) -> Isolation | None:
-        """Limits of its process; None where it runs in that of the simulator."""
+        """Limits of its process; None if it runs in that of the simulator."""
         return Isolation(partial=self.isolated == "partial") if self.isolated else None
 
     @property
     def cadence(self) -> int | None:
-        """Between decisions, ns; None where the entry does not say."""
+        """Time between decisions, ns; None if the entry has none."""
         return None if self.cadence_seconds is None else round(self.cadence_seconds * SECOND)
 
     @property
     def asks(self) -> str | None:
-        """The language model that it asks, by its name in the registry; None for an agent that asks none."""
+        """Name of the language model that it uses in the registry; None without one."""
         model = self.params.get("model")
         return model if isinstance(model, str) else None
 
     def source(self) -> AgentSource:
-        """Source from which another process loads it."""
+        """Return the source from which another process loads it."""
         return AgentSource(self.agent, self.params, self.name)
 
     def make(self, **params: Any) -> Agent:
-        """A new agent with `params` over the entry's own. Raises `ConfigError` for a class that cannot be had, and for parameters that it lacks."""
+        """Make a new agent with `params` over the entry's own. Raises `ConfigError` for a class that cannot be loaded, and for unknown
+        parameters.
+        """
         return AgentReference(self.agent, {**self.params, **params}, self.name).make()
 
 
 def agents(folder: Path | None = None) -> dict[str, RegisteredAgent]:
-    """All agents by name: the built-in ones, then those of `folder` (the registry folder of the settings when left out).
+    """Return all agents by name: the built-in ones, then those of `folder` (by default the registry folder of the settings).
 
-    Raises `ConfigError`, naming file, entry, field and value, for whatever is wrong in either. Classes are not imported.
+    Raises `ConfigError` naming file, entry, field and value for an invalid entry. Classes are not imported.
     """
     return {name: _registered(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
 
 
 def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
-    """The agents that trade every episode unasked: those that ask no language model, or one that takes part unasked in this world."""
+    """Return the agents that trade every episode automatically: those without a language model, or with one that takes part automatically
+    in this world.
+    """
     from bellwether.forecasting import competitors as asked
 
     models = asked(folder)
@@ -79,9 +83,10 @@ def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
 
 
 def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | None = None, seconds: float = 60.0) -> RegisteredAgent:
-    """The agent called `name`, the class that `file.py:Class` or `module:Class` names, or the only one of `file.py`. Raises `ConfigError` for others.
+    """Return the agent called `name`, the class `file.py:Class` or `module:Class`, or the only agent in `file.py`. Raises `ConfigError` for
+    others.
 
-    isolated: load such a class in a process of its own and not in this one, within `seconds`; one that fails there is named after its class.
+    isolated: load such a class in its own process within `seconds`; one that fails there is named after its class.
     """
     if name.endswith(".py"):
         name = f"{name}:{find_only_agent(Path(name))}"
@@ -102,7 +107,7 @@ def _registered(entry: registry.Entry) -> RegisteredAgent:
         return found
     path = Path(entry.file).parent / where
     if not path.is_file():
-        raise entry.error("agent", f"there is no file {path}", "correct it; the path is relative to the registry's file")
+        raise entry.error("agent", f"the file {path} is missing", "correct the path, which is relative to the registry's file")
     return found.model_copy(update={"agent": f"{path.absolute()}:{name}"})
 
 

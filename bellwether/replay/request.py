@@ -1,4 +1,4 @@
-"""Request of backtests: agents, episodes and settings; its runs, and their rows in files and in the lake."""
+"""Request of backtests: agents, episodes and settings, its runs, and their rows in files and in the lake."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ _LONGEST = 10**18
 
 @dataclass(frozen=True)
 class Request:
-    """sources: episodes or a portfolio. cache: of tapes. combinations: of parameters per agent. isolated: limits of agents in a process of their own; None: in this process."""
+    """Request of backtests. sources: episodes or a portfolio. cache: folder of tapes. combinations: number of parameter sets per agent.
+
+    isolated: limits of agents in their own processes; None: in this process.
+    """
 
     sources: list[Source]
     candidates: list[Candidate]
@@ -49,10 +52,10 @@ class Request:
 
     @classmethod
     def of(cls, agents: Sequence[str], episodes: Sequence[str], options: Mapping[str, Any]) -> Request:
-        """The request of a command line: its options by name. Raises `ConfigError` for what is wrong with them."""
+        """Parse the options of a command line, by name. Raises `ConfigError` for invalid ones."""
         combinations, fixed = grid(options["grid"]), parameters(options["params"])
         if both := sorted(fixed.keys() & combinations[0].keys()):
-            raise ConfigError(f"reading --param {both[0]}: --grid {both[0]} sets it as well; leave one out")
+            raise ConfigError(f"reading --param {both[0]}: --grid {both[0]} sets it too; give one of them")
         candidates = [found for name in agents for found in _candidates(name, fixed, combinations, options)]
         candidates += [_repetition(place(name), options) for name in options["replays"]]
         return cls(
@@ -66,7 +69,7 @@ class Request:
         )
 
     def runs(self) -> Iterator[Backtest]:
-        """Every agent in every episode, one after the other. Raises `ConfigError` for parameters that an agent refuses before the first."""
+        """Run every agent in every episode. Raises `ConfigError` before the first run for parameters that an agent refuses."""
         for candidate in self.candidates:
             candidate.check(self.settings, self.isolated)
         for source in self.sources:
@@ -86,15 +89,15 @@ class Request:
 
 
 def _different(values: list[Any], names: Sequence[str], option: str) -> list[Any]:
-    """The values; raises `ConfigError` when two have one name."""
+    """Return the values. Raises `ConfigError` if two have the same name."""
     twice = next((name for place, name in enumerate(names) if name in names[:place]), None)
     if twice is not None:
-        raise ConfigError(f"reading {option}: {twice} is there twice, and results tell them apart by name; name it once")
+        raise ConfigError(f"reading {option}: {twice} appears twice; results are distinguished by name, so name it once")
     return values
 
 
 def _isolation(options: Mapping[str, Any]) -> Isolation | None:
-    """The limits of isolated agents; None where agents run in this process."""
+    """Return the limits of isolated agents; None if agents run in this process."""
     if not (options["isolated"] or options["isolation"]):
         return None
     return Isolation(options["memory"] << 20, options["run_seconds"], partial=options["isolation"] == "partial")
@@ -129,7 +132,7 @@ def _money(text: str) -> MicroDollars:
         amount = Decimal(text) * MICROS
         whole = int(amount)
     except (ArithmeticError, ValueError):
-        raise ConfigError(f"reading --bankroll: {text!r:.60} is no number of dollars") from None
+        raise ConfigError(f"reading --bankroll: {text!r:.60} is not a number; give dollars") from None
     if whole != amount:
         raise ConfigError(f"reading --bankroll: {text} is finer than a millionth of a dollar")
     if not 0 <= whole <= LARGEST["bankroll"]:
@@ -156,20 +159,20 @@ def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, 
 
 
 def _repetition(folder: Path, options: Mapping[str, Any]) -> Candidate:
-    """Replay a model's trajectory at its own cadence; it refuses another one."""
+    """Build the candidate that repeats a model's trajectory at its own cadence; it refuses another one."""
     cadence = Trajectory.open(folder).head.identity["settings.cadence"] if options["cadence"] is None else None
     where, params = f"{LLMReplay.__module__}:LLMReplay", {"trajectory": str(folder.absolute())}
     return Candidate(where, LLMReplay.name, folder.name, params, cadence=cadence)
 
 
 def _sources(names: Sequence[str], *, portfolio: bool) -> list[Source]:
-    """Replay each episode, or all of them together."""
+    """Return the folder of each episode, or all of them as one portfolio."""
     folders = _different([_folder(name) for name in names], names, "--episode")
     return [tuple(folders)] if portfolio else list(folders)
 
 
 def _folder(name: str) -> Path:
-    """The folder of an episode: a path or URL of its own, or below the episodes of the settings."""
+    """Return the folder of an episode: a path or URL, or below the episodes of the settings."""
     below = settings().episodes_path
     for folder in (place(name), below / name):
         if (folder / METADATA).is_file():
@@ -177,13 +180,13 @@ def _folder(name: str) -> Path:
     near = get_close_matches(name, [found.name for found in folders(below, METADATA)], n=3, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ConfigError(
-        f"opening the episode {name!r:.80}: there is no metadata.json in {Path(name).absolute()} nor below {below}; {hint}"
-        "`bellwether episode list` shows what there is"
+        f"opening the episode {name!r:.80}: metadata.json is missing in {Path(name).absolute()} and below {below}; {hint}"
+        "list episodes with `bellwether episode list`"
     )
 
 
 def keep(runs: Sequence[Backtest]) -> None:
-    """Write the rows of each run as partitions of the lake, in place of those of the same portfolio and agent."""
+    """Write the rows of each run as partitions of the lake, replacing those of the same portfolio and agent."""
     lake = Lake(settings().lake_uri)
     for one in runs:
         for name, frame in frames(one).items():

@@ -24,8 +24,8 @@ from bellwether.units import MicroDollars
 if TYPE_CHECKING:
     from bellwether.replay.prepared import Prepared
 
-#: Source of the band: `fills` are the bounds of the fills of the same calls over all queue histories, `rerun` complete runs under the slowest and the
-#: fastest queue model; `auto` is `rerun` for agents that react to their fills, except those that ask a language model, and `fills` for others.
+#: Source of the band. `fills`: bounds of the fills of the same calls over all queue histories. `rerun`: complete runs under the slowest and the fastest
+#: queue model. `auto`: `rerun` for agents that react to their fills, except those with a language model, else `fills`.
 Band = Literal["auto", "fills", "rerun", "none"]
 
 _LARGEST_SEED = 2**63
@@ -33,15 +33,16 @@ _LARGEST_SEED = 2**63
 
 @dataclass(frozen=True, slots=True)
 class BacktestSettings:
-    """Settings of a backtest. Durations in ns, money in micro-dollars. Raises `ConfigError` for values that make no sense.
+    """Settings of a backtest. Durations in ns, money in micro-dollars. Raises `ConfigError` for invalid values.
 
-    rules: name of a rule set; the episode's, else the venue's of the episode's first day. fees: name of the set of the venue whose fees apply instead, or none. cadence: between decisions. sample_every: between points
-    of the equity curve. order_latency, data_latency: until an order arrives, until the agent sees an event. response_latency: until it learns what
-    became of an order, no less than data_latency. latencies: recorded ones, in the place of order_latency and response_latency. execution: maker_taker or taker_only;
-    the episode's when left out. queue: trade_only, reconciled, proportional, power, log or optimistic; the rules'
-    when left out. queue_exponent: of the model power. band: auto,
-    fills, rerun or none, as `Band` describes. self_trade: cancel_taker or cancel_maker. bankroll: the episode's when left out. max_orders: of the run. max_resting: per market and side. seed: of whatever the agent draws.
-    calls_per_step: tool calls per decision. seconds_per_step: real seconds after which a decision is stopped.
+    rules: name of a rule set; default: the episode's, else the venue's of the episode's first day. fees: name of a set of the venue whose
+    fees replace those of the rules, or none. cadence: time between decisions. sample_every: time between points of the equity curve.
+    order_latency: until an order arrives. data_latency: until the agent sees an event. response_latency: until it learns the outcome of an
+    order, at least data_latency. latencies: recorded ones, which replace order_latency and response_latency. execution: maker_taker or
+    taker_only; default: the episode's. queue: trade_only, reconciled, proportional, power, log or optimistic; default: the rules'.
+    queue_exponent: of the model power. band: auto, fills, rerun or none, as in `Band`. self_trade: cancel_taker or cancel_maker. bankroll:
+    default: the episode's. max_orders: per run. max_resting: per market and side. seed: of the agent's random numbers. calls_per_step: tool
+    calls per decision. seconds_per_step: real seconds after which a decision is stopped.
     """
 
     rules: str | None = None
@@ -67,21 +68,21 @@ class BacktestSettings:
     def __post_init__(self) -> None:
         for name in ("calls_per_step", "seconds_per_step"):
             if not getattr(self, name) > 0:
-                raise ConfigError(f"setting up a backtest: {name} is {getattr(self, name)}; it is above 0")
+                raise ConfigError(f"setting up a backtest: {name} is {getattr(self, name)}; give a value above 0")
         if type(self.seed) is not int or not -_LARGEST_SEED <= self.seed < _LARGEST_SEED:
-            raise ConfigError(f"setting up a backtest: seed is {self.seed!r:.60}; it is a whole number of 64 bits")
+            raise ConfigError(f"setting up a backtest: seed is {self.seed!r:.60}; give an integer of 64 bits")
         if self.band not in get_args(Band):
-            raise ConfigError(f"setting up a backtest: band is {self.band!r:.60}; it is one of {', '.join(get_args(Band))}")
+            raise ConfigError(f"setting up a backtest: band is {self.band!r:.60}; give one of {', '.join(get_args(Band))}")
         self.engine()
 
     def engine(self) -> EngineSettings:
-        """The part of them that the engine needs."""
+        """Return the settings of the engine."""
         given = {name: getattr(self, name) for name in EngineSettings.__dataclass_fields__}
         left_out = [name for name in ("execution", "queue", "bankroll") if given[name] is None]
         return EngineSettings(**{name: value for name, value in given.items() if name not in left_out})
 
     def of(self, prepared: Prepared) -> BacktestSettings:
-        """With what the episode and its rules decide filled in; the name of the rules has that of other fees."""
+        """Return the settings with the defaults of the episode and its rules filled in; other fees are part of the rules' name."""
         return replace(
             self,
             rules=prepared.rules.name,
@@ -92,7 +93,9 @@ class BacktestSettings:
         )
 
     def digest(self) -> str:
-        """SHA-256 of all settings that can change a result: not of the time limit of a step, nor of the exponent of another queue model than power."""
+        """Compute the SHA-256 of all settings that can change a result. Excluded are the time limit of a step, and the exponent except for
+        the queue model power.
+        """
         without = {"seconds_per_step", *(() if self.queue == "power" else ("queue_exponent",)), *(() if self.fees else ("fees",))}
         values = {name: value for name, value in settings_values(self).items() if name not in without}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
@@ -100,7 +103,7 @@ class BacktestSettings:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunRecord:
-    """Inputs and outcome of a finished run: the part of a `Backtest` that its tables and pages are made from."""
+    """Inputs and outcome of a finished run, from which the tables and pages of a `Backtest` are made."""
 
     episode: str
     episode_digest: str
@@ -121,23 +124,23 @@ class RunRecord:
 
     @property
     def seed(self) -> int:
-        """The seed of the settings."""
+        """Seed of the settings."""
         return self.settings.seed
 
     @property
     def bankroll(self) -> MicroDollars:
-        """Micro-dollars at the start."""
+        """Bankroll at the start, micro-dollars."""
         assert self.settings.bankroll is not None
         return MicroDollars(self.settings.bankroll)
 
     @property
     def parameters(self) -> str:
-        """The agent's parameters as canonical JSON."""
+        """Parameters of the agent as canonical JSON."""
         return json.dumps(dict(self.params), sort_keys=True, default=str, ensure_ascii=False)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of fills, cash, equity and failure: equal runs have equal ones, on every machine."""
+        """SHA-256 of fills, cash, equity and failure; equal runs have equal digests on every machine."""
         failed = None if self.failure is None else {name: getattr(self.failure, name) for name in ("type", "message", "step", "at")}
         text = json.dumps([self.outcome.digest(), failed])
         return hashlib.sha256(text.encode()).hexdigest()

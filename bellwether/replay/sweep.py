@@ -1,7 +1,7 @@
-"""Many backtests at once: every episode or portfolio with every agent and parameter set, on processes, threads or a Dask cluster.
+"""Sweeps of many backtests: every episode or portfolio with every agent and parameter set, in processes, threads or on a Dask cluster.
 
-On this machine workers are forked once, from a server process that has the compiled engine loaded; tapes are read from the memory-mapped cache.
-Agents whose decisions are compiled hold no lock of Python and run in threads of this process instead. `dask_sweep` runs the same batches on a cluster.
+Local workers are forked once from a server process with the compiled engine in memory; tapes are read from the memory-mapped cache. Agents
+with compiled decisions hold no Python lock and run in threads of this process instead. `dask_sweep` runs the same batches on a cluster.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
     from bellwether.replay.results.reality_check import RealityCheck
 
-#: Batches for each worker: enough that none is idle for long at the end, few enough that an episode is opened by few workers.
+#: Batches per worker: enough to keep all workers busy until the end, few enough that few workers open the same episode.
 _BATCHES_PER_WORKER = 4
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Rows of all runs, by episode and candidate in the order given, and their cost.
+    """Rows of all runs, by episode and candidate in the given order, and their cost.
 
-    rows: the metrics of each run, a row of replay/backtests, with `agent` the candidate's label. cpu, busy: CPU seconds of all processes from their start (on
-    Dask of this process and of the batches), and of those in engine and agents. confinements: of isolated agents.
+    rows: metrics of each run, a row of replay/backtests, with the candidate's label as `agent`. cpu: CPU seconds of all processes from
+    their start (on Dask of this process and of the batches). busy: CPU seconds of engine and agents. confinements: of isolated agents.
     """
 
     rows: list[Mapping[str, Any]]
@@ -49,13 +49,13 @@ class Sweep:
     confinements: frozenset[Confinement] = frozenset()
 
     def frame(self) -> pl.DataFrame:
-        """The rows as a frame of replay/backtests."""
+        """Return the rows as a frame of replay/backtests."""
         from bellwether.tables.replay import BACKTESTS
 
         return BACKTESTS.validate(BACKTESTS.frame(self.rows))
 
     def reality_check(self, *, unsettled: bool = False) -> RealityCheck:
-        """The probability that luck alone makes the best candidate look this good."""
+        """Compute the probability that luck alone makes the best candidate look this good."""
         from bellwether.replay.results.reality_check import reality_check
 
         return reality_check(self.frame(), unsettled=unsettled)
@@ -77,13 +77,13 @@ def run_sweep(
 ) -> Sweep:
     """Run every candidate in every episode or portfolio; rows do not depend on the workers.
 
-    sources: folders of episodes, and tuples of folders that are traded as one portfolio each. cache: folder of tapes, by which workers of this machine
-    share them. jobs: workers of this machine. client: of a Dask cluster whose workers run everything instead; they must see the folders under the same
-    names, and keep tapes below their own BELLWETHER_HOME. batch: runs of a batch on Dask; about two seconds of work if omitted. isolated: each agent in a
-    process of its own, which alone loads it. out: folder for the tables of all runs and the reality check; until the sweep ends, each finished batch is
-    files in its `backtests.parts`. unsettled: count unsettled episodes in the reality check. progress: called with the number of runs of each finished batch.
-    Raises `ConfigError` for a candidate or a portfolio that cannot be made and `SchemaError` for a bad episode: before anything runs, on Dask when a
-    worker opens it.
+    sources: folders of episodes, and tuples of folders, each traded as one portfolio. cache: folder of tapes shared by local workers. jobs:
+    number of local workers. client: of a Dask cluster that runs everything instead; its workers must have the folders at the same paths,
+    and keep tapes below their own BELLWETHER_HOME. batch: runs per batch on Dask; default: about two seconds of work. isolated: run each
+    agent in its own process, which alone loads it. out: folder for the tables of all runs and the reality check; until the sweep ends,
+    finished batches are files in its `backtests.parts`. unsettled: count unsettled episodes in the reality check. progress: called with the
+    number of runs of each finished batch. Raises `ConfigError` for an invalid candidate or portfolio and `SchemaError` for a refused
+    episode: before the first run, on Dask when a worker opens it.
     """
     kinds = [candidate.check(settings, isolated) for candidate in candidates]
     plan = SweepPlan(sources, candidates, settings, cache, isolated, tables=out is not None)
@@ -124,7 +124,7 @@ def _tables(
 
 
 def _batches(plan: SweepPlan, jobs: int) -> list[Batch]:
-    """All runs as batches of one episode each."""
+    """Split all runs into batches of one episode each."""
     pieces = max(1, -(-jobs * _BATCHES_PER_WORKER // max(1, len(plan.sources))))
     width = len(plan.candidates)
     length = max(1, -(-width // pieces))
@@ -168,7 +168,7 @@ def _workers(count: int, *, threads: bool) -> Iterator[Executor]:
 
 @contextmanager
 def _without_main() -> Iterator[None]:
-    """Start workers without the program that this process runs: they need none of it, and importing it would cost each of them more than its tasks."""
+    """Start workers without the main module of this process; importing it would cost each of them more than its tasks."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

@@ -225,10 +225,10 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
         (("--agent", "rando"), "did you mean random"),
         (("--agent", "random", "--episode", "none"), "opening the episode 'none'"),
         (("--agent", "random", "--rules", "kalshi-1900-01-01"), "unknown rule set 'kalshi-1900-01-01'"),
-        (("--agent", "random", "--param", "size"), "'size' is not name=value"),
+        (("--agent", "random", "--param", "size"), "'size' is invalid; give name=value"),
         (("--agent", "random", "--param", "size=1"), "its parameters are trade_probability, max_position, max_size"),
-        (("--agent", "random", "--agent", "random"), "random is there twice"),
-        (("--agent", "random", "--bankroll", "much"), "no number of dollars"),
+        (("--agent", "random", "--agent", "random"), "random appears twice"),
+        (("--agent", "random", "--bankroll", "much"), "is not a number; give dollars"),
         (("--agent", "random", "--bankroll", "0.0000001"), "finer than a millionth"),
         (("--agent", "random", "--bankroll", "-5"), "-5 is out of range; give 0 to 1,000,000,000 dollars"),
         (("--agent", "random", "--cadence", "1e-10"), "--cadence: 1e-10 is out of range; give 1e-09 to 1,000,000,000 seconds"),
@@ -236,7 +236,7 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
         (("--agent", "llm", "--isolated"), "sends requests to a service such as a language model"),
         (("--agent", "llm", "--isolated", "--jobs", "2"), "sends requests to a service such as a language model"),
         (("--agent", "random", "--out", "."), "--out replaces a folder as a whole; name one below it"),
-        (("--agent", "random", "--grid", "size=3..1"), "holds no value"),
+        (("--agent", "random", "--grid", "size=3..1"), "has no values"),
         (("--agent", "random", "--grid", "size=1,2", "--param", "size=4"), "--grid size sets it as well"),
         (("--agent", "random", "--grid", "max_size=1,2", "--on", "http://127.0.0.1:8786"), "use one such as tcp://scheduler:8786"),
     ],
@@ -327,7 +327,7 @@ def test_an_agent_of_the_earlier_interface_fails_alone_on_a_finer_grid(episode: 
     result = backtest("--agent", file, "--agent", "buy-and-hold", "--episode", episode, "--json")
     rows = {row["agent"]: row["failure"] for row in json.loads(result.stdout)}
     assert result.exit_code == 1
-    assert "a market has finer ones; declare api = 3" in rows["old"]
+    assert "a market has finer prices; declare api = 3" in rows["old"]
     assert rows["buy-and-hold"] is None
 
 

@@ -154,7 +154,7 @@ def test_an_agent_that_ends_its_worker_is_named(cluster: LocalCluster, client: C
     file.write_text(MINE.replace("time.sleep(self.pause)", "self.wait == 1 and os._exit(1)").replace("import time", "import os"))
     cluster.scheduler.allowed_failures = 0
     try:
-        with pytest.raises(BellwetherError, match=r"on Dask: the process ended in a run of mine\[wait=1\]: by the agent itself"):
+        with pytest.raises(BellwetherError, match=r"on Dask: the process ended in a run of mine\[wait=1\]: ended by the agent"):
             run_sweep(folders, candidates(file), SETTINGS, cache=tmp_path, client=client, batch=1)
     finally:
         cluster.scheduler.allowed_failures = 3

@@ -242,7 +242,7 @@ def test_the_order_in_which_episodes_are_given_makes_no_difference() -> None:
 @pytest.mark.parametrize(
     ("parts", "said"),
     [
-        ((lambda: quoted("KXA"), lambda: quoted("KXA")), "the episode KXA is there twice"),
+        ((lambda: quoted("KXA"), lambda: quoted("KXA")), "the episode KXA appears twice"),
         (
             (lambda: quoted("KXA"), lambda: replace(quoted("KXA"), info=replace(quoted("KXA").info, id="KXA-again"))),
             "the market KXA-M-0 is in KXA and in KXA-again",
@@ -254,14 +254,14 @@ def test_the_order_in_which_episodes_are_given_makes_no_difference() -> None:
         ),
         (
             (lambda: quoted("KXA"), lambda: replace(quoted("KXB"), execution="taker_only")),
-            "KXA has execution_mode maker_taker and KXB taker_only.*name one with --execution",
+            "KXA has execution_mode maker_taker, but KXB has taker_only.*name one with --execution",
         ),
         (
             (lambda: quoted("KXA"), lambda: replace(quoted("KXB"), info=replace(quoted("KXB").info, bankroll=5))),
-            "KXA has bankroll 1000000000 and KXB 5.*name one with --bankroll",
+            "KXA has bankroll 1000000000, but KXB has 5.*name one with --bankroll",
         ),
-        ((lambda: quoted("KXA"), lambda: quoted("KXB+KXC")), r"the episode KXB\+KXC has a \+ in its name"),
-        ((), "there is no episode"),
+        ((lambda: quoted("KXA"), lambda: quoted("KXB+KXC")), r"the name of the episode KXB\+KXC contains \+"),
+        ((), "the list of episodes is empty"),
     ],
 )
 def test_what_makes_no_portfolio(parts: tuple[Any, ...], said: str) -> None:
@@ -285,7 +285,7 @@ def test_a_series_that_several_episodes_have_is_one_series() -> None:
     apart = combine([with_points("KXA", (1, 10.0)), with_points("KXB", (5, 50.0))])
     assert apart.exogenous["BTC"][0].tolist() == [1, 5]
     assert combine([with_points("KXA", (1, 10.0)), with_points("KXB")]).exogenous["BTC"][0].tolist() == [1]
-    with pytest.raises(ConfigError, match="the series BTC, and it differs"):
+    with pytest.raises(ConfigError, match="different values of the series BTC"):
         combine([with_points("KXA", (1, 10.0), (3, 30.0)), with_points("KXB", (2, 20.0), (4, 40.0))])
 
 

@@ -90,7 +90,7 @@ def test_an_episode_that_is_refused_stops_the_sweep_before_anything_runs(folders
 def test_an_agent_that_ends_its_worker_is_named(folders: list[Path], tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text("import os\nfrom bellwether.replay import Agent\nclass Mine(Agent):\n    def act(self, ctx):\n        os._exit(3)\n")
-    with pytest.raises(BellwetherError, match=r"the process ended in a run of mine: by the agent itself.*--isolated"):
+    with pytest.raises(BellwetherError, match=r"the process ended in a run of mine: ended by the agent.*--isolated"):
         run_sweep(folders, [Candidate(f"{file}:Mine", "mine", "mine")], SETTINGS, cache=tmp_path, jobs=2)
 
 
@@ -124,10 +124,10 @@ def test_a_grid_is_every_combination_in_order() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["a"], "is not name=value"),
-        (["a=3..1"], "holds no value"),
-        (["a=1..x"], "is not first..last"),
-        (["a=1..2:0"], "is not first..last"),
+        (["a"], "is invalid; give name=value"),
+        (["a=3..1"], "has no values"),
+        (["a=1..x"], "give first..last"),
+        (["a=1..2:0"], "give first..last"),
         (["a=1", "a=2"], "twice"),
         (["a=1..1000", "b=1..1000"], "1,000,000 combinations"),
         (["a=1..10000000"], "too many"),

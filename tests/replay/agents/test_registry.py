@@ -115,7 +115,7 @@ def test_an_own_entry_stands_beside_its_file(tmp_path: Path, file: Path) -> None
 
 
 WRONG = [
-    ('[mine]\nagent = "other.py:Mine"\n', r"agents\.toml: \[mine\] agent = 'other.py:Mine': there is no file"),
+    ('[mine]\nagent = "other.py:Mine"\n', r"agents\.toml: \[mine\] agent = 'other.py:Mine': the file .* is missing"),
     ('[mine]\nagent = "my_file.py"\n', r"\[mine\] agent"),
     ('[mine]\nagent = "my_file.py:Mine"\ncadence_seconds = 0\n', "cadence_seconds"),
     ('[mine]\nagent = "my_file.py:Mine"\ncadence_seconds = inf\n', "cadence_seconds"),

@@ -137,7 +137,7 @@ def test_tables_mark_what_is_no_result_and_which_fees_are_a_default() -> None:
     assert first.notes[1].endswith("The total covers the other 2 of 3.")
     table = comparison_table(summarise(MIXED))
     assert [row[1] for row in table.rows] == ["3.00*†", "–*"]
-    assert "--unsettled counts its mark" in " ".join(table.notes)
+    assert "--unsettled includes them at their mark" in " ".join(table.notes)
     assert interval_table(summarise(MIXED)).rows[1][2] == "–"
 
 
