@@ -179,7 +179,6 @@ def _minimum_variance(panel: Panel, loss: Loss, first: int, second: int) -> floa
 
 
 def _withhold_tests(tests: MeanTests, where: Bools) -> MeanTests:
-    """Remove the tests of some means."""
     masked: dict[str, Any] = {
         name: np.where(where, np.nan, getattr(tests, name)) for name in ("standard_error", "df", "t", "p", "lower", "upper")
     }

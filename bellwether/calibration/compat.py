@@ -240,7 +240,7 @@ def _calibration(valid: _ValidPredictions) -> dict[str, Number]:
 
 
 def _bins(p: Floats) -> list[Bools]:
-    """Return left-closed bins, including the last one: p == 1 is in none of them."""
+    """Return left-closed bins, the last one included: p == 1 is in none of them."""
     return [(p >= low) & (p < high) for low, high in pairwise(EDGES)]
 
 

@@ -172,7 +172,6 @@ def _skill_reason(sample: _Sample) -> str | None:
 
 
 def _score(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
-    """Return Student's t interval of a score on its scale."""
     assert plan.scale is not None
     found = jackknife(sample.ways, sample.both, name, size=plan.size, value=value, scale=_SCALES[plan.scale][0])
     if (reason := _jackknife_reason(found)) is not None:
@@ -187,7 +186,6 @@ def _score(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
 
 
 def _t_interval(value: float, variance: float, df: float, scale: Scale, level: float) -> Bounds:
-    """Return Student's t interval around a value on a scale."""
     if variance <= _ROUNDING**2:
         return Bounds(reason=CONSTANT)
     there, back = _SCALES[scale]

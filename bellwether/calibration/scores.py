@@ -189,7 +189,6 @@ def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
 
 
 def _score_part(scope: str, part: pl.DataFrame, filling: float | None, plan: Inference) -> Iterator[dict[str, Any]]:
-    """Compute the metrics of one forecaster on one part of the questions."""
     counting = _scored_rows(part) if scope != COULD_KNOW else part.filter(pl.col("p").is_not_null())
     if filling is not None and scope != COULD_KNOW:
         counting = part.filter(~pl.col("could_know")).with_columns(pl.col("p").fill_null(filling))
@@ -240,7 +239,6 @@ def _forecasts(rows: pl.DataFrame) -> Forecasts:
 
 
 def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:
-    """Return the certainty of each forecaster's rank in a comparison."""
     columns = ["forecaster", "group", "in_mcs", "mcs_p", "share_first"]
     if comparison is None:
         schema = {name: LEADERBOARD.schema[name] for name in columns}

@@ -69,7 +69,7 @@ class SortedForecasts:
 
 
 def ace(ordered: SortedForecasts, bins: int = BINS) -> float:
-    """Compute ACE over so many bins; NaN without a forecast."""
+    """Compute ACE over `bins` bins; NaN without a forecast."""
     if not len(ordered.order):
         return float("nan")
     deviation = np.cumsum(ordered.gap)[ordered.ends]

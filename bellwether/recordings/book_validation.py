@@ -326,7 +326,6 @@ class BookValidator:
             self._end(market, key, "subscription", doubt.start, doubt.at)
 
     def _end_all(self, key: Key, cause: str, start: FramePosition, but: frozenset[str] = frozenset()) -> None:
-        """End the lines of a subscription, except those of some markets."""
         for market in [market for market, lines in self._lines.items() if key in lines and market not in but]:
             self._end(market, key, cause, start)
 

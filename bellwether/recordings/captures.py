@@ -165,7 +165,6 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
 
 
 def _order_events(files: list[Path]) -> Iterator[Capture]:
-    """Return one capture per file."""
     for path in files:
         name = _plain_name(path)
 

@@ -105,7 +105,7 @@ class Recording:
 
     @property
     def status(self) -> RecordingStatus:
-        """Return its state: being written, broken off or finished."""
+        """Return its state."""
         if self._is_finished:
             return RecordingStatus.FINISHED
         return RecordingStatus.RECORDING if is_locked(self.folder) else RecordingStatus.INTERRUPTED

@@ -128,7 +128,6 @@ def _prediction(question: Mapping[str, Any], line: Mapping[str, Any], rows: list
 
 
 def _sample(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Build one of several samples of a question."""
     return {
         "sample": row["sample"],
         "predicted_answer": row["answer"],

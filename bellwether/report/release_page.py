@@ -262,7 +262,6 @@ def _dataset(analysis: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _settings(forecaster: str, kind: str, config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Format the settings of a forecaster as text."""
     shown = {"forecaster": forecaster, "kind": kind} | {name: value for name, value in config.items() if name not in _NOT_SHOWN}
     return [(name, _plain(value)) for name, value in shown.items() if value not in (None, [], {}, "")]
 

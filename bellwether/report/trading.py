@@ -86,7 +86,6 @@ def _busiest_agent(inputs: TradingInputs, episode: str) -> tuple[str, pl.DataFra
 
 
 def _write_files(draft: Draft, inputs: TradingInputs) -> None:
-    """Write every file of the report, the metadata last."""
     stamp = inputs.stamp
     draft.json(f"results_{stamp}.json", results_document(inputs), "Every number: agents, their tables, each backtest")
     pictures = draft.pictures(trading_figures(inputs))

@@ -49,7 +49,6 @@ def _digest(name: str) -> str:
 
 
 def _write_files(draft: Draft, inputs: ReportInputs) -> None:
-    """Write every file of the report, the metadata last."""
     stamp = inputs.stamp
     answers = Answers.of(inputs.forecasts, inputs.questions)
     made: dict[str, Predictions] = {}
