@@ -1,4 +1,4 @@
-"""KalshiBench results as published: read, recomputed to the last bit, and scored again without the defects.
+"""Examination of published KalshiBench results: exact recomputation of the numbers, and scores corrected for the defects.
 
     from bellwether.kalshibench import examine, read_labels, read_results
 

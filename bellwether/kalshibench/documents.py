@@ -1,4 +1,4 @@
-"""JSON documents of others, read field by field; what does not fit is an error that names file, field and value."""
+"""Validated access to the fields of JSON documents; errors name file, field and value."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A JSON object: `name` of its file, `path` of the object within it ("" at the top) and its fields."""
+    """JSON object of a file. name: of the file. path: of the object within the file, "" at the top. Methods raise `ConfigError` for invalid fields."""
 
     name: str
     path: str
     fields: Mapping[str, Any]
 
     def text(self, field: str, default: str = _REQUIRED) -> str:
-        """A text that is not empty."""
+        """Return a nonempty text."""
         value = self._value(field, default)
         if value is not default and (not isinstance(value, str) or not value):
             raise self.broken(field, "it is a text that is not empty")
         return str(value)
 
     def optional_text(self, field: str) -> str | None:
-        """A text, or None where it is null or absent."""
+        """Return a text, or None if it is null or absent."""
         value = self.fields.get(field)
         if value is not None and not isinstance(value, str):
             raise self.broken(field, "it is a text or null")
         return value
 
     def number(self, field: str, default: float | None = _REQUIRED) -> float | int | None:
-        """A finite number; null where `default` is None."""
+        """Return a finite number; None if it is null or absent and `default` is None."""
         value = self._value(field, default)
         if value is None and default is None:
             return None
@@ -54,21 +54,21 @@ class Document:
         return value
 
     def count(self, field: str) -> int | None:
-        """A whole number of things, or None where it is null or absent."""
+        """Return a nonnegative integer, or None if it is null or absent."""
         value = self.number(field, None)
         if value is not None and (value != int(value) or not 0 <= value < _COUNTS):
             raise self.broken(field, "it is a whole number of at least 0")
         return None if value is None else int(value)
 
     def probability(self, field: str) -> float | None:
-        """A number in [0, 1], or None where it is null or absent."""
+        """Return a number in [0, 1], or None if it is null or absent."""
         value = self.number(field, None)
         if value is not None and not 0 <= value <= 1:
             raise self.broken(field, "a probability lies in [0, 1]")
         return None if value is None else float(value)
 
     def choice(self, field: str, values: Sequence[str]) -> str | None:
-        """One of `values` in any case, or None where it is null or absent."""
+        """Return one of `values`, whatever its case in the file, or None if it is null or absent."""
         value = self.fields.get(field)
         if value is None:
             return None
@@ -77,14 +77,14 @@ class Document:
         return value.strip().lower()
 
     def mapping(self, field: str, default: Mapping[str, Any] = _REQUIRED) -> Document:
-        """An object within this one."""
+        """Return a nested object."""
         value = self._value(field, default)
         if not isinstance(value, dict):
             raise self.broken(field, "it is an object")
         return Document(self.name, self._path(field), value)
 
     def rows(self, field: str, default: Sequence[Any] = _REQUIRED) -> Iterator[Document]:
-        """The objects of a list."""
+        """Yield the objects of a list."""
         value = self._value(field, default)
         if not isinstance(value, list):
             raise self.broken(field, "it is a list")
@@ -95,7 +95,7 @@ class Document:
             yield Document(self.name, path, row)
 
     def broken(self, field: str, rule: str) -> ConfigError:
-        """The error for a field that does not fit."""
+        """Build the error for an invalid field."""
         found = f"is {_short(self.fields[field])}" if field in self.fields else "is missing"
         return ConfigError(f"reading {self.name}: {self._path(field)} {found}; {rule}; correct the file")
 
@@ -112,7 +112,7 @@ class Document:
 
 
 def read_document(path: Path, name: str) -> Document:
-    """The JSON object in a file; `name` is what messages call it."""
+    """Read the JSON object in a file; `name` is the file's name in messages. Raises `ConfigError`."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:

@@ -1,4 +1,4 @@
-"""Published, recomputed and corrected numbers of every model of a results folder, and the comparison of the models with each other."""
+"""Published, recomputed and corrected numbers of every model in a results folder, and comparisons of the models."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _NUMBERS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelExamination:
-    """One model: what was published, what comes out of its predictions by the same rules, and what it should have been.
+    """Published, recomputed and corrected numbers of one model.
 
-    question_set: the set of questions that the labels of its entries are of; None without labels, and where they are of another set.
-    unlabelled: why no entry has a label, None where some have.
+    question_set: question set of its labels; None without labels, or if they belong to another set.
+    unlabelled: reason why no entry has a label, None if some have one.
     entries: predictions with their readings and labels (category, series, family, true, scored, ace_bin; null where unknown), in the order asked.
-    recomputation: the recomputed published numbers, and why others are missing.
+    recomputation: the recomputed published numbers, and the reasons for missing ones.
     consistent: strict scores of the answer-consistent reading with the labels as scored. corrected: the same with each entry's own label. Both
-    are over the entries that have the label, and None where none has.
+    cover the entries with that label, and are None if no entry has one.
     """
 
     result: ModelResult
@@ -60,12 +60,12 @@ class ModelExamination:
 
     @property
     def labelled(self) -> int:
-        """Entries whose own outcome is known."""
+        """Number of entries whose own outcome is known."""
         return self.entries["true"].count()
 
     @property
     def borrowed(self) -> bool:
-        """True if its labels are certain ones of another set of questions: corrected scores are partial then, and compare with no other."""
+        """True if its labels are the certain ones of another question set; its corrected scores are then partial and not comparable."""
         return self.question_set is None and self.unlabelled is None
 
     @property
@@ -74,16 +74,16 @@ class ModelExamination:
         return self.recomputation.numbers
 
     def numbers(self) -> pl.DataFrame:
-        """Every number of the result file: model, source, metric, published, recomputed, difference (recomputed - published), status, needs, reason.
+        """Return every number of the result file: model, source, metric, published, recomputed, difference (recomputed - published), status, needs, reason.
 
-        The status is that of `recomputation.Status`; needs and reason say why a number is not recomputed.
+        The status is a `RecomputationStatus`; needs and reason state why a number is not recomputed.
         """
         return _numbers(self.name, self.result.source, self.result.published, self.recomputation)
 
 
 @dataclass(frozen=True, eq=False)
 class Examination:
-    """The models of a results folder, examined.
+    """Examination of the models in a results folder.
 
     labels: source of the labels, None without any. names: the requested models, empty for all.
     """
@@ -95,7 +95,7 @@ class Examination:
     names: Sequence[str] = ()
 
     def numbers(self) -> pl.DataFrame:
-        """Every published number, of result files and summaries, as in `ModelExamination.numbers`; a summary may speak of models without a file."""
+        """Return every number of result files and summaries, as in `ModelExamination.numbers`; summaries may include models without a file."""
         return self._numbers
 
     @cached_property
@@ -108,24 +108,24 @@ class Examination:
         return pl.concat(frames)
 
     def counts(self, *by: str) -> pl.DataFrame:
-        """Counts of published numbers by status: the columns `by` (model, source), total, and one per status; they add up to the total."""
+        """Count published numbers by status: the columns `by` (model, source), total, and one per status; they add up to the total."""
         numbers = self.numbers()
         of = [(pl.col("status") == status).sum().cast(pl.Int64).alias(status.value) for status in RecomputationStatus]
         counted = [pl.len().cast(pl.Int64).alias("total"), *of]
         return numbers.group_by(*by, maintain_order=True).agg(*counted) if by else numbers.select(*counted)
 
     def summary(self) -> pl.DataFrame:
-        """One row per model: Brier score, skill, ECE and accuracy as published, consistent (same labels) and corrected, with intervals of the last."""
+        """Return a row per model: Brier score, skill, ECE and accuracy, each published, consistent (same labels) and corrected with an interval."""
         return pl.DataFrame([_summary(model) for model in self.models], infer_schema_length=None)
 
     def findings(self) -> pl.DataFrame:
-        """One row per model: what the published scoring did to its entries."""
+        """Return a row per model with the counts of defects of the published scoring (`DefectCounts`)."""
         return pl.DataFrame([{"model": model.name, **asdict(model.findings)} for model in self.models], infer_schema_length=None)
 
     def comparisons(self) -> Mapping[str, Comparison]:
-        """The models on the same questions compared pair by pair, on corrected Brier scores: question set -> comparison.
+        """Return question set -> pairwise comparison of its models on corrected Brier scores.
 
-        Clusters are those of the intervals. A set with one model, and a model without labels of its own set, have none.
+        Clusters are those of the intervals. Question sets with one model are left out, and so are models without labels of their own set.
         """
         return self._comparisons
 
@@ -147,11 +147,11 @@ def examine(
     seed: int = IntervalPlan().seed,
     clusters: ClusterUnit | str = ClusterUnit.FAMILY,
 ) -> Examination:
-    """Recompute and correct the models of `results` (all, or those called `names`), with `labels` or the labels in the files themselves.
+    """Recompute and correct the models of `results` (all, or those in `names`), with `labels` or the labels in the result files.
 
-    What the labels do not determine is left out with a reason; without any, only what needs no outcome is recomputed, and nothing corrected.
-    Raises `ConfigError` for an unknown name and for labels without a single id of the results, `ScoringError` for predictions that cannot be
-    scored.
+    Numbers that the labels do not determine are left out with a reason. Without labels, only numbers that need no outcome are recomputed, and
+    none is corrected. Raises `ConfigError` for an unknown name and for labels without any id of the results, `ScoringError` for predictions
+    that cannot be scored.
     """
     for name in names:
         _check_name(results, name)
@@ -206,7 +206,7 @@ def _examine(model: ModelResult, labels: Labels | None, plan: IntervalPlan) -> M
 
 
 def _given(model: ModelResult, labels: Labels | None) -> tuple[EntryLabels, str | None]:
-    """The labels of a model's entries, and why none has one."""
+    """Return the labels of a model's entries, and the reason if none has a label."""
     nothing = build_empty_labels(model.predictions["question_id"])
     if labels is None:
         return nothing, NO_LABELS
@@ -239,7 +239,7 @@ def _numbers(model: str, source: str, published: Mapping[str, Number], recomputa
 
 
 def _by_questions(models: Sequence[ModelExamination]) -> Iterator[tuple[str, list[ModelExamination]]]:
-    """Models with corrected scores by their set of questions. Those of KalshiBench share a set if their ids are equal and in the same order."""
+    """Yield question sets and their models with corrected scores. Models of KalshiBench share a set if their ids are equal and in the same order."""
     sets: dict[tuple[str, ...], list[ModelExamination]] = {}
     for model in models:
         if model.corrected is not None and model.question_set is not None:

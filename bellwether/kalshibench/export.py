@@ -1,4 +1,4 @@
-"""An examination for programs."""
+"""Export of an examination as JSON."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.kalshibench.scoring import to_metric_values
 
 
 def to_document(examination: Examination) -> dict[str, Any]:
-    """Everything that an examination found, as JSON values: the models' numbers and findings, the comparisons, and what to know of them."""
+    """Return an examination as JSON values: the models' numbers and findings, the comparisons and the notes."""
     plan = examination.plan
     return {
         "folder": str(examination.results.folder),
@@ -39,7 +39,7 @@ def to_document(examination: Examination) -> dict[str, Any]:
 
 
 def _counts(examination: Examination, *by: str) -> list[dict[str, Any]]:
-    """Counts of published numbers by status, and of those that are not recomputed by what they need."""
+    """Count published numbers by status; in `needs`, count the ones that are not recomputed by what they need."""
     rows = examination.counts(*by).to_dicts()
     without = examination.numbers().filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
     for row in rows:

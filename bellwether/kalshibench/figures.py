@@ -1,4 +1,4 @@
-"""The figures of docs/kalshibench.md, drawn from an examination with labels."""
+"""Figures of docs/kalshibench.md from an examination with labels."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _CLUSTERS = {ClusterUnit.SERIES: "series", ClusterUnit.FAMILY: "event families"}
 
 @dataclass(frozen=True, slots=True)
 class _FigureContext:
-    """The models of the figures, and what their readers must know: which are left out, and which answered other questions (`sets`)."""
+    """Models of the figures, and notes on models that are left out (`left_out`, `short`) and on those that answered other questions (`sets`)."""
 
     models: list[ModelExamination]
     left_out: list[str]
@@ -53,10 +53,10 @@ class _FigureContext:
 
 
 def write_figures(examination: Examination, folder: Path) -> tuple[list[Path], list[str]]:
-    """Write the figures as PNG files into `folder`, which is made where it is not.
+    """Write the figures as PNG files into `folder`, which is created if missing.
 
-    Returns their paths, and one sentence per model that is not in them. Raises `ConfigError` where no model has corrected numbers on its own set
-    of questions.
+    Returns their paths, and one sentence per model that is left out. Raises `ConfigError` if no model has corrected numbers on its own question
+    set.
     """
     drawn = _drawn(examination)
     if not drawn.models:
@@ -104,7 +104,7 @@ def _drawn(examination: Examination) -> _FigureContext:
 
 
 def draw_scores(drawn: _FigureContext) -> alt.LayerChart:
-    """Brier score of each model: published, answer-consistent with the same labels, and corrected with its interval; best first."""
+    """Draw each model's Brier score: published, answer-consistent with the same labels, and corrected with its interval; best first."""
     models = sorted(drawn.models, key=lambda model: _corrected(model).value or 0.0)
     short = distinct_labels([model.name for model in models])
     rows, intervals = [], f"95 % interval over {drawn.clusters}"
@@ -144,7 +144,7 @@ _SHAPES = {"published": ("diamond", ORANGE), "answer-consistent, same labels": (
 
 
 def draw_inversion(drawn: _FigureContext) -> alt.HConcatChart:
-    """Published and corrected Brier score of each model against the share of its answers that were turned round."""
+    """Draw each model's published and corrected Brier score against the share of its answers that the published scoring inverted."""
     models = sorted(drawn.models, key=lambda model: -(_published(model) or _corrected(model).value or 0.0))
     short = distinct_labels([model.name for model in models], 36)
     rows = [
@@ -173,7 +173,7 @@ def draw_inversion(drawn: _FigureContext) -> alt.HConcatChart:
 
 
 def draw_reliability(model: ModelExamination) -> Any:
-    """Reliability of one model's forecasts, as published and read in agreement with its answers, on the same labels."""
+    """Draw the reliability of one model's forecasts, as published and as answer-consistent, on the same labels."""
     rows = model.entries.filter(pl.col("predicted_answer").is_not_null() & pl.col("scored").is_not_null())
     outcome = (rows["scored"] == "yes").to_numpy()
     bins, bands, curves = [], [], []
@@ -189,7 +189,7 @@ def draw_reliability(model: ModelExamination) -> Any:
 
 
 def draw_differences(pairs: pl.DataFrame, clusters: str, note: str) -> alt.LayerChart:
-    """Paired differences of the corrected Brier score with their intervals and p after Holm's correction."""
+    """Draw paired differences of the corrected Brier score with their intervals and p-values after Holm's correction."""
     known = pairs.filter(pl.col("difference").is_not_null())
     texts = {}
     for place, row in enumerate(known.iter_rows(named=True)):

@@ -1,8 +1,8 @@
-"""Readings of the stored predictions: the number that a model stated, and the probability of yes that agrees with its answer.
+"""Interpretation of stored predictions: the number that a model stated, and the probability of yes that agrees with its answer.
 
 The prompt of KalshiBench asks for the confidence that the answer is yes; its parser takes the number as confidence in the given answer. A "no"
-with a number below 50 obeyed the prompt, and its probability was turned round. The answer-consistent reading takes each number in the sense
-that agrees with the answer it came with.
+with a number below 50 followed the prompt, but the parser inverted its probability. The answer-consistent reading takes each number in the
+sense that agrees with its answer.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _SAME = 1e-12
 
 
 def interpret_entries(predictions: pl.DataFrame, *, ambiguous: bool = True) -> pl.DataFrame:
-    """`predictions` of a model with what they mean, one row per entry.
+    """Add interpretations to a model's `predictions`, one row per entry.
 
     Adds stated (the number / 100, null without an answer), path (how the published rules find the answer; null without a raw response),
-    p_consistent (answer-consistent probability of yes), and the flags of what went wrong: inverted ("no" with a number below 50, turned round),
-    unflipped ("no" found without a tag, whose number was not turned), yes_below_half ("yes" with a number below 50), certain (exactly
-    1, in no published bin) and misread (the published rules read the raw response otherwise than stored). Where the prompt had one meaning,
-    `ambiguous` is False and the stored probability is the reading.
+    p_consistent (answer-consistent probability of yes), and flags of defects: inverted (a "no" with a number below 50, which was inverted),
+    unflipped (a "no" found without a tag, whose number was not subtracted from 1), yes_below_half ("yes" with a number below 50), certain
+    (exactly 1, in no published bin) and misread (the published rules read the raw response differently from the stored values).
+    ambiguous: False if the prompt has only one meaning; the stored probability is then used unchanged.
     """
     if not ambiguous:
         unread = {"stated": pl.lit(None, pl.Float64), "path": pl.lit(None, pl.String)}
@@ -76,13 +76,12 @@ _BY_TAG = compat.PATHS[0]
 
 @dataclass(frozen=True, slots=True)
 class DefectCounts:
-    """Counts of what the published scoring did to one model's entries; None where labels would be needed.
+    """Counts of defects in the published scoring of one model's entries; None if labels would be needed.
 
-    unparsed: without an answer, left out of every metric. fallback: answers found without a tag.
-    inverted: "no" with a number below 50, turned round. unflipped: "no" without a tag, its number not turned. yes_below_half: "yes" with a
-    number below 50. certain: exactly 1, in no bin. misread: the published rules read the raw response differently from the file.
-    shared_ids: ids of several entries. overwritten: entries scored with another entry's outcome. wrong_labels: of those, the ones whose own
-    outcome is known to differ. unknown_labels: entries without a known outcome of their own.
+    unparsed: entries without an answer, left out of every metric. fallback: answers found without a tag.
+    inverted, unflipped, yes_below_half, certain, misread: entries with these flags of `interpret_entries`.
+    shared_ids: ids of several entries. overwritten: entries scored with another entry's outcome. wrong_labels: overwritten entries whose own
+    outcome is known to differ. unknown_labels: entries whose own outcome is unknown.
     """
 
     entries: int
@@ -102,7 +101,7 @@ class DefectCounts:
 
 
 def count_defects(entries: pl.DataFrame, *, labelled: bool) -> DefectCounts:
-    """Count them in `entries` with their readings and the labels true and scored; `labelled` where any entry has one."""
+    """Count defects in interpreted `entries` with the labels true and scored. labelled: whether any entry has a label."""
     answered = entries["predicted_answer"].count()
     fallback = entries.filter(pl.col("predicted_answer").is_not_null() & (pl.col("path") != _BY_TAG).fill_null(False)).height
     last = entries["question_id"].is_last_distinct()

@@ -1,4 +1,4 @@
-"""Outcomes for KalshiBench results, whose files hold none: read from a file of labels or from results that hold them."""
+"""Outcomes for KalshiBench results, from a file of labels or from result files that contain them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,28 @@ _TRUE = ("ground_truth_true", "ground_truth")
 
 
 class ClusterUnit(StrEnum):
-    """Unit of a cluster, by its name in the entries."""
+    """Unit of clustering; the value is its column in the entries."""
 
     SERIES = "series"
     FAMILY = "family"
 
 
 def event_family(series: str) -> str:
-    """Family of a series: the first eight characters of its ticker.
+    """Return the family of a series: the first eight characters of its ticker.
 
-    The words of earnings calls, the wins of NFL teams and the seats of a city council are series of their own, and resolve together.
+    For example, each word of an earnings call, NFL team or city council seat has a series of its own, but they resolve together.
     """
     return series[:8]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labels:
-    """Outcomes by entry, as read from `source`.
+    """Outcomes by entry, read from `source`.
 
-    frame: question_set, model (null where the labels are of no one model), question_id, entry_index, category (null where unknown), series,
-    true (the entry's own outcome, null where unknown), scored (the one that published metrics used, null where not given) and ace_bin; rows in
-    the order of their set. indexed: the file states entry_index. categorised: it has the column category. family: that of a series.
+    frame: question_set, model (null if the labels are not for a single model), question_id, entry_index, category (null if unknown), series,
+    true (the entry's own outcome, null if unknown), scored (the outcome that published metrics used, null if not given) and ace_bin; rows in
+    the order of their set. indexed: the file states entry_index. categorised: the file has the column category. family: maps a series to its
+    family.
     """
 
     source: str
@@ -48,9 +49,9 @@ class Labels:
     family: Callable[[str], str] = event_family
 
     def of(self, model: ModelResult) -> EntryLabels:
-        """The labels of a model's entries, from its own set of questions or, where certain, from another (`matching`).
+        """Return the labels of a model's entries, from its own question set or, if certain, from another one (`matching`).
 
-        Rows that name the model are preferred. Rows of other models serve it too, but for their sort. Raises `ConfigError` where several sets
+        Rows that name the model are preferred. Rows of other models are used too, except their ace_bin. Raises `ConfigError` if several sets
         would fit.
         """
         asked = model.predictions["question_id"].to_list()
@@ -77,7 +78,7 @@ class Labels:
 
 
 def _sets(frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
-    """The sets of questions by name, each once: several models may have been asked the same one."""
+    """Return the distinct question sets with their names; several models may share one."""
     parts = frame.partition_by("question_set", "model", maintain_order=True, as_dict=True)
     distinct = {(name, *rows.select("question_id", "true", "scored").hash_rows().to_list()): rows for (name, _), rows in parts.items()}
     return [(str(key[0]), rows) for key, rows in distinct.items()]
@@ -86,10 +87,10 @@ def _sets(frame: pl.DataFrame) -> list[tuple[str, pl.DataFrame]]:
 def read_labels(path: Path | str) -> Labels:
     """Read labels from CSV, Parquet or JSON (a list of objects).
 
-    Columns: question_id, and the outcome (yes or no) as ground_truth or ground_truth_true, the entry's own, null where it is not known, and
-    ground_truth_scored, the one published metrics used. Without the latter it is the own outcome of the last entry with the same id. Optional:
-    entry_index (position of the entry; else the rows are in the order asked), question_set (where the file has several), category,
-    series_ticker (else the question_id), model and ace_bin (of one model's published sort). Raises `ConfigError` for anything else.
+    Columns: question_id, and outcomes (yes or no): the entry's own as ground_truth or ground_truth_true, null if unknown, and the one that
+    published metrics used as ground_truth_scored (default: the own outcome of the last entry with the same id). Optional: entry_index (position
+    of the entry; by default rows are in the order asked), question_set (if the file has several), category, series_ticker (default: the
+    question_id), model and ace_bin (of one model's published sort). Raises `ConfigError` for an invalid file.
     """
     file = Path(path)
     frame = _load(file)
@@ -110,7 +111,7 @@ def read_labels(path: Path | str) -> Labels:
 
 
 def read_own_labels(model: ModelResult) -> Labels | None:
-    """The labels that a result file holds itself (files written by Bellwether), or None. Its clusters are used unchanged."""
+    """Return the labels in the result file itself, if Bellwether wrote it, else None. Its clusters are used unchanged."""
     rows = model.predictions
     if rows["ground_truth"].null_count() == rows.height:
         return None

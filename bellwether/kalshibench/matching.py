@@ -1,7 +1,7 @@
-"""Assignment of labels to the entries of a model, and its certainty.
+"""Assignment of labels to the entries of a model.
 
-KalshiBench's ids are series tickers: its data set keeps up to two questions of a series, a sample may hold one of them or both, and scoring
-looked outcomes up by id, so that the last entry of an id decided for all. An id alone does not identify the question.
+KalshiBench's ids are series tickers, so an id alone does not identify a question: the data set keeps up to two questions of a series, and a sample
+may contain one or both. The published scoring looked outcomes up by id, so that the outcome of an id's last entry was used for all its entries.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _NO_SERIES = "kalshi_"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntryLabels:
-    """Labels of one model's entries, row by row: category, series, family, true, scored and ace_bin, null where unknown.
+    """Labels of one model's entries, row by row: category, series, family, true, scored and ace_bin, null if unknown.
 
-    question_set: the set of questions that they are of; None where the labels at hand are of another, and only some hold for these entries.
+    question_set: question set of the labels; None if they come from another set, so that only certain ones apply to these entries.
     """
 
     rows: pl.DataFrame
@@ -35,7 +35,7 @@ class EntryLabels:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LabelMatch:
-    """Labels of the entries in the order asked: category, series, true, scored and ace_bin. in_order: found by position, not by id."""
+    """Labels of the entries in the order asked: category, series, true, scored and ace_bin. in_order: matched by position, not by id."""
 
     rows: pl.DataFrame
     in_order: bool
@@ -54,18 +54,19 @@ _SCHEMA = {"category": pl.String(), "series": pl.String(), "true": pl.String(), 
 
 
 def build_empty_labels(asked: Sequence[str] | pl.Series) -> EntryLabels:
-    """Entries without any label; each id is a series and a family of its own."""
+    """Build labels with unknown values; each id is its own series and family."""
     own = pl.Series("series", asked, dtype=pl.String)
     rows = pl.DataFrame([_Label()] * len(own), schema=_SCHEMA).with_columns(own, family=own)
     return EntryLabels(rows, None)
 
 
 def match_labels(asked: Sequence[str], labels: pl.DataFrame, *, indexed: bool, named: bool) -> LabelMatch | None:
-    """The labels of the entries `asked`, where `labels` (one set, in order) are of their set of questions; None where they are not, or may not be.
+    """Match `labels` (one set, in order) to the entries `asked`; return None unless both certainly belong to the same question set.
 
-    They are where the ids are the same in the same order; where the file is `indexed` and each row's entry_index leads to an entry of its id;
-    where both have the same ids; where the labels hold more than half of the ids asked, or name the model (`named`), and no other; and where they
-    hold all ids asked and more, as the whole data set does. Two samples share about half of their ids, so that none of this holds for another.
+    Any of these is sufficient: the ids are equal and in the same order; the file is `indexed` and each row's entry_index is an entry with its id;
+    both have the same ids; the labels contain no other ids, and more than half of the ids asked; the labels name the model (`named`) and share
+    an id; or the labels contain all ids asked and more, like the whole data set. Two samples share about half of their ids, so labels of another
+    sample meet none of these conditions.
     """
     given = labels["question_id"].to_list()
     rows = [_Label(*row) for row in labels.select(*_SCHEMA).iter_rows()]
@@ -84,10 +85,10 @@ def match_labels(asked: Sequence[str], labels: pl.DataFrame, *, indexed: bool, n
 
 
 def borrow_labels(asked: Sequence[str], sets: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Labels of the entries `asked` that are certain from `sets` of other samples of the same data set, as the rows of a `LabelMatch`.
+    """Return the labels of the entries `asked` that `sets` of other samples of the data set determine, as the rows of a `LabelMatch`.
 
-    The data set keeps at most two questions of a series. A sample that holds both, with one outcome, has that outcome for any entry of the
-    series. A single question decides nothing: the entry may be the other question.
+    The data set keeps at most two questions of a series. If a sample contains both with the same outcome, every entry of the series has that
+    outcome. One question alone determines nothing, because the entry may be the other question.
     """
     found: dict[str, list[_Label]] = defaultdict(list)
     for labels in sets:
@@ -106,7 +107,7 @@ def _of_any_entry(label: _Label) -> _Label:
 
 
 def _by_id(asked: Sequence[str], given: Sequence[str], rows: Sequence[_Label], *, ordered: bool) -> list[_Label]:
-    """Labels by id. `ordered`: those of an id are in the order of its entries, and a single one is of the last, which scoring used."""
+    """Match labels by id. ordered: labels of an id are in the order of its entries, and a single label belongs to the last, which scoring used."""
     of = _grouped(given, rows)
     entries = [_Label()] * len(asked)
     for question, places in _grouped(asked, range(len(asked))).items():
@@ -125,7 +126,7 @@ def _by_id(asked: Sequence[str], given: Sequence[str], rows: Sequence[_Label], *
 
 
 def _agreed(labels: Sequence[_Label]) -> _Label:
-    """Values on which all of `labels` agree."""
+    """Return the label with the values on which all `labels` agree."""
 
     def common(values: set[str | None]) -> str | None:
         return next(iter(values)) if len(values) == 1 else None
@@ -139,7 +140,7 @@ def _agreed(labels: Sequence[_Label]) -> _Label:
 
 
 def _complete(asked: Sequence[str], labels: Sequence[_Label]) -> pl.DataFrame:
-    """The labels with what follows from them: all entries of an id were scored with one outcome, the own one of the last entry."""
+    """Fill in implied outcomes: all entries of an id were scored with one outcome, the last entry's own."""
     entries = list(labels)
     for places in _grouped(asked, range(len(asked))).values():
         last = places[-1]

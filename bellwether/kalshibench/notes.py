@@ -14,7 +14,7 @@ _LISTED = 12
 
 
 def build_notes(examination: Examination) -> Iterator[str]:
-    """The sentences, the most important first."""
+    """Yield the sentences, the most important first."""
     yield from _of_numbers(examination)
     yield from _of_ties(examination.models)
     yield from _of_labels(examination)
@@ -22,7 +22,7 @@ def build_notes(examination: Examination) -> Iterator[str]:
 
 
 def format_names(names: list[str]) -> str:
-    """Names in a sentence."""
+    """Format names for a sentence."""
     return ", ".join(names) if len(names) <= _LISTED else f"{', '.join(names[:_LISTED])} and {len(names) - _LISTED} more"
 
 
@@ -72,7 +72,7 @@ def _of_labels(examination: Examination) -> Iterator[str]:
 
 
 def _of_label(model: ModelExamination) -> str | None:
-    """Note about the labels of a model; None where they are of its own questions, or where no model has any."""
+    """Return a note on a model's labels; None if they are of its own questions, or if there are no labels at all."""
     if model.borrowed:
         return (
             f"the labels are of another sample of questions. The outcome of {model.labelled} of {model.entries.height} entries is certain "

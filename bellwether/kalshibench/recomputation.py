@@ -1,4 +1,4 @@
-"""The published numbers of one model recomputed from its predictions, and what became of each: equal, different, or why it is neither."""
+"""Recomputation of one model's published numbers from its predictions, with a status for each: equal, different, or not determined."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _TOTALS = {
 
 
 class RecomputationStatus(StrEnum):
-    """Status of a published number: exactly one of these.
+    """Status of a published number.
 
-    EQUAL: the same number, to the last bit (of files that Bellwether wrote, to 1e-12). DIFFERS: another number. TIES: an ACE that this machine's
-    sort does not give, and another order of the tied forecasts may. NOT_RECOMPUTED: the files and labels do not determine it.
+    EQUAL: the same number, to the last bit (to 1e-12 for files that Bellwether wrote). DIFFERS: another number. TIES: an ACE that differs with
+    this machine's sort, but may be equal with another order of the tied forecasts. NOT_RECOMPUTED: the files and labels do not determine it.
     """
 
     EQUAL = "equal"
@@ -53,7 +53,7 @@ class RecomputationStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MissingReason:
-    """Why a number is not recomputed. needs: what it needs, in a word or two (outcomes, categories, labels, …). text: the sentence."""
+    """Reason why a number is not recomputed. needs: its missing input in a word or two (outcomes, categories, labels, …). text: the sentence."""
 
     needs: str
     text: str
@@ -61,11 +61,11 @@ class MissingReason:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Recomputation:
-    """Numbers of one model's predictions by the published rules, and why others are missing.
+    """Numbers computed from one model's predictions by the published rules, and reasons for missing ones.
 
-    numbers: by published name. explain: why a name is not among them; None for a bin or a category without an entry, which does not exist.
-    ace_range: over the orders of tied forecasts, None where the published order is known or ACE is not recomputed. tolerance: up to which two
-    numbers are equal.
+    numbers: by published name. explain: returns the reason for a missing name; None for a bin or a category without an entry, which does not
+    exist. ace_range: of ACE over the orders of tied forecasts, None if the published order is known or ACE is not recomputed. tolerance: largest
+    difference of equal numbers.
     """
 
     numbers: Mapping[str, Number]
@@ -75,11 +75,11 @@ class Recomputation:
 
     @property
     def ace_varies(self) -> bool:
-        """True if the order of tied forecasts decides the published ACE and is not known."""
+        """True if the published ACE depends on the order of tied forecasts, which is unknown."""
         return self.ace_range is not None and self.ace_range.varies
 
     def judge(self, metric: str, published: Number) -> tuple[RecomputationStatus, MissingReason | None]:
-        """The status of a published number, and the reason where it is not recomputed."""
+        """Return the status of a published number, and the reason if it is not recomputed."""
         if metric not in self.numbers:
             reason = self.explain(metric)
             return (RecomputationStatus.DIFFERS if reason is None else RecomputationStatus.NOT_RECOMPUTED), reason
@@ -94,9 +94,9 @@ class Recomputation:
 
 
 def recompute(model: ModelResult, entries: pl.DataFrame, *, unlabelled: str | None, categorised: bool) -> Recomputation:
-    """Recompute a model's published numbers from its `entries` with the columns scored, category and ace_bin, null where unknown.
+    """Recompute a model's published numbers from its `entries` with the columns scored, category and ace_bin, null if unknown.
 
-    unlabelled: why no entry has labels, None where some have. categorised: the labels have categories.
+    unlabelled: reason why no entry has labels, None if some have. categorised: the labels have categories.
     """
     if not entries["predicted_answer"].count():
         return Recomputation({}, lambda _: MissingReason("answers", UNANSWERED))
@@ -110,7 +110,7 @@ def recompute(model: ModelResult, entries: pl.DataFrame, *, unlabelled: str | No
 
 
 def recompute_strict(plain: Recomputation, numbers: Mapping[str, Number]) -> Recomputation:
-    """The same for a file that Bellwether wrote: `numbers` follow its own rules and replace those by the published ones in `plain`."""
+    """Build the recomputation of a file that Bellwether wrote: `numbers` by its own rules replace the numbers of `plain` by the published rules."""
 
     def explain(name: str) -> MissingReason | None:
         return MissingReason("every answer", OVER_ALL) if name.startswith(_OVER_ALL) else plain.explain(name)
@@ -124,7 +124,7 @@ ABSENT = Recomputation({}, lambda _: MissingReason("result file", NO_RESULT))
 
 
 def _reason(name: str, published: compat.Published, *, unlabelled: str | None, categorised: bool) -> MissingReason | None:
-    """Why a published number was not recomputed; None where it does not exist: an empty bin, a category without an entry."""
+    """Return the reason why a published number was not recomputed; None if it does not exist (an empty bin or category)."""
     if name in _TOTALS:
         return MissingReason(_TOTALS[name], f"needs {_TOTALS[name]} of every prediction")
     of_category, of_bin = name.startswith("category["), name.startswith("reliability[")
@@ -149,7 +149,7 @@ def _lacking(lacking: Lacking) -> MissingReason:
 
 
 def _incomplete(entries: pl.DataFrame) -> list[str]:
-    """Columns that nothing can be summed over, because some value is missing; of the published sort, those of the answers count."""
+    """Return the columns that are unusable because a value is missing; ace_bin needs a value only for answered entries."""
     answered = entries.filter(pl.col("predicted_answer").is_not_null())
     return [name for name in _USAGE if entries[name].null_count()] + (["ace_bin"] if answered["ace_bin"].null_count() else [])
 

@@ -1,4 +1,4 @@
-"""Reads KalshiBench results: one JSON file per model, the summaries of a folder, and the folders of tiers."""
+"""Reader of KalshiBench results: one JSON file per model, and summaries, in a folder and its subfolders."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ class ModelResult:
     """Contents of one result file.
 
     name: display name of the model, unique in the folder. source: path of the file, relative to the folder.
-    published: every number of the file, by the names of `compat.Published.flat`.
+    published: every number of the file, under the names of `compat.Published.flat`.
     predictions: one row per entry in the order asked: question_id, predicted_answer (yes, no, null), p_yes (as stored, null without an answer),
-    raw_output, error, latency_ms, input_tokens, output_tokens, and ground_truth, category and cluster where the file holds them.
-    prices: dollars per million tokens of input and output, where the file states them.
-    is_ours: Bellwether wrote the file: its numbers are strict, and its probabilities have one meaning.
+    raw_output, error, latency_ms, input_tokens, output_tokens, and ground_truth, category and cluster if the file contains them.
+    prices: dollars per million tokens of input and output, if the file states them.
+    is_ours: Bellwether wrote the file, so its numbers are strict and its probabilities have one meaning.
     """
 
     name: str
@@ -73,10 +73,10 @@ class ModelResult:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Results:
-    """Results as read from `folder`: models in the order of their files, what summaries say of them, and what was passed over.
+    """Results read from `folder`: models in the order of their files, numbers in summaries, and skipped files.
 
-    summaries: (model, source, numbers) of each summary file. left_out: one sentence per file that was not used. damaged: one sentence per file
-    that could not be read, with what is wrong.
+    summaries: (model, source, numbers) for each model in a summary file. left_out: one sentence per file that was not used. damaged: one
+    sentence per file that could not be read, with the fault.
     """
 
     folder: Path
@@ -86,13 +86,13 @@ class Results:
     damaged: Sequence[str] = field(default=())
 
     def names(self) -> list[str]:
-        """The names of the models."""
+        """Return the names of the models."""
         return [model.name for model in self.models]
 
 
 @dataclass(slots=True)
 class _ResultsReader:
-    """Contents read so far."""
+    """Reader that collects the contents of result files."""
 
     models: list[ModelResult] = field(default_factory=list)
     summaries: list[tuple[str, str, Mapping[str, Number]]] = field(default_factory=list)
@@ -100,7 +100,7 @@ class _ResultsReader:
     damaged: list[str] = field(default_factory=list)
 
     def add(self, path: Path, name: str) -> None:
-        """Read one file; what is broken in it is noted with the file, the field and the value."""
+        """Read one file; an invalid one is recorded in `damaged` with field and value."""
         try:
             document = read_document(path, name)
             if path.name.startswith("summary_"):
@@ -116,10 +116,10 @@ class _ResultsReader:
 
 
 def read_results(path: Path | str) -> Results:
-    """Read a results folder and the folders in it, or a single result file, whether KalshiBench or Bellwether wrote it.
+    """Read a results folder with its subfolders, or a single result file, written by KalshiBench or Bellwether.
 
-    A file with predictions is a model's; of several of one model in one folder the newest counts. A file that is broken is passed over and listed
-    in `Results.damaged`. Raises `ConfigError` where there is nothing, or no result file that can be read.
+    A file with predictions is a model's result; if a folder has several of one model, the newest is used. Invalid files are skipped and listed in
+    `Results.damaged`. Raises `ConfigError` if the path does not exist or has no readable result file.
     """
     root = Path(path)
     if not root.exists():
@@ -174,7 +174,7 @@ def _published(document: Document) -> Iterator[tuple[str, Number]]:
 
 
 def _is_number(value: Any) -> bool:
-    """True if a field can be a metric: a number, or null for one that is undefined."""
+    """Return whether a field can be a metric: a number, or null if undefined."""
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
@@ -222,7 +222,7 @@ def _newest(models: Sequence[ModelResult]) -> tuple[list[ModelResult], list[str]
 
 
 def _distinct(models: Sequence[ModelResult]) -> list[ModelResult]:
-    """A model that several folders hold is named with its folder."""
+    """Add the folder to the name of each model that several folders contain."""
     names = [model.name for model in models]
     return [
         model if names.count(model.name) == 1 else replace(model, name=f"{model.name} ({_folder_of(model.source)})") for model in models

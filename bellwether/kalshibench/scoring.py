@@ -1,4 +1,4 @@
-"""Corrected scores and paired comparisons: where this package calls `evaluate` and `compare`, and reads what they return."""
+"""Corrected scores and paired comparisons, computed with `evaluate` and `compare`."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ _ENTRY = ("question_id", "occurrence")
 
 @dataclass(frozen=True, slots=True)
 class IntervalPlan:
-    """Method of the intervals of corrected scores and of the tests of pairs.
+    """Settings for the intervals of corrected scores and the tests of pairs.
 
-    replicates, seed: of simulated distributions, as in `Inference`. clusters: what counts as independent, in scores and pairs alike.
+    replicates, seed: of simulated distributions, as in `Inference`. clusters: independent units of scores and pairs.
     """
 
     replicates: int = Inference().replicates
@@ -45,7 +45,7 @@ class IntervalPlan:
 
 @dataclass(frozen=True, slots=True)
 class ScoreInterval:
-    """A value and the ends of its 95 % interval; None if undefined or withheld, with its `reason`."""
+    """Value and ends of its 95 % interval; they are None if undefined or withheld, for the given `reason`."""
 
     value: float | None = None
     lower: float | None = None
@@ -54,7 +54,7 @@ class ScoreInterval:
 
 
 def score_entries(entries: pl.DataFrame, label: str, plan: IntervalPlan) -> Scores:
-    """Strict scores of the answer-consistent reading on the entries whose `label` (true or scored) is known."""
+    """Compute strict scores of the answer-consistent reading, on the entries whose `label` (true or scored) is known."""
     labelled = entries.filter(pl.col(label).is_not_null())
     rows = labelled.filter(pl.col("predicted_answer").is_not_null())
     return evaluate(
@@ -69,7 +69,7 @@ def score_entries(entries: pl.DataFrame, label: str, plan: IntervalPlan) -> Scor
 
 
 def read_interval(scores: Scores | None, metric: str) -> ScoreInterval:
-    """A metric with its interval; empty without scores."""
+    """Return a metric with its interval; empty without scores."""
     if scores is None:
         return ScoreInterval()
     estimate = scores[metric]
@@ -77,14 +77,14 @@ def read_interval(scores: Scores | None, metric: str) -> ScoreInterval:
 
 
 def to_metric_values(scores: Scores | None) -> dict[str, Any] | None:
-    """Every metric as JSON values."""
+    """Return every metric as JSON values."""
     if scores is None:
         return None
     return {"n": scores.n, "n_clusters": scores.n_clusters, "metrics": {name: asdict(estimate) for name, estimate in scores.items()}}
 
 
 def compute_strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
-    """Bellwether's numbers under the published names: its own metrics, and bins whose last is closed."""
+    """Compute Bellwether's metrics and reliability bins under the published names; unlike the published ones, its last bin is closed."""
     rows = entries.filter(pl.col("predicted_answer").is_not_null())
     numbers: dict[str, Number] = {published: read_interval(scores, name).value for published, name in CORRECTED_BY.items()}
     for row in reliability_bins(rows["p_yes"], rows["scored"] == "yes").filter(pl.col("n") > 0).iter_rows(named=True):
@@ -94,7 +94,7 @@ def compute_strict(entries: pl.DataFrame, scores: Scores) -> dict[str, Number]:
 
 
 def compare_models(entries: Mapping[str, pl.DataFrame], plan: IntervalPlan) -> Comparison:
-    """Models on one set of questions, of which each may lack some, on corrected Brier scores: an entry is known by its id and its occurrence."""
+    """Compare models on corrected Brier scores over one question set. Entries are matched by id and occurrence; a model may lack some."""
     occurrence = pl.int_range(pl.len()).over("question_id").alias("occurrence")
     said = pl.when(pl.col("predicted_answer").is_not_null()).then("p_consistent")
     columns = ("question_id", "occurrence", "true", plan.clusters, "predicted_answer")
@@ -116,20 +116,20 @@ def compare_models(entries: Mapping[str, pl.DataFrame], plan: IntervalPlan) -> C
 
 
 def read_pair_interval(row: Mapping[str, Any]) -> ScoreInterval:
-    """The difference of a row of `Comparison.pairs`."""
+    """Return the difference in a row of `Comparison.pairs` with its interval."""
     return ScoreInterval(row["difference"], row["lower"], row["upper"], row["reason"])
 
 
 def find_best(comparison: Comparison) -> str:
-    """The forecaster with the lowest loss."""
+    """Return the forecaster with the lowest loss."""
     return str(comparison.ranking["forecaster"][0])
 
 
 def find_significant(comparison: Comparison) -> int:
-    """Pairs that differ after Holm's correction."""
+    """Count the pairs that differ significantly after Holm's correction."""
     return comparison.pairs.filter(pl.col("p_holm") <= SIGNIFICANCE).height
 
 
 def find_confidence_set(comparison: Comparison) -> Sequence[str]:
-    """The forecasters in the confidence set of the best, best first."""
+    """Return the forecasters in the confidence set of the best, best first."""
     return comparison.ranking.filter("in_mcs")["forecaster"].to_list()

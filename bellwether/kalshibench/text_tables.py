@@ -37,7 +37,7 @@ _MARKS = {
 
 
 def print_examination(console: Console, examination: Examination, *, in_full: bool) -> None:
-    """Tables of an examination; `in_full` adds every published number of each model."""
+    """Print the tables of an examination. in_full: add every published number of each model."""
     tables = [_published(examination), _corrected(examination), _findings(examination), _statuses(examination)]
     if examination.results.summaries:
         tables.append(_files(examination))
@@ -63,7 +63,7 @@ def _published(examination: Examination) -> TextTable:
 
 
 def _n(model: ModelExamination, scores: Scores | None) -> str:
-    """Entries scored, of all; with a star where the labels are few ones of another set of questions."""
+    """Format the number of scored entries and of all, with a star if only a few labels of another question set apply."""
     return "" if scores is None else f"{scores.n}/{model.entries.height}{' *' if model.borrowed else ''}"
 
 
@@ -94,7 +94,7 @@ def _corrected(examination: Examination) -> TextTable:
 
 
 def _interval(found: ScoreInterval, digits: int, sign: str = "", ends: int | None = None) -> str:
-    """A value with so many decimals and its interval, whose ends have one less or `ends`."""
+    """Format a value with `digits` decimals and its interval, whose ends have one less, or `ends`."""
     return estimate(found.value, found.lower, found.upper, digits, ends=digits - 1 if ends is None else ends, sign=sign)
 
 
