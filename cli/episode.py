@@ -73,7 +73,7 @@ def build(
     tickers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Build an episode of each event of RECORDING, with the markets' rows of the lake."""
+    """Build an episode for each event in RECORDING, with market data from the lake."""
     from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_overrides, parse_results
     from bellwether.replay.episode_builder.build import check_books
     from bellwether.replay.episode_builder.overrides import check_fee
@@ -130,7 +130,7 @@ def import_(
     tickers: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Import the episode in FOLDER, in this format or PredictionMarketBench's (full books, whole cents)."""
+    """Import the episode in FOLDER, in Bellwether's or PredictionMarketBench's format (full books, whole cents)."""
     from bellwether.replay.episode import build_draft, load_original
     from bellwether.replay.episode_builder import parse_overrides, with_fees
     from bellwether.replay.episode_builder.overrides import check_fee

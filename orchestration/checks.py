@@ -1,4 +1,4 @@
-"""Asset checks of the rules that the domains declare: one check step per step of assets.
+"""Asset checks for the rules that the domains declare: one check step for each asset step.
 
 A check examines the partitions of its run, or all if it is executed alone, and has one result per run. If a blocking rule is broken in some of several
 partitions, the failure of the step names them.
@@ -25,7 +25,7 @@ from resources import LakeResource, lake_partition
 
 
 def build_checks(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDefinition]:
-    """Build one check step per step of assets whose tables have rules."""
+    """Build one check step for each asset step whose tables have rules."""
     found = []
     for made in assets:
         names = [name for name in ("/".join(key.path) for key in made.keys) if rules_for(name)]
@@ -37,7 +37,7 @@ def build_checks(assets: Iterable[dg.AssetsDefinition]) -> list[dg.AssetChecksDe
 
 
 def _check_step(name: str, tables: Sequence[str], partitions: dg.PartitionsDefinition | None) -> dg.AssetChecksDefinition:
-    """Build the check step `check_<name>` of all rules of some tables."""
+    """Build the check step `check_<name>` for all rules of `tables`."""
 
     @dg.multi_asset_check(
         name=f"check_{name}",
@@ -107,7 +107,7 @@ def _broken_partitions(lake: LakeResource, rows: Slice, rule: Rule) -> dict[str,
 
 
 def _result(declared: Table, outcomes: Sequence[CheckOutcome], expected: str) -> dg.AssetCheckResult:
-    """Return the result of a rule over all chunks. expected: why this world breaks it on purpose, which passes; or empty."""
+    """Return the result of a rule over all chunks. expected: why this world breaks it on purpose, so that the check passes, or empty."""
     total, failing = sum(outcome.rows for outcome in outcomes), sum(outcome.failing_rows for outcome in outcomes)
     sample = next((outcome.sample for outcome in outcomes if outcome.sample), "")
     return dg.AssetCheckResult(

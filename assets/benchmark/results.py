@@ -57,13 +57,13 @@ def _exclusion_note(frame: pl.DataFrame) -> str:
 
 
 def _interval_note(frame: pl.DataFrame) -> str:
-    """Give the reasons of missing intervals, one per line."""
+    """List the reasons for missing intervals, one per line."""
     reasons = Counter(frame.filter(frame["brier"].is_not_null())["brier_reason"].drop_nulls().sort())
     return "".join(f"\nNo interval for {count} of {frame.height}: {reason}." for reason, count in reasons.items())
 
 
 def leaderboard_table(release: str, frame: pl.DataFrame) -> Group:
-    """Format benchmark/leaderboard as a table of 80 characters, with 95 % intervals of the Brier score."""
+    """Format a leaderboard as a table 80 characters wide, with 95 % intervals of the Brier score."""
     columns = ("", "forecaster", "Brier [95 %]", "grp", "skill", "vs mkt", "ECE", "p", "cov.")
     title = Text(f"{release}: {max(frame['n_questions'], default=0)} questions")
     table = plain_grid(title, columns, ("forecaster", "grp"))

@@ -31,7 +31,7 @@ def _read_rows(lake: Lake, table: Table) -> pl.DataFrame:
 
 
 def _observation(found: Sequence[str], what: str, fine: str, subjects: Collection[str] | None = None) -> Observation:
-    """Return the observation for a list of faults. subjects: subjects of the faults, if they differ from the texts."""
+    """Build the observation of a check from its faults. subjects: identifiers of what failed, if the faults are sentences."""
     if not found:
         return Observation(True, fine, {"found": 0})
     named = "; ".join(found[:_NAMED]) if subjects is not None else ", ".join(found[:_NAMED])

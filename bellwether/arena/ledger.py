@@ -110,7 +110,7 @@ class Book:
             self._add_entry(account, trade.executed_at, LedgerKind.FEE, -fee, position, trade_id=trade.trade_id)
 
     def settle(self, settlement: Settlement) -> None:
-        """Settle a market for the cohorts of a methodology; if one position cannot be settled, none is, which is a violation.
+        """Settle a market for the cohorts of a methodology. If any position cannot be settled, none is, and a violation is recorded.
 
         Open positions are paid or refunded. Payments of an earlier settlement are reversed first.
         """

@@ -24,7 +24,7 @@ _TURNED_AWAY = Reply(usage=Usage(cost=0, cost_source=CostSource.UNBILLED))
 
 
 class LeaseLost(BellwetherError):
-    """The call belongs to another holder, so its result must not be used; `Journal.begin` returns the present state.
+    """The claim no longer holds the call, so the result must not be used; `Journal.begin` returns the current state.
 
     stored: the attempt's response and cost were stored. answered: the call has an answer.
     """
@@ -154,7 +154,7 @@ class Attempt:
         return self._claim._do("storing an answer", lambda transaction: self._answer(transaction, reply))
 
     def fail(self, outcome: Outcome, reason: str, reply: Reply | None = None) -> None:
-        """Record that the attempt failed, with what it brought and cost; the claim is still held.
+        """Record that the attempt failed, with its reply and cost; the claim is kept.
 
         Without a reply the cost is unknown, except for rate limit, out of credit and authentication: the provider bills none for these.
         Raises `LeaseLost` when the call passed on meanwhile; what the attempt brought is kept all the same.

@@ -56,7 +56,7 @@ class Journal:
 
     @classmethod
     def of(cls, config: Settings) -> Journal:
-        """Return the journal of a world. Creating it raises `LakeError` if the lake has answers of models, which could be paid for twice."""
+        """Return the journal of a world. Creating it raises `LakeError` if the lake has model answers, which could be paid for twice."""
         journal = cls(config.journal_url)
         journal.database.before_creation = lambda: require_no_answers(config, journal.where)
         return journal
@@ -102,7 +102,7 @@ class Journal:
         estimate: int | None = None,
         budgets: tuple[Budget, ...] = (),
     ) -> tuple[Claim, Attempt] | Answered | Busy | Failed:
-        """Claim a call and begin an attempt, for exactly one of all callers; otherwise return the answer, the holder or the failure.
+        """Claim a call and begin an attempt. Only one caller succeeds; the others get the answer, the current holder or the failure.
 
         The attempt is durable when this returns, before its request is sent. A call whose lease has expired is taken over, and its attempt in
         progress counts as abandoned; so does the call of a process of this machine that has ended (`bellwether.journal.holders`).
@@ -142,7 +142,7 @@ class Journal:
         return self.database.read("reading a model call", lambda transaction: _read_state(transaction, CallKey(key)))
 
     def together(self, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Return the results or errors of `works`, which use this journal, its claims and attempts.
+        """Run `works`, functions that use this journal, its claims and attempts, and return their results or errors.
 
         The effect is the same as one after the other. On SQLite they share one transaction, so one write to the disk; all is durable on return.
         On Postgres, where writers do not wait for each other, each is durable by itself.
@@ -151,7 +151,7 @@ class Journal:
 
     @property
     def shares(self) -> bool:
-        """True if works passed to `together` share a transaction."""
+        """True if functions passed to `together` share one transaction."""
         return self.database.has_one_writer
 
     def shared_limits(self) -> SharedLimits | None:
@@ -222,7 +222,7 @@ class Journal:
         self.database.write("reopening a model call", lambda transaction: _reopen(transaction, key, name, note))
 
     def used(self, key: str) -> tuple[int, Usage]:
-        """Return number and total usage of a call's attempts; a cost or count is None while that of any attempt is unknown."""
+        """Return the number and total usage of a call's attempts. A total is None if the value of any attempt is unknown."""
         return self.database.read("summing the attempts of a model call", lambda transaction: rows.read_usage(transaction, key))
 
     def spent(self, of: Scope = EVERYTHING) -> Spending:
@@ -245,7 +245,7 @@ class Journal:
         return self.database.read("counting model calls", count_calls)
 
     def export(self) -> dict[str, pl.DataFrame]:
-        """Return `calls`, `attempts`, `responses`, `reopenings` and `records` as frames of one moment, without lease tokens."""
+        """Return `calls`, `attempts`, `responses`, `reopenings` and `records` as frames of one snapshot, without lease tokens."""
         return self.database.snapshot("exporting", export_tables)
 
 

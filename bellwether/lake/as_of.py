@@ -1,4 +1,4 @@
-"""Guard against older knowledge: the `known_at` of a partition never goes back."""
+"""Guard against older facts: the `known_at` of a partition never decreases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bellwether.tables import Table
 
 
 def require_newer(lake: Lake, table: Table, partition: Partition, known_at: datetime) -> None:
-    """Raise `LakeError` if the lake has rows of `partition` that were known later than `known_at` (aware).
+    """Raise `LakeError` if the lake has rows of `partition` with a later `known_at` than this one (timezone-aware).
 
     A damaged manifest counts as missing: the new rows restore it.
     """

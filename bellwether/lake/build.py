@@ -28,7 +28,7 @@ from bellwether.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class BuildState:
-    """How a published file was built; see `meta.PUBLICATION`."""
+    """Record of how a published file was built; see `meta.PUBLICATION`."""
 
     published_at: datetime
     looked_at: datetime
@@ -85,7 +85,7 @@ def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, pla
 
 
 def read_state(path: Path) -> BuildState | None:
-    """Return how a published file was built; None if it is missing, states nothing about it, or was modified after its publication."""
+    """Return how a published file was built; None if the file is missing, lacks this record, or was modified after its publication."""
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -94,7 +94,7 @@ def read_state(path: Path) -> BuildState | None:
 
 
 def stamp_publication(draft: Path, published_at: datetime) -> None:
-    """Set the modification time of a finished file to its publication, by which `read_state` detects later writes."""
+    """Set the modification time of a finished file to the time of its publication, so that `read_state` detects later writes."""
     os.utime(draft, ns=(to_nanoseconds(published_at), to_nanoseconds(published_at)))
 
 
@@ -135,7 +135,7 @@ def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any
 
 
 def _former_history(path: Path, made: Mapping[str, Any]) -> dict[str, Sequence[Row]]:
-    """Return rows of the previous publication, if it is of the same lake at the same place."""
+    """Return rows of the previous publication, if it is of the same lake at the same location."""
     if [made[name] for name in ("lake", "place")] != [
         row for one in _rows(path, "SELECT lake, place FROM meta.publication", {}) for row in one.values()
     ]:
@@ -232,7 +232,7 @@ def _create(connection: duckdb.DuckDBPyConnection, table: Table, select: str) ->
 
 
 def _comment(connection: duckdb.DuckDBPyConnection, tables: Iterable[Table]) -> None:
-    """Comment views, tables and columns with their descriptions; the comment of a column ends with its unit."""
+    """Set the descriptions of views, tables and columns as comments; the comment of a column ends with its unit."""
     comments = []
     for table in tables:
         comments.append(f"COMMENT ON {_kind(table)} {_name(table)} IS {literal(table.row)}")

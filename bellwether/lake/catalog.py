@@ -39,7 +39,7 @@ _cached_indexes: dict[tuple[str, str], tuple[bytes, str]] = {}
 
 
 class Catalog(Protocol):
-    """Texts about the partitions of tables. `table` is `group/name`."""
+    """Store of small texts (manifests and notes) about the partitions of tables. `table` is `group/name`."""
 
     def names(self, table: str, listed: Iterable[str] | None = None) -> list[str]:
         """Return the names of all texts of a table. listed: names of the table's files if already known."""
@@ -51,7 +51,7 @@ class Catalog(Protocol):
         """Store texts, and remove those given as None."""
 
     def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
-        """Return a text per table that changes with every commit: "" for a table without commits, None if the store has no marks."""
+        """Return a text per table that changes with every commit; "" for a table without commits. Returns None without marks."""
 
 
 class FileCatalog:
@@ -86,7 +86,7 @@ class FileCatalog:
 
 
 class IndexCatalog:
-    """Catalog with one object per table, replaced only if unchanged since it was read: that is a commit.
+    """Catalog with one object per table. A commit replaces the object, but only if it is unchanged since it was read.
 
     A table without an index was written by version 0.3 or earlier. Its texts are files until the first commit copies them into an index.
     """

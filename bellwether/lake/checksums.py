@@ -25,7 +25,7 @@ def verify_checksum(manifest: Manifest, location: str, file: BinaryIO) -> None:
 
 
 def missing_file_error(manifest: Manifest, location: str) -> LakeError:
-    """Return the error about a missing file."""
+    """Build the error for a missing file."""
     return LakeError(f"verifying {manifest.table}: {location} is missing; {describe_repair_by_name(manifest.table, manifest.partition)}")
 
 

@@ -62,7 +62,7 @@ def literal(text: str) -> str:
 
 @contextmanager
 def connect(path: Path | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open an embedded DuckDB, in memory or building the file `path`; closed at the end.
+    """Open an embedded DuckDB, in memory or in the new file `path`, until the end of the block.
 
     It downloads nothing and shows times in UTC.
     """
@@ -94,7 +94,7 @@ def find_httpfs() -> Path | None:
 
 
 def allow_s3(connection: duckdb.DuckDBPyConnection, options: Mapping[str, str]) -> None:
-    """Enable `connection` to read s3:// files with resolved options; raises `LakeError` if the extension is not installed."""
+    """Enable `connection` to read s3:// files with resolved options. Raises `LakeError` if the extension is not installed."""
     extension = find_httpfs()
     if extension is None:
         raise LakeError(

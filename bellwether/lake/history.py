@@ -1,4 +1,4 @@
-"""Rows of a publication that continue those of the previous one: numbers of names, which choose colours, and standings."""
+"""Rows of a publication that continue those of the previous one: standings, and numbers of names, which select colours."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Partitions of a table in order, as rows of meta.partitions. copies: of files in an object store."""
+    """Partitions of a table in order, as rows of meta.partitions. copies: local copies of files in an object store."""
 
     table: Table
     rows: Mapping[Partition, Row]
@@ -43,7 +43,7 @@ class Inventory:
         return tuple(row["file"] for row in self.rows.values() if row["published"])
 
     def local(self, files: Collection[str]) -> tuple[str, ...]:
-        """Return local paths of some of `files`; files of an object store are copied unless they were just examined."""
+        """Return local paths of some of `files`. Files of an object store are copied unless they were just examined."""
         if self.copies is None:
             return tuple(files)
         rows = {row["file"]: (partition, row) for partition, row in self.rows.items()}
@@ -126,7 +126,7 @@ def _rows_from_files(lake: Lake, table: Table, former: KnownRows, complete: bool
 
 
 def _relative_name(lake: Lake, location: str) -> str:
-    """Return the name below the lake's root."""
+    """Return a file's name relative to the lake's root."""
     return location.removeprefix(f"{lake.uri}/")
 
 
@@ -160,7 +160,7 @@ def _partition_row(manifest: Manifest, location: str, *, published: bool, damage
 
 
 def _manifest_from_row(table: Table, partition: Partition, row: Row) -> Manifest:
-    """Rebuild the manifest from its row."""
+    """Build the manifest of a partition from its row."""
     name = f"{partitions.partition_folder(table, partition)}/{row['file'].rpartition('/')[2]}"
     return Manifest(table.name, partition, name, **{one: row[one] for one in _SHARED_FIELDS})
 

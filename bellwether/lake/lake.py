@@ -114,15 +114,15 @@ class Lake:
 
     @property
     def has_index(self) -> bool:
-        """True if all manifests of a table are one object: reading one then costs as much as reading all."""
+        """True if all manifests of a table are in one object, so that reading one costs as much as reading all."""
         return isinstance(self._catalog, IndexCatalog)
 
     def marks(self, tables: Iterable[Table] = tuple(TABLES.values())) -> dict[str, str | None]:
-        """Return a text per table that changes with every write: "" before the first, None if the storage has no marks."""
+        """Return a text per table that changes with every write; "" before the first write. Returns None without marks."""
         return self._catalog.marks([table.name for table in tables])
 
     def _publish(self, draft: Path, stem: str) -> str:
-        """Store the draft under the first free name: a file that may be named by a manifest is never replaced."""
+        """Store the draft under the first free name. A file that a manifest may name is never replaced."""
         for suffix in chain([""], (f"-{attempt}" for attempt in count(1))):
             name = f"{stem}{suffix}.parquet"
             if self.storage.publish(draft, name):
@@ -158,7 +158,7 @@ class Lake:
         return self._readable_manifests(table, None if self.has_index else self._names(table))
 
     def _readable_manifests(self, table: Table, names: Sequence[str] | None) -> dict[Partition, Manifest]:
-        """Return the readable manifests of `names`. A file that cannot be read hides no other."""
+        """Return the readable manifests of `names`, skipping unreadable files. Raises `LakeError` for an unreadable index."""
         found: dict[Partition, Manifest] = {}
         for few in [names] if self.has_index or names is None else [[name] for name in names]:
             try:
@@ -179,7 +179,7 @@ class Lake:
         return [partitions.partition_of_folder(table, name.rpartition("/")[0]) for name in damaged]
 
     def read_entries(self, table: Table, names: Sequence[str] | None = None) -> Iterator[tuple[str, Manifest | LakeError]]:
-        """Yield the manifests stored under `names`, or all; the error for a damaged one. Raises `LakeError` for one that cannot be read."""
+        """Yield the manifests stored under `names`, or all; for a damaged one, its error. Raises `LakeError` if a file cannot be read."""
         return self._parsed(table, self._catalog.read(table.name, names))
 
     def _parsed(self, table: Table, stored: Mapping[str, bytes]) -> Iterator[tuple[str, Manifest | LakeError]]:
@@ -194,7 +194,7 @@ class Lake:
         return [name for name in self._catalog.names(table.name, listed) if name.endswith(f"/{FILE_NAME}")]
 
     def parse(self, table: Table, name: str, text: bytes) -> Manifest:
-        """Parse the manifest stored under `name`. Raises `LakeError` if it is damaged or belongs to another place."""
+        """Parse the manifest stored under `name`. Raises `LakeError` if it is damaged or belongs elsewhere."""
         location = self.storage.location(name)
         manifest = load(text, location, describe_repair(table, partitions.partition_of_folder(table, name.rpartition("/")[0])))
         if manifest.table != table.name or _manifest_name(table, manifest.partition) != name:
@@ -211,7 +211,7 @@ class Lake:
         return found
 
     def slice(self, table: Table, partitions: Iterable[Partition] | None = None, *, missing: Literal["error", "skip"] = "error") -> Slice:
-        """Return the current rows of `partitions`; default all.
+        """Return a slice of the current rows of `partitions` (default: all).
 
         Raises `LakeError` for a partition that was never written (unless `missing` is "skip") or was written by other rules than the table's.
         """
@@ -230,7 +230,7 @@ class Lake:
         return self.slice_from(table, found)
 
     def slice_from(self, table: Table, found: Mapping[Partition, Manifest]) -> Slice:
-        """Return the rows of these manifests. Raises `LakeError` if one was written by other rules than the table's."""
+        """Return a slice of the rows of these manifests. Raises `LakeError` if one was written by other rules than the table's."""
         outdated = [partition for partition, manifest in found.items() if manifest.version != table.version]
         if outdated:
             theirs = found[outdated[0]].version

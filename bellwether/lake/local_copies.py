@@ -1,4 +1,4 @@
-"""Local copies of files in an object store: each is downloaded once and verified against its checksum."""
+"""Local copies of files in an object store, each downloaded once and verified against its checksum."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Copies:
         return str(path)
 
     def _fetch(self, manifest: Manifest, location: str, draft: Path) -> None:
-        """Download a file, again while its checksum differs from the manifest's."""
+        """Download a file, and retry if its checksum differs from the manifest's."""
         for attempt in range(_ATTEMPTS):
             try:
                 self._storage.download(manifest.file, draft)

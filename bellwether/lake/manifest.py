@@ -59,7 +59,7 @@ def dump(manifest: Manifest) -> bytes:
 
 
 def load(text: bytes, location: str, advice: str = "materialize that partition again") -> Manifest:
-    """Parse the manifest stored at `location`; raises `LakeError`, which ends with `advice`, if it is damaged."""
+    """Parse the manifest stored at `location`. Raises `LakeError`, ending with `advice`, if it is damaged."""
     try:
         stored: dict[str, Any] = orjson.loads(text)
         times = {name: datetime.fromisoformat(stored[name]) if stored[name] else None for name in ("written_at", "known_at")}

@@ -11,7 +11,7 @@ LARGE = 2 * 2**20
 
 
 def release_memory(worked_on: int) -> None:
-    """Return free memory of Arrow's pool and of the heap to the system after work on `worked_on` bytes. Takes milliseconds.
+    """Release free memory of Arrow's pool and of the heap to the system after work on `worked_on` bytes. Takes milliseconds.
 
     Otherwise fragmented memory is kept, and a process that works on one day after another grows.
     """
@@ -26,7 +26,7 @@ def release_memory(worked_on: int) -> None:
 
 @cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    """Return glibc's `malloc_trim`; None with another C library."""
+    """Return glibc's `malloc_trim`; None if the C library is another one."""
     try:
         found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):

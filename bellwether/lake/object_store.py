@@ -1,4 +1,4 @@
-"""Storage of the lake's files in an object store through fsspec; an object appears when it is complete."""
+"""Storage of the lake's files in an object store through fsspec. An object becomes visible only when it is complete."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ObjectStore:
             self._fs.rm_file(f"{self._key}/{name}")
 
     def prune(self, prefix: str) -> None:
-        """Do nothing: a store has no folders of its own."""
+        """Do nothing, because a store has no folders of its own."""
 
     def touch(self, folder: str) -> None:
         return None
@@ -148,7 +148,7 @@ class S3Store(ObjectStore):
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Turn errors of the libraries below fsspec into `OSError`."""
+    """Convert errors of the libraries below fsspec to `OSError`."""
     try:
         yield
     except OSError:

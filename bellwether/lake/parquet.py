@@ -1,4 +1,4 @@
-"""Parquet files of the lake: written deterministically, checked against their declaration when read."""
+"""Parquet files of the lake, written deterministically and checked against their declaration when read."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FileSummary:
 
 @lru_cache(maxsize=256)
 def arrow_schema(table: Table, level: pl.CompatLevel | None = None) -> pa.Schema:
-    """Return the Arrow schema of a table; fields have their column's description and unit as metadata. level: see `polars.DataFrame.to_arrow`."""
+    """Return the Arrow schema of a table, with each column's description and unit as metadata. level: see `polars.DataFrame.to_arrow`."""
     import pyarrow as pa
 
     plain = table.empty().to_arrow(compat_level=level).schema
@@ -146,7 +146,7 @@ def _latest_known_at(frame: pl.DataFrame) -> datetime | None:
 
 
 def scan(files: Sequence[str], schema: pl.Schema | None = None) -> pl.LazyFrame:
-    """Scan exactly these local files: glob patterns and folder names are not interpreted."""
+    """Scan exactly these local files, without interpreting glob patterns or folder names."""
     return pl.scan_parquet(list(files), schema=schema, glob=False, hive_partitioning=False)
 
 

@@ -1,4 +1,4 @@
-"""Partitions: their folders, their values, and the rows that belong to them."""
+"""Folders, values and rows of partitions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PARSERS: dict[pl.DataType, Callable[[str], Any]] = {pl.String(): str, pl.Date()
 
 
 def partition_folder(table: Table, partition: Partition) -> str:
-    """Return the folder of a partition below the lake's root, each part URL-quoted; raises `LakeError` if the parts do not fit the table."""
+    """Return the folder of a partition below the lake's root, with quoted parts. Raises `LakeError` if they do not fit the table."""
     if len(partition) != len(table.partitioned_by) or not all(partition):
         raise LakeError(
             f"table {table.name}: {partition!r} is not a partition of it; it is partitioned by ({', '.join(table.partitioned_by)})"
@@ -38,7 +38,7 @@ def partition_of_folder(table: Table, folder: str) -> Partition:
 
 
 def partition_values(table: Table, partition: Partition) -> dict[str, Any]:
-    """Return the values of a partition by column name, in the columns' types; raises `LakeError` for an invalid text."""
+    """Return the values of a partition by column name, in the columns' types. Raises `LakeError` for an invalid text."""
     found = {}
     for name, text in zip(table.partitioned_by, partition, strict=True):
         dtype = table.schema[name]
@@ -50,7 +50,7 @@ def partition_values(table: Table, partition: Partition) -> dict[str, Any]:
 
 
 def require_partition(table: Table, partition: Partition, frame: pl.DataFrame) -> None:
-    """Raise `SchemaError` with the first such row's key if a row of `frame` belongs to another partition."""
+    """Raise `SchemaError` if a row of `frame` belongs to another partition, with the key of the first such row."""
     for name, value in partition_values(table, partition).items():
         own = frame[name] == value
         if not own.all():
@@ -59,7 +59,7 @@ def require_partition(table: Table, partition: Partition, frame: pl.DataFrame) -
 
 
 def split_rows(table: Table, frame: pl.DataFrame, partitions: Iterable[Partition]) -> dict[Partition, pl.DataFrame]:
-    """Split `frame` by partition: one frame for each of `partitions`, empty if it has no rows.
+    """Split `frame` by partition: one frame for each of `partitions`, empty if the partition has no rows.
 
     Raises `SchemaError` if a row belongs to none of them.
     """

@@ -1,4 +1,4 @@
-"""Preview of a table as safe Markdown: untrusted text can neither format nor link."""
+"""Preview of a table as safe Markdown, in which untrusted text cannot create formatting or links."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLUMNS = 12
 
 
 def preview_markdown(frame: pl.DataFrame) -> str:
-    """Render the first columns of `frame` as a Markdown table; every text is truncated and set as code."""
+    """Render the first columns of `frame` as a Markdown table, every text truncated and formatted as code."""
     shown = frame.select(frame.columns[:COLUMNS])
     lines = markdown_table(
         [_render_code(name) for name in shown.columns], ([_render_cell(value) for value in row] for row in shown.iter_rows())

@@ -1,4 +1,4 @@
-"""Places of a published warehouse: a local file that is replaced, or an object store with a file per publication and a pointer to the latest.
+"""Locations of a published warehouse: a local file, or an object store with one file per publication and a pointer to the latest.
 
 Readers of a store open a copy in this machine's cache and keep it while newer publications arrive.
 """
@@ -37,7 +37,7 @@ _KEEPALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_kee
 
 
 class Place(Protocol):
-    """Place of a published warehouse.
+    """Location of a published warehouse.
 
     Attributes:
         name: absolute path or URL.
@@ -46,19 +46,19 @@ class Place(Protocol):
     name: str
 
     def state(self) -> build.BuildState | None:
-        """Return the build state of the latest publication; None without a readable one."""
+        """Return the build state of the latest publication; None if there is no readable one."""
 
     def modified(self) -> int:
-        """Return the time of the latest publication in nanoseconds since 1970; 0 without one."""
+        """Return the time of the latest publication in nanoseconds since 1970; 0 if there is none."""
 
     def open_file(self) -> AbstractContextManager[Path]:
-        """Provide a local file of the latest publication until the block ends. Raises `LakeError` without one."""
+        """Provide a local file of the latest publication until the block ends. Raises `LakeError` if there is none."""
 
     def lock_publishing(self, timeout: float) -> AbstractContextManager[None]:
         """Hold the lock of publishers, released if the process dies. Raises `LakeError` after `timeout` seconds."""
 
     def open_former(self) -> AbstractContextManager[Path]:
-        """Provide a local file of the publication to be replaced; a missing path without one."""
+        """Provide a local file of the publication to be replaced; a path without a file if there is none."""
 
     def draft(self) -> Path:
         """Return a new local path for the next publication and delete drafts of dead publishers. Requires the lock."""
@@ -71,7 +71,7 @@ class Place(Protocol):
 
 
 def open_place(where: Path | str) -> Place:
-    """Return the place at a local path or an `s3://` URL. Raises `ConfigError` for a store without conditional writes."""
+    """Return the publication place at a local path or an `s3://` URL. Raises `ConfigError` for a store without conditional writes."""
     name = str(where)
     if "://" not in name:
         return FilePlace(Path(name).expanduser().absolute())
@@ -241,7 +241,7 @@ class StorePlace:
         return True
 
     def _switch_pointer(self, new: Pointer, etag: str | None) -> bool:
-        """Replace the pointer if its ETag is unchanged; also return True if an earlier try, whose response was lost, succeeded."""
+        """Replace the pointer if its ETag is unchanged. Also returns True if an earlier try succeeded whose response was lost."""
         failure = None
         try:
             if self._store.swap(POINTER, new.dump(), etag):
@@ -256,7 +256,7 @@ class StorePlace:
         return False
 
     def _vacuum(self, pointer: Pointer, superseded: Mapping[str, datetime], *, complete: bool) -> None:
-        """Delete objects superseded before the grace period; after a complete publication also uploads that were never published."""
+        """Delete objects superseded before the grace period, and after a complete publication also uploads that were never published."""
         old, kept = set(superseded) - set(pointer.superseded), {pointer.object, *pointer.superseded}
         with suppress(LakeError):  # deleted by the next complete publication
             if complete:
@@ -266,7 +266,7 @@ class StorePlace:
                 self._store.delete(name)
 
     def _read_pointer(self) -> tuple[Pointer | None, str | None]:
-        """Return the pointer and its ETag; None without one."""
+        """Return the pointer and its ETag; None if there is no pointer."""
         try:
             with _store_errors(f"{self.name}/{POINTER}"):
                 found = self._store.get(POINTER)
@@ -358,7 +358,7 @@ def _remove_files(folder: Path, pattern: str) -> None:
 
 @contextmanager
 def _store_errors(what: str) -> Iterator[None]:
-    """Turn errors of a store into `LakeError`, except a missing object."""
+    """Convert errors of a store to `LakeError`, except for a missing object."""
     try:
         yield
     except FileNotFoundError:

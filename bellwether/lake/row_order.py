@@ -1,4 +1,4 @@
-"""Stored order of a partition's rows, and uniqueness of their key."""
+"""Stored order of a partition's rows, and uniqueness of their keys."""
 
 from __future__ import annotations
 

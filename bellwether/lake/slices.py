@@ -1,4 +1,4 @@
-"""Partitions of a table as inputs of an asset: the manifests read at one moment and their files."""
+"""Slices: partitions of a table as inputs of an asset, with their manifests read at one moment."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Slice:
         return self.files if self.copies is None else self.copies.local(self.manifests)
 
     def check(self) -> tuple[str, ...]:
-        """Return local paths. Raises `LakeError` for a file that is missing, has undeclared columns, or differs from its checksum.
+        """Verify the files and return local paths. Raises `LakeError` for a missing file, wrong columns or a wrong checksum.
 
         Each file is verified once per process.
         """
@@ -53,7 +53,7 @@ class Slice:
         return files
 
     def check_columns(self) -> tuple[str, ...]:
-        """Return local paths. Raises `LakeError` for a file that is missing or has other columns than declared. Only the footers are read."""
+        """Check the columns in the files' footers and return local paths. Raises `LakeError` for a missing file or wrong columns."""
         files = self.local()
         for path, location, manifest in zip(files, self.files, self.manifests, strict=True):
             parquet.check_columns(self.table, manifest.partition, path, location)
@@ -69,19 +69,19 @@ class Slice:
         return self.exclude({manifest.partition for manifest in self.manifests} - set(partitions))
 
     def damaged(self) -> frozenset[Partition]:
-        """Return the partitions whose file is missing or damaged, verified once per process; none in an object store."""
+        """Return the partitions whose file is missing or damaged. Files are verified once per process, and not in an object store."""
         return frozenset(
             manifest.partition for manifest, file in zip(self.manifests, self.files, strict=True) if not is_sound(manifest, file)
         )
 
     def scan(self) -> pl.LazyFrame:
-        """Scan the rows lazily, with the declared schema even without files. Raises as `check` does."""
+        """Scan the rows lazily, with the declared schema even without files. Raises the errors of `check`."""
         if not self.files:
             return self.table.empty().lazy()
         return parquet.scan(self.check(), self.table.schema)
 
     def head(self, rows: int = 5) -> pl.DataFrame:
-        """Return the first rows of the first partition that has any."""
+        """Return the first rows of the first partition that has rows."""
         first = next((manifest.partition for manifest in self.manifests if manifest.rows), None)
         if first is None:
             return self.table.empty()
@@ -92,7 +92,7 @@ class Slice:
         return self.query(lambda rows: rows)
 
     def query(self, build: Callable[[pl.LazyFrame], pl.LazyFrame]) -> pl.DataFrame:
-        """Return the result of a lazy query over the rows; only what it needs is read. Raises `LakeError` that names a damaged file."""
+        """Return the result of a lazy query, which reads only the rows that it needs. Raises `LakeError` that names a damaged file."""
         try:
             return build(self.scan()).collect()
         except (OSError, pl.exceptions.PolarsError) as error:

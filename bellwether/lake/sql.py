@@ -17,7 +17,7 @@ from bellwether.tables import Table
 
 
 def sql_text(name: str) -> str:
-    """Return the text of `sql/<name>.sql`; raises `LakeError` if the file is missing."""
+    """Return the text of `sql/<name>.sql`. Raises `LakeError` if the file is missing."""
     try:
         return files("sql").joinpath(f"{name}.sql").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -34,7 +34,7 @@ def run_sql(table: Table, inputs: Mapping[str, Slice | pl.DataFrame], params: Ma
 
 
 def evaluate(table: Table, text: str, inputs: Mapping[str, Slice | pl.DataFrame], params: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """Return the rows of the query `text`; otherwise as `run_sql`."""
+    """Return the rows of the query `text`, in the form of `run_sql`."""
     with duckdb_connection.connect() as connection:
         try:
             for name, rows in inputs.items():

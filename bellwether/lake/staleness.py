@@ -85,7 +85,7 @@ class Staleness:
         return self._lake.recorded_inputs(table) if table.outside else self._lake.intact_manifests(table)
 
     def versions(self, recipe: TableInputs, partition: Partition) -> dict[str, str]:
-        """Return a digest per input of the versions of all partitions that a partition reads."""
+        """Return, for each input, a digest of the versions of all partitions that a partition reads."""
         found = {}
         for source in recipe.inputs:
             lines = [f"{'/'.join(other)}={made.sha256}" for other, made in self._inputs(recipe, partition, source)]
@@ -93,11 +93,11 @@ class Staleness:
         return found
 
     def find_outdated(self, recipe: TableInputs, wanted: Iterable[Partition], *, sound: bool = False) -> list[Partition]:
-        """Return the missing and out-of-date partitions among `wanted`. sound: read files, and count damaged ones as missing."""
+        """Return the missing and out-of-date partitions among `wanted`. sound: verify files, and count damaged ones as missing."""
         return [partition for partition in wanted if self._is_outdated(recipe, partition, sound=sound)]
 
     def buildable(self, recipe: TableInputs) -> set[Partition]:
-        """Return the partitions whose inputs are stored: all of them if the table is partitioned, any of them otherwise."""
+        """Return the partitions whose inputs are stored: all inputs if the table is partitioned, any of them otherwise."""
         columns, stored = recipe.table.partitioned_by, {source: self.stored_partitions(source) for source in recipe.followed}
         if not columns:
             return {()} if any(stored.values()) else set()
@@ -121,7 +121,7 @@ class Staleness:
         return any(made.inputs.get(source.name) != now[source.name] for source in recipe.followed)
 
     def _predates_inputs(self, recipe: TableInputs, partition: Partition, made: Manifest) -> bool:
-        """Return whether an input was written later; for manifests without recorded versions."""
+        """Return whether an input was written later, for manifests without recorded versions."""
         inputs = (other for source in recipe.followed for _, other in self._inputs(recipe, partition, source))
         return any(other.written_at > made.written_at and other.run_id != made.run_id for other in inputs)
 
@@ -152,7 +152,7 @@ class LoadedLake(Staleness):
         self._loaded, self._since, self._run_id = loaded, since, run_id
 
     def stored_partitions(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the partitions of a table; those that were not loaded are looked up."""
+        """Return the partitions of a table; partitions that were not loaded are looked up."""
         if table.name not in self._stored:
             found = dict(self._loaded.get(table.name, {}))
             others = [partition for partition in self._lake.partitions(table) if partition not in found]

@@ -1,4 +1,4 @@
-"""Storage of the lake's files: a folder or an object store, with the few operations that keep a lake consistent.
+"""Storage of the lake's files: a folder or an object store.
 
 Files are always complete: written aside and renamed in a folder, stored as one finished object in a store.
 """
@@ -45,13 +45,13 @@ class Storage(Protocol):
         """Store `data` under `name`, replacing an existing file atomically."""
 
     def stash(self, name: str, data: bytes) -> None:
-        """Store reproducible data as `put` does, but not durably: a power failure may remove or damage it."""
+        """Store reproducible data as `put` does, but not durably: it may be lost or damaged in a power failure."""
 
     def draft(self, name: str) -> AbstractContextManager[Path]:
         """Provide a local path for building the file `name`; it is deleted afterwards."""
 
     def publish(self, draft: Path, name: str) -> bool:
-        """Store the finished draft under `name`; return False without any change if the name is taken."""
+        """Store the finished draft under `name`. Returns False, without any change, if the name is taken."""
 
     def files(self, prefix: str) -> list[StorageEntry]:
         """List every file below the folder `prefix`; empty if the folder is missing."""
@@ -66,7 +66,7 @@ class Storage(Protocol):
         """Change the mark of an existing folder. The change may be lost in a power failure."""
 
     def mark(self, folder: str) -> str | None:
-        """Return a text that changes when the folder is touched or its entries change; "" for a missing folder, None if the storage has no marks."""
+        """Return a text that changes when the folder is touched or its entries change; "" without the folder, None without marks."""
 
 
 def open_storage(uri: str, options: Mapping[str, str] | None = None, *, durable: bool = True) -> Storage:
@@ -201,7 +201,7 @@ class Folder:
 
 
 def _reserve_name(target: Path) -> bool:
-    """Reserve a free name with an empty file, so that only one of two writers gets it; return False if it is taken."""
+    """Reserve a free name with an empty file, so that only one of two writers gets it. Returns False if it is taken."""
     try:
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
     except FileExistsError:

@@ -1,4 +1,4 @@
-"""Views of the warehouse over its tables, one name per concept: `sql/views/<name>.sql` is `views.<name>`."""
+"""Views of the warehouse over its tables; `sql/views/<name>.sql` defines `views.<name>`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MACROS = {"price_before": ("hours",)}
 
 
 def view_texts() -> dict[str, str]:
-    """Return the SQL of every view and macro."""
+    """Read the SQL of every view and macro."""
     return {name: sql_text(f"views/{name}") for name in (*VIEWS, *MACROS)}
 
 

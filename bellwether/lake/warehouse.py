@@ -1,4 +1,4 @@
-"""The warehouse: one DuckDB file over the lake, built aside and published as a whole, so that writing never disturbs readers.
+"""The warehouse: one DuckDB file over the lake, built separately and published as a whole, so that readers are never disturbed.
 
 Big tables are views over exactly the files of their manifests; marts contain their rows; `meta` describes the publication.
 A place is a local path or an `s3://` URL (`bellwether.lake.publications`).
@@ -39,7 +39,7 @@ _WHOLE_FILES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One publication.
+    """One publication of the warehouse.
 
     Attributes:
         path: the file, or the URL of the store.
@@ -92,7 +92,7 @@ def publish(
 
 
 def _publish(lake: Lake, place: Place, tables: list[Table], complete_every: timedelta, patience: float) -> tuple[build.BuildResult, int]:
-    """Build and publish, again for `patience` seconds if another publisher without the lock was faster; return the result and the file's bytes."""
+    """Build and publish; retry for `patience` seconds if another publisher was faster. Returns the result and the file's size in bytes."""
     deadline = time.monotonic() + patience
     while True:
         draft = place.draft()
@@ -110,7 +110,7 @@ def _publish(lake: Lake, place: Place, tables: list[Table], complete_every: time
 
 @contextmanager
 def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a read-only connection to a published warehouse, closed at the end, with times shown in UTC.
+    """Open a read-only connection to a published warehouse until the end of the block, with times shown in UTC.
 
     It shows the latest publication at the time of opening. Raises `LakeError` if nothing is published, the file is not a warehouse, or it is a
     copy, which would show the lake it was copied from.
@@ -122,7 +122,7 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open as `connect` does, also a copy."""
+    """Open a warehouse as `connect` does, even if it is a copy."""
     # A separate connection: DuckDB would reuse an older file of the same name that this process has open.
     with open_place(path).open_file() as file, duckdb_connection.connect() as connection:
         try:
@@ -139,7 +139,7 @@ def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _require_own_lake(connection: duckdb.DuckDBPyConnection, place: Path | str) -> None:
-    """Raise `LakeError` for a file that was copied together with its lake: its views still read the original lake."""
+    """Raise `LakeError` for a file that was copied together with its lake, since its views still read the original lake."""
     try:
         row = connection.execute("SELECT lake, place FROM meta.publication").fetchone()
     except duckdb.Error:
@@ -178,7 +178,7 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
 
 
 def _choose_requests(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Download small files of a store whole, with one request each, instead of requesting size, footer and columns. Nested views are ignored."""
+    """Download small files of a store completely, with one request each, instead of separate requests for parts. Ignores nested views."""
     described = (
         "SELECT table_name, sum(bytes) FROM meta.tables JOIN meta.partitions USING (table_name) WHERE stored_as = 'view' GROUP BY ALL"
     )
@@ -188,12 +188,12 @@ def _choose_requests(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def publication_time(path: Path | str) -> int:
-    """Return the time of the latest publication in nanoseconds since 1970; 0 without one. Raises `LakeError` for an unreadable store."""
+    """Return the time of the latest publication in nanoseconds since 1970, 0 for none. Raises `LakeError` for an unreadable store."""
     return open_place(path).modified()
 
 
 def covered_files(path: Path | str, tables: Iterable[Table] | None = None) -> frozenset[str]:
-    """Return locations of the lake's files that a published warehouse covers, of `tables` or all, including damaged ones left out.
+    """Return the locations of the lake's files that a published warehouse covers, for `tables` or all, including damaged files left out.
 
     Empty without a warehouse.
     """
@@ -207,7 +207,7 @@ def covered_files(path: Path | str, tables: Iterable[Table] | None = None) -> fr
 
 
 def published_files(path: Path | str, tables: Iterable[Table]) -> frozenset[str]:
-    """Return `covered_files`; empty also if the warehouse cannot be read or was published by another version of the code."""
+    """Return `covered_files`, or nothing if the warehouse cannot be read or was published by another version of the code."""
     try:
         return covered_files(path, tables)
     except LakeError:
@@ -215,7 +215,7 @@ def published_files(path: Path | str, tables: Iterable[Table]) -> frozenset[str]
 
 
 def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> frozenset[str]:
-    """Return locations of the lake's files that a warehouse published now would cover."""
+    """Return the locations of the lake's files that a warehouse published now would cover."""
     found = set()
     for table in tables:
         for name, manifest in lake.read_entries(table):

@@ -143,7 +143,7 @@ def _text(value: Any) -> str | None:
 
 
 class Ending(Enum):
-    """The end of an answer.
+    """Reason for which an answer ended.
 
     NORMAL: ended by the model, or with a tool call. CUT: at a limit of tokens, context or time.
     FILTERED: withheld by a filter, or refused. BROKEN: by an error of the provider. UNKNOWN: no reason, or an undocumented one.
@@ -231,7 +231,7 @@ class Answer:
 
     @property
     def cut(self) -> bool:
-        """True if a limit ended the text, by the finish reason."""
+        """True if the finish reason states that a limit ended the text."""
         return parse_ending(self.finish_reason) is Ending.CUT
 
 
@@ -265,7 +265,7 @@ class NoAnswer:
 
 
 def _content(content: Any) -> tuple[str | None, str | None]:
-    """Return text and reasoning of a content that is a text or a list of parts (Mistral's reasoning models)."""
+    """Return the text and reasoning of a message's content: a string, or a list of parts (Mistral's reasoning models)."""
     if not isinstance(content, list):
         return (content if isinstance(content, str) else None), None
     parts = [_mapping(part) for part in content]
@@ -365,7 +365,10 @@ _LONGEST = 200
 
 
 def read_served(message: Message, headers: Mapping[str, str] | None = None, requested: str | None = None) -> Served:
-    """Return model, fingerprint and provider stated by body and headers (names in lower case). A name that contradicts `requested` comes first."""
+    """Return the model, fingerprint and provider stated by body and headers (names in lower case).
+
+    A model that contradicts `requested` takes precedence.
+    """
     headers = headers or {}
     names = [name for name in (message.model, *(headers.get(one) for one in MODEL_HEADERS)) if name and not name.endswith("/*")]
     others = (name for name in names if requested is not None and not is_requested(requested, name))

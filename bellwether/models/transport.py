@@ -95,7 +95,10 @@ class Wire(Protocol):
 
 
 class _Exchange:
-    """One HTTP request of a call and the part of its response that was read. verbatim: no key is sent if the endpoint has none."""
+    """One HTTP request of a call, and the part of its response that was read.
+
+    verbatim: for OpenAI-compatible endpoints, which get no Authorization header if there is no key.
+    """
 
     def __init__(self, http: httpx.AsyncClient, call: ModelCall, *, verbatim: bool) -> None:
         self._http, self._call = http, call
@@ -111,7 +114,7 @@ class _Exchange:
 
     @property
     def connecting(self) -> float:
-        """Timeout of a connection, in seconds."""
+        """Timeout for connecting, in seconds."""
         return min(_CONNECT_SECONDS, self._call.model.timeout / 2)
 
     @property
@@ -370,7 +373,7 @@ def _restore_fields(answer: Any, body: bytes) -> None:
 
 
 def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) -> AttemptResult:
-    """Build the result of a call of which only an exception is known."""
+    """Build the result of a call from LiteLLM's exception alone."""
     model, secret = call.model, call.endpoint.api_key
     unsent = _connection_error(error)
     if unsent is not None:
@@ -388,7 +391,7 @@ def _classify_exception(call: ModelCall, exchange: _Exchange, error: Exception) 
 
 
 def _connection_error(error: BaseException | None) -> BaseException | None:
-    """Return the HTTP client's error below LiteLLM's if there was no connection, so that nothing was sent."""
+    """Return the connection error that caused LiteLLM's exception; None if the request may have been sent."""
     unsent = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError, httpx.UnsupportedProtocol, httpx.InvalidURL)
     while error is not None and not isinstance(error, unsent):
         error = error.__cause__ or error.__context__

@@ -26,7 +26,10 @@ NO_COMMON = "no cohort-week has both"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairComparison:
-    """Result of the pairwise tests. pairs: rows without group and metric. mcs_p, in_mcs, letters: of every family, in the given order."""
+    """Result of the pairwise tests.
+
+    pairs: one row per pair, without the columns group and metric. mcs_p, in_mcs, letters: one value per family, in the given order.
+    """
 
     pairs: pl.DataFrame
     mcs_p: Sequence[float | None]
@@ -83,7 +86,7 @@ def _value_matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, C
 
 
 def _variance_floors(outcomes: pl.DataFrame, names: Sequence[str], matrix: Floats, pairs: tuple[Ints, Ints]) -> Floats:
-    """Return the variance of each pair's difference implied by prices, float64 (P,), over common cohort-weeks.
+    """Return the variance that prices imply for each pair's difference over common cohort-weeks, float64 (P,).
 
     It is the larger of the expected and the observed variance. Events on which several cohorts bet in different weeks count once.
     """
