@@ -279,7 +279,7 @@ class HttpClient:
         return listing
 
     async def answers(self, calls: Sequence[VenueCall], *, accept: frozenset[int] = frozenset()) -> list[VenuePage]:
-        """Yield the responses to `calls` in order, requesting several concurrently; the error of the first failing call is raised."""
+        """Return the responses to `calls` in order, requesting several concurrently; the error of the first failing call is raised."""
         asked = (partial(self.answer, call, ordinal=ordinal, accept=accept) for ordinal, call in enumerate(calls))
         return await together(asked, most=self.limits.connections)
 

@@ -1,1 +1,1 @@
-"""Kalshi: its wire formats, a client of its REST interface, and pulls that can be interrupted."""
+"""Kalshi: wire formats, a client of its REST interface, and resumable pulls."""

@@ -9,7 +9,7 @@ __all__ = ["KalshiClient", "RateLimit"]
 
 
 class KalshiClient(HttpClient):
-    """Reads Kalshi's public market data; `base_url` goes up to and with /trade-api/v2."""
+    """Client of Kalshi's public market data; `base_url` ends with /trade-api/v2."""
 
     name = "Kalshi"
     setting = "kalshi_url"

@@ -1,4 +1,4 @@
-"""Kalshi's routes that are used, with the venue's bounds; a forbidden call is refused before it is sent."""
+"""Kalshi routes in use, with the venue's bounds; a forbidden call is refused before it is sent."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def events(
     nested: bool = True,
     limit: int = 200,
 ) -> Listing:
-    """GET /events, with nested markets by default; never with combos.
+    """Build GET /events, with nested markets by default; combos are never included.
 
-    status: one of `EVENT_STATUSES`; matches an event when any of its markets does. closing_after: aware; events with a market that closes after
-    it. Raises `ConfigError` for another status.
+    status: one of `EVENT_STATUSES`; an event matches if any of its markets does. closing_after: aware; events with a market that closes
+    after it. Raises `ConfigError` for another status.
     """
     if status is not None and status not in EVENT_STATUSES:
         hint = "; answers say finalized, the filter is called settled" if status == "finalized" else ""
@@ -56,10 +56,10 @@ def markets(
     mve_filter: Literal["exclude"] | None = "exclude",
     limit: int = 1000,
 ) -> Listing:
-    """GET /markets, without combos by default.
+    """Build GET /markets, without combos by default.
 
-    closing_after, closing_before: aware times of the close, cut to whole seconds. The venue's documentation does not say whether the ends belong
-    to the span: ask a second wider and filter.
+    closing_after, closing_before: aware close times, truncated to whole seconds. The venue's documentation does not state whether the
+    bounds are included: request one second more on both sides and filter.
     """
     chosen = {
         "min_close_ts": _seconds(closing_after),
@@ -79,7 +79,9 @@ def historical_markets(
     mve_filter: Literal["exclude"] | None = "exclude",
     limit: int = 1000,
 ) -> Listing:
-    """GET /historical/markets: what settled before the cutoff. Raises `ConfigError` for two filters at once, which the venue forbids."""
+    """Build GET /historical/markets: markets settled before the cutoff. Raises `ConfigError` for two filters at once, which the venue
+    forbids.
+    """
     if tickers and event_ticker:
         raise ConfigError("asking for archived markets: tickers and event_ticker exclude each other; give one")
     chosen = {"tickers": join_tickers(tickers), "event_ticker": event_ticker, "mve_filter": mve_filter, "limit": str(limit)}
@@ -87,17 +89,17 @@ def historical_markets(
 
 
 def series() -> Listing:
-    """GET /series: all in one answer, without a cursor."""
+    """Build GET /series: all series in one response, without a cursor."""
     return Listing("/series", (), "series", "ticker")
 
 
 def historical_cutoff() -> VenueCall:
-    """GET /historical/cutoff: what settled before it is only in the archive."""
+    """Build GET /historical/cutoff: markets settled before the cutoff are only in the archive."""
     return VenueCall("/historical/cutoff")
 
 
 def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
-    """GET /markets/candlesticks for up to 100 live markets; the venue returns 10,000 candles at most. Raises `ConfigError` beyond that."""
+    """Build GET /markets/candlesticks for up to 100 live markets and 10,000 candles. Raises `ConfigError` beyond either."""
     most = len(tickers) * (int((end - start).total_seconds()) // (60 * period_minutes) + 1)
     if not 1 <= len(tickers) <= MOST_TICKERS or most > MOST_CANDLES:
         raise ConfigError(
@@ -107,26 +109,26 @@ def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, per
 
 
 def historical_candles(ticker: str, start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
-    """GET /historical/markets/…/candlesticks: the candles of one archived market that end within [start, end]."""
+    """Build GET /historical/markets/…/candlesticks: the candles of one archived market that end within [start, end]."""
     return VenueCall(f"/historical/markets/{quote_segment(ticker)}/candlesticks", _span(start, end, period_minutes))
 
 
 def orderbooks(tickers: Sequence[str]) -> VenueCall:
-    """GET /markets/orderbooks: all levels of up to 100 markets at once. Raises `ConfigError` for none or more."""
+    """Build GET /markets/orderbooks: all levels of 1 to 100 markets. Raises `ConfigError` for another number."""
     if not 1 <= len(tickers) <= MOST_TICKERS:
         raise ConfigError(f"asking for order books: {len(tickers)} markets at once; ask for 1 to {MOST_TICKERS}")
     return VenueCall("/markets/orderbooks", tuple(("tickers", ticker) for ticker in tickers))
 
 
 def trades(*, ticker: str | None = None, after: datetime | None = None, limit: int = 1000) -> Listing:
-    """GET /markets/trades, newest first: of one market or of all, since an aware time, cut to whole seconds; block trades are among them."""
+    """Build GET /markets/trades, newest first: trades of one or all markets since an aware time in whole seconds, including block trades."""
     return Listing(
         "/markets/trades", drop_missing({"ticker": ticker, "min_ts": _seconds(after), "limit": str(limit)}), "trades", "trade_id"
     )
 
 
 def parse_requested_tickers(request: str) -> frozenset[str]:
-    """The tickers that a call, as text, asked for: those of its list parameter, or the one in its path."""
+    """Parse the tickers of a call as text, from its list parameter or its path."""
     parts = urlsplit(request.removeprefix("GET "))
     query = parse_qs(parts.query)
     listed = query.get("tickers", []) + query.get("market_tickers", []) + query.get("ticker", [])

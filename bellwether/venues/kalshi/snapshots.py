@@ -1,4 +1,4 @@
-"""Looks at events, contracts, books, candles and series, in memory: for decisions and marks, which use an answer once and keep what they need of it."""
+"""In-memory snapshots of events, contracts, books, candles and series, used once for decisions and marks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _EVENTS_AT_ONCE = 50
 class MarketRows:
     """Rows of raw/kalshi_markets by ticker and of raw/kalshi_events by event, as dictionaries.
 
-    at: when the venue gave the first of them; None without an answer. rejects: objects that fit no row.
+    at: time of the venue's first response; None without a response. rejects: invalid objects.
     """
 
     contracts: Mapping[str, Row] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class MarketRows:
 
 
 class _MarketCollector:
-    """Contracts and events of pages, in order; of a contract that comes twice the first counts."""
+    """Collector of contracts and events from pages, in order; the first record of a contract counts."""
 
     def __init__(self) -> None:
         self.contracts: dict[str, Row] = {}
@@ -50,7 +50,7 @@ class _MarketCollector:
         self._rejects = 0
 
     async def walk(self, pages: AsyncIterator[VenuePage], source: str = "live", wanted: pl.Expr | None = None) -> _MarketCollector:
-        """Take what the pages of a listing of contracts, or of events with theirs, bring. wanted: only contracts of which it holds."""
+        """Add the pages of a listing of contracts, or of events with their contracts. wanted: a predicate that selects contracts."""
         async with aclosing(pages) as walked:  # type: ignore[type-var]
             async for page in walked:
                 self._at = self._at or page.fetched_at
@@ -71,28 +71,28 @@ class _MarketCollector:
         self._rejects += sum(one.rejects.height for one in parsed)
 
     async def with_events(self, client: KalshiClient) -> MarketRows:
-        """All of it, with the events of the contracts."""
+        """Return all rows, after fetching the events of the contracts."""
         wanted = sorted({row["event_ticker"] for row in self.contracts.values()} - set(self.events))
         for some in _groups(wanted, _EVENTS_AT_ONCE):
             await self.walk(client.events(tickers=some, nested=False))
         return self.seen()
 
     def seen(self) -> MarketRows:
-        """All of it."""
+        """Return all rows collected so far."""
         return MarketRows(self.contracts, self.events, self._at, self._rejects)
 
 
 async def fetch_open_events(client: KalshiClient, now: datetime) -> MarketRows:
-    """All events with a contract that is traded, and their contracts but archived ones; combos are not among them."""
+    """Fetch all events with an open contract, and their contracts except archived ones; combos are excluded."""
     # The bound on the close leaves out nothing that is open, and spares the venue the events of all years.
     pages = client.events(status="open", closing_after=now - timedelta(minutes=1), nested=True)
     return (await _MarketCollector().walk(pages)).seen()
 
 
 async def fetch_closing_after(client: KalshiClient, at: datetime, wanted: pl.Expr) -> MarketRows:
-    """The contracts that close after an instant, or closed after it, and of which `wanted` holds, with their events.
+    """Fetch the contracts that close after an instant and satisfy `wanted`, with their events.
 
-    Raises `ConfigError` for an instant of which the venue no longer lists everything: what was paid out before its cutoff is archived, by ticker alone.
+    Raises `ConfigError` for an instant before the venue's cutoff: contracts paid out before it are archived, and found only by ticker.
     """
     cutoff = await _cutoff(client)
     if cutoff is not None and at < cutoff:
@@ -104,7 +104,7 @@ async def fetch_closing_after(client: KalshiClient, at: datetime, wanted: pl.Exp
 
 
 async def fetch_by_id(client: KalshiClient, names: Sequence[str]) -> tuple[MarketRows, frozenset[str]]:
-    """Contracts of these tickers, live or archived, and all contracts of the events among the names; and the names that are events."""
+    """Fetch contracts by ticker, live or archived, and all contracts of the events in `names`; also return the names that are events."""
     found = _MarketCollector()
     for some in _groups(names, routes.MOST_TICKERS):
         await found.walk(client.markets(tickers=some, mve_filter=None))
@@ -119,7 +119,7 @@ async def fetch_by_id(client: KalshiClient, names: Sequence[str]) -> tuple[Marke
 
 
 async def fetch_series(client: KalshiClient) -> dict[str, Row]:
-    """All series by ticker: rows of raw/kalshi_series."""
+    """Fetch all series by ticker, as rows of raw/kalshi_series."""
     found: dict[str, Row] = {}
     async with aclosing(client.series()) as walked:  # type: ignore[type-var]
         async for page in walked:
@@ -130,7 +130,7 @@ async def fetch_series(client: KalshiClient) -> dict[str, Row]:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The bids of both sides as (price, contracts) in dollars. at: when the venue answered; it does not say when they were so."""
+    """Bids of both sides as (price, contracts) in dollars. at: time of the response; the venue does not state the time of the book."""
 
     yes: tuple[tuple[Decimal, Decimal], ...]
     no: tuple[tuple[Decimal, Decimal], ...]
@@ -138,7 +138,7 @@ class Book:
 
 
 async def fetch_books(client: KalshiClient, tickers: Iterable[str]) -> dict[str, Book]:
-    """The order books of contracts; without those that the venue does not know, or has archived, and those that cannot be right."""
+    """Fetch the order books of contracts; unknown or archived contracts and invalid books are left out."""
     calls = [routes.orderbooks(some) for some in _groups(list(dict.fromkeys(tickers)), routes.MOST_TICKERS)]
     found: dict[str, Book] = {}
     for page in await client.answers(calls):
@@ -150,7 +150,7 @@ async def fetch_books(client: KalshiClient, tickers: Iterable[str]) -> dict[str,
 
 
 async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, list[Row]]:
-    """Hourly candles that end between two instants, both included, by ticker, the earliest first: rows of raw/kalshi_candles; [] without any."""
+    """Fetch hourly candles that end between two instants (inclusive), by ticker, earliest first: rows of raw/kalshi_candles, [] if none."""
     found: dict[str, dict[datetime, Row]] = {ticker: {} for ticker in spans}
     of_span: dict[tuple[datetime, datetime], list[str]] = defaultdict(list)
     for ticker, span in spans.items():
@@ -187,7 +187,7 @@ def _keep(found: dict[str, dict[datetime, Row]], page: VenuePage, source: str) -
 
 
 def _at_once(first: datetime, last: datetime) -> int:
-    """Contracts whose candles of a span fit into one answer."""
+    """Return the number of contracts whose candles of a span fit into one response."""
     return max(1, min(routes.MOST_TICKERS, routes.MOST_CANDLES // (_hours(first, last) + 1)))
 
 
@@ -209,6 +209,6 @@ def _groups(names: Sequence[str], most: int) -> Iterator[list[str]]:
 
 
 async def _cutoff(client: KalshiClient) -> datetime | None:
-    """Start of the listing of settled markets; None where the venue does not state it."""
+    """Fetch the start of the listing of settled markets; None if the venue does not state it."""
     page = await client.historical_cutoff()
     return parse_instant(page.answer.get("market_settled_ts"))

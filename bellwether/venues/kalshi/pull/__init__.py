@@ -1,4 +1,4 @@
-"""Pulls: series, the archive and single days, resumable at every instant and readable again from their stored pages."""
+"""Resumable pulls of series, of the archive and of single days, which can be parsed again from their stored pages."""
 
 from bellwether.venues.http.puller import Progress
 from bellwether.venues.kalshi.pull.archive import ArchivePull, pull_archive

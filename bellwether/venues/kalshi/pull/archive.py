@@ -1,4 +1,4 @@
-"""The venue's archive of settled markets, scanned as a whole once per cutoff, because it cannot be filtered by time."""
+"""Kalshi's archive of settled markets, scanned completely once per cutoff, because it cannot be filtered by time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEP = "markets"
 
 
 def parse_cutoff(page: VenuePage) -> datetime:
-    """The instant before which settled markets are only in the archive. Raises `VenueError` when the answer does not say."""
+    """Parse the instant before which settled markets are only in the archive. Raises `VenueError` if the response lacks it."""
     text = page.answer.get("market_settled_ts")
     cutoff = parse_instant(text)
     if cutoff is None:
@@ -42,11 +42,11 @@ def parse_cutoff(page: VenuePage) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ArchivePull:
-    """A finished scan of the archive.
+    """Finished scan of the archive.
 
-    cutoff: everything that settled before it was in the archive. superseded: records that another one replaces. reject_pages: ordinals of
-    the pages with records that do not fit. requests: pages fetched for it just now; 0 when it was stored. holes: ordinals of the pages that
-    list nothing although their cursor continues.
+    cutoff: all markets settled before it were in the archive. superseded: records replaced by another one. reject_pages: ordinals of the
+    pages with invalid records. requests: pages fetched by this run; 0 if the scan was already stored. holes: ordinals of the empty pages
+    whose cursor continues.
     """
 
     pull: StoredPull
@@ -57,16 +57,17 @@ class ArchivePull:
     holes: tuple[int, ...] = ()
 
     def markets(self) -> Iterator[pl.DataFrame]:
-        """Frames of raw/kalshi_archive, one per page that holds any, unique over all of them."""
+        """Yield frames of raw/kalshi_archive, one per page with records, each market once."""
         for page in self.pull.pages(STEP):
             rows = drop_superseded(_parse(page), self._superseded_on(page))
             if rows.height:
                 yield rows
 
     def rejects(self, day: date | None = None) -> pl.DataFrame:
-        """Rows of raw/kalshi_archive_rejects, filed under the day of the market's close, or of the answer where that cannot be read.
+        """Return rows of raw/kalshi_archive_rejects, dated by the market's close, or by the response if the close is unreadable.
 
-        Of one day, if given, as rows of raw/kalshi_rejects: with the pages that list nothing although their cursor continues, which any day may miss.
+        With a day, return its rejects as rows of raw/kalshi_rejects, and the empty pages whose cursor continues, since any day may lack
+        them.
         """
         disputed = self.superseded.filter(pl.col("reason").is_not_null())["page"]
         frames = [KALSHI_REJECTS.empty()]
@@ -86,14 +87,14 @@ class ArchivePull:
         return self.superseded.filter(pl.col("page") == page.ordinal)
 
     def summary(self) -> dict[str, object]:
-        """Folder, cutoff and requests of the scan."""
+        """Return folder, cutoff and number of requests of the scan."""
         return {"pull": self.pull.folder, "cutoff": self.cutoff.isoformat(), "requests": self.requests}
 
 
 async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> ArchivePull:
-    """Scan the archive at the venue's present cutoff, or take up the stored scan of it: again only with `refresh`.
+    """Scan the archive at the venue's current cutoff, or reuse the stored scan of that cutoff unless `refresh`.
 
-    Raises `VenueError` when the venue does not answer, `PagingError` when its listing loops.
+    Raises `VenueError` if the venue does not respond, `PagingError` if its listing loops.
     """
     cutoff = parse_cutoff(await client.historical_cutoff())
     pull = pages.open(LISTING, f"{cutoff:%Y-%m-%dT%H%M%S.%fZ}", refresh=refresh)
@@ -107,9 +108,9 @@ async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool 
 
 
 def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cutoff: datetime) -> ArchivePull | None:
-    """The scan that `rows` of raw/kalshi_archive come from, if the markets that closed on `day` need it: some may have settled before `cutoff`.
+    """Return the scan that produced `rows` of raw/kalshi_archive if `day` needs it: some of its markets may have settled before `cutoff`.
 
-    Raises `LakeError` when it is needed and missing, or when the venue has archived more since.
+    Raises `LakeError` if the scan is needed and missing, or if the venue has archived more markets since.
     """
     if datetime.combine(day, time(), UTC) >= cutoff:
         return None
@@ -129,7 +130,7 @@ def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date
 
 
 async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
-    """Fetch and store the archive; the note holds what a later reader would otherwise have to scan for."""
+    """Fetch and store the archive; the note contains results that would otherwise need another scan."""
     keys, reject_pages, holes = [], list[int](), list[int]()
     known_at: datetime | None = None
     listing = routes.historical_markets()

@@ -1,4 +1,4 @@
-"""Several records of one market: the newest one counts; conflicting records are reported separately from duplicates."""
+"""Choice among several records of one market: the newest counts; conflicting records are reported separately from duplicates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SUPERSEDED = pl.Schema(
 
 
 def build_keys(parsed: ParsedRecords, listing: int) -> pl.DataFrame:
-    """Keys of a page's markets, which decide the record of a ticker that counts; `listing` orders the sources of a pull."""
+    """Build the keys of a page's markets, by which the record of each ticker is chosen; `listing` orders the sources of a pull."""
     places = [
         pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()),
         repeat_value(listing, pl.UInt8(), parsed.rows.height).alias("listing"),
@@ -42,10 +42,11 @@ def build_keys(parsed: ParsedRecords, listing: int) -> pl.DataFrame:
 
 
 def select_records(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """(the key of the record that counts for every ticker, the records that do not).
+    """Split keys into the record that counts for each ticker and the other records.
 
-    The newest `updated_at` counts; of equally new records one with a result, then the one that came first. Of the others, the first that disagrees in one way on the
-    result, the settlement value or the close time has the `field`, its `value` and a `reason`; mere repetitions have no reason.
+    The newest `updated_at` counts; among equally new records the first one with a result, else the first. A superseded record that is the
+    first to disagree in some way on the result, the settlement value or the close time has the `field`, its `value` and a `reason`;
+    duplicates have no reason.
     """
     repeated = keys.filter(pl.col("ticker").is_duplicated())
     if repeated.is_empty():
@@ -73,18 +74,20 @@ def select_records(keys: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 
 def _take_first_difference(tell: Callable[[str], pl.Expr]) -> pl.Expr:
-    """`tell` of the first field in which a record differs from the one that counts; null without a difference."""
+    """Return `tell` of the first field in which a record differs from the one that counts; null without a difference."""
     return pl.coalesce(pl.when(pl.col(name).ne_missing(pl.col(f"{name}_kept"))).then(tell(name)) for name in AGREED)
 
 
 def reject_contradictions(quarantine: Quarantine, objects: Sequence[Any], superseded: pl.DataFrame) -> pl.DataFrame:
-    """Rows of raw/kalshi_rejects for those of `objects`, one page's, that another record contradicts; `superseded` are the page's, with a reason."""
+    """Return rows of raw/kalshi_rejects for the `objects` of a page that another record contradicts, by the page's `superseded` rows with a
+    reason.
+    """
     problems = {row["ordinal"]: RejectReason(row["field"], row["value"], row["reason"]) for row in superseded.iter_rows(named=True)}
     return quarantine.rows(objects, problems, dict(superseded.select("ordinal", "day").iter_rows()))
 
 
 def drop_superseded(parsed: ParsedRecords, superseded: pl.DataFrame) -> pl.DataFrame:
-    """The rows of one page that count; `superseded` are the page's."""
+    """Drop the rows of one page that do not count; `superseded` are the page's."""
     if superseded.is_empty():
         return parsed.rows
     return parsed.rows.filter(~pl.Series(parsed.ordinals, dtype=pl.Int32()).is_in(superseded["ordinal"].implode()))

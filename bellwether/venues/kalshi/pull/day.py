@@ -1,4 +1,4 @@
-"""Pull of the markets that closed on one UTC day: live and archived, their events and their candles."""
+"""Pull of the markets that closed on one UTC day: live and archived markets, their events and their candles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOT_FOUND = 404
 
 @dataclass(frozen=True)
 class DayPull(BaseDayPull):
-    """A finished pull of one day. archive: rows of raw/kalshi_archive, where the day needs them."""
+    """Finished pull of one day. archive: rows of raw/kalshi_archive, if the day needs them."""
 
     tables = TABLES
     price_steps = ("candles",)
@@ -40,11 +40,11 @@ class DayPull(BaseDayPull):
     archive: pl.LazyFrame | None = None
 
     def markets(self) -> Iterator[pl.DataFrame]:
-        """Frames of raw/kalshi_markets, unique over all of them."""
+        """Yield frames of raw/kalshi_markets, each market once."""
         return self.markets_of_day.frames(self.pull, self.archive)
 
     def candles(self) -> Iterator[pl.DataFrame]:
-        """Frames of raw/kalshi_candles, unique over all of them: within the plan's days before each market's close."""
+        """Yield frames of raw/kalshi_candles within the plan's days before each market's close, each candle once."""
         return self.price_frames()
 
     def other_rejects(self) -> Iterable[pl.DataFrame]:
@@ -78,7 +78,7 @@ class DayPull(BaseDayPull):
 
 
 def _lists_candles(page: VenuePage) -> None:
-    """Fail for a page of candles that lists none, not even an empty list."""
+    """Raise for a page of candles without a list of candles; an empty list is valid."""
     if page.status != _NOT_FOUND:
         page.items("markets" if "markets" in page.answer else "candlesticks")
 
@@ -88,7 +88,7 @@ def _source(page: VenuePage) -> str:
 
 
 class _Day(DayWork[DayMarkets, DayPull]):
-    """archive: rows of raw/kalshi_archive, which a day that began before the venue's cutoff needs."""
+    """Work of one day's pull. archive: rows of raw/kalshi_archive, needed if the day began before the venue's cutoff."""
 
     plan: CandlePlan
 
@@ -101,7 +101,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return MarketCollector(self.day)
 
     async def gather(self, puller: Puller, known: set[str]) -> MarketCollector:
-        """The day's markets: of the live listing, of the archive where the day needs it, by name, and nested in the events of all."""
+        """Collect the day's markets from the live listing, the archive if needed, requests by name, and the events of all markets."""
         cutoff = await puller.call("cutoff", routes.historical_cutoff(), fits=parse_cutoff)
         scan = find_covering_archive(self.pages, self.archive, self.day, parse_cutoff(cutoff))
         gathering = MarketCollector(self.day, asked_at=cutoff.fetched_at)
@@ -127,11 +127,11 @@ class _Day(DayWork[DayMarkets, DayPull]):
         await puller.calls("candles", self.plan.calls(markets.rows), accept=frozenset({_NOT_FOUND}), fits=_lists_candles)
 
     def expected(self, puller: Puller, markets: DayMarkets) -> list[str]:
-        """The live markets that have not been paid out."""
+        """Return the live markets that have not been paid out."""
         return markets.rows.filter(pl.col("status") != PAID_OUT, ~pl.col("archived"))["ticker"].to_list()
 
     def is_settled(self, puller: Puller, markets: DayMarkets) -> bool:
-        """True when every market has been paid out, archived ones too."""
+        """Return True if every market has been paid out, including archived ones."""
         return markets.settled
 
     def result(self, puller: Puller, markets: DayMarkets) -> DayPull:
@@ -149,9 +149,9 @@ async def pull_day(
     today: date | None = None,
     progress: Progress | None = None,
 ) -> DayPull:
-    """Pull everything about the markets that closed on `day`, or take up the stored pull of it; see `DayWork.pull`.
+    """Pull all data of the markets that closed on `day`, or reuse the stored pull of it; see `DayWork.pull`.
 
-    `archive` holds the rows of raw/kalshi_archive; a day that began before the venue's cutoff needs it. Raises `LakeError` when it is missing or
-    older than the cutoff.
+    archive: rows of raw/kalshi_archive, needed by a day that began before the venue's cutoff. Raises `LakeError` if the archive is missing
+    or older than the cutoff.
     """
     return await _Day(client, pages, day, plan, archive).pull(refresh=refresh, today=today, progress=progress)

@@ -1,7 +1,7 @@
-"""The markets of one day from its sources, with the one record of each that counts.
+"""Collection of a day's markets from their sources, with one record per market.
 
-Sources are the live listing, the markets nested in the day's events, what was later asked about those that were open, and the archive; only keys
-are held, rows are read page by page.
+Sources are the live listing, the markets nested in the day's events, later responses about markets that were open, and the archive. Only
+keys are kept in memory; rows are read page by page.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _ROWS_AT_ONCE = 1000
 
 
 def extract_markets(step: str, page: VenuePage) -> list[Any]:
-    """The market objects that a page of a step brings."""
+    """Return the market objects on a page of a step."""
     return extract_nested_markets(page.items("events")) if step == "events" else page.items("markets")
 
 
 def parse_step(step: str, page: VenuePage, day: date) -> ParsedRecords:
-    """The markets of a page, of whatever day; a page that cannot be processed is a reject."""
+    """Parse the markets of a page, whatever their day; a page that cannot be processed becomes a reject."""
     return parse_or_reject(
         lambda: parse_markets(extract_markets(step, page), page.origin, day=day, source="live"),
         TABLES.markets.quarantine(day, page.origin),
@@ -53,7 +53,7 @@ def parse_step(step: str, page: VenuePage, day: date) -> ParsedRecords:
 
 @dataclass
 class MarketCollector(BaseMarketCollector["DayMarkets"]):
-    """Keys and rejects of a day's markets while its pages come in."""
+    """Collector of the keys and rejects of a day's markets."""
 
     tables = TABLES
     steps = STEPS
@@ -74,7 +74,7 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         return routes.parse_requested_tickers(page.request)
 
     def add_archive(self, rows: pl.LazyFrame, rejects: pl.DataFrame) -> None:
-        """Take in the rows of raw/kalshi_archive and the rejects of its scan."""
+        """Add the rows of raw/kalshi_archive and the rejects of its scan."""
         columns = [name for name in KEYS.names() if name not in ("listing", "ordinal")]
         of_day = rows.filter(pl.col("day") == self.day).select(columns).sort("ticker").collect().with_row_index("ordinal")
         places = of_day.with_columns(pl.col("ordinal").cast(pl.Int32()), pl.lit(ARCHIVED, dtype=pl.UInt8()).alias("listing"))
@@ -82,12 +82,12 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         self.rejects.append(rejects)
 
     def event_tickers(self) -> list[str]:
-        """The events of the markets gathered so far, in order; combos have no event that can be requested."""
+        """Return the sorted event tickers of the markets so far; combos have no event that can be requested."""
         keys = pl.concat(self.keys).filter((pl.col("day") == self.day) & ~pl.col("is_combo"))
         return keys["event_ticker"].unique().sort().to_list()
 
     def settle(self) -> DayMarkets:
-        """Decide which record of every market counts: of one that was followed, the later answer."""
+        """Choose the record of each market that counts; for a followed market, the later response."""
         keys = pl.concat(self.keys)
         later = keys.filter(pl.col("listing") == _FOLLOWED)["ticker"].unique()
         is_replaced = (pl.col("listing") != _FOLLOWED) & pl.col("ticker").is_in(later.implode())
@@ -103,7 +103,9 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
 
 @dataclass(frozen=True)
 class DayMarkets(BaseDayMarkets):
-    """The markets of a day: `rows` has ticker, event_ticker, status, close_time, is_combo, archived, …. superseded: the places of records that do not count."""
+    """Markets of a day. rows: ticker, event_ticker, status, close_time, is_combo, archived, …. superseded: places of records that do not
+    count.
+    """
 
     tables = TABLES
 
@@ -111,16 +113,16 @@ class DayMarkets(BaseDayMarkets):
 
     @property
     def event_ids(self) -> list[str]:
-        """The events of the markets, in order; combos have no event that can be requested."""
+        """Sorted event tickers of the markets; combos have no event that can be requested."""
         return self.rows.filter(~pl.col("is_combo"))["event_ticker"].unique().sort().to_list()
 
     @property
     def settled(self) -> bool:
-        """True when every market of the day has been paid out."""
+        """True if every market of the day has been paid out."""
         return bool((self.rows["status"] == PAID_OUT).all())
 
     def frames(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
-        """Frames of raw/kalshi_markets, unique over all of them: those of the stored pages, then those of the archive."""
+        """Yield frames of raw/kalshi_markets, each market once: first from the stored pages, then from the archive."""
         for step in STEPS:
             for ordinal in range(pull.count(step)):
                 parsed = self.parsed.get((step, ordinal)) or parse_step(step, pull.page(step, ordinal), self.day)
@@ -137,7 +139,7 @@ class DayMarkets(BaseDayMarkets):
             yield archive.filter(wanted).select(KALSHI_MARKETS.names).collect().sort("ticker")
 
     def reject_contradictions(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
-        """Frames of raw/kalshi_rejects: records that another one of the same market, at least as new, contradicts."""
+        """Yield frames of raw/kalshi_rejects: records contradicted by another, at least equally new record of the same market."""
         disputed = self.superseded.filter(pl.col("reason").is_not_null()).with_columns(day=pl.lit(self.day))
         paged = disputed.filter(pl.col("listing") < ARCHIVED)
         for listing, ordinal in paged.select("listing", "page").unique().sort("listing", "page").rows():

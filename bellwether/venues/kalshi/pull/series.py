@@ -1,4 +1,4 @@
-"""All series of the venue, with fees and categories."""
+"""Pull of all Kalshi series, with fees and categories."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ STEP = "series"
 
 @dataclass(frozen=True, slots=True)
 class SeriesPull:
-    """A finished pull of the series. `requests`: pages fetched for it just now; 0 when it was stored."""
+    """Finished pull of the series. `requests`: pages fetched by this run; 0 if the pull was already stored."""
 
     pull: StoredPull
     requests: int
 
     def series(self) -> Iterator[pl.DataFrame]:
-        """Frames of raw/kalshi_series, unique over all of them; of several records of a series the first counts."""
+        """Yield frames of raw/kalshi_series, each series once; the first of several records counts."""
         return (parsed.rows for parsed in self._parsed())
 
     def rejects(self) -> pl.DataFrame:
-        """Rows of raw/kalshi_series_rejects, filed under the day of the answer: what does not fit, or contradicts an earlier record."""
+        """Return rows of raw/kalshi_series_rejects, dated by the response: invalid records and records that contradict an earlier one."""
         return pl.concat([KALSHI_REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
 
     def summary(self) -> dict[str, object]:
-        """Folder and requests of the pull."""
+        """Return folder and number of requests of the pull."""
         return {"pull": self.pull.folder, "requests": self.requests}
 
     def _parsed(self) -> Iterator[ParsedRecords]:
@@ -49,7 +49,7 @@ class SeriesPull:
 
 
 async def pull_series(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> SeriesPull:
-    """Pull all series, or take up the stored pull: again only with `refresh`. Raises `VenueError` when the venue does not answer."""
+    """Pull all series, or reuse the stored pull unless `refresh`. Raises `VenueError` if the venue does not respond."""
     pull = pages.open("series", "all", refresh=refresh)
 
     async def work(puller: Puller) -> SeriesPull:

@@ -1,1 +1,1 @@
-"""Kalshi's market data as a stream: signed WebSocket, frames in order of arrival, and REST polling where there is no key."""
+"""Stream of Kalshi's market data: signed WebSocket, frames in order of arrival, and REST polling without a key."""

@@ -1,4 +1,4 @@
-"""Listens to Kalshi's WebSocket: every verbatim frame, through lost frames, silence and broken connections, until it is stopped."""
+"""Client of Kalshi's WebSocket that yields every verbatim frame and recovers from lost frames, silence and broken connections."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ _ADVICE = defaultdict(
 class StreamTimeouts:
     """Timeouts of a stream.
 
-    handshake: seconds for a connection to open. quiet: seconds without a frame after which the connection is probed.
-    answer: seconds for an answer to a command. first, again: bounds of repeating the first connection, and one that had worked: the venue
-    closes for hours of maintenance. tick: seconds between two looks at the watch.
+    handshake: seconds for a connection to open. quiet: seconds without a frame after which the connection is probed. answer: seconds for a
+    response to a command. first, again: retry bounds of the first connection, and of one that had worked: the venue closes for hours of
+    maintenance. tick: seconds between two checks of the timeouts.
     """
 
     handshake: float = 10.0
@@ -77,7 +77,7 @@ class StreamTimeouts:
 
 @dataclass(slots=True)
 class StreamStats:
-    """Statistics of a stream: connections opened, numbers skipped, books requested again, and failures by kind."""
+    """Statistics of a stream: connections opened, sequence numbers skipped, books requested again, and failures by kind."""
 
     connections: int = 0
     gaps: int = 0
@@ -86,21 +86,22 @@ class StreamStats:
 
 
 class KalshiStream:
-    """Frames of chosen markets, in order of arrival.
+    """Stream of frames of chosen markets, in order of arrival.
 
-    A number that is skipped makes the client request the books again: by a command, then by a new subscription, then by a new connection. A
-    silent connection is probed, and replaced when it does not answer. Books are invalid from the break to their
-    next snapshot; see `bellwether.recordings.gap_summary`.
+    After a skipped sequence number, the client requests the books again: by a command, then by a new subscription, then by a new
+    connection. A silent connection is probed, and replaced if it does not respond. Books are invalid from a gap to their next snapshot; see
+    `bellwether.recordings.gap_summary`.
 
     Attributes:
         url: of the WebSocket. credentials: of the key that signs the handshake.
-        wanted: markets and channels. patience: bounds of waiting and repeating.
-        closes: when each market closes, as far as known; with it a market that was deactivated after its close counts as closed.
-        over_among: tells which of some markets trade no more. It is asked where messages of their lives may have been lost, because a number was
-            skipped or the connection broke; without it such a stream may wait for an end that has passed.
+        wanted: markets and channels. patience: bounds of waiting and retries.
+        closes: known close times of the markets; a market that is deactivated after its close counts as closed.
+        over_among: returns which of some markets no longer trade. It is called when lifecycle messages may have been lost, because a number
+        was
+            skipped or the connection broke; without it the stream may wait for an end that has passed.
         start: of the first frame. clock: nanoseconds since 1970. rng: of the jitter between attempts.
 
-    Raises `ConfigError` for an address or a channel that cannot be.
+    Raises `ConfigError` for an invalid address or channel.
     """
 
     def __init__(
@@ -134,7 +135,7 @@ class KalshiStream:
 
     @property
     def open(self) -> set[str]:
-        """Markets that still trade, as far as the venue has reported."""
+        """Markets that still trade, according to the venue's messages."""
         return self.trading.open
 
     @property
@@ -144,13 +145,13 @@ class KalshiStream:
 
     @property
     def connections(self) -> int:
-        """Connections opened so far."""
+        """Number of connections opened so far."""
         return self.stats.connections
 
     async def frames(self) -> AsyncGenerator[Frame, None]:
-        """Frames until every market has ended. Cancel the task, or close the generator, to stop earlier.
+        """Yield frames until every market has ended. Cancel the task, or close the generator, to stop earlier.
 
-        Raises `VenueError` when the venue refuses the key or a command, or when connecting fails for longer than the bounds allow.
+        Raises `VenueError` if the venue refuses the key or a command, or if connecting fails for longer than the bounds allow.
         """
         retry, attempts, since = self._patience.first, 0, time.monotonic()
         while not self.trading.are_over:
@@ -178,7 +179,7 @@ class KalshiStream:
                 raise VenueError(refusal.call, max(attempts, 1), refusal.cause, _ADVICE[refusal.kind], kind=refusal.kind) from None
 
     async def _wait(self, failure: TransientFailure, retry: RetryPolicy, attempts: int, since: float) -> None:
-        """Wait before the next attempt, or raise `VenueError` when the bounds are reached."""
+        """Wait before the next attempt, or raise `VenueError` if the bounds are reached."""
         self.stats.failures[failure.kind] = self.stats.failures.get(failure.kind, 0) + 1
         pause = Backoff(retry, self._rng).drawn(min(max(attempts, 1), _MOST_DOUBLINGS))
         if attempts >= retry.attempts or time.monotonic() - since + pause > retry.seconds:
@@ -190,7 +191,7 @@ class KalshiStream:
 
 @dataclass(slots=True)
 class _BookRequest:
-    """Books requested again on one subscription: those still to come, by which means, and whether more was skipped since."""
+    """Repeated request for the books of one subscription: the missing books, the method used, and whether more numbers were skipped since."""
 
     sid: int
     awaited: set[str]
@@ -200,7 +201,7 @@ class _BookRequest:
 
 
 class _Session:
-    """One connection: subscribes, follows numbers, and watches over silence."""
+    """One connection: subscribes, checks sequence numbers, and detects silence."""
 
     def __init__(
         self,
@@ -232,7 +233,7 @@ class _Session:
         self._watch: asyncio.Task[None] | None = None
 
     async def messages(self, clock: Callable[[], int]) -> AsyncGenerator[tuple[int, bytes], None]:
-        """Messages with their receive times, until the markets end. Raises `TransientFailure` when the connection must be replaced."""
+        """Yield messages with their receive times, until the markets end. Raises `TransientFailure` if the connection must be replaced."""
         self._watch = asyncio.create_task(self._watch_over())
         try:
             for params in self._wanted.subscriptions():
@@ -258,7 +259,7 @@ class _Session:
             raise self._failure or TransientFailure(CONNECTION, f"the connection was closed ({_describe_close(closed)})") from None
 
     async def close(self) -> None:
-        """Leave: politely where the other side still listens."""
+        """Close the connection, with a closing handshake if the server still responds."""
         if self._watch is not None:
             self._watch.cancel()
             with suppress(asyncio.CancelledError):
@@ -268,7 +269,7 @@ class _Session:
     # --- numbers ---------------------------------------------------------------------------------------------------------
 
     def _skips(self, sid: int, seq: int) -> bool:
-        """True if numbers were left out before this one. Numbers begin with 1."""
+        """Return True if numbers were skipped before this one. Numbers begin with 1."""
         last = self._last.get(sid, 0)
         if seq > last:
             self._last[sid] = seq
@@ -292,7 +293,7 @@ class _Session:
         self._snapshot_command = await self._send(lambda number: get_snapshot(number, sid, self._wanted.tickers))
 
     async def _ask_harder(self) -> None:
-        """The books did not come: subscribe to them again, and if that has been tried, give the connection up."""
+        """Subscribe to the missing books again; if that was already tried, give up the connection."""
         request = self._request
         if request is None:
             return
@@ -318,14 +319,14 @@ class _Session:
     # --- answers ---------------------------------------------------------------------------------------------------------
 
     async def _told(self, kind: str | None, data: bytes) -> None:
-        """A numbered message that is no level's change."""
+        """Process a numbered message that is not a level change."""
         if kind == SNAPSHOT and self._request is not None:
             await self._book_came(read_ticker(read_body(parse_message(data))))
         elif kind == LIFECYCLE:
             self._trading.take(parse_message(data))
 
     async def _answered(self, kind: str | None, data: bytes) -> None:
-        """A message without a number: an answer to a command, or a ticker's."""
+        """Process a message without a number: a response to a command, or a ticker message."""
         if kind == "subscribed":
             told = read_body(parse_message(data))
             if type(told.get("sid")) is int and type(told.get("channel")) is str:
@@ -370,7 +371,7 @@ class _Session:
     # --- silence ---------------------------------------------------------------------------------------------------------
 
     async def _watch_over(self) -> None:
-        """End the connection when it is dead; `messages` then raises what was found."""
+        """End the connection if it is dead; `messages` then raises the failure."""
         heard, since, probed, begun = 0, time.monotonic(), False, time.monotonic()
         patience = self._patience
         while True:
@@ -397,7 +398,7 @@ class _Session:
                 return
 
     async def _settle_doubt(self) -> None:
-        """Ask which markets have ended, where that may have been missed; when all have, end the connection a tick later."""
+        """Query which markets have ended if messages may have been lost; if all have, end the connection one tick later."""
         if not self._trading.in_doubt or self._over_among is None:
             return
         self._trading.in_doubt = False
@@ -415,7 +416,7 @@ class _Session:
 
 
 def _describe_close(closed: ConnectionClosed) -> str:
-    """Code and reason of a closing, in words."""
+    """Describe the code and reason of a closed connection."""
     if closed.rcvd is None:
         return "without a closing message"
     return f"code {closed.rcvd.code}{f': {closed.rcvd.reason[:100]}' if closed.rcvd.reason else ''}"

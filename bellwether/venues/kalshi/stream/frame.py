@@ -1,4 +1,4 @@
-"""One verbatim message of a stream, and the fields of it that are read on receipt."""
+"""A verbatim message of a stream, and its fields that are read on receipt."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _HEAD = re.compile(rb'\{"type":"([a-z0-9_]+)",(?:"sending_ts_ms":\d+,)?"sid":(\d
 
 
 class Frame(NamedTuple):
-    """A verbatim message and its position.
+    """Verbatim message and its position.
 
-    received_at: nanoseconds since 1970, UTC, by the receiver's clock; None where a capture does not tell. connection: ordinal of the
+    received_at: nanoseconds since 1970, UTC, by the receiver's clock; None if a capture does not state it. connection: ordinal of the
     connection within its recording, from 1. ordinal: place in order of arrival within the recording, from 0. data: the message's bytes.
     """
 
@@ -42,7 +42,7 @@ START = StreamStart()
 
 
 class Envelope(NamedTuple):
-    """Type of a message, its subscription and its number there; None where it has none."""
+    """Type of a message, its subscription and its sequence number; None if missing."""
 
     kind: str | None
     sid: int | None
@@ -50,7 +50,7 @@ class Envelope(NamedTuple):
 
 
 def parse_envelope(data: bytes) -> Envelope:
-    """The envelope of a message, without reading the rest where the venue writes it first."""
+    """Parse the envelope of a message; the rest is skipped if the envelope comes first."""
     head = _HEAD.match(data)
     kind, sid, seq = head.groups() if head is not None else (b"", b"", None)
     if seq is None:
@@ -59,7 +59,7 @@ def parse_envelope(data: bytes) -> Envelope:
 
 
 def parse_message(data: bytes) -> dict[str, Any]:
-    """A message as a JSON object; empty for other text."""
+    """Parse a message as a JSON object; empty for other text."""
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -68,18 +68,18 @@ def parse_message(data: bytes) -> dict[str, Any]:
 
 
 def read_envelope(found: dict[str, Any]) -> Envelope:
-    """The envelope of a message that is read already."""
+    """Return the envelope of a parsed message."""
     return Envelope(_text(found.get("type")), _number(found.get("sid")), _number(found.get("seq")))
 
 
 def read_body(found: dict[str, Any]) -> dict[str, Any]:
-    """Object under `msg` of a message; empty for other values."""
+    """Return the object under `msg` of a parsed message; empty for other values."""
     body = found.get("msg")
     return body if type(body) is dict else {}
 
 
 def read_ticker(body: dict[str, Any]) -> str | None:
-    """The market that a message's body names."""
+    """Return the market named in a message's body."""
     return _text(body.get("market_ticker"))
 
 

@@ -1,4 +1,4 @@
-"""Opens Kalshi's WebSocket with a signed handshake; what goes wrong is sorted by whether it may pass."""
+"""Signed handshake of Kalshi's WebSocket; failures are classified as transient or final."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _QUIET.setLevel(logging.INFO)
 
 
 def format_handshake(url: str) -> str:
-    """The handshake as text."""
+    """Format the handshake as text."""
     return f"GET {urlsplit(url).path} (WebSocket)"
 
 
 def check_url(url: str) -> str:
-    """`url` if it can be that of a WebSocket. Raises `ConfigError` otherwise."""
+    """Return `url` if it is a valid WebSocket address. Raises `ConfigError` otherwise."""
     parts = urlsplit(url)
     if parts.scheme not in ("ws", "wss") or not parts.netloc:
         raise ConfigError(
@@ -42,17 +42,17 @@ def check_url(url: str) -> str:
 
 
 class _NoRedirects(connect):
-    """Follows no redirection: the signature is for one host and one path, and no other host may see the key's id."""
+    """WebSocket connection that follows no redirect: the signature is for one host and path, and no other host may receive the key's id."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
-        """The answer that redirects, as the refusal that it is."""
+        """Return the redirect as a refusal."""
         return exc
 
 
 async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> ClientConnection:
-    """An open connection, without compression. Raises `TransientFailure` for what may pass, and `VenueError` for a refusal.
+    """Open a connection without compression. Raises `TransientFailure` for failures that may pass, and `VenueError` for a refusal.
 
-    The signature's time is the real one. Neither the key nor a signature is in any message.
+    The signature uses the real time. No error message contains the key or a signature.
     """
     path = urlsplit(url).path
     try:
@@ -82,7 +82,7 @@ async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> 
 
 
 def _status_failure(call: str, error: InvalidStatus) -> Exception:
-    """Failure that corresponds to the status of a refused handshake."""
+    """Return the failure for the status of a refused handshake."""
     status = error.response.status_code
     cause = f"HTTP {status}: {parse_error_text(bytes(error.response.body or b''))}"
     if status == 429 or status >= 500:

@@ -1,4 +1,4 @@
-"""Listens without a key: order books and new trades asked for over REST again and again, as frames that hold the answers verbatim."""
+"""Polling of order books and new trades over REST without a key, as frames that contain the verbatim responses."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ _OVER = frozenset({"closed", "determined", "disputed", "amended", "finalized", "
 
 
 class KalshiPolling:
-    """Frames of chosen markets from REST: pages of order books of up to 100 markets, and pages of trades with news in them.
+    """Stream of frames from REST: pages of order books of up to 100 markets, and pages with new trades.
 
-    A frame is `{"type": "orderbook_rest" | "trade_rest", "request", "fetched_at", "msg"}`, where `msg` is the verbatim answer. Trades are asked
-    for from the first book on, then from the last one on; those of the same second come again in the page that holds a new one: go by trade_id.
+    A frame is `{"type": "orderbook_rest" | "trade_rest", "request", "fetched_at", "msg"}`, where `msg` is the verbatim response. Trades are
+    requested from the first book on, then from the last trade on; trades of the same second are repeated on a page with a new one, so
+    deduplicate by trade_id.
 
     Attributes:
-        client: open. tickers: of the markets. interval: seconds from the beginning of one round to that of the next.
+        client: open. tickers: of the markets. interval: seconds from the start of one round to the start of the next.
         start: of the first frame. clock: nanoseconds since 1970.
     """
 
@@ -59,9 +60,9 @@ class KalshiPolling:
         self._seen: dict[str, set[str]] = {ticker: set() for ticker in tickers}
 
     async def frames(self) -> AsyncGenerator[Frame, None]:
-        """Frames until every market has closed. Cancel the task, or close the generator, to stop earlier.
+        """Yield frames until every market has closed. Cancel the task, or close the generator, to stop earlier.
 
-        Raises `VenueError` when the venue refuses a call or stays away for longer than the client's bounds allow.
+        Raises `VenueError` if the venue refuses a call or is unavailable for longer than the client's bounds allow.
         """
         while self.open:
             started = time.monotonic()
@@ -90,7 +91,7 @@ class KalshiPolling:
                 yield page
 
     async def _new_trades(self, ticker: str) -> list[VenuePage]:
-        """Pages with trades that were not seen before, the oldest first."""
+        """Return pages with new trades, oldest first."""
         seen, fresh, found = self._seen[ticker], set[str](), []
         async for page in self._client.trades(ticker=ticker, after=self._newest[ticker] - _SECOND):
             trades = [trade for trade in page.items("trades") if isinstance(trade, dict)]
@@ -104,7 +105,7 @@ class KalshiPolling:
         return found[::-1]
 
     async def _drop_closed(self) -> list[str]:
-        """Leave out, and return, the markets that trade no more, by their status, or because the venue has stopped to list them."""
+        """Drop and return the markets that no longer trade, by their status or because the venue no longer lists them."""
         listed = await _listed(self._client, self.open)
         for ticker in self.open:
             self._unlisted[ticker] = 0 if ticker in listed else self._unlisted[ticker] + 1
@@ -114,12 +115,12 @@ class KalshiPolling:
 
 
 async def find_over_markets(client: KalshiClient, tickers: Sequence[str]) -> set[str]:
-    """Those of these markets that the venue lists as ones that trade no more. Raises `VenueError` when it does not answer."""
+    """Return the markets that the venue lists as no longer trading. Raises `VenueError` if it does not respond."""
     return {ticker for ticker, is_over in (await _listed(client, tickers)).items() if is_over}
 
 
 async def _listed(client: KalshiClient, tickers: Sequence[str]) -> dict[str, bool]:
-    """Those of these markets that the venue lists, and whether each trades no more."""
+    """Return the markets that the venue lists, and whether each has stopped trading."""
     listed: dict[str, bool] = {}
     for chunk in _chunks(tickers):
         async for page in client.markets(tickers=chunk, mve_filter=None):
@@ -137,5 +138,5 @@ def _is_named(market: Any) -> bool:
 
 
 def _created(trade: dict[str, Any]) -> datetime:
-    """Time of a trade; long ago where it has none."""
+    """Return the time of a trade; a time long ago if it has none."""
     return parse_instant(trade.get("created_time")) or _NEVER

@@ -1,4 +1,4 @@
-"""Commands on Kalshi's WebSocket, the meanings of its error codes, and the state of markets by its lifecycle messages."""
+"""Commands of Kalshi's WebSocket, meanings of its error codes, and the state of markets by lifecycle messages."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ USUAL = (DELTA, TRADE, LIFECYCLE)
 
 @dataclass(frozen=True, slots=True)
 class StreamSubscription:
-    """Subscription: markets by ticker, and channels (of `CHANNELS`; the life of markets comes for all markets at once).
+    """Subscription to markets by ticker, and channels (of `CHANNELS`; lifecycle messages come for all markets at once).
 
-    yes_prices: NO levels are sent in prices of YES, the form that the venue will keep.
+    yes_prices: NO levels are sent in prices of YES, the format that the venue will keep.
     """
 
     tickers: tuple[str, ...]
@@ -33,7 +33,7 @@ class StreamSubscription:
     yes_prices: bool = True
 
     def subscriptions(self) -> list[dict[str, Any]]:
-        """Parameters of the subscribe commands: the selected markets, then the channels of all markets."""
+        """Return the parameters of the subscribe commands: first for the selected markets, then for the channels of all markets."""
         markets = [channel for channel in self.channels if channel in MARKET_CHANNELS]
         others = [channel for channel in self.channels if channel not in MARKET_CHANNELS]
         asked = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": self.yes_prices}] if markets else []
@@ -41,7 +41,7 @@ class StreamSubscription:
 
 
 class ErrorMeaning(Enum):
-    """Meaning of an error answer: the caller must correct the command or the key, a new connection is needed, or one command failed."""
+    """Meaning of an error response: the command or key is wrong, a new connection is needed, or one command failed."""
 
     KEY = "authentication"
     REFUSED = "refused"
@@ -54,29 +54,29 @@ _NO_KEY = 9
 
 
 def classify_error(code: object) -> ErrorMeaning:
-    """Meaning of an error code for a command that must succeed."""
+    """Return the meaning of an error code for a command that must succeed."""
     if code == _NO_KEY:
         return ErrorMeaning.KEY
     return ErrorMeaning.RENEW if code in _RENEWING else ErrorMeaning.REFUSED
 
 
 def format_command(number: int, name: str, params: dict[str, Any] | None = None) -> str:
-    """A command as text."""
+    """Format a command as text."""
     return orjson.dumps({"id": number, "cmd": name} | ({} if params is None else {"params": params})).decode()
 
 
 def get_snapshot(number: int, sid: int, tickers: Sequence[str]) -> str:
-    """Asks for the whole books of these markets, without changing the subscription."""
+    """Build the command that requests full books of these markets, without changing the subscription."""
     return format_command(number, "update_subscription", {"sids": [sid], "market_tickers": list(tickers), "action": "get_snapshot"})
 
 
 def unsubscribe(number: int, sids: Iterable[int]) -> str:
-    """Ends subscriptions."""
+    """Build the command that ends subscriptions."""
     return format_command(number, "unsubscribe", {"sids": list(sids)})
 
 
 def list_subscriptions(number: int) -> str:
-    """Asks for something that the venue must answer: whether it still listens."""
+    """Build a command that the venue must answer, as a probe of the connection."""
     return format_command(number, "list_subscriptions")
 
 
@@ -84,10 +84,10 @@ _ENDS = frozenset({"determined", "settled"})
 
 
 class TradingStatus:
-    """Follows messages of market_lifecycle_v2. A market has ended when it is determined or settled, or deactivated from its close on.
+    """Status of markets by messages of market_lifecycle_v2. A market ends when determined or settled, or when deactivated after its close.
 
-    closes: when each market is to close (aware), as far as known; a new close from the venue replaces it.
-    in_doubt: messages may have been lost, so that a market that counts as open may have ended.
+    closes: known close time (aware) of each market; a new close from the venue replaces it. in_doubt: messages may have been lost, so that
+    a market that counts as open may have ended.
     """
 
     def __init__(self, tickers: Iterable[str], closes: Mapping[str, datetime]) -> None:
@@ -97,15 +97,15 @@ class TradingStatus:
 
     @property
     def are_over(self) -> bool:
-        """True when no market trades any more."""
+        """True if no market trades any more."""
         return not self.open
 
     def ended(self, tickers: Iterable[str]) -> None:
-        """Take in that these markets trade no more."""
+        """Record that these markets no longer trade."""
         self.open.difference_update(tickers)
 
     def take(self, found: dict[str, Any]) -> None:
-        """Take in a message."""
+        """Process a message."""
         body = read_body(found)
         market, kind = read_ticker(body), str(body.get("event_type"))
         if market not in self.open:

@@ -1,4 +1,4 @@
-"""Kalshi's signed requests: RSA-PSS over time, method and path. The private key is shown nowhere."""
+"""Kalshi's request signatures: RSA-PSS over time, method and path. The private key is never displayed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER = "KALSHI-ACCESS-KEY", "KALSHI-AC
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An API key of Kalshi: its id and the private half of its RSA pair, which no text of this object shows."""
+    """API key of Kalshi: its id and its private RSA key, which `repr` does not show."""
 
     key_id: str
     private_key: RSAPrivateKey = field(repr=False)
 
     @classmethod
     def from_pem(cls, key_id: str, pem: bytes, *, source: str = "the private key") -> Credentials:
-        """Credentials with an unencrypted RSA key in PEM form. Raises `ConfigError` that names `source` for other text."""
+        """Load credentials from an unencrypted RSA key in PEM form. Raises `ConfigError` that names `source` for other text."""
         try:
             key = load_pem_private_key(pem, password=None)
         except TypeError:
@@ -42,9 +42,9 @@ class Credentials:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Credentials:
-        """Credentials from KALSHI_API_KEY_ID and KALSHI_PRIVATE_KEY_PATH (a PEM file) or KALSHI_PRIVATE_KEY (the PEM text itself).
+        """Load credentials from KALSHI_API_KEY_ID and KALSHI_PRIVATE_KEY_PATH (a PEM file) or KALSHI_PRIVATE_KEY (the PEM text itself).
 
-        Raises `ConfigError` that names the variable when one is missing or useless; never with a value.
+        Raises `ConfigError` that names the variable, never its value, if one is missing or invalid.
         """
         found = os.environ if environment is None else environment
         key_id, path, text = (found.get(name, "").strip() for name in (KEY_ID, KEY_PATH, KEY_TEXT))
@@ -67,7 +67,7 @@ def _unusable(source: str, found: str, advice: str) -> ConfigError:
 
 
 def build_headers(credentials: Credentials, method: str, path: str, at_ms: int) -> dict[str, str]:
-    """Headers that sign a request: RSA-PSS with SHA-256, MGF1 with SHA-256 and a salt as long as the digest, over time, method and path.
+    """Build the headers that sign a request over time, method and path: RSA-PSS with SHA-256, MGF1 with SHA-256 and a salt of 32 bytes.
 
     path: without host and query. at_ms: milliseconds since 1970, UTC; the venue refuses a time that is off by more than a few seconds.
     """

@@ -1,4 +1,4 @@
-"""Kalshi's JSON, in every format since 2024, read into the declared raw tables; what does not fit becomes a row of raw/kalshi_rejects."""
+"""Parsing of Kalshi's JSON, in every format since 2024, into raw tables; invalid objects become rows of raw/kalshi_rejects."""
 
 from bellwether.venues.kalshi.wire.books import parse_books
 from bellwether.venues.kalshi.wire.candles import CandlePage, parse_candle_pages, parse_candles

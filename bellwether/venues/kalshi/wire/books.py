@@ -1,4 +1,4 @@
-"""Order books of every wire format -> rows of raw/kalshi_books."""
+"""Parsing of order books, in every wire format, into rows of raw/kalshi_books."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOOK = ObjectShape(tickers=("ticker",))
 
 
 def extract_books(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
-    """The books of an answer, each with the ticker of its market; the answer for a single market does not name it, the call does."""
+    """Return the books of a response with their tickers; the ticker of a single book is taken from the request."""
     if "orderbooks" in answer:
         books = answer["orderbooks"]
         return books if isinstance(books, list) else [] if books is None else [books]
@@ -32,11 +32,11 @@ def extract_books(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
 
 
 def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Rows of raw/kalshi_books of partition `day` for the answer of one call, for one market or many.
+    """Parse the response to a request for one or many markets into rows of raw/kalshi_books in partition `day`.
 
-    Reads `orderbook_fp`, and the older `orderbook` with dollars or integer cents; where several say the same, the newest is read. A side that is
-    null or absent is empty, levels without contracts are left out, and levels are sorted by price. An object without a book is a reject, as is one
-    with a level that is no price between 0 and 1 with a size, or with two levels at one price.
+    Reads `orderbook_fp`, and the older `orderbook` with dollars or integer cents; the newest format wins. A side that is null or absent is
+    empty, levels without contracts are left out, and levels are sorted by price. An object without a book is a reject, as is one with a
+    level that is not a price between 0 and 1 with a size, or with two levels at one price.
     """
     objects = extract_books(answer, origin)
     problems = RejectReasons()
@@ -64,7 +64,7 @@ def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Pars
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a book as sent: the field that holds it, its price levels, and whether prices are in cents."""
+    """One side of a book as sent: its field, its price levels, and whether prices are in cents."""
 
     name: str = ""
     levels: Sequence[Any] = ()
@@ -78,7 +78,7 @@ class _WireBook:
 
 
 def _wire_book(index: int, record: Record, problems: RejectReasons) -> _WireBook:
-    """The book of one record in the newest of the formats that it has; notes a record without one."""
+    """Read the book of a record in the newest format that it contains; a record without a book is noted as a problem."""
     for name in ("orderbook_fp", "orderbook"):
         held = record.get(name)
         if held is None:
@@ -105,7 +105,7 @@ def _wire_side(index: int, book: str, side: str, plain: Record, problems: Reject
 
 
 def _side(side: str, books: Sequence[_Side], problems: RejectReasons) -> pl.Series:
-    """The levels of one side of every book, ascending by price; what is no level is noted against its book."""
+    """Return the levels of one side of every book, sorted by price; an invalid level is noted as a problem of its book."""
     sent = [(index, level) for index, book in enumerate(books) for level in book.levels]
     levels = _typed_levels(books, sent)
     fits = levels.select((pl.col("price").is_between(0, 1, closed="none") & (pl.col("size") >= 0)).fill_null(False)).to_series()
@@ -122,7 +122,7 @@ def _side(side: str, books: Sequence[_Side], problems: RejectReasons) -> pl.Seri
 
 
 def _typed_levels(books: Sequence[_Side], sent: Sequence[tuple[int, Any]]) -> pl.DataFrame:
-    """Book, price and size of the levels that were sent; null for what cannot be read."""
+    """Return book, price and size of the levels that were sent; null for unreadable values."""
     pairs = [level if type(level) is list and len(level) == 2 else (None, None) for _, level in sent]
     prices = [_text(price, PRICE_OF_CONTRACT, integers=books[index].cents) for (index, _), (price, _) in zip(sent, pairs, strict=True)]
     sizes = [_text(size, CONTRACTS, integers=True) for _, size in pairs]
@@ -131,14 +131,14 @@ def _typed_levels(books: Sequence[_Side], sent: Sequence[tuple[int, Any]]) -> pl
 
 
 def _text(value: Any, rule: DecimalRule, *, integers: bool) -> str | None:
-    """A number of a level as decimal text; None if it is not a number. integers: it may be an integer, of cents or of contracts."""
+    """Return a level's price or size as decimal text; None if it is not a number. integers: accept integers too."""
     if type(value) is int and integers:
         return rule.text(value)
     return value if type(value) is str else None
 
 
 def _decimals(texts: Sequence[str | None], rule: DecimalRule) -> pl.Series:
-    """The exact decimals that `texts` say; null for what does not fit."""
+    """Convert texts to exact decimals; null if a text does not fit the rule."""
     series = pl.Series(texts, dtype=pl.String())
     fits = series.str.contains(rule.pattern).fill_null(False)
     return series.zip_with(fits, pl.Series([None], dtype=pl.String())).cast(rule.dtype)

@@ -1,4 +1,4 @@
-"""Candlesticks of every wire format -> rows of raw/kalshi_candles."""
+"""Parsing of candlesticks, in every wire format, into rows of raw/kalshi_candles."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PARTS = {
 
 
 def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
-    """The candles of an answer, each with the ticker of its market: one group of a single market's endpoint, many of the batch endpoint.
+    """Return the candles of a response with their tickers: one group from the endpoint of a single market, several from the batch endpoint.
 
     An invalid group, or one whose candles are not a list, counts as an object, so that it is not lost; so do groups that are not a list.
     """
@@ -46,11 +46,11 @@ def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
 
 
 def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, source: str, period_minutes: int) -> ParsedRecords:
-    """Rows of raw/kalshi_candles for one answer, unique per market and end.
+    """Parse a response into rows of raw/kalshi_candles, unique per market and end.
 
     `source` is live or historical: the live endpoint names members `open_dollars`, the historical one `open`, bodies before March 2026 have
-    integer cents under `open`; all are read alike. Bids and asks at 0 and 1 are null (no offer), trades are null where nothing traded.
-    A second candle of the same market and end is dropped when it is equal and a reject otherwise.
+    integer cents under `open`; all are parsed alike. Bids and asks at 0 and 1 are null (no offer); trades are null if nothing traded. A
+    second candle of the same market and end is dropped if it is equal, else it is a reject.
     """
     objects = extract_candles(answer)
     problems = RejectReasons()
@@ -63,7 +63,7 @@ def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, sourc
 
 @dataclass(frozen=True, slots=True)
 class CandlePage:
-    """An answer with candles, and the requested tickers."""
+    """Response with candles, and the requested tickers."""
 
     answer: Mapping[str, Any]
     origin: Origin
@@ -72,9 +72,9 @@ class CandlePage:
 
 
 def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes: int) -> pl.DataFrame | None:
-    """The rows that `parse_candles` gives for each of `pages`, of the requested tickers, one page after the other.
+    """Parse several pages of the requested tickers at once, with the same rows as `parse_candles` for each page.
 
-    Many pages cost little more than one. None where a candle has a problem, or comes twice: then each page has to be parsed alone.
+    None if a candle has a problem or is repeated: each page must then be parsed separately.
     """
     found = [extract_candles(page.answer) for page in pages]
     problems = RejectReasons()
@@ -93,7 +93,7 @@ def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes
 
 
 def _candles(objects: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
-    """Columns of candles; those that do not fit are noted in `problems`."""
+    """Return the columns of candles; invalid ones are noted in `problems`."""
     columns = WireColumns(to_records(objects, "ticker", problems), problems)
     parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
     columns.note_crossed(parts["yes_bid"]["close"], parts["yes_ask"]["close"], "yes_bid")

@@ -1,4 +1,4 @@
-"""Event and series objects -> rows of raw/kalshi_events and raw/kalshi_series, and the market objects nested in events."""
+"""Parsing of event and series objects into rows of raw/kalshi_events and raw/kalshi_series, and of markets nested in events."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVENT = ObjectShape(
 
 
 def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Rows of raw/kalshi_events of partition `day` for the event objects of one page; their bodies leave out the nested markets."""
+    """Parse the event objects of one page into rows of raw/kalshi_events in partition `day`, without the nested markets."""
     problems = RejectReasons()
     records = to_records(objects, "event_ticker", problems)
     columns = WireColumns(records, problems)
@@ -36,7 +36,7 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
 
 
 def extract_nested_markets(objects: Sequence[Any]) -> list[Any]:
-    """The market objects inside the event objects of one page, in order; an event whose markets are null or absent has none."""
+    """Return the market objects inside the event objects of one page, in order; null or absent markets count as none."""
     events = [item.record if type(item) is UnusableValue else item for item in objects]
     lists = [event["markets"] for event in events if type(event) is dict and event.get("markets") is not None]
     return [market for markets in lists for market in (markets if type(markets) is list else [markets])]
@@ -52,9 +52,9 @@ SERIES = ObjectShape(
 
 
 def parse_series(objects: Sequence[Any], origin: Origin, *, earlier: Mapping[str, Any] | None = None) -> ParsedRecords:
-    """Rows of raw/kalshi_series for the series objects of one page; null arrays are empty, rejects are filed under the day of the answer.
+    """Parse the series objects of one page into rows of raw/kalshi_series; null arrays are empty, rejects are dated by the response.
 
-    A second object of a series, of this page or of those `earlier` by ticker, is dropped when it is equal and a reject otherwise.
+    A second object of a series, on this page or in `earlier` (by ticker), is dropped if it is equal, else it is a reject.
     """
     problems = RejectReasons()
     columns = WireColumns(to_records(objects, "ticker", problems), problems)

@@ -1,4 +1,4 @@
-"""Market objects of every wire format since 2024 -> rows of raw/kalshi_markets or raw/kalshi_archive."""
+"""Parsing of market objects, in every wire format since 2024, into rows of raw/kalshi_markets or raw/kalshi_archive."""
 
 from __future__ import annotations
 
@@ -66,12 +66,13 @@ MARKET = ObjectShape(
 
 
 def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: str, table: Table = KALSHI_MARKETS) -> ParsedRecords:
-    """Rows of `table` for the market objects of one page.
+    """Parse the market objects of one page into rows of `table`.
 
-    `source` is live or historical. A row's day is the UTC day of its close time; a reject is filed under that day too, or under `day` where
-    its close time cannot be read.
-    Prefers `X_dollars` and `X_fp` over the integer cents and counts `X` of older formats, never both. Objects without a ticker, an event,
-    a known status or a close time, and finalized ones without a result, are rejects, as is everything with a value that cannot be right.
+    `source` is live or historical. The day of a row or a reject is the UTC day of the market's close time; a reject with an unreadable
+    close time is filed under `day`.
+
+    `X_dollars` and `X_fp` are preferred to the integer cents and counts `X` of older formats; the two are never mixed. These are rejects:
+    objects without a ticker, an event, a known status or a close time; finalized ones without a result; and any with an invalid value.
     """
     problems = RejectReasons()
     columns = WireColumns(to_records(objects, "ticker", problems), problems)
@@ -95,7 +96,7 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: 
 
 
 def _outcome(columns: WireColumns, result: pl.Series) -> Typed:
-    """Status and result of today's words; notes what is no status, and a settled market without a result."""
+    """Return status and result in the current vocabulary; an unknown status, or a settled market without a result, is noted as a problem."""
     words = [STATUS_SYNONYMS.get(word, word) if type(word) is str else None for word in columns.values("status")]
     status = pl.Series(words, dtype=pl.String())
     if not STATUSES.issuperset(words):

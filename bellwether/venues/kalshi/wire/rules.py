@@ -1,4 +1,4 @@
-"""Decimals on Kalshi's wire: dollar strings today, integer cents before."""
+"""Rules for decimals on Kalshi's wire: dollar strings in the current format, integer cents in older ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bellwether.venues.wire.shapes import DecimalRule, format_number
 
 
 def format_cents(cents: int) -> str:
-    """Integer cents as a dollar string: 7 -> "0.07"."""
+    """Format integer cents as a dollar string: 7 -> "0.07"."""
     sign = "-" if cents < 0 else ""
     return f"{sign}{abs(cents) // 100}.{abs(cents) % 100:02d}"
 
