@@ -1,1 +1,1 @@
-"""Polymarket: its two HTTP interfaces, wire formats, resolutions and fees."""
+"""Polymarket: HTTP interfaces, wire formats, resolutions and fees."""

@@ -1,4 +1,4 @@
-"""Polymarket over HTTP: Gamma (markets and events) and the CLOB (order books and prices)."""
+"""Clients of Polymarket's HTTP interfaces: Gamma (markets and events) and the CLOB (order books and prices)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED_BATCH = frozenset({400, 404, 405, 410, 413, 422})
 
 
 class OffsetLimitError(RefusedError):
-    """The venue lists no further by offset (beyond about 2,000 records): a listing by keyset has no such end."""
+    """Refusal of an offset beyond about 2,000 records; a listing by keyset has no such limit."""
 
     def __init__(self, refused: RefusedError, offset: int) -> None:
         self.status = refused.status
@@ -32,10 +32,9 @@ class OffsetLimitError(RefusedError):
 
 
 class GammaClient(HttpClient):
-    """Reads Polymarket's Gamma interface.
+    """Client of Polymarket's Gamma interface.
 
-    Listings are by keyset, or by offset where the address does not know keyset; which of the two is found out once, with the
-    first listing.
+    Listings use keysets, or offsets if the server does not support keysets; the first listing determines which.
     """
 
     name = "Polymarket's Gamma interface"
@@ -52,9 +51,9 @@ class GammaClient(HttpClient):
     markets = listing_method(routes.markets)
 
     async def known(self, listing: Listing) -> Listing:
-        """`listing` in the form that the address knows: by keyset, or by offset where it refuses keyset as unknown.
+        """Return `listing` in the form that the server supports: by keyset, or by offset if it rejects keysets as unknown.
 
-        Raises what the first call raises when it fails for another reason.
+        Raises the error of the first call if it fails for another reason.
         """
         async with self._finding_out:
             if self._knows_keyset is None:
@@ -67,7 +66,7 @@ class GammaClient(HttpClient):
         return page.status not in UNKNOWN_ROUTE
 
     async def answer(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """The answer to `call`; see `HttpClient.answer`. Raises `OffsetLimitError` where the venue lists no further by offset."""
+        """Return the response to `call`; see `HttpClient.answer`. Raises `OffsetLimitError` if the venue refuses a larger offset."""
         try:
             return await super().answer(call, ordinal=ordinal, accept=accept)
         except RefusedError as refused:
@@ -78,7 +77,7 @@ class GammaClient(HttpClient):
 
 
 class ClobClient(HttpClient):
-    """Reads Polymarket's CLOB interface; its POSTs are reads, repeated like all others."""
+    """Client of Polymarket's CLOB interface; its POSTs only read, and are retried like all other calls."""
 
     name = "Polymarket's CLOB interface"
     setting = "clob_url"
@@ -87,14 +86,14 @@ class ClobClient(HttpClient):
     usual_limits: ClassVar[RateLimit] = RateLimit(tokens_per_second=40, tokens_per_read=1, bucket_seconds=2)
 
     async def books(self, token_ids: Iterable[str]) -> list[VenuePage]:
-        """The order books of any number of tokens: one page for each 500; a token without a book is in none."""
+        """Return the order books of any number of tokens, one page per 500 tokens; tokens without a book are left out."""
         return await self.answers(routes.books(token_ids))
 
     async def midpoints(self, token_ids: Iterable[str]) -> list[VenuePage]:
-        """The middles between best bid and ask of any number of tokens: one page for each 500.
+        """Return the midpoints of any number of tokens, one page per 500 tokens.
 
-        Where the venue refuses a batch, each of its tokens is requested alone; the page of one that has no book has the status 404.
-        `polymarket.quotes` reads both kinds of pages.
+        If the venue refuses a batch, each of its tokens is requested alone; the page of a token without a book has the status 404.
+        `polymarket.quotes` parses both kinds of pages.
         """
         pages: list[VenuePage] = []
         calls = routes.midpoints(token_ids)

@@ -1,19 +1,19 @@
-"""Polymarket's fees: what a fill costs, by the terms of its market and the day of the trade.
+"""Polymarket's fees: the cost of a fill by the terms of its market and the day of the trade.
 
-Three regimes, by the venue's documentation (https://docs.polymarket.com/trading/fees and its earlier states):
+Three regimes, by the venue's documentation (https://docs.polymarket.com/trading/fees and its earlier versions):
 
-1. until March 2026 nothing, but for the 15-minute crypto markets since January;
-2. from 2026-03-06 on crypto and sports: shares × price × rate × (price × (1 − price))^exponent, 4 decimals, withheld in shares from buys;
+1. until March 2026: no fees, except on 15-minute crypto markets since January;
+2. from 2026-03-06 on, crypto and sports: shares × price × rate × (price × (1 − price))^exponent, 4 decimals, withheld in shares from buys;
 3. from April 2026: shares × rate × (price × (1 − price))^exponent, 5 decimals, in dollars.
 
-Rates and exponents are those of the market's own `feeSchedule`; the exponent may be fractional (0.5 in weather and economics until April 2026).
-Since July 2026 the default of sports is 0.05 instead of 0.03, with 15 instead of 25 % for makers.
+Rates and exponents come from the market's own `feeSchedule`; the exponent may be fractional (0.5 in weather and economics until April
+2026). Since July 2026 the default of sports is 0.05 instead of 0.03, with a rebate of 15 instead of 25 % for makers.
 
-A fee is rounded once, half up, to the decimals of its regime; what is less than one unit is nothing. Before that nothing is rounded: whole powers are
-exact products, square roots are correctly rounded to 220 digits and other fractional powers to 200 digits.
+A fee is rounded once, half up, to the decimals of its regime; a fee below one unit is zero. Intermediate results are not rounded: whole
+powers are exact products, square roots are correctly rounded to 220 digits and other fractional powers to 200 digits.
 
-Takers pay; makers pay nothing and share a part of what takers paid. The base fee of 1000 basis points, which /fee-rate and older market objects
-state, is no rate: it only tells markets with fees from those without.
+Takers pay; makers pay nothing and receive a share of the takers' fees. The base fee of 1000 basis points, which /fee-rate and older market
+objects state, is not a rate: it only marks markets that charge fees.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,18})?")
 
 
 class FeeRegime(Enum):
-    """Computation of fees from `since` on, in `decimals` decimals."""
+    """Formula of fees from `since` on, in `decimals` decimals."""
 
     NONE = datetime(2020, 1, 1, tzinfo=UTC), 5
     SHORT_CRYPTO = datetime(2026, 1, 1, tzinfo=UTC), 4
@@ -54,14 +54,16 @@ class FeeRegime(Enum):
 
     @classmethod
     def at(cls, at: datetime) -> FeeRegime:
-        """The regime of an aware time; the venue states the first and the last change to the month only. Raises `ConfigError` without a zone."""
+        """Return the regime at an aware time; the venue states the first and last change only to the month. Raises `ConfigError` without a
+        zone.
+        """
         if at.tzinfo is None:
             raise ConfigError(f"choosing a fee regime: the time {at.isoformat()} has no zone; give an aware time")
         return max((regime for regime in cls if regime.since <= at), key=lambda regime: regime.since, default=cls.NONE)
 
     @property
     def by_value(self) -> bool:
-        """True if the fee is in proportion to the value of the trade instead of its shares, and withheld in shares from buys."""
+        """True if the fee is proportional to the trade's value instead of its shares, and withheld in shares from buys."""
         return self in (FeeRegime.SHORT_CRYPTO, FeeRegime.BY_VALUE)
 
 
@@ -90,11 +92,11 @@ _EXTENDED = datetime(2026, 3, 30, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class FeeSchedule:
-    """Terms on which a market charges fees.
+    """Fee terms of a market.
 
-    regime: the formula. rate, exponent: its constants; a whole exponent is an int. taker_only: makers pay nothing. rebate_rate: part of the fees that makers share.
-    source: market, category (a fallback from a table) or none. rounding: a mode of `decimal`; the venue does not state one. What is less than one
-    unit of the last decimal is nothing.
+    regime: the formula. rate, exponent: its constants; a whole exponent is an int. taker_only: makers pay nothing. rebate_rate: the makers'
+    share of the fees. source: market, category (a fallback from a table) or none. rounding: a mode of `decimal`; the venue does not state
+    one. A fee below one unit of the last decimal is zero.
     """
 
     regime: FeeRegime = FeeRegime.NONE
@@ -107,13 +109,13 @@ class FeeSchedule:
 
     @property
     def is_free(self) -> bool:
-        """True if no fill costs anything."""
+        """True if no fill is charged."""
         return not self.rate
 
     def fee(self, shares: Decimal | int, price: Decimal | int, side: Side, role: Role = "taker") -> Decimal:
-        """Fee of a fill of `shares` at `price` dollars, in dollars, rounded to the regime's decimals.
+        """Return the fee of a fill of `shares` at `price` dollars, in dollars, rounded to the regime's decimals.
 
-        Raises `ConfigError` for a negative size, a price outside [0, 1], a float, or another side or role.
+        Raises `ConfigError` for a negative size, a price outside [0, 1], a float, or an invalid side or role.
         """
         size, at = _exact("shares", shares), _exact("price", price)
         if at > 1:
@@ -132,7 +134,7 @@ FREE = FeeSchedule()
 
 
 def _power(base: Decimal, exponent: int | Decimal) -> Decimal:
-    """base^exponent, exact for a whole exponent, else to `_DIGITS` digits at least."""
+    """Return base^exponent, exact for a whole exponent, else to at least `_DIGITS` digits."""
     if exponent == int(exponent):
         return prod([base] * int(exponent), start=Decimal(1))
     with localcontext(prec=_DIGITS + 20):
@@ -144,11 +146,11 @@ def _power(base: Decimal, exponent: int | Decimal) -> Decimal:
 
 
 def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None = None, base_fee: int | None = None) -> FeeSchedule:
-    """The terms of a trade at the aware time `at` in the market that a Gamma object describes.
+    """Return the fee terms of a trade at the aware time `at` in the market described by a Gamma object.
 
-    category: of the market's event, for objects that state no fee type. base_fee: the answer of the CLOB's /fee-rate, in basis points; 0 is a market
-    without fees. The object's own `feeSchedule` counts where it belongs to the regime of `at`; otherwise a table by category stands in, and the
-    schedule says so. Raises `SchemaError` for terms that cannot be right, and for fees charged by unknown terms.
+    category: of the market's event, for objects that state no fee type. base_fee: the response of the CLOB's /fee-rate, in basis points; 0
+    is a market without fees. The object's own `feeSchedule` is used if it belongs to the regime of `at`; otherwise a table by category, and
+    `source` states so. Raises `SchemaError` for invalid terms, and for fees charged by unknown terms.
     """
     regime = FeeRegime.at(at)
     if regime is FeeRegime.NONE or not _charges(market, base_fee):
@@ -174,7 +176,7 @@ def _by_kind(kind: str, regime: FeeRegime, at: datetime) -> FeeSchedule:
 
 
 def _charges(market: Mapping[str, Any], base_fee: int | None) -> bool:
-    """True if the market has fees at all, by the first of its marks that states it."""
+    """Return True if the market has fees, by the first field that states it."""
     if base_fee is not None:
         return base_fee > 0
     enabled = market.get("feesEnabled")
@@ -214,7 +216,7 @@ def _ratio(market: Mapping[str, Any], stated: Mapping[str, Any], name: str, *, m
 
 
 def _kind(market: Mapping[str, Any], category: str | None, regime: FeeRegime) -> str:
-    """The kind of market that the tables list: by its fee type (crypto_fees_v2, sports_fees, …), then by its category."""
+    """Return the market's key in the rate tables: by its fee type (crypto_fees_v2, sports_fees, …), else by its category."""
     fee_type = str(market.get("feeType") or "")
     if regime is FeeRegime.SHORT_CRYPTO:
         return fee_type

@@ -1,4 +1,4 @@
-"""Single prices that the CLOB answers with, as exact decimals."""
+"""Parsing of the CLOB's midpoints as exact decimals."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NAMES = ("mid", "mid_price")
 
 
 def parse_midpoints(pages: Iterable[VenuePage]) -> dict[str, Decimal]:
-    """The middle between best bid and ask by token, in dollars, from the pages of `ClobClient.midpoints`.
+    """Parse the midpoint of each token, in dollars, from the pages of `ClobClient.midpoints`.
 
-    A token without one (it has no book, or one without quotes) is left out; of a book with one side, the middle to 0 or 1 is no price that anybody
-    would pay: look at the book. Raises `VenueError` for a value that is no price from 0 to 1.
+    A token without a midpoint (no book, or a book without quotes) is left out. For a book with one side, the midpoint to 0 or 1 is not a
+    tradable price: use the book. Raises `VenueError` for a value that is not a price from 0 to 1.
     """
     return {token: price for page in pages if page.status < 300 for token, price in _parse_page(page)}
 

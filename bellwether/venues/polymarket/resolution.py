@@ -1,7 +1,7 @@
 """Resolution of Polymarket markets by the evidence of Gamma, UMA and the CLOB, without guesses.
 
-Closed is not resolved, and prices that stand at 0 and 1 while a resolution is only proposed or disputed are no outcome. Sources that
-contradict each other give no outcome either. Every resolution names the rule that decided and keeps the evidence.
+A closed market is not resolved, and prices at 0 and 1 are not an outcome while a resolution is only proposed or disputed. Contradictory
+sources give no outcome either. Every resolution names the rule that decided and keeps the evidence.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ RESOLUTION = ("status", "outcome", "winner", "settlement_value", "outcome_reason
 
 
 def build_resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFrame:
-    """Rows of clean/resolutions for rows of raw/polymarket_markets and raw/polymarket_winners."""
+    """Build rows of clean/resolutions from rows of raw/polymarket_markets and raw/polymarket_winners."""
     rows = markets.select(
         "day",
         "market_id",
@@ -84,7 +84,7 @@ def build_resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFr
 
 
 def _collect_flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
-    """Flags of the CLOB by condition: the outcomes that it flags as winners, under Gamma's names where their tokens match."""
+    """Collect by condition the outcomes that the CLOB flags as winners, under Gamma's names if their tokens match."""
     names = (
         markets.filter(pl.col("token_ids").list.len() == pl.col("outcomes").list.len())
         .select("day", "key", pl.col("token_ids").alias("token_id"), name="outcomes")
@@ -100,7 +100,7 @@ def _collect_flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame
 
 
 def resolve_markets(evidence: pl.DataFrame) -> pl.DataFrame:
-    """`evidence` (columns of `EVIDENCE`, others are kept) with a resolution on each row: the columns `RESOLUTION`."""
+    """Add the columns `RESOLUTION` to `evidence`, which has the columns of `EVIDENCE` and any others."""
     read = evidence.with_columns(**_classify_evidence()).with_columns(_find_flagged(evidence)).with_columns(**_draw_conclusions())
     rules = _rules()
     decided = read.with_columns(rule=_first(rules, "rule"))
@@ -119,13 +119,13 @@ def resolve_markets(evidence: pl.DataFrame) -> pl.DataFrame:
 
 
 def _lower_word(name: str) -> pl.Expr:
-    """A word of the venue in lower case; null when absent or empty."""
+    """Return a value of the venue in lower case; null if missing or empty."""
     text = pl.col(name).str.strip_chars().str.to_lowercase()
     return pl.when(text != "").then(text)
 
 
 def _classify_evidence() -> dict[str, pl.Expr]:
-    """The evidence in plain terms: UMA's last word, and what kind of prices there are."""
+    """Return expressions that classify the evidence: UMA's last state, and the kind of prices."""
     prices, count = pl.col("outcome_prices"), pl.col("outcomes").list.len()
     whole = (prices.list.len() == count) & (count > 1)
     history = pl.col("uma_statuses").list.last().str.strip_chars().str.to_lowercase()
@@ -150,7 +150,7 @@ def _classify_evidence() -> dict[str, pl.Expr]:
 
 
 def _find_flagged(evidence: pl.DataFrame) -> pl.Series:
-    """The position of the outcome that the CLOB flags first, among Gamma's; null if it is not among them."""
+    """Return the position among Gamma's outcomes of the first that the CLOB flags; null if it is not among them."""
     named = evidence.select("outcomes", flagged=pl.col("winners").list.first().str.strip_chars().str.to_lowercase()).with_row_index("row")
     places = named.filter(pl.col("outcomes").list.len() > 0).explode("outcomes").with_columns(place=pl.int_range(pl.len()).over("row"))
     found = places.filter(pl.col("outcomes").str.strip_chars().str.to_lowercase() == pl.col("flagged")).unique(
@@ -160,7 +160,7 @@ def _find_flagged(evidence: pl.DataFrame) -> pl.Series:
 
 
 def _draw_conclusions() -> dict[str, pl.Expr]:
-    """Conclusions from the readings: whether a source calls it final, and whether the sources disagree."""
+    """Return expressions for conclusions: whether a source states a final result, and whether the sources disagree."""
     by_uma = pl.col("uma").is_in(["resolved", "settled"]).fill_null(False)
     by_clob = (pl.col("uma").is_null() | (pl.col("uma") == "requested")) & ((pl.col("flags") > 0) | pl.col("half"))
     by_silence = pl.col("uma").is_null() & _lower_word("resolution_status").is_null() & pl.col("is_old") & ~by_clob
@@ -178,7 +178,7 @@ def _draw_conclusions() -> dict[str, pl.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRule:
-    """One rule: its condition and its verdict. place: position of the winner."""
+    """Rule with its condition and its resolution. place: position of the winner."""
 
     name: str
     applies: pl.Expr
@@ -188,7 +188,7 @@ class ResolutionRule:
     place: pl.Expr = field(default_factory=lambda: pl.lit(None, pl.Int64))
 
     def part(self, name: str) -> pl.Expr:
-        """One column of the resolution by this rule."""
+        """Return one column of the resolution by this rule."""
         words = {"rule": self.name, "status": self.status, "reason": self.reason}
         if name in words:
             return pl.lit(words[name], pl.String)
@@ -196,7 +196,7 @@ class ResolutionRule:
 
 
 def _rules() -> tuple[ResolutionRule, ...]:
-    """The rules in order: the first that applies decides."""
+    """Return the rules in order; the first that applies decides."""
     uma, closed = pl.col("uma"), pl.col("is_closed")
     decided = uma.is_in(["proposed", "resolved", "settled"]).fill_null(False)
     void = pl.col("half") | (pl.col("all_equal") & (pl.col("by_uma") | pl.col("is_50_50").is_null()))
@@ -224,13 +224,15 @@ def _rules() -> tuple[ResolutionRule, ...]:
 
 
 def _first(rules: Sequence[ResolutionRule], name: str) -> pl.Expr:
-    """One column by the first rule that applies."""
+    """Return an expression for one column by the first rule that applies."""
     last = rules[-1].part(name)
     return reduce(lambda rest, rule: pl.when(rule.applies).then(rule.part(name)).otherwise(rest), reversed(rules[:-1]), last)
 
 
 def _compute_value() -> pl.Expr:
-    """Value of a contract of yes, or of the first of two named outcomes; null where no such contract exists or its value is unknown."""
+    """Return the value of a contract of yes, or of the first of two named outcomes; null if there is no such contract or its value is
+    unknown.
+    """
     words = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
     second = (pl.col("market_type") == "binary") & (words.list.last() == "yes")
     mine = pl.when(second).then(1).otherwise(0)
@@ -243,7 +245,7 @@ def _compute_value() -> pl.Expr:
 
 
 def _as_json() -> pl.Expr:
-    """The evidence as JSON text: prices without trailing zeros, instants in RFC 3339."""
+    """Format the evidence as JSON: prices without trailing zeros, instants in RFC 3339."""
     plain = pl.element().cast(pl.String).str.strip_chars_end("0").str.strip_chars_end(".")
     shown: list[pl.Expr] = []
     for name, dtype in EVIDENCE.items():

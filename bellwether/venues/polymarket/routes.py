@@ -1,4 +1,4 @@
-"""The routes of Gamma and the CLOB that are used, with the venue's rules; a forbidden call is refused before it is sent."""
+"""Gamma and CLOB routes in use, with the venue's rules; a forbidden call is refused before it is sent."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def markets(
     include_tag: bool = False,
     limit: int = MOST_MARKETS,
 ) -> Listing:
-    """GET /markets/keyset: Gamma's markets that are closed, or those that are not.
+    """Build GET /markets/keyset: Gamma's closed markets, or its open ones.
 
-    end_date_min, end_date_max: aware times between which the markets were to end. order: field to sort by, as the objects spell it
-    (volumeNum, not volume_num). Raises `ConfigError` for what the venue refuses: more than 100 markets on a page, a field in snake case, an id of
-    another form, a time without a zone.
+    end_date_min, end_date_max: aware times that bound the scheduled end. order: field to sort by, as the objects spell it (volumeNum, not
+    volume_num). Raises `ConfigError` for arguments that the venue refuses: more than 100 markets on a page, a field in snake case, an
+    invalid id, a time without a zone.
     """
     _check_limit("markets", limit, MOST_MARKETS)
     if order is not None and not _CAMEL_CASE.fullmatch(order):
@@ -63,39 +63,42 @@ def markets(
 
 
 def events(*, closed: bool, ids: Sequence[str] = (), limit: int = 100) -> Listing:
-    """GET /events/keyset: Gamma's events that are closed, or those that are not, up to 500 on a page, with their markets."""
+    """Build GET /events/keyset: Gamma's closed events, or its open ones, up to 500 on a page, with their markets."""
     _check_limit("events", limit, MOST_EVENTS)
     params = (("closed", str(closed).lower()), *(("id", _number("id of an event", id_)) for id_ in ids), ("limit", str(limit)))
     return _keyset("/events/keyset", params, "events")
 
 
 def use_offsets(listing: Listing) -> OffsetListing:
-    """The same listing in the older form, page by page from an offset: answers are bare lists, and offsets end at about 2,000."""
+    """Convert a listing to the older form with offsets: responses are bare lists, and offsets end at about 2,000."""
     return OffsetListing(listing.path.removesuffix(_KEYSET), listing.params, listing.items, listing.identity)
 
 
 def parse_offset(call: VenueCall) -> int:
-    """Number of records that the call skips; 0 without an offset."""
+    """Parse the number of records that the call skips; 0 without an offset."""
     return next((int(value) for name, value in call.params if name == "offset"), 0)
 
 
 def books(token_ids: Iterable[str]) -> list[VenueCall]:
-    """POST /books: the order books of any number of tokens, 500 in a call."""
+    """Build POST /books: the order books of any number of tokens, 500 per call."""
     return _batches("/books", token_ids)
 
 
 def midpoint(token_id: str) -> VenueCall:
-    """GET /midpoint: the middle between best bid and best ask of one token."""
+    """Build GET /midpoint: the midpoint between best bid and best ask of one token."""
     return VenueCall("/midpoint", _token(token_id))
 
 
 def midpoints(token_ids: Iterable[str]) -> list[VenueCall]:
-    """POST /midpoints: the middles of any number of tokens, 500 in a call."""
+    """Build POST /midpoints: the midpoints of any number of tokens, 500 per call."""
     return _batches("/midpoints", token_ids)
 
 
 def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_minutes: int) -> VenueCall:
-    """GET /prices-history: prices of one token between aware times, in whole seconds, every `fidelity_minutes`. Raises `ConfigError` for less than 1."""
+    """Build GET /prices-history: prices of one token between aware times, in whole seconds, every `fidelity_minutes`.
+
+    Raises `ConfigError` for less than one minute.
+    """
     if fidelity_minutes < 1:
         raise ConfigError(f"asking for past prices: a fidelity of {fidelity_minutes} minutes; ask for 1 at least")
     _check_span("past prices", start, end)
@@ -109,17 +112,17 @@ def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_mi
 
 
 def clob_market(condition_id: str) -> VenueCall:
-    """GET /markets/{condition id} of the CLOB."""
+    """Build GET /markets/{condition id} of the CLOB."""
     return VenueCall(f"/markets/{_condition(condition_id)}")
 
 
 def time() -> VenueCall:
-    """GET /time: the venue's clock in seconds since 1970."""
+    """Build GET /time: the venue's clock in seconds since 1970."""
     return VenueCall("/time")
 
 
 def parse_requested_tokens(page: VenuePage) -> list[str]:
-    """The tokens that the call of `page` asked for, in its order: those of its body, or the one in its query."""
+    """Parse the tokens requested by the call of `page`, in order, from its body or its query."""
     if page.sent:
         return parse_tokens(page.sent)
     query = parse_qs(urlsplit(page.request.removeprefix("GET ")).query)
@@ -127,12 +130,12 @@ def parse_requested_tokens(page: VenuePage) -> list[str]:
 
 
 def parse_tokens(body: bytes) -> list[str]:
-    """The tokens in the body of a POST that `books` or `midpoints` made."""
+    """Parse the tokens in the body of a POST built by `books` or `midpoints`."""
     return [item["token_id"] for item in orjson.loads(body)]
 
 
 def check_token(token_id: str) -> str:
-    """`token_id`. Raises `ConfigError` when it is no text of 1 to 90 decimal digits."""
+    """Return `token_id`. Raises `ConfigError` if it is not text of 1 to 90 decimal digits."""
     return _number("token id", token_id)
 
 

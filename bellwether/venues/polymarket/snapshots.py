@@ -1,4 +1,4 @@
-"""Looks at markets, books, past prices and winners, in memory: for decisions and marks, which use an answer once and keep what they need of it."""
+"""In-memory snapshots of markets, books, past prices and winners, used once for decisions and marks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ _PRICE = re.compile(r"[01](\.[0-9]+)?")
 
 @dataclass(frozen=True, slots=True)
 class MarketRows:
-    """Rows of raw/polymarket_markets, as dictionaries. at: when the venue gave the first of them; None without an answer. rejects: objects that fit no row."""
+    """Rows of raw/polymarket_markets, as dictionaries.
+
+    at: time of the venue's first response; None without a response. rejects: invalid objects.
+    """
 
     rows: tuple[Mapping[str, Any], ...]
     at: datetime | None
@@ -41,13 +44,13 @@ class MarketRows:
 
 
 async def fetch_largest_open(gamma: GammaClient, count: int, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True) -> MarketRows:
-    """The open markets of the largest volume, the largest first: at least `count` for which `counts` is true, where there are so many."""
+    """Fetch open markets by descending volume, until at least `count` satisfy `counts`, or no more are listed."""
     listing = gamma.markets(closed=False, active=True, order="volumeNum", ascending=False, include_tag=True)
     return await _collect_rows(listing, count, counts)
 
 
 async def fetch_ending(gamma: GammaClient, first: datetime, last: datetime) -> MarketRows:
-    """All markets whose scheduled end lies between two instants, open and closed, the earliest end first."""
+    """Fetch all markets, open and closed, whose scheduled end is between two instants, earliest end first."""
     found = []
     # The open ones first: a market that closes meanwhile is then in both lists, never in none.
     for closed in (False, True):
@@ -57,7 +60,7 @@ async def fetch_ending(gamma: GammaClient, first: datetime, last: datetime) -> M
 
 
 async def fetch_by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRows:
-    """These markets, open or closed; what the venue does not know is left out."""
+    """Fetch markets by id, open or closed; unknown ids are left out."""
     found: list[MarketRows] = []
     answered: set[str] = set()
     for closed in (False, True):
@@ -70,7 +73,7 @@ async def fetch_by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRo
 
 
 async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, tuple[list[str], bool | None]]:
-    """The names of the outcomes that the CLOB flags as winners, and its word on fifty-fifty, by condition; without those that it does not know."""
+    """Fetch the outcomes that the CLOB flags as winners and its 50-50 flag, by condition; unknown conditions are left out."""
     wanted = pl.Series(list(dict.fromkeys(condition_ids)), dtype=pl.String())
     calls = [routes.clob_market(condition_id) for condition_id in wanted]
     pages = [page for page in await clob.answers(calls, accept=_UNKNOWN) if page.status not in _UNKNOWN]
@@ -87,9 +90,10 @@ async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The resting orders of a token as (price, size) in dollars and shares, best first.
+    """Resting orders of a token as (price, size) in dollars and shares, best first.
 
-    at: the book's time by the venue. tick: step of prices in dollars; None where the book states none. skipped: unusable levels left out.
+    at: the venue's time of the book. tick: step of prices in dollars; None if the book states none. skipped: number of unusable levels left
+    out.
     """
 
     bids: tuple[tuple[Decimal, Decimal], ...]
@@ -100,7 +104,7 @@ class Book:
 
 
 async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
-    """The order books of tokens; a token without one is left out, and so is one whose book cannot be right."""
+    """Fetch the order books of tokens; tokens without a book, or with an invalid one, are left out."""
     levels: dict[str, dict[str, list[tuple[Decimal, Decimal]]]] = defaultdict(lambda: {"bid": [], "ask": []})
     terms: dict[str, tuple[datetime, Decimal | None, int]] = {}
     for page in await clob.books(token_ids):
@@ -114,7 +118,7 @@ async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, B
 
 
 async def fetch_midpoints(clob: ClobClient, token_ids: Sequence[str]) -> dict[str, Decimal]:
-    """The venue's own midpoints of tokens in dollars, without those that it does not know. Of a book with one side they are no price: see `fetch_books`."""
+    """Fetch the venue's midpoints of known tokens in dollars; for a book with one side they are not prices: see `fetch_books`."""
     return parse_midpoints(await clob.midpoints(token_ids)) if token_ids else {}
 
 
@@ -124,10 +128,10 @@ Points = list[tuple[datetime, Decimal]]
 async def fetch_past_prices(
     clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], *, traded: Collection[str] | None = None
 ) -> dict[str, Points]:
-    """Prices of every hour between two instants, both included, by token, the earliest first; [] for a token without any.
+    """Fetch hourly prices between two instants (inclusive), by token, earliest first; [] for a token without prices.
 
-    spans: by token. One of more than `MOST_DAYS` is requested in parts. Points without a price from 0 to 1 are left out. traded: tokens for which prices
-    every `COARSE_MINUTES` are requested if missing; None for all.
+    spans: by token; one longer than `MOST_DAYS` is requested in parts. Points without a price from 0 to 1 are left out. traded: tokens for
+    which prices every `COARSE_MINUTES` are requested if hourly ones are missing; None for all.
     """
     found = await _fetch_spans(clob, spans, FINE_MINUTES)
     empty = {token: spans[token] for token, points in found.items() if not points and (traded is None or token in traded)}
@@ -173,7 +177,7 @@ def _parse_points(page: VenuePage) -> Iterable[tuple[datetime, Decimal]]:
 async def _collect_rows(
     pages: AsyncIterator[VenuePage], count: int | None = None, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True
 ) -> MarketRows:
-    """The rows of a listing, up to the page with which `count` of them count."""
+    """Collect the rows of a listing, up to the page on which `count` of them satisfy `counts`."""
     rows: list[Mapping[str, Any]] = []
     at, rejects, found = None, 0, 0
     async with aclosing(pages) as walked:  # type: ignore[type-var]
@@ -190,7 +194,7 @@ async def _collect_rows(
 
 
 def _merge_rows(parts: Sequence[MarketRows]) -> MarketRows:
-    """Several looks as one; of a market that is in several the last, which is the latest."""
+    """Merge several snapshots; the last record of a market counts, which is the latest."""
     rows = {row["market_id"]: row for part in parts for row in part.rows}
     at = min((part.at for part in parts if part.at is not None), default=None)
     return MarketRows(tuple(rows.values()), at, sum(part.rejects for part in parts))

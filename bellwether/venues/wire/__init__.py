@@ -1,1 +1,1 @@
-"""Wire formats of all venues: JSON read record by record, columns typed all at once, objects that do not fit set aside."""
+"""Parsing shared by all venues: JSON decoded record by record, columns converted together, and invalid objects quarantined."""

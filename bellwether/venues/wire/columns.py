@@ -1,6 +1,6 @@
-"""Columns of one page: each field is pulled out of all objects at once and typed in Polars, without a float in between.
+"""Typed columns of one page: each field is extracted from all objects and converted in Polars without floats.
 
-A value that does not fit is null in its column and noted against its object; the other objects are unaffected.
+An invalid value is null in its column and noted against its object; the other objects are unaffected.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _UNSET = -62_135_596_800 * _SECOND
 
 
 class RejectReasons(dict[int, RejectReason]):
-    """The first problem of each object that has one, by the object's position within the page."""
+    """First problem of each invalid object, by the object's position within the page."""
 
     def note(self, index: int, field: str | None, value: Any, reason: str) -> None:
-        """Record that object `index` does not fit."""
+        """Record that object `index` is invalid."""
         self.setdefault(index, RejectReason(field, value, reason))
 
 
 def to_records(objects: Sequence[Any], identity: str, problems: RejectReasons) -> list[Record]:
-    """The objects as records: what is no JSON object is noted and becomes an empty record.
+    """Return the objects as records; a value that is not a JSON object is noted and becomes an empty record.
 
-    An object without the field `identity` may come from the 2024 client, whose keys start with an underscore: it is read without them.
+    An object without the field `identity` may come from the 2024 client, whose keys start with an underscore: the underscore is removed.
     """
     records: list[Record] = []
     for index, item in enumerate(objects):
@@ -59,7 +59,7 @@ def to_records(objects: Sequence[Any], identity: str, problems: RejectReasons) -
 
 
 class WireColumns:
-    """Typed columns over the records of one page; what does not fit is noted in `problems`.
+    """Typed columns over the records of one page; invalid values are noted in `problems`.
 
     All fields of a page are checked and converted together: a thousand values cost less than one call into Polars.
     """
@@ -70,26 +70,26 @@ class WireColumns:
         self._prefix = prefix
 
     def values(self, name: str) -> list[Any]:
-        """The raw values of a field; None where it is absent."""
+        """Return the raw values of a field; None if it is absent."""
         try:
             return list(map(itemgetter(name), self.records))
         except KeyError:
             return [record.get(name) for record in self.records]
 
     def note_where(self, mask: pl.Series, name: str, reason: str, *, instead: str | None = None) -> None:
-        """Note the field `name` (or, where that is null, the field `instead`) of every record whose `mask` is true."""
+        """Note the field `name` (or the field `instead` if that is null) of every record whose `mask` is true."""
         for index in mask.arg_true():
             record = self.records[index]
             field = instead if instead is not None and record.get(name) is None else name
             self.problems.note(index, self._prefix + field, record.get(field), reason)
 
     def part(self, name: str) -> WireColumns:
-        """The columns of a nested object, whose problems count against the outer one; the members of a null object are null."""
+        """Return the columns of a nested object, whose problems count against the outer one; the members of a null object are null."""
         nested = self._of_types(name, (dict,), "not a JSON object")
         return WireColumns([value or {} for value in nested], self.problems, f"{self._prefix}{name}.")
 
     def typed(self, shape: ObjectShape) -> Typed:
-        """A Series per column of `shape`, as long as the page and of the dtypes that the tables declare."""
+        """Return one Series per column of `shape`, as long as the page and with the declared dtypes."""
         times = {name: self._text(name) for name in shape.times.values()}
         strings = {name: self._text(name) for name in shape.tickers} | {
             name: self._decimal_text(name, rule) for name, rule in shape.decimals.items()
@@ -109,11 +109,11 @@ class WireColumns:
         return typed | {name: self._json(name) for name in shape.objects}
 
     def epoch(self, name: str) -> pl.Series:
-        """Instants given as whole seconds since 1970, which every record must have."""
+        """Convert whole seconds since 1970 to instants; every record must have one."""
         return self._since_1970(name, _SECOND, self.values(name), "missing, or no whole seconds since 1970")
 
     def epoch_millis(self, name: str) -> pl.Series:
-        """Instants given as milliseconds since 1970 in text, which every record must have."""
+        """Convert texts of milliseconds since 1970 to instants; every record must have one."""
         texts = self.values(name)
         fits = [type(text) is str and text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS for text in texts]
         millis = [int(text) if fit else None for text, fit in zip(texts, fits, strict=True)]
@@ -134,7 +134,7 @@ class WireColumns:
             self.note_where(bid > ask, name, CROSSED, instead=instead)
 
     def bodies(self, objects: Sequence[Any]) -> pl.Series:
-        """`objects`, one per record, as JSON text; null where one was noted as no object."""
+        """Serialize `objects`, one per record, as JSON text; null for a value that was noted as not an object."""
         return self._dumped("body", [item if type(item) is dict else None for item in objects], None)
 
     def _text(self, name: str) -> pl.Series:
@@ -163,7 +163,7 @@ class WireColumns:
         return self._dumped(name, self.values(name), self._prefix + name)
 
     def _dumped(self, name: str, values: Sequence[Any], field: str | None) -> pl.Series:
-        """`values` as JSON text; a problem with `field` where one is nested too deeply to be written."""
+        """Serialize `values` as JSON text; values nested too deeply are noted as a problem of `field`."""
         try:
             dumped = [None if value is None else orjson.dumps(value) for value in values]
         except orjson.JSONEncodeError:
@@ -182,7 +182,7 @@ class WireColumns:
         self.note_where(texts.str.contains(_NO_TICKER), name, "not a ticker")
 
     def _time(self, texts: pl.Series, times: pl.Series) -> pl.Series:
-        """`times`, which were read from `texts`; null when absent, empty or the zero time of year 1."""
+        """Return `times`, which were parsed from `texts`; null if absent, empty or the zero time of year 1."""
         if times.null_count() > texts.null_count():
             self.note_where(times.is_null() & (texts != ""), texts.name, "not a time (RFC 3339 with a zone)")
         # As numbers: Python's calendar ends where a wrong time may still lie.
@@ -206,7 +206,7 @@ class WireColumns:
         return pl.Series(name, [text if type(text) in (str, NoneType) else "no text" for text in chosen], dtype=pl.String())
 
     def _decimal(self, texts: pl.Series, rule: DecimalRule, *, fits: bool) -> pl.Series:
-        """The decimals that `texts` say, exactly; an empty text is absent."""
+        """Convert `texts` to exact decimals; an empty text is absent."""
         name = texts.name
         if not fits:
             unfit = ~texts.str.contains(rule.pattern)
@@ -221,7 +221,7 @@ class WireColumns:
         return series
 
     def _of_types(self, name: str, types: tuple[type, ...], reason: str) -> Sequence[Any]:
-        """The values of a field with None in the place of everything that is neither None nor exactly of one of `types`."""
+        """Return the values of a field, with None for values that are not exactly of one of `types`."""
         values = self.values(name)
         if set(map(type, values)) <= {*types, NoneType}:
             return values
@@ -232,7 +232,7 @@ class WireColumns:
 
 
 def _instants(texts: pl.Expr) -> pl.Expr:
-    """Instants of RFC 3339 texts with any number of fractional digits, cut to microseconds; null for other texts."""
+    """Parse RFC 3339 texts with any number of fractional digits, truncated to microseconds; null for other texts."""
     return texts.str.to_datetime("%+", time_unit="us", time_zone="UTC", strict=False)
 
 
@@ -241,7 +241,7 @@ def _as_text(value: Any, rule: DecimalRule) -> Any:
 
 
 def _unfit(strings: Typed, forbidden: Mapping[str, str], required: Mapping[str, str]) -> dict[str, bool]:
-    """By name, whether some text contains the forbidden pattern (or is null), or does not match the required one."""
+    """Return by name whether any text contains the forbidden pattern (or is null), or does not match the required one."""
     found = [pl.col(name).str.contains(pattern).fill_null(True).any() for name, pattern in forbidden.items()]
     missed = [~pl.col(name).str.contains(pattern).all() for name, pattern in required.items()]
     return pl.DataFrame(strings).select(*found, *missed).row(0, named=True) if strings else {}
@@ -258,10 +258,10 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 def find_repeats(
     keys: pl.DataFrame, objects: Sequence[Any], problems: RejectReasons, *, field: str, what: str, earlier: Mapping[Any, Any] = NOTHING
 ) -> frozenset[int]:
-    """Positions of objects that repeat an earlier one with the same key.
+    """Return positions of objects that repeat an earlier one with the same key.
 
-    A different object with the same key is noted as a problem of `field`: "another `what` says otherwise". Objects with a problem count for
-    nothing. earlier: objects of the pages before by their key, which is then a single column.
+    A different object with the same key is noted as a problem of `field`: "another `what` says otherwise". Objects with a problem are
+    ignored. earlier: objects of previous pages by their key, which is then a single column.
     """
     repeats: set[int] = set()
     first: dict[tuple[Any, ...], Any] = {(key,): item for key, item in earlier.items()}

@@ -1,4 +1,4 @@
-"""Bytes of an answer -> JSON, giving up single records instead of a whole page where that is possible."""
+"""Decoding of response bodies as JSON that gives up single records instead of a whole page if possible."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _BRACKET_OR_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
 
 
 class MalformedBody(ValueError):
-    """The body is no JSON object: cut off, a web page, or not text."""
+    """Body that is not a JSON object: truncated, a web page, or not text."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnusableValue:
-    """A record that a lenient parser could read but that no table can hold.
+    """Record that a lenient parser can read but no table can store.
 
     record: the record as parsed. field, value: the first offending place, its path joined by dots. body: the record as ASCII JSON text.
     """
@@ -40,7 +40,7 @@ class UnusableValue:
 
 
 def decode_object(body: bytes) -> dict[str, Any]:
-    """The JSON object in `body`; see `decode_json`. Raises `MalformedBody` when it is not a JSON object at all."""
+    """Decode the JSON object in `body`; see `decode_json`. Raises `MalformedBody` if it is not a JSON object."""
     answer = decode_json(body)
     if not isinstance(answer, dict):
         raise MalformedBody(f"a JSON {type(answer).__name__} where an object was expected")
@@ -48,11 +48,11 @@ def decode_object(body: bytes) -> dict[str, Any]:
 
 
 def decode_json(body: bytes) -> Any:
-    """The JSON value in `body`; a list at the top is a list of records.
+    """Decode the JSON value in `body`; a list at the top is a list of records.
 
-    Where strict JSON fails over something that only concerns single records (a NaN, a number too large for 64 bits, deep nesting, half a
-    surrogate pair, a byte that is not UTF-8, a bare control character), those records are replaced by `UnusableValue` and the others are kept; bare control
-    characters are data. Raises `MalformedBody` when the body is not JSON.
+    If strict JSON fails because of single records (a NaN, a number too large for 64 bits, deep nesting, half a surrogate pair, a byte that
+    is not UTF-8, a bare control character), those records are replaced by `UnusableValue` and the others are kept; bare control characters
+    are data. Raises `MalformedBody` if the body is not JSON.
     """
     try:
         return orjson.loads(body)
@@ -61,7 +61,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def decode_record(value: Any) -> Any:
-    """An answer that is one record itself: `UnusableValue` in its place where it holds something that no table can."""
+    """Return a response that is one record; `UnusableValue` if it contains a value that no table can store."""
     return _record(value)
 
 
@@ -84,12 +84,12 @@ def _loads(text: str) -> Any:
 
 
 def _number(digits: str) -> int | float:
-    """An integer; infinity for one of more digits than Python converts."""
+    """Parse an integer; infinity if it has more digits than Python converts."""
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def _flatten(text: str) -> str:
-    """JSON text with `_TOO_DEEP` in place of everything that is nested deeper than `_DEEPEST` levels. Raises `ValueError` where brackets are left open."""
+    """Replace everything nested deeper than `_DEEPEST` levels by `_TOO_DEEP` in JSON text. Raises `ValueError` for unclosed brackets."""
     kept, depth, start = [], 0, 0
     for found in _BRACKET_OR_TEXT.finditer(text):
         opens, closes = found[0] in ("[", "{"), found[0] in ("]", "}")
@@ -104,7 +104,7 @@ def _flatten(text: str) -> str:
 
 
 def _replace_unusable(value: Any) -> Any:
-    """`value` with every record that holds something unusable replaced by `UnusableValue`, innermost records first."""
+    """Return `value` with every record that contains an unusable value replaced by `UnusableValue`, innermost records first."""
     if not isinstance(value, dict):
         return [_record(item) for item in value] if isinstance(value, list) else value
     for name in RECORD_LISTS & value.keys():
@@ -125,7 +125,7 @@ def _record(item: Any) -> Any:
 
 
 def _find_unusable(value: Any, path: str = "") -> tuple[str, str, str] | None:
-    """Path, text and reason of the first thing in `value` that is no finite 64-bit number and no Unicode text."""
+    """Return path, text and reason of the first value that is not a finite 64-bit number or Unicode text."""
     if isinstance(value, dict):
         for name, inner in value.items():
             where = f"{path}.{name}" if path else name

@@ -1,4 +1,4 @@
-"""Quarantine: objects that do not fit a table, as rows of raw/<venue>_rejects with the field, the value and the reason."""
+"""Quarantine of objects that do not fit a table, as rows of raw/<venue>_rejects with the field, the value and the reason."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The page that brought an object.
+    """Page that contained an object.
 
-    request: method, path and query. page: ordinal within its pull. fetched_at: when the venue answered, aware, UTC.
+    request: method, path and query. page: ordinal within its pull. fetched_at: time of the response, aware, UTC.
     """
 
     request: str
@@ -59,7 +59,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class RejectReason:
-    """Why an object does not fit; `field` is None when the object as a whole does not."""
+    """Reason why an object is invalid; `field` is None if it concerns the whole object."""
 
     field: str | None
     value: Any
@@ -76,7 +76,7 @@ class ParsedRecords:
 
 
 class ParsedPages(dict[Place, ParsedRecords]):
-    """Parsed pages by their place, as long as they have few rows together: those of a small day are then read and parsed once."""
+    """Cache of parsed pages by their place while they have few rows in total, so that a small day is read and parsed once."""
 
     def __setitem__(self, place: Place, parsed: ParsedRecords) -> None:
         if parsed.rows.height + sum(held.rows.height for held in self.values()) <= FEW_ROWS:
@@ -85,10 +85,10 @@ class ParsedPages(dict[Place, ParsedRecords]):
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Files objects of a page that do not fit as rejects.
+    """Conversion of a page's invalid objects to rejects.
 
-    table: the table that they were meant for. identity: the field that holds their ticker. day: the partition of rejects for objects
-    whose own day cannot be read.
+    table: the intended table. identity: the field with their ticker. day: the partition of rejects for objects whose own day cannot be
+    read.
     """
 
     table: Table
@@ -97,7 +97,7 @@ class Quarantine:
     origin: Origin
 
     def rows(self, objects: Sequence[Any], problems: Mapping[int, RejectReason], days: Mapping[int, date | None]) -> pl.DataFrame:
-        """Rows of the venue's rejects, one for every object that has a problem, in the order of the page; `days` are the objects' own."""
+        """Return rows of the venue's rejects, one per object with a problem, in the order of the page; `days` are the objects' own."""
         if not problems:
             return _no_rejects(read_venue(self.table)).clone()
         return REJECTS[read_venue(self.table)].frame(
@@ -105,15 +105,15 @@ class Quarantine:
         )
 
     def unprocessable(self, error: BaseException) -> pl.DataFrame:
-        """The row of a page as a whole that cannot be processed, because of `error`; the stored page has its content."""
+        """Return the reject of a whole page that cannot be processed because of `error`; the stored page has its content."""
         return self.rows([None], {0: RejectReason(None, f"{type(error).__name__}: {error}", UNPROCESSABLE)}, {})
 
     def in_vain(self, names: Sequence[str], reason: str) -> pl.DataFrame:
-        """The rows of what the page's call requested by name and is not there."""
+        """Return rejects for records that the page's call requested by name and the response lacks."""
         return self.rows([{self.identity: name} for name in names], dict.fromkeys(range(len(names)), RejectReason(None, None, reason)), {})
 
     def hole(self, answer: Any) -> pl.DataFrame:
-        """The row of the page as a whole, `answer`, that lists nothing although its cursor continues."""
+        """Return the reject of a whole page, `answer`, that is empty although its cursor continues."""
         return self.rows([answer], {0: RejectReason(None, None, HOLE)}, {})
 
     def _row(self, ordinal: int, item: Any, problem: RejectReason, day: date | None) -> dict[str, Any]:
@@ -133,9 +133,9 @@ class Quarantine:
     def sift(
         self, frame: pl.DataFrame, objects: Sequence[Any], problems: Mapping[int, RejectReason], *, unwanted: frozenset[int] = frozenset()
     ) -> ParsedRecords:
-        """The rows of `frame` whose objects have no problem and are not `unwanted`, with the page's columns, and the rejects.
+        """Split `frame` into valid rows, with the page's columns, and rejects; rows in `unwanted` are dropped.
 
-        `frame` has one row per object and every column of the table but those that tell where it came from.
+        `frame` has one row per object and every column of the table except its origin columns.
         """
         dropped = problems.keys() | unwanted
         ordinals = [index for index in range(frame.height) if index not in dropped] if dropped else range(frame.height)
@@ -145,7 +145,7 @@ class Quarantine:
 
 
 def parse_or_reject(parse: Callable[[], ParsedRecords], quarantine: Quarantine) -> ParsedRecords:
-    """The content of a page; where `parse` fails, with any error, nothing but the reject of the page as a whole."""
+    """Return the content of a page; if `parse` fails with any error, only the reject of the whole page."""
     try:
         return parse()
     except (Exception, PanicException) as error:
@@ -153,7 +153,7 @@ def parse_or_reject(parse: Callable[[], ParsedRecords], quarantine: Quarantine) 
 
 
 def parse_together(parse: Callable[[], Rows]) -> Rows | None:
-    """The result of `parse` over several pages at once; None where it fails, with any error: each page is then parsed alone."""
+    """Return the result of `parse` over several pages; None if it fails with any error: each page is then parsed separately."""
     try:
         return parse()
     except (Exception, PanicException):
@@ -161,17 +161,17 @@ def parse_together(parse: Callable[[], Rows]) -> Rows | None:
 
 
 def is_processed(parsed: ParsedRecords) -> bool:
-    """True unless the only result is the reject of the page as a whole."""
+    """Return True unless the only result is the reject of the whole page."""
     return not (parsed.rejects.height == 1 and parsed.rejects["reason"].item() == UNPROCESSABLE)
 
 
 def select_curable(rejects: pl.DataFrame) -> pl.DataFrame:
-    """The rejects of a day that a later answer may cure, and that keep the day open until then."""
+    """Return the rejects of a day that a later response may cure, and that keep the day from being final."""
     return rejects.filter(pl.col("reason").is_in(CURABLE) & pl.col("table").is_in(_KEEP_OPEN))
 
 
 def assign_origins(parsed: ParsedRecords, origins: Sequence[Origin]) -> ParsedRecords:
-    """`parsed` objects that came each on a page of its own, `origins[i]` the i-th: parsing them together costs as much as parsing one."""
+    """Assign `origins[i]` to the i-th of `parsed` objects, each from its own page; parsing them together costs as much as parsing one."""
     rejects = parsed.rejects
     return ParsedRecords(
         _with_origins(parsed.rows, [origins[ordinal] for ordinal in parsed.ordinals]),
@@ -181,7 +181,7 @@ def assign_origins(parsed: ParsedRecords, origins: Sequence[Origin]) -> ParsedRe
 
 
 def build_origin_columns(origins: Sequence[Origin], counts: Sequence[int]) -> pl.DataFrame:
-    """The columns that tell which call brought a row, for `counts[i]` rows of the i-th page after each other; `number` is i."""
+    """Build the origin columns for `counts[i]` consecutive rows of the i-th page; `number` is i."""
     known = pl.DataFrame(
         [(origin.request, origin.page, origin.fetched_at, origin.fetched_at) for origin in origins],
         schema={"request": pl.String(), "page": pl.Int32(), "fetched_at": TIME, "known_at": TIME},
@@ -201,7 +201,7 @@ def _with_origins(rows: pl.DataFrame, origins: Sequence[Origin]) -> pl.DataFrame
 
 
 def read_venue(table: Table) -> str:
-    """The venue of a raw table, which its name begins with: raw/kalshi_markets -> kalshi."""
+    """Return the venue of a raw table, the prefix of its name: raw/kalshi_markets -> kalshi."""
     return table.short_name.partition("_")[0]
 
 
@@ -211,7 +211,7 @@ def _no_rejects(venue: str) -> pl.DataFrame:
 
 
 def repeat_value(value: Any, dtype: pl.DataType, height: int) -> pl.Series:
-    """A column that holds `value` in every row."""
+    """Return a column that has `value` in every row."""
     return pl.Series([value], dtype=dtype).new_from_index(0, height)
 
 
@@ -227,12 +227,12 @@ def _fetched_columns(origin: Origin, height: int) -> list[pl.Series]:
 
 
 def to_origin_columns(origin: Origin) -> dict[str, Any]:
-    """The columns that tell which call brought a row; it is known as of when the venue answered."""
+    """Return the columns that identify the call that returned a row; `known_at` is the time of the response."""
     return {"request": origin.request, "page": origin.page, "fetched_at": origin.fetched_at, "known_at": origin.fetched_at}
 
 
 def format_body(item: Any) -> str:
-    """`item` as JSON text; a note where it is nested too deeply to be written."""
+    """Format `item` as JSON text; a note replaces one that is nested too deeply."""
     if isinstance(item, UnusableValue):
         return item.body
     try:
@@ -242,7 +242,7 @@ def format_body(item: Any) -> str:
 
 
 def format_value(value: Any) -> str | None:
-    """`value` as text of at most `VALUE_LIMIT` characters: strings unchanged, half surrogate pairs escaped, everything else as JSON."""
+    """Format `value` as text of at most `VALUE_LIMIT` characters: strings unchanged, half surrogate pairs escaped, other values as JSON."""
     if value is None:
         return None
     text = value if isinstance(value, str) else format_body(value)

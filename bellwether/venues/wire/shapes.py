@@ -1,4 +1,4 @@
-"""Shapes of objects on the wire: their fields, the kinds of the fields, and the values that fit a kind."""
+"""Shapes of objects on the wire: their fields, the kinds of the fields, and the valid values of a kind."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def format_number(number: float) -> str:
-    """A JSON number as plain decimal text: 0.5 -> "0.5", 1e-05 -> "0.00001"."""
+    """Format a JSON number as plain decimal text: 0.5 -> "0.5", 1e-05 -> "0.00001"."""
     return format(Decimal(repr(number)), "f")
 
 
 @dataclass(frozen=True, slots=True)
 class DecimalRule:
-    """Form of a decimal on the wire.
+    """Format of a decimal on the wire.
 
-    suffix: the field `X` + suffix holds it as a string; where that is null, `X` does, as a string (in /historical) or as a JSON number of
-    one of the types `numbers`, which `text` turns into the string. pattern: the strings that fit `dtype` exactly. highest: the largest value
-    that can be right; the smallest is 0. absent: values that stand for no value.
+    suffix: the field `X` + suffix contains it as a string; if that is null, `X` does, as a string (in /historical) or as a JSON number of
+    one of the types `numbers`, which `text` converts to the string. pattern: the strings that fit `dtype` exactly. highest: the largest
+    valid value; the smallest is 0. absent: values that represent a missing value.
     """
 
     suffix: str
@@ -37,11 +37,11 @@ class DecimalRule:
 
 @dataclass(frozen=True, slots=True)
 class ObjectShape:
-    """The fields of one kind of object that are typed, by kind.
+    """Typed fields of one kind of object, by kind.
 
-    tickers: text that every object must have and that can stand in a list of tickers. texts: text as sent. text_lists: lists of texts, null
-    for an empty one. times: column -> field with an RFC 3339 time. decimals: field (without suffix) -> rule. flags: truth values.
-    numbers: JSON numbers, kept as Float64. objects: anything, kept as JSON text.
+    tickers: text that every object must have and that may be an element of a list of tickers. texts: text as sent. text_lists: lists of
+    texts, null for an empty one. times: column -> field with an RFC 3339 time. decimals: field (without suffix) -> rule. flags: truth
+    values. numbers: JSON numbers, stored as Float64. objects: any value, stored as JSON text.
     """
 
     tickers: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Instants that a time on the wire can mean, of every venue, interface and stream: the years 1970 to 2200."""
+"""Plausible instants on the wire of every venue: the years 1970 to 2200."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _FIRST, _END = datetime(1970, 1, 1, tzinfo=UTC), datetime(2201, 1, 1, tzinfo=UTC
 
 
 def is_plausible(at: datetime) -> bool:
-    """True for an aware time in the years 1970 to 2200, UTC."""
+    """Return True for an aware time in the years 1970 to 2200, UTC."""
     return _FIRST <= at < _END
 
 
 def parse_instant(text: object) -> datetime | None:
-    """The aware UTC instant of an ISO 8601 time with a zone, cut to microseconds; None outside the years 1970 to 2200."""
+    """Parse an ISO 8601 time with a zone, truncated to microseconds, as an aware UTC instant; None outside the years 1970 to 2200."""
     try:
         at = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:

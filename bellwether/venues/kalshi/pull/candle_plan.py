@@ -25,7 +25,7 @@ class CandlePlan(PullPlan):
         return self.sample(markets.filter(~pl.col("is_combo")), "ticker").sort("close_time", "ticker")
 
     def calls(self, markets: pl.DataFrame) -> list[VenueCall]:
-        """Yield the calls for the candles of `chosen(markets)`: live markets in batches, archived ones one by one."""
+        """Return the calls for the candles of `chosen(markets)`: live markets in batches, archived ones one by one."""
         chosen = self.chosen(markets)
         live = chosen.filter(~pl.col("archived")).select("ticker", "close_time").rows()
         archived = chosen.filter(pl.col("archived")).select("ticker", "close_time").rows()

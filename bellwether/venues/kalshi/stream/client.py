@@ -201,7 +201,7 @@ class _BookRequest:
 
 
 class _Session:
-    """One connection: subscribes, checks sequence numbers, and detects silence."""
+    """Connection of a stream that subscribes, checks sequence numbers, and detects silence."""
 
     def __init__(
         self,

@@ -64,7 +64,7 @@ def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Pars
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side of a book as sent: its field, its price levels, and whether prices are in cents."""
+    """Side of a book as sent: its field, its price levels, and whether prices are in cents."""
 
     name: str = ""
     levels: Sequence[Any] = ()

@@ -1,4 +1,4 @@
-"""Pulls of single days, resumable at every instant and readable again from their stored pages."""
+"""Resumable pulls of single days, which can be parsed again from their stored pages."""
 
 from bellwether.venues.http.puller import Progress
 from bellwether.venues.polymarket.pull.day import DayPull, pull_day

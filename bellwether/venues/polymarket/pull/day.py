@@ -1,4 +1,4 @@
-"""Pull of the markets whose scheduled end lies on one UTC day: markets, events, winners and past prices."""
+"""Pull of the markets whose scheduled end is on one UTC day: markets, events, winners and past prices."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _UNKNOWN = frozenset({400, 404})
 
 @dataclass(frozen=True)
 class DayPull(BaseDayPull):
-    """A finished pull of one day."""
+    """Finished pull of one day."""
 
     tables = TABLES
     price_steps = (_PRICES, _COARSE)
@@ -59,19 +59,19 @@ class DayPull(BaseDayPull):
     _winners: list[ParsedRecords] = field(default_factory=list, repr=False, compare=False)
 
     def markets(self) -> Iterator[pl.DataFrame]:
-        """Frames of raw/polymarket_markets, unique over all of them."""
+        """Yield frames of raw/polymarket_markets, each market once."""
         return self.markets_of_day.frames(self.pull)
 
     def winners(self) -> Iterator[pl.DataFrame]:
-        """Frames of raw/polymarket_winners, unique over all of them: the outcomes of the day's closed markets."""
+        """Yield frames of raw/polymarket_winners with the outcomes of the day's closed markets, each outcome once."""
         return (parsed.rows for parsed in self._all_winners() if parsed.rows.height)
 
     def prices(self) -> Iterator[pl.DataFrame]:
-        """Frames of raw/polymarket_prices, unique over all of them: within the plan's days before each market's close."""
+        """Yield frames of raw/polymarket_prices within the plan's days before each market's close, each price once."""
         return (rows.unique(["market_id", "at"], keep="first", maintain_order=True) for rows in self.price_frames())
 
     def other_rejects(self) -> Iterator[pl.DataFrame]:
-        """Markets that the CLOB does not know or describes in another way, and traded ones without prices."""
+        """Yield rejects for markets that the CLOB does not know or describes differently, and for traded markets without prices."""
         yield from (parsed.rejects for parsed in self._all_winners())
         yield from self._without_prices()
 
@@ -95,7 +95,7 @@ class DayPull(BaseDayPull):
         return None if rows is None else self.plan.within_window(rows, pl.Series(closes, dtype=rows["at"].dtype))
 
     def prices_of(self, step: str, page: VenuePage) -> ParsedRecords:
-        """The prices of one page, those after the close and before the plan's days left out."""
+        """Parse the prices of one page, without those after the close and before the plan's days."""
         (token,) = routes.parse_requested_tokens(page)
         quarantine = self.tables.prices.quarantine(self.day, page.origin)
         market = self.markets_of_day.by_token.get(token)
@@ -117,7 +117,7 @@ class DayPull(BaseDayPull):
         return self._winners
 
     def _without_prices(self) -> Iterator[pl.DataFrame]:
-        """Rejects for the traded markets of which the venue has no prices at either resolution, against the last call for each."""
+        """Yield rejects for traded markets without prices at either resolution, with the last call for each."""
         last: dict[str, VenuePage] = {}
         found: set[str] = set()
         for page in self.pull.pages(_COARSE):
@@ -131,7 +131,7 @@ class DayPull(BaseDayPull):
 
 
 def parse_day_winners(pages: Iterator[VenuePage], day: date) -> Iterator[ParsedRecords]:
-    """The outcomes of the markets on pages of the CLOB, one market each; a market that it does not know is a reject."""
+    """Parse the outcomes on pages of the CLOB, one market per page; a market unknown to the CLOB becomes a reject."""
     while held := list(islice(pages, _PAGES_PER_FRAME)):
         yield from (_reject_unknown(page, day) for page in held if page.status in _UNKNOWN)
         known = [page for page in held if page.status not in _UNKNOWN]
@@ -141,7 +141,7 @@ def parse_day_winners(pages: Iterator[VenuePage], day: date) -> Iterator[ParsedR
 
 
 def _parse_known_winners(pages: Sequence[VenuePage], day: date) -> ParsedRecords:
-    """The outcomes on pages of one known market each."""
+    """Parse the outcomes on pages of one known market each."""
     origins = [page.origin for page in pages]
     found = parse_or_reject(
         lambda: parse_winners([decode_record(page.json) for page in pages], origins[0], day=day), _WINNER.quarantine(day, origins[0])
@@ -150,7 +150,7 @@ def _parse_known_winners(pages: Sequence[VenuePage], day: date) -> ParsedRecords
 
 
 def _latest_winners(pages: Callable[[str], Iterable[VenuePage]]) -> Iterator[VenuePage]:
-    """The CLOB's last answer about each requested condition."""
+    """Yield the CLOB's last response about each requested condition."""
     later = {page.request for page in pages(_FOLLOWED_WINNERS)}
     yield from (page for page in pages(_WINNERS) if page.request not in later)
     yield from pages(_FOLLOWED_WINNERS)
@@ -174,9 +174,9 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return MarketCollector(self.day)
 
     async def gather(self, puller: Puller, known: set[str]) -> MarketCollector:
-        """The day's markets, by scheduled end and by closing, and by id.
+        """Collect the day's markets by scheduled end, by closing time and by id.
 
-        The open ones are listed first: a market that closes meanwhile is then in both lists, never in none.
+        The open ones are listed first: a market that closes meanwhile is then in both lists, not in neither.
         """
         gathering = MarketCollector(self.day)
         after, before = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
@@ -194,9 +194,9 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return gathering
 
     async def _closings(self, puller: Puller) -> AsyncIterator[VenuePage]:
-        """The pages of closed markets, the latest closing first, until those that closed before the day: Gamma knows no span of closing times.
+        """Yield the pages of closed markets, latest first, until the first that closed before the day: Gamma cannot filter by closing time.
 
-        Empty where it lists by offset, which ends too early.
+        Yields nothing if Gamma lists by offset, which ends too early.
         """
         listing = routes.markets(closed=True, order="closedTime", ascending=False, include_tag=True)
         if puller.pull.note is None and isinstance(await self.client.known(listing), OffsetListing):
@@ -212,7 +212,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return _by_id(partial(routes.markets, include_tag=True), sorted(names), answered, routes.MOST_MARKETS)
 
     async def complete(self, puller: Puller, markets: DayMarkets) -> None:
-        """Pull the events, the winners, and prices by the plan; coarser prices of traded markets for which the venue answers none."""
+        """Pull the events, the winners, and prices by the plan; for traded markets without prices, request coarser ones."""
         answered: set[str | None] = set()
         async for page in puller.follow("events", _by_id(routes.events, markets.event_ids, answered, _EVENTS_PER_CALL)):
             answered.update(str(item.get("id")) for item in page.items("events") if isinstance(item, dict))
@@ -235,7 +235,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         await puller.calls(step, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=self.clob)
 
     def expected(self, puller: Puller, markets: DayMarkets) -> list[str]:
-        """The markets of the day on which another resolution is expected, in order."""
+        """Return the markets of the day for which another resolution is expected, in order."""
         parsed = parse_day_winners(_latest_winners(puller.pages), self.day)
         winners = pl.concat([POLYMARKET_WINNERS.empty(), *(one.rows for one in parsed)])
         return build_resolutions(markets.rows.lazy(), winners.lazy()).filter(~pl.col("final"))["market_id"].sort().to_list()
@@ -245,8 +245,10 @@ class _Day(DayWork[DayMarkets, DayPull]):
 
 
 def _by_id(build: Callable[..., Listing], ids: Sequence[str], answered: set[str | None], most: int) -> Iterator[Listing]:
-    """The calls for records by id: among those that are closed, then for the rest among those that are not, then once more for those that closed
-    meanwhile. answered: receives the ids of the answers between the calls.
+    """Yield the calls for records by id: among closed records, then among open ones, then again among closed ones.
+
+    Each call requests only missing ids; the last calls find records that closed meanwhile. answered: receives the ids in the responses
+    between the calls.
     """
     for closed in (True, False, True):
         rest = [one for one in ids if one not in answered]
@@ -265,18 +267,18 @@ async def pull_day(
     today: date | None = None,
     progress: Progress | None = None,
 ) -> DayPull:
-    """Pull everything about the markets whose scheduled end lies on `day`, or take up the stored pull of it; see `DayWork.pull`."""
+    """Pull all data of the markets whose scheduled end is on `day`, or reuse the stored pull of it; see `DayWork.pull`."""
     return await _Day(gamma, clob, pages, day, plan).pull(refresh=refresh, today=today, progress=progress)
 
 
 def _lists_prices(page: VenuePage) -> None:
-    """Fail for a page of prices that lists none, not even an empty list."""
+    """Raise for a page of prices without a list of prices; an empty list is valid."""
     if page.status not in _UNKNOWN:
         page.items("history")
 
 
 def _has_content(page: VenuePage) -> bool:
-    """True for a page of prices that is more than an empty list: prices, a refusal, or something unreadable."""
+    """Return True for a page of prices other than an empty list: prices, a refusal, or an unreadable response."""
     try:
         return page.status in _UNKNOWN or bool(page.items("history"))
     except (BellwetherError, MalformedBody):

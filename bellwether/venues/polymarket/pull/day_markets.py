@@ -1,4 +1,4 @@
-"""The markets of one day from Gamma's two listings, with the one record of each that counts; only what decides is held in memory."""
+"""Collection of a day's markets from Gamma's two listings, one record each; only the columns needed for the choice are kept in memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,10 @@ HELD = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "descr
 
 
 def parse_page(step: str, page: VenuePage, day: date, by_close: Collection[str]) -> ParsedRecords:
-    """The markets of a page, of whatever day; those in `by_close` were found by their closing. A page that cannot be processed is a reject."""
+    """Parse the markets of a page, whatever their day.
+
+    by_close: markets dated by their closing time. A page that cannot be processed becomes a reject.
+    """
     ended = None if step == CLOSINGS else by_close
     return parse_or_reject(
         lambda: parse_markets(page.items("markets"), page.origin, day=day, by_close=ended), TABLES.markets.quarantine(day, page.origin)
@@ -46,13 +49,13 @@ def parse_page(step: str, page: VenuePage, day: date, by_close: Collection[str])
 
 
 def parse_requested_ids(page: VenuePage) -> list[str]:
-    """The ids that a call, as text, asked for."""
+    """Parse the market ids from a page's request."""
     return parse_qs(urlsplit(page.request.removeprefix("GET ")).query).get("id", [])
 
 
 @dataclass
 class MarketCollector(BaseMarketCollector["DayMarkets"]):
-    """A day's markets while their pages come in. by_close: those that belong to the day by their closing. followed: those with a later answer."""
+    """Collector of a day's markets. by_close: markets dated by their closing time. followed: markets with a later response."""
 
     tables = TABLES
     steps = (LISTED, CLOSINGS, NAMED, FOLLOWED)
@@ -84,15 +87,15 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         return parse_requested_ids(page)
 
     def _add_closings(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Of `rows`, by their closing, the markets without an end or with a distant one; notes those that closed on the day."""
+        """Return the markets whose scheduled end is missing or distant, and add those that closed on this day to `by_close`."""
         found = rows.filter((pl.col("end_time") == pl.col("closed_at")) | (pl.col("end_time") > pl.col("closed_at") + DISTANT))
         self.by_close.update(found.filter(pl.col("day") == self.day)["market_id"])
         return found
 
     def settle(self) -> DayMarkets:
-        """Decide which record of every market counts.
+        """Choose the record of each market that counts.
 
-        Of one that was followed only the later answers; of these, one that is closed before one that is not, then the one updated last,
+        For a followed market, only later responses are considered. A closed record is preferred to an open one, then the one updated last,
         then the first.
         """
         held = pl.concat(self.held).filter((pl.col("step") == FOLLOWED) | ~pl.col("market_id").is_in(list(self.followed)))
@@ -109,7 +112,7 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         return DayMarkets(self.day, rows, pl.concat(self.rejects), self.parsed, frozenset(self.by_close))
 
     def leave_out(self, pages: PageStore) -> None:
-        """Leave out the markets that were answered long before their scheduled end and that the day of their closing has."""
+        """Drop markets that closed long before their scheduled end and are listed on the day on which they closed."""
         early = pl.concat(self.held).filter(pl.col("step") == LISTED, pl.col("end_time") > pl.col("closed_at") + DISTANT)
         days = early["closed_at"].dt.date()
         pulls = {day: pages.latest_finished(LISTING, day.isoformat()) for day in days.unique() if day != self.day}
@@ -120,10 +123,10 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
 
 @dataclass(frozen=True)
 class DayMarkets(BaseDayMarkets):
-    """The markets of a day.
+    """Markets of a day.
 
     rows: the columns `HELD`, the place of the record (step, page, ordinal), price_token (of yes, or of the first of two named outcomes) and
-    close_time (the earlier of the real and the scheduled end).
+    close_time (the earlier of the actual and the scheduled end).
     """
 
     tables = TABLES
@@ -140,17 +143,17 @@ class DayMarkets(BaseDayMarkets):
 
     @property
     def closed_conditions(self) -> list[str]:
-        """The condition ids of the closed markets, in order."""
+        """Sorted condition ids of the closed markets."""
         return self.rows.filter(pl.col("closed"))["condition_id"].drop_nulls().unique().sort().to_list()
 
     @cached_property
     def by_token(self) -> dict[str, dict[str, Any]]:
-        """market_id and close_time of every market by the token that prices it."""
+        """Map from each price token to its market_id and close_time."""
         rows = self.rows.filter(pl.col("price_token").is_not_null()).select("price_token", "market_id", "close_time")
         return {row.pop("price_token"): row for row in rows.iter_rows(named=True)}
 
     def frames(self, pull: StoredPull) -> Iterator[pl.DataFrame]:
-        """Frames of raw/polymarket_markets, unique over all of them."""
+        """Yield frames of raw/polymarket_markets, each market once."""
         places = [(step, ordinal) for step in MarketCollector.steps for ordinal in range(pull.count(step))]
         for step, ordinal in places:
             counting = self.rows.filter(pl.col("step") == step, pl.col("page") == ordinal)["ordinal"]

@@ -1,4 +1,4 @@
-"""Choice of the markets whose past prices are pulled, and of the time."""
+"""Choice of the markets whose past prices are pulled, and of the time range."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ COARSE_MINUTES = 720
 
 @dataclass(frozen=True, slots=True)
 class PricePlan(PullPlan):
-    """Past prices by a `PullPlan`; the venue drops those of resolved markets after a while, and keeps coarser ones."""
+    """Plan for past prices based on a `PullPlan`; the venue later drops prices of resolved markets, and keeps coarser ones."""
 
     def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
-        """The markets whose prices are pulled, by id; of too many a `sample`.
+        """Return the markets whose prices are pulled, by id; a `sample` if there are too many.
 
-        `markets` has the columns market_id, price_token and close_time; those without a token have no prices.
+        `markets` has the columns market_id, price_token and close_time; markets without a token have no prices.
         """
         return self.sample(markets.filter(pl.col("price_token").is_not_null()), "market_id").sort("market_id")
 
     def calls(self, markets: pl.DataFrame) -> list[VenueCall]:
-        """The calls that bring the prices of `chosen(markets)`, market by market."""
+        """Return the calls for the prices of `chosen(markets)`, one market after another."""
         return self._calls(self.chosen(markets), self.period_minutes)
 
     def coarse_calls(self, markets: pl.DataFrame, empty: Collection[str]) -> list[VenueCall]:
-        """The calls for coarser prices of the traded markets whose tokens are in `empty`: the venue answered none for them.
+        """Return the calls for coarser prices of the traded markets whose tokens are in `empty`: the venue returned no prices for them.
 
-        `markets` also has the columns volume and start_time; markets that lasted shorter than the coarser period are left out.
+        `markets` also has the columns volume and start_time; markets that lasted less than the coarser period are left out.
         """
         if self.period_minutes >= COARSE_MINUTES:
             return []
@@ -53,7 +53,7 @@ class PricePlan(PullPlan):
         ]
 
     def within_window(self, prices: pl.DataFrame, close: datetime | pl.Series) -> pl.DataFrame:
-        """Return those of `prices` within the days before `close`, of all of them or of each."""
+        """Return the `prices` within the days before `close`, which is one time for all rows or one per row."""
         return prices.filter(pl.col("at").is_between(close - timedelta(days=self.days), close))
 
     def _spans(self, close: datetime) -> Iterator[tuple[datetime, datetime]]:

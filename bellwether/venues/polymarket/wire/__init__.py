@@ -1,4 +1,4 @@
-"""Polymarket's JSON read into the declared raw tables; what does not fit becomes a row of raw/polymarket_rejects."""
+"""Parsing of Polymarket's JSON into raw tables; invalid objects become rows of raw/polymarket_rejects."""
 
 from bellwether.venues.polymarket.wire.books import parse_books
 from bellwether.venues.polymarket.wire.events import parse_events

@@ -1,4 +1,4 @@
-"""The CLOB's order books -> levels, best first."""
+"""Parsing of the CLOB's order books into levels, best first."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ LEVEL = ObjectShape(tickers=(), decimals={"price": PRICE, "size": AMOUNT})
 
 
 def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Levels (columns of raw/polymarket_book) of the order books of one page, several per book; rejects are filed under `day`.
+    """Parse the order books of one page into levels (columns of raw/polymarket_book); rejects are filed under `day`.
 
     On the wire both sides list their best price last, bids ascending and asks descending; here level 0 is the best. A book without levels
-    has no row. Unusable levels are left out and counted in `skipped_levels`; a book without a usable one, in another order, or crossed is a reject
-    as a whole. `ordinals` of the result are those of the books, once per level.
+    has no row. Unusable levels are left out and counted in `skipped_levels`; a book is a reject if it has no usable level, is in another
+    order, or is crossed. `ordinals` of the result are those of the books, once per level.
     """
     problems = RejectReasons()
     price, amount = partial(to_plain_decimal, places=PRICE_PLACES), partial(to_plain_decimal, places=USDC_PLACES)
@@ -68,7 +68,7 @@ def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedR
 
 
 def _side(records: Sequence[Record], side: str, books: WireColumns) -> pl.DataFrame:
-    """The levels of one side of all books, best first; null prices for those that are unusable."""
+    """Return the levels of one side of all books, best first; prices of unusable levels are null."""
     field, owners, listed = f"{side}s", [], []
     for index, record in enumerate(records):
         levels = record.get(field) or []
@@ -88,9 +88,9 @@ def _side(records: Sequence[Record], side: str, books: WireColumns) -> pl.DataFr
 
 
 def _usable(levels: pl.DataFrame, books: pl.DataFrame, problems: RejectReasons) -> pl.DataFrame:
-    """The levels that can be traded, numbered from the best, with the number of the others of their book.
+    """Return the tradable levels, numbered from the best, with the number of unusable levels of their book.
 
-    Each is judged alone: by a readable price and size, a price between 0 and 1 and the tick size that its book states.
+    A level is usable if its price and size are readable, and its price lies between 0 and 1 and on the book's tick size.
     """
     ticks = dict(books.select("book", "tick_size").iter_rows())
     fits = [

@@ -1,4 +1,4 @@
-"""Gamma's event objects -> rows of raw/polymarket_events."""
+"""Parsing of Gamma's event objects into rows of raw/polymarket_events."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _record(record: Record) -> Record:
 
 
 def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Rows of raw/polymarket_events of partition `day` for Gamma's event objects of one page; their bodies leave out the nested markets."""
+    """Parse Gamma's event objects of one page into rows of raw/polymarket_events in partition `day`, without the nested markets."""
     problems = RejectReasons()
     amount = partial(to_plain_decimal, places=USDC_PLACES)
     records = [_record(record) if record else record for record in to_records(objects, "id", problems)]

@@ -1,4 +1,4 @@
-"""Gamma's market objects -> rows of raw/polymarket_markets."""
+"""Parsing of Gamma's market objects into rows of raw/polymarket_markets."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ _LENGTHS = "not as many as there are outcomes"
 
 
 def _record(record: Record) -> Record:
-    """The object with its lists unpacked, its numbers as plain text, amounts from one of two names and none but its trading ids."""
+    """Return the object with unpacked lists, numbers as plain text, amounts from either of two names, and only its trading ids."""
     event = take_first(record.get("events"))
     tags = record.get("tags") or (event.get("tags") if type(event) is dict else None)
     amounts = {name: to_plain_decimal(_either(record, name, f"{name}Num"), USDC_PLACES) for name in ("volume", "liquidity")}
@@ -129,7 +129,7 @@ def _record(record: Record) -> Record:
 
 
 def _protocol(record: Record) -> str | None:
-    """v1 or v2; objects from before Protocol V2 have no version. None for another version, and for none with nothing but position ids."""
+    """Return v1 or v2, or None for another version or for position ids alone; objects older than Protocol V2 have no version."""
     stated = record.get("version")
     if stated in (None, ""):
         only_positions = unpack_ids(record.get("positionIds")) and not unpack_ids(record.get("clobTokenIds"))
@@ -151,12 +151,14 @@ def _either(record: Record, name: str, twin: str) -> Any:
 
 
 def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close: Collection[str] | None = ()) -> ParsedRecords:
-    """Rows of raw/polymarket_markets for Gamma's market objects of one page.
+    """Parse Gamma's market objects of one page into rows of raw/polymarket_markets.
 
-    A row's day is the UTC day of its endDate; that of its closedTime for the markets in `by_close` (None: for all) that have no endDate, which
-    is then taken to be closedTime, or one more than `DISTANT` after it. A reject is filed under that day too, or under `day` where there is none. Objects without an
-    id or an endDate, with ids of another form, with more or fewer prices or tokens than outcomes, and with a value that cannot be right are
-    rejects, and so are those whose trading ids cannot be determined. Missing keys are null, missing lists are empty.
+    A row's day is the UTC day of its endDate. Markets in `by_close` (None: all markets) get the day of closedTime instead if their endDate
+    is missing or more than `DISTANT` after closedTime; a missing endDate becomes closedTime. A reject is filed under the same day, or under
+    `day` if it has none.
+
+    These are rejects: objects without an id or an endDate, with invalid ids, with more or fewer prices or tokens than outcomes, with an
+    invalid value, or with unknown trading ids. Missing keys are null, missing lists are empty.
     """
     problems = RejectReasons()
     price, amount = partial(to_plain_decimal, places=PRICE_PLACES), partial(to_plain_decimal, places=USDC_PLACES)
@@ -204,7 +206,10 @@ def _check_forms(columns: WireColumns, typed: Typed) -> None:
 
 
 def _check_trading_ids(columns: WireColumns, typed: Typed) -> None:
-    """Note the markets whose trading ids cannot be determined. Those without an order book need none: not deployed yet, or of the years before."""
+    """Note the markets whose trading ids cannot be determined.
+
+    Markets without an order book need none: they are not deployed yet, or predate order books.
+    """
     versions = pl.Series(columns.values("protocol"), dtype=pl.String())
     columns.note_where(versions.is_null(), "version", UNKNOWN_VERSION)
     ids, count = typed["token_ids"], typed["token_ids"].list.len()
@@ -219,7 +224,7 @@ def _check_trading_ids(columns: WireColumns, typed: Typed) -> None:
 
 
 def _tokens(typed: Typed) -> Typed:
-    """The kind of market and the tokens of yes and no, found by the outcomes' names."""
+    """Return the kind of market and the tokens of yes and no, by the outcomes' names."""
     words = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
     binary = words.list.sort() == pl.lit(["no", "yes"], dtype=pl.List(pl.String))
     first_is_yes = words.list.first() == "yes"

@@ -1,4 +1,4 @@
-"""Answers of the CLOB's /prices-history -> rows of raw/polymarket_prices."""
+"""Parsing of responses of the CLOB's /prices-history into rows of raw/polymarket_prices."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ POINT = ObjectShape(tickers=(), decimals={"p": PRICE})
 
 
 def parse_prices(points: Sequence[Any], origin: Origin, *, day: date, market_id: str, token_id: str, period_minutes: int) -> ParsedRecords:
-    """Rows of raw/polymarket_prices for the points {t, p} of one token, unique by t.
+    """Parse the points {t, p} of one token into rows of raw/polymarket_prices, unique by t.
 
-    A second point of the same instant is dropped when it is equal and a reject otherwise; a point without a price is a reject.
+    A second point of the same instant is dropped if it is equal, else it is a reject; a point without a price is a reject.
     """
     problems = RejectReasons()
     frame = _points(points, problems, day, period_minutes).hstack(
@@ -37,7 +37,7 @@ def parse_prices(points: Sequence[Any], origin: Origin, *, day: date, market_id:
 
 @dataclass(frozen=True, slots=True)
 class PriceHistory:
-    """The points {t, p} of one token on one page, and what they are the prices of."""
+    """Points {t, p} of one token on one page, with the token and its market."""
 
     points: Sequence[Any]
     origin: Origin
@@ -46,9 +46,9 @@ class PriceHistory:
 
 
 def parse_histories(histories: Sequence[PriceHistory], *, day: date, period_minutes: int) -> pl.DataFrame | None:
-    """The rows that `parse_prices` gives for each of `histories`, one after the other, at little more than the cost of one of them.
+    """Parse several histories at once, with the same rows as `parse_prices` for each.
 
-    None where a point has a problem, or comes twice: then each page has to be parsed alone.
+    None if a point has a problem or is repeated: each page must then be parsed separately.
     """
     problems = RejectReasons()
     frame = _points([point for history in histories for point in history.points], problems, day, period_minutes)
@@ -63,7 +63,7 @@ def parse_histories(histories: Sequence[PriceHistory], *, day: date, period_minu
 
 
 def _points(points: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
-    """Times and prices of points; those that do not fit are noted in `problems`."""
+    """Return times and prices of points; invalid points are noted in `problems`."""
     columns = WireColumns(prepare_records(to_records(points, "t", problems), p=partial(to_plain_decimal, places=PRICE_PLACES)), problems)
     frame = pl.DataFrame(
         {

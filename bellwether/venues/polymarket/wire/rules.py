@@ -1,4 +1,4 @@
-"""Values on Polymarket's wire: lists inside strings, numbers as text and as numbers, names in camel case."""
+"""Conversion of values on Polymarket's wire: lists inside strings, numbers as text, and names in camel case."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SHORT_ZONE = re.compile(r"^(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d+)?[+-]\d
 
 
 def to_plain_decimal(value: Any, places: int) -> Any:
-    """A number of the wire, a JSON number or text, as plain decimal text cut after `places` decimals; anything else unchanged."""
+    """Convert a JSON number or numeric text to plain decimal text truncated after `places` decimals; other values are returned unchanged."""
     text = format_number(value) if type(value) in (int, float) else value
     if type(text) is not str:
         return value
@@ -68,10 +68,10 @@ BASIS_POINTS = DecimalRule("", format_number, r"^[0-9]{1,9}$", pl.Int64(), "not 
 
 
 def unpack_list(value: Any) -> Any:
-    """A list of the wire: a JSON list inside a text, with numbers as text, or the list itself; anything else unchanged.
+    """Unpack a JSON list inside a text, with numbers as text; lists and all other values are returned unchanged.
 
-    An empty text is no list. Inside a text integers of any length survive, since they are never read as numbers; in a real list a number may
-    have lost digits before it came here, so it stays a number, which is no text.
+    An empty text is not a list. Integers of any length inside a text survive, since they are never parsed as numbers. A number in a real
+    list may already have lost digits, so it is not converted to text.
     """
     if type(value) is str:
         try:
@@ -82,53 +82,53 @@ def unpack_list(value: Any) -> Any:
 
 
 def unpack_ids(value: Any) -> Any:
-    """As `unpack_list`, with whole numbers as text: those of a real list are exact as long as they are small; larger ones are floats by now."""
+    """Unpack like `unpack_list`, with whole numbers as text; in a real list only small ones are exact, larger ones are already floats."""
     items = unpack_list(value)
     return [format_id(item) for item in items] if type(items) is list else items
 
 
 def normalize_condition(condition: E) -> E:
-    """Condition ids in one spelling: lower case, and 64 digits where Protocol V2 leaves out the outcome byte, which is zero."""
+    """Normalize a condition id: lower case, and 64 digits if Protocol V2 omits the outcome byte, which is zero."""
     return condition.str.to_lowercase().str.pad_end(66, "0")
 
 
 def unpack_decimals(value: Any, places: int) -> Any:
-    """As `unpack_list`, with every element as plain decimal text."""
+    """Unpack like `unpack_list`, with every element as plain decimal text."""
     items = unpack_list(value)
     return [to_plain_decimal(item, places) for item in items] if type(items) is list else items
 
 
 def format_time(value: Any) -> Any:
-    """A time of the wire in the form of RFC 3339: 2026-07-24 00:00:16+00 becomes 2026-07-24T00:00:16+00:00."""
+    """Convert a time of the wire to RFC 3339: 2026-07-24 00:00:16+00 becomes 2026-07-24T00:00:16+00:00."""
     return _SHORT_ZONE.sub(r"\1T\2:00", value) if type(value) is str else value
 
 
 def format_id(value: Any) -> Any:
-    """An id as text; some answers write it as a number."""
+    """Format an id as text; some responses contain it as a number."""
     return str(value) if type(value) is int else value
 
 
 def take_first(value: Any) -> Any:
-    """The first element of a list, None of an empty one; anything else unchanged."""
+    """Return the first element of a list, or None for an empty one; other values are returned unchanged."""
     return (value[0] if value else None) if type(value) is list else value
 
 
 def extract_texts(value: Any, field: str) -> Any:
-    """The texts under `field` of a list of objects, where each has one; null is empty, anything else unchanged."""
+    """Return the texts under `field` of the objects in a list; null gives an empty list, other values are returned unchanged."""
     if type(value) is not list or not all(type(item) is dict for item in value):
         return value
     return [item[field] for item in value if item.get(field)]
 
 
 def rename_columns(columns: WireColumns, shape: ObjectShape, names: Mapping[str, str]) -> Typed:
-    """The columns of `shape` under the names of the table: `names` maps column -> field; fields that it leaves out keep theirs."""
+    """Rename the columns of `shape` to the names of the table; `names` maps column -> field, and other fields keep their names."""
     typed = columns.typed(shape)
     fields = {field: column for column, field in names.items()}
     return {fields.get(field, field): series for field, series in typed.items()}
 
 
 def parse_price_lists(columns: WireColumns, field: str, texts: pl.Series) -> pl.Series:
-    """The lists of prices in [0, 1] that lists of plain decimal texts say; `field` is where they stand on the wire."""
+    """Parse lists of plain decimal texts into lists of prices in [0, 1]; `field` is their name on the wire."""
     fits = texts.list.eval(pl.element().str.contains(PRICE.pattern)).list.all()
     columns.note_where(~fits, field, f"a price in it is {PRICE.unfit}")
     lists = texts.zip_with(fits, pl.Series([[]], dtype=texts.dtype)).cast(pl.List(EXACT_PRICE))
@@ -137,5 +137,5 @@ def parse_price_lists(columns: WireColumns, field: str, texts: pl.Series) -> pl.
 
 
 def prepare_records(records: Sequence[Record], **readers: Any) -> list[Record]:
-    """`records` with the fields named in `readers` replaced by what their reader makes of them."""
+    """Return `records` with the fields in `readers` converted by their reader."""
     return [{**record, **{name: read(record.get(name)) for name, read in readers.items()}} if record else record for record in records]

@@ -1,4 +1,4 @@
-"""The CLOB's market objects -> rows of raw/polymarket_winners, one per outcome."""
+"""Parsing of the CLOB's market objects into rows of raw/polymarket_winners, one per outcome."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TOKEN = ObjectShape(tickers=(), texts=("token_id", "outcome"), decimals={"price"
 
 
 def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Rows of raw/polymarket_winners of partition `day` for the CLOB's market objects of one page, several per object.
+    """Parse the CLOB's market objects of one page into rows of raw/polymarket_winners in partition `day`, several per object.
 
-    `ordinals` of the result are those of the objects, once per row. An object with one outcome that does not fit is a reject as a whole, and
-    so is one without outcomes.
+    `ordinals` of the result are those of the objects, once per row. An object with an invalid outcome, or without outcomes, is a reject as
+    a whole.
     """
     problems = RejectReasons()
     columns = WireColumns(to_records(objects, "condition_id", problems), problems)
@@ -47,7 +47,7 @@ def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> Parse
 
 
 def _tokens(tokens: Sequence[Any], owners: Sequence[int], markets: WireColumns) -> pl.DataFrame:
-    """The outcomes of all objects; what does not fit counts against the object that it belongs to."""
+    """Return the outcomes of all objects; a problem counts against the object to which the outcome belongs."""
     problems = RejectReasons()
     records = prepare_records(tokens, token_id=format_id, price=partial(to_plain_decimal, places=PRICE_PLACES))
     frame = pl.DataFrame(WireColumns(records, problems, "tokens.").typed(TOKEN))
