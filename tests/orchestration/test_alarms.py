@@ -112,7 +112,7 @@ def test_an_alarm_says_what_the_step_said_and_not_what_it_met(
 
 
 @pytest.mark.parametrize(
-    ("retried", "advice"), [("true", "It is retried automatically."), ("false", "Run it again when the cause is gone.")]
+    ("retried", "advice"), [("true", "It is retried automatically."), ("false", "Fix the cause, then run it again.")]
 )
 def test_an_alarm_gives_advice_that_fits(instance: dg.DagsterInstance, operators: Operators, retried: str, advice: str) -> None:
     _run(instance, "b", fails=False)
