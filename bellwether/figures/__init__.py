@@ -1,10 +1,10 @@
-"""Figures as Altair charts: frames in, charts out, one module per kind of figure.
+"""Figures as Altair charts, built from frames; one module per kind of figure.
 
     from bellwether.figures.reliability import reliability_diagram
     from bellwether.figures.canvas import png
 
     picture = png(reliability_diagram(bins, "Reliability"))
 
-Notebooks show a chart, and `png` renders it for files and for Dagster's metadata. `chart.save("chart.html")` does not escape names: only for names
-of your own.
+Notebooks display a chart, and `png` renders it for files and for Dagster's metadata. `chart.save("chart.html")` does not escape names: use it only
+with trusted names.
 """

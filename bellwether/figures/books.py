@@ -41,10 +41,10 @@ _WAYS = alt.Scale(domain=["bought", "sold"], range=["triangle-up", "triangle-dow
 
 
 def quotes(names: Palette) -> alt.LayerChart:
-    """Heat map of the best prices, darker for more contracts, with the spread, and fills as triangles, up where YES was bought.
+    """Draw a heat map of the best prices, darker for more contracts, with the spread; fills are triangles that point up if YES was bought.
 
-    rows: name, x, until, bid, ask, bid_size, ask_size, fill, way, what. A row is either a state of the book from x until `until`, or a fill: its
-    price, `bought` or `sold`, and a text.
+    rows: name, x, until, bid, ask, bid_size, ask_size, fill, way, what. A row is either a state of the book from x until `until`, or a fill
+    with its price (`fill`), `bought` or `sold` (`way`), and a text (`what`).
     """
     sizes = [alt.Tooltip(f"{one}:Q", title=one.replace("_", " ")) for one in ("bid", "bid_size", "ask", "ask_size")]
     tips: list[Any] = [alt.Tooltip("name:N"), _AT]
@@ -72,7 +72,7 @@ def quotes(names: Palette) -> alt.LayerChart:
 
 
 def depths(names: Palette) -> alt.LayerChart:
-    """Contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
+    """Draw the contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
     y: dict[str, Any] = {"title": "contracts", "axis": alt.Axis(labelExpr="format(abs(datum.value), ',')")}
     tips = [alt.Tooltip("name:N"), _AT, *(alt.Tooltip(f"{side}_depth:Q", title=f"{side}s") for side in ("bid", "ask"))]
     bids, asks = _stretch(names, "bid_depth"), _stretch(names, "ask_depth").transform_calculate(below="-datum.ask_depth")
@@ -92,16 +92,16 @@ def _only(chart: alt.Chart, *known: str) -> alt.Chart:
 
 
 def _stretch(names: Palette, *known: str) -> alt.Chart:
-    """Mark that spans x to `until`, where its fields are not null."""
+    """Return a mark from x to `until` for the rows in which the fields `known` are not null."""
     return _only(alt.Chart().encode(x=time("x", "UTC"), x2="until:T", color=colour(names)), *known)
 
 
 def price_with_fills(quoted: pl.DataFrame, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Best bid to best ask and the middle of each market, with the fills of a backtest, one panel per market.
+    """Draw the spread and the middle of each market with the fills of a backtest, one panel per market.
 
     Args:
         quoted: ticker, at, low (lowest bid), high (highest ask) and middle in cents per stretch of time, as `bellwether.replay.results.books.sample_quotes`
-            returns them; null where the book is not to be trusted.
+            returns them; null while the book is not reliable.
         fills: Rows of replay/fills of one agent in this episode.
         title: Title of the figure.
         tickers: Markets in the order of their panels; when left out, those with the most fills first.
@@ -166,16 +166,16 @@ def _marks(fills: pl.DataFrame, stretches: int) -> Mapping[str, Rows]:
 
 
 def book_heat_map(contracts: np.ndarray, times: np.ndarray, tickers: Sequence[str], title: str, *, left_out: int = 0) -> Any:
-    """Contracts displayed at each price over time, bids blue and asks orange on a logarithmic scale, one panel per market.
+    """Draw the contracts displayed at each price over time, bids blue and asks orange on a logarithmic scale, one panel per market.
 
     Args:
         contracts: float64 (markets, 2, 101, stretches): YES bids, then YES asks, by price in cents, at the end of each stretch.
         times: int64 ns (stretches + 1), the ends of the stretches.
         tickers: Names of the markets.
         title: Title of the figure.
-        left_out: Markets that are not in it.
+        left_out: Number of markets that are not drawn.
 
-    White: nothing displayed, or a book that is not to be trusted.
+    White means that nothing is displayed, or that the book is not reliable.
     """
     if not len(contracts):
         return empty_figure(title, "no book")
@@ -203,7 +203,7 @@ def _heat_panel() -> alt.LayerChart:
 
 
 def _cells(contracts: np.ndarray, times: np.ndarray, most: float) -> Rows:
-    """Return rectangles of one shade: side, price, start and end. At a price the larger side is drawn."""
+    """Return rectangles of one shade: side, price range, start and end. At each price, the larger side is drawn."""
     bids, asks = (np.ceil(np.log1p(side) / math.log1p(most) * _SHADES).astype(int) for side in contracts)
     shades = np.where(bids >= asks, bids, -asks)
     instants = pl.Series(times // 1_000_000, dtype=pl.Int64).cast(pl.Datetime("ms", "UTC")).dt.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_list()

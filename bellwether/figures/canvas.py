@@ -111,7 +111,7 @@ def distinct_labels(names: Sequence[str], most: int = 44) -> dict[str, str]:
 
 
 def tail(name: str, most: int = 32) -> str:
-    """Return the end of a long name of an episode or a market: names of one event begin alike."""
+    """Return the end of a long name of an episode or a market, because names of one event begin alike."""
     return name if len(name) <= most else "…" + name[1 - most :]
 
 
@@ -121,7 +121,7 @@ def layer_charts(*charts: Any) -> alt.LayerChart:
 
 
 def fill_chart(chart: Any, rows: Rows) -> Any:
-    """Return a copy of a chart with its rows as plain values; validation of each takes seconds for thousands."""
+    """Return a copy of a chart with its rows as plain values; Altair's validation would take seconds for thousands of rows."""
     copy = chart.copy(deep=False)
     copy.data = {"values": rows}
     return copy
@@ -143,7 +143,7 @@ def empty_figure(title: str, why: str) -> Any:
 
 
 def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out: int = 0) -> Any:
-    """Arrange small charts side by side, each under its name; a single one has only the title of the figure."""
+    """Arrange small charts side by side, each under its name; a single chart has only the title of the figure."""
     more = f"and {left_out} more" if left_out > 0 else ""
     if len(charts) == 1:
         return add_title(charts[0][1], title, *notes, more)
@@ -153,7 +153,7 @@ def panels(charts: Sequence[tuple[str, Any]], title: str, *notes: str, left_out:
 
 
 def png(chart: Any, most: int = MOST_BYTES) -> bytes:
-    """Render the chart as PNG at the largest resolution below `most` bytes, or the smallest; equal charts give equal bytes."""
+    """Render the chart as PNG at the highest resolution that stays below `most` bytes, or the lowest; equal charts give equal bytes."""
     spec = chart.to_dict(validate=False)
     picture = b""
     for scale in _SCALES:
@@ -198,7 +198,7 @@ def _indexed(picture: bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def spec(build: Callable[..., Any], *arguments: Any, **options: Any) -> Mapping[str, Any]:
-    """Return the Vega-Lite of a chart without data, cached: a site has thousands of charts of few forms."""
+    """Return the Vega-Lite of a chart without data, cached because thousands of charts of a site share few forms."""
     chart = build(*arguments, **options).copy(deep=False)
     chart.data = {"name": "rows"}  # without any, Altair gives every layer an empty set of its own
     form = chart.to_dict(validate=False)
@@ -206,7 +206,7 @@ def spec(build: Callable[..., Any], *arguments: Any, **options: Any) -> Mapping[
 
 
 def chart_rows(frame: pl.DataFrame) -> Rows:
-    """Return rows of a frame for a chart: decimals as floats, values that are not finite as null, instants as ISO text in UTC."""
+    """Convert a frame to rows of a chart: decimals as floats, values that are not finite as null, instants as ISO text in UTC."""
     columns = []
     for name, dtype in frame.schema.items():
         if dtype.is_float():
@@ -219,18 +219,18 @@ def chart_rows(frame: pl.DataFrame) -> Rows:
 
 
 def time(field: str, title: str | None = None, **options: Any) -> alt.X:
-    """Return a horizontal axis of UTC."""
+    """Return a horizontal UTC time axis."""
     return alt.X(f"{field}:T", title=title, scale=alt.Scale(type="utc"), axis=alt.Axis(labelExpr=_TIMES), **options)
 
 
 def number(field: str, channel: type[Any] = alt.Y, *, title: str | None = None, zero: bool = False, **options: Any) -> Any:
-    """Return a quantitative channel whose axis begins near its values; returns and shares are in percent."""
+    """Return a quantitative channel whose axis begins near the values; returns and shares are in percent."""
     encoding = channel(f"{field}:Q", title=title, scale=alt.Scale(zero=zero, **options))
     return encoding.axis(format=PERCENT) if title in SHARES else encoding
 
 
 def colour(names: Palette, *, legend: bool = False) -> alt.Color:
-    """Return the colour of `name` by a palette; without one, Vega's colours with a legend."""
+    """Return an encoding of `name` by the colours of a palette; without a palette, Vega's colours and a legend."""
     shown: Any = alt.Legend(title=None, symbolOpacity=1, symbolStrokeWidth=2)
     if not names:
         return alt.Color("name:N", legend=shown)
@@ -239,14 +239,14 @@ def colour(names: Palette, *, legend: bool = False) -> alt.Color:
 
 
 def dashes(names: Palette) -> dict[str, alt.StrokeDash]:
-    """Return the dash of `name` by a palette as an encoding; empty if all lines are solid."""
+    """Return an encoding of `name` by the dashes of a palette; empty if all lines are solid."""
     return (
         {"strokeDash": _by_round(alt.StrokeDash, names, _DASHES)} if len(names) > 1 and any(round_of(colour) for _, colour in names) else {}
     )
 
 
 def points(names: Palette) -> dict[str, alt.Shape]:
-    """Return the shape of the point of `name` by a palette; empty if all are circles."""
+    """Return an encoding of `name` by the point shapes of a palette; empty if all are circles."""
     return {"shape": _by_round(alt.Shape, names, _POINTS)} if len(names) > 1 and any(round_of(colour) for _, colour in names) else {}
 
 
@@ -256,7 +256,7 @@ def _by_round(channel: type[Any], names: Palette, kinds: Sequence[Any]) -> Any:
 
 
 def round_of(colour: str) -> int:
-    """Return the round of the palette of a style: 0 for solid lines."""
+    """Return how many times the palette repeats before this style; 0 for solid lines."""
     return STYLES.index(colour) // len(PALETTE) if colour in STYLES else 0
 
 

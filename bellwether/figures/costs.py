@@ -34,7 +34,7 @@ _APART = {_KNOWN: "#c5d3df", _NOT_ASKED: "#e6eaed"}
 
 
 def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = False) -> alt.LayerChart:
-    """Points with their names, and a line through the frontier. rows: name, x, y, frontier (y if no smaller x has a lower y), label."""
+    """Draw named points, and a line along the frontier. rows: name, x, y, frontier (y if no smaller x has a lower y, else null), label."""
     along = time("x", x) if timed else alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False))
     tips = [alt.Tooltip("name:N"), alt.Tooltip("x:T" if timed else "x:Q", title=x), alt.Tooltip("y:Q", title=y, format=".4f")]
     own = alt.Chart().encode(x=along, y=number("y", title=y), tooltip=tips)
@@ -47,7 +47,7 @@ def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = 
 
 
 def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
-    """Questions of each forecaster by outcome: answered, or the kind of failure.
+    """Draw the number of questions per forecaster and outcome: answered, or the kind of failure.
 
     forecasts, questions: rows of benchmark/forecasts and benchmark/questions of one release. A question is answered if any sample is; otherwise
     the failure of its first sample counts. Questions that the forecaster could have known are separate, and not in the share at the right.

@@ -41,7 +41,7 @@ _FEW_POINTS = 300
 
 
 def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
-    """Return about `most` ascending indices to draw: all of a short curve, otherwise both ends and the extremes of every column in each stretch."""
+    """Return about `most` ascending indices of points to draw: all of a short curve, else both ends and each column's extremes per stretch."""
     count = len(columns[0])
     if count <= most:
         return np.arange(count)
@@ -81,7 +81,7 @@ def lines(
     points: bool = False,
     height: int = 300,
 ) -> alt.LayerChart:
-    """Curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper, with `points` also point, a large dot."""
+    """Draw curves over time (ISO text) or a number. rows: name, x, y; with `band`, lower and upper; with `points`, point (a large dot)."""
     along: Any = time("x", x) if timed else alt.X("x:Q", title=x)
     tips = [
         alt.Tooltip("name:N"),
@@ -103,7 +103,7 @@ def lines(
 
 
 def rules(data: str) -> list[alt.Chart]:
-    """Return labelled rules across curves over time, from the data set of that name. rows: x, text."""
+    """Return vertical rules with labels for a time axis, from the data set named `data`. rows: x, text."""
     own = alt.Chart(alt.NamedData(name=data)).encode(x=time("x"), color=alt.value(GREY), tooltip=[alt.Tooltip("text:N"), _at("UTC")])
     written = own.mark_text(angle=270, align="right", baseline="top", dx=-4, dy=3, fontSize=10, limit=180)
     return [own.mark_rule(strokeDash=[4, 3]), written.encode(y=alt.value(0), text="text:N")]
@@ -114,7 +114,7 @@ def _at(title: str, seconds: bool = False) -> alt.Tooltip:
 
 
 def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Chart:
-    """Equity of one backtest with the range of the queue models, and its drawdown below.
+    """Draw the equity of one backtest with the range of the queue models, and its drawdown below.
 
     equity: rows of replay/equity of one agent in one episode. The dotted line is the first sample, the orange line marks positions at the middle
     of the book.
@@ -143,16 +143,16 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
 
 
 def equity_with_band(equity: pl.DataFrame, name: str) -> alt.LayerChart:
-    """Equity of one backtest in dollars with the range of the queue models. equity: rows of replay/equity of one agent in one episode."""
+    """Draw the equity of one backtest in dollars with the range of the queue models. equity: rows of replay/equity of one agent in one episode."""
     shown = add_band(equity).select("lower", "upper", x="at", y="equity", name=pl.lit(name))
     chart = lines("UTC", "equity ($)", (), step=True, band=True, dots=False)
     return fill_chart(chart.properties(width=620), chart_rows(shown))
 
 
 def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str] = ()) -> Any:
-    """P&L over time of all agents, one panel per episode.
+    """Draw the P&L of all agents over time, one panel per episode.
 
-    equity: rows of replay/equity. agents: in the order of their colours, by name when left out; agents beyond the last colour are left out.
+    equity: rows of replay/equity. agents: names in the order of their colours (default: sorted); agents beyond the last colour are left out.
     """
     every = list(agents or equity["agent"].unique().sort())
     names = palette(every[: len(PALETTE)])
@@ -171,7 +171,7 @@ def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str]
 
 
 def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
-    """Total value of every agent over time, agents of a family in one colour.
+    """Draw the total value of every agent over time; agents of a family share a colour.
 
     portfolios, agents: rows of arena/portfolios and arena/agents.
     """
@@ -186,7 +186,7 @@ def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) ->
 
 
 def _curves(rows: pl.DataFrame, by: str, value: str, *more: str, changes: bool = False, most: int = _FEW_POINTS) -> Rows:
-    """Return rows name, x, y of a curve per value of a column, thinned to its extremes. changes: relative to the first point."""
+    """Build rows (name, x, y) of a curve per value of the column `by`, thinned to its extremes. changes: subtract the first point."""
     found: Rows = []
     for (name,), part in rows.sort(by, "at").group_by(by, maintain_order=True):
         curve = part.select(*more, x="at", y=pl.col(value).cast(pl.Float64), name=pl.lit(name))

@@ -1,4 +1,4 @@
-"""Figures of values with their intervals: a line per name, or a point per month, distance or horizon."""
+"""Figures of values with intervals: a line per name, or a point per month, distance or horizon."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _UNRANKED = "not ranked"
 
 
 def intervals(axis: str, names: Palette, *, by: str = "name", reference: float | None = None, texts: Sequence[str] = ()) -> alt.LayerChart:
-    """Points with intervals, a line per name in the order of the rows. rows: name, value, lower, upper.
+    """Draw values with intervals, one line per name in the order of the rows. rows: name, value, lower, upper.
 
     Args:
         axis: Title of the values.
-        names: Colours of the names, or of the values of another column.
-        by: That column.
+        names: Colours of the values of the column `by`.
+        by: Column that selects the colour.
         reference: Value of a dotted line.
-        texts: Columns that are written at the right of the axis, each below its name in the row with the name "".
+        texts: Columns written at the right of the axis; the row with the name "" contains their heads.
     """
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".4f") for one in ("value", "lower", "upper"))]
     scale = alt.Scale(domain=[name for name, _ in names], range=[one for _, one in names])
@@ -73,12 +73,12 @@ def intervals(axis: str, names: Palette, *, by: str = "name", reference: float |
 
 
 def _end_or_value(end: str) -> str:
-    """Return an expression for an end of an interval, or the value if it is missing: an axis of missing ends alone has wrong labels."""
+    """Return an expression for an interval's end, or the value if the end is missing: without any ends, Vega labels the axis wrongly."""
     return f"isValid(datum.{end}) ? datum.{end} : datum.value"
 
 
 def _axis_padding(axis: str) -> alt.Chart:
-    """Return an invisible layer that pads the axis of a single value by a tenth at each side."""
+    """Return an invisible layer that extends the axis of a single value by a tenth on both sides."""
     room = "datum.least == datum.most ? abs(datum.most) / 10 || 0.1 : 0"
     return (
         alt.Chart()
@@ -90,7 +90,7 @@ def _axis_padding(axis: str) -> alt.Chart:
 
 
 def _text_columns(columns: Sequence[str]) -> list[alt.Chart]:
-    """Return texts at the right of the axis, one column after the other; widths in pixels."""
+    """Return layers with texts at the right of the axis, one column after the other."""
     layers, right = [], 12
     for column in columns:
         mark = alt.Chart().mark_text(align="left", fontSize=10.5, color=INK, limit=190)
@@ -101,17 +101,17 @@ def _text_columns(columns: Sequence[str]) -> list[alt.Chart]:
 
 
 def interval_list(rows: Rows, axis: str, names: Palette = (("", BLUE),), **options: Any) -> alt.LayerChart:
-    """Static list of intervals. kind: colour of a row."""
+    """Draw a static list of intervals. The field `kind` of a row selects its colour."""
     short = distinct_labels([row["name"] for row in rows])
     shown = [{"kind": "", **row, "name": short[row["name"]]} for row in rows]
     return fill_chart(intervals(axis, names, by="kind", **options).properties(width=380, height=alt.Step(24)), shown)
 
 
 def score_comparison(leaderboard: pl.DataFrame) -> alt.LayerChart | alt.Chart:
-    """Brier scores with their intervals, best first.
+    """Draw Brier scores with their intervals, best first.
 
     `leaderboard` contains rows of benchmark/leaderboard. The letters at the right are significance groups. Unranked forecasters are last, in
-    grey, with the share of questions that count for them; the dotted line is the score of always saying 0.5.
+    grey, with the share of their questions that are scored; the dotted line is the score of always forecasting 0.5.
     """
     table = leaderboard.sort("release", "rank", "brier", "forecaster", nulls_last=True)
     title = "Brier score: " + ", ".join(table["release"].unique().sort())
@@ -143,10 +143,10 @@ def _score(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:
-    """P&L of every episode as a dot, one line per agent and rule set, the best mean first.
+    """Draw the P&L of every episode as a dot, one line per agent and rule set, the best mean first.
 
-    `backtests` and `summary` contain rows of replay/backtests and replay/summary. The bar is the 95 % interval of the mean over episodes, where
-    there is one, the tick the median. Episodes that left a position unsettled have no dot.
+    `backtests` and `summary` contain rows of replay/backtests and replay/summary. The bar is the 95 % interval of the mean over episodes, if
+    there is one; the tick is the median. Episodes that left a position unsettled have no dot.
     """
     ordered = summary.drop_nulls("pnl_mean").sort("pnl_mean", "agent", "rules", descending=[True, False, False])
     if ordered.is_empty():
@@ -177,10 +177,11 @@ def pnl_distribution(backtests: pl.DataFrame, summary: pl.DataFrame, title: str)
 
 
 def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
-    """Brier score by the month in which a question was resolved, with intervals, one panel per forecaster.
+    """Draw Brier scores with intervals by the month in which questions were resolved, one panel per forecaster.
 
-    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are those of the leaderboard, over the clusters of
-    the month; a month of fewer than three clusters has none. `names` are the forecasters in the order of their panels; all of them by name when left out.
+    `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions. Intervals are computed as on the leaderboard,
+    over the clusters of the month; a month with fewer than three clusters has none. `names` are the forecasters in the order of their panels
+    (default: all, sorted).
     """
     rows = select_answered(forecasts, questions).with_columns(month=pl.col("resolved").dt.strftime("%Y-%m"))
     series = brier_scores(rows, "month").rename({"month": "label"})
@@ -191,7 +192,7 @@ def brier_over_time(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str
 
 
 def score_by_distance(scores: pl.DataFrame, title: str, *, metric: str = "brier", names: Sequence[str] = ()) -> Any:
-    """A metric by the days from a forecaster's knowledge cutoff to the resolution, one panel per forecaster.
+    """Draw a metric by the days from a forecaster's knowledge cutoff to the resolution, one panel per forecaster.
 
     `scores` are rows of benchmark/scores; the scopes distance:<days> are drawn, in the order of their first number. A metric that gets better
     close to the cutoff hints at remembered outcomes. `names` as in `brier_over_time`; forecasters without a cutoff have no panel.
@@ -253,10 +254,10 @@ def _month_panel(along: str, axis: str, domain: Sequence[float], reference: floa
 
 
 def markout_curve(fills: pl.DataFrame, title: str, *, names: Sequence[str] = ()) -> Any:
-    """Mean markout per contract by the time after the fill, as maker and as taker, one panel per agent.
+    """Draw the mean markout per contract by the time after the fill, as maker and as taker, one panel per agent.
 
     `fills` contains rows of replay/fills. Means are weighted by contracts; the bars are 95 % intervals over episodes, from three episodes on.
-    Below zero the market moved against the fills. `names` are the agents in the order of their panels, all by name when left out.
+    Below zero the market moved against the fills. `names` are the agents in the order of their panels (default: all, sorted).
     """
     shown = list(names or fills["agent"].unique().sort())
     if fills.is_empty():
@@ -295,7 +296,10 @@ def _markouts(fills: pl.DataFrame) -> Rows:
 
 
 def matrix(value: str, count: int, *, middle: float | None = None) -> alt.LayerChart:
-    """Cells by name and other, as `cells` orders them; `mark` 1 is a dot. value: title. count: number of names. middle: value between the two colours."""
+    """Draw a matrix of `name` by `other`, in the order set by `cells`; rows with `mark` 1 get a dot.
+
+    value: title of the values. count: number of names. middle: value between the two colours.
+    """
     # No sort lists of names: Vega-Lite would put them into an expression.
     scale = alt.Scale(scheme="blues") if middle is None else alt.Scale(scheme="blueorange", domainMid=middle)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("other:N"), alt.Tooltip("value:Q", title=value, format=".4f"), alt.Tooltip("note:N")]
@@ -310,18 +314,18 @@ def matrix(value: str, count: int, *, middle: float | None = None) -> alt.LayerC
 
 
 def cells(rows: Rows, names: Sequence[str], others: Sequence[str]) -> Rows:
-    """Rows of a matrix with their places. rows: name, other, value, note, and mark."""
+    """Add its row and column position in the matrix to each cell. rows: name, other, value, note and mark."""
     down, across = ({name: place for place, name in enumerate(dict.fromkeys(order))} for order in (names, others))
     return [{**row, "row": down.get(row["name"], len(down)), "column": across.get(row["other"], len(across))} for row in rows]
 
 
 def differences(pairs: pl.DataFrame, axis: str, *, texts: Mapping[int, str] | None = None) -> alt.LayerChart:
-    """Difference of every compared pair with its interval; below 0 the first is better.
+    """Draw the difference of every compared pair with its interval; below 0 the first is better.
 
     Args:
         pairs: forecaster, other, difference, lower, upper.
         axis: Title of the differences.
-        texts: Text at the right of a row, by its number.
+        texts: Text at the right of a row, by the row's index.
     """
     known = pairs.filter(pl.col("difference").is_not_null())
     short = distinct_labels([*known["forecaster"], *known["other"]], 24)

@@ -34,7 +34,7 @@ _UNIT = alt.Scale(domain=[0, 1])
 
 
 def diagram_rows(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
-    """Return rows of a diagram from rows of benchmark/reliability; empty bins are left out. name: column that names the lines.
+    """Convert rows of benchmark/reliability to rows of a diagram, without empty bins. name: column that names the lines.
 
     Columns low and high are the band of a calibrated forecaster.
     """
@@ -52,7 +52,7 @@ def diagram_rows(bins: pl.DataFrame, name: str = "forecaster") -> Rows:
 
 
 def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
-    """Observed frequency against forecast, a line per name, with intervals and the band of calibrated forecasts. rows: as `diagram_rows` returns them."""
+    """Draw observed frequency against forecast, a line per name, with intervals and the band of calibrated forecasts. rows: from `diagram_rows`."""
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "observed", "lower", "upper"))]
     tips.append(alt.Tooltip("n:Q", title="forecasts"))
     x = alt.X("forecast:Q", title=FORECAST, scale=_UNIT)
@@ -70,7 +70,7 @@ def diagram(names: Palette, *, banded: bool = False) -> alt.LayerChart:
 
 
 def curves(names: Palette, *, banded: bool = True) -> alt.LayerChart:
-    """CORP curves with the bands of calibrated forecasters. rows: name, forecast, recalibrated, and lower and upper of the band."""
+    """Draw CORP curves with the bands of calibrated forecasters. rows: name, forecast, recalibrated, and lower and upper of the band."""
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".3f") for one in ("forecast", "recalibrated"))]
     own = alt.Chart().encode(x=alt.X("forecast:Q", title=FORECAST, scale=_UNIT), color=colour(names))
     band = own.mark_area(opacity=0.13).encode(y=alt.Y("lower:Q", title=OBSERVED, scale=_UNIT), y2="upper:Q")
@@ -91,13 +91,13 @@ def reliability_diagram(
     curves: pl.DataFrame | None = None,
     level: float = 0.95,
 ) -> alt.LayerChart | alt.ConcatChart | alt.VConcatChart | alt.Chart:
-    """Observed frequency of yes against the forecast, one panel per forecaster, with the counts of the bins below.
+    """Draw the observed frequency of yes against the forecast, one panel per forecaster, with the counts of the bins below.
 
     Args:
         reliability: Rows of benchmark/reliability.
         title: Title of the figure.
-        bands: Where a calibrated forecaster's points would lie: forecaster, bin, lower, upper.
-        curves: Calibration curves that need no bins: forecaster, forecast, recalibrated. `calibration_overlays` returns both.
+        bands: Ranges of a calibrated forecaster's points: forecaster, bin, lower, upper.
+        curves: Calibration curves without bins: forecaster, forecast, recalibrated. `calibration_overlays` returns bands and curves.
         level: Level of the intervals and of the bands.
     """
     drawn = reliability.filter(pl.col("n") > 0).sort("forecaster", "bin")
@@ -158,7 +158,7 @@ def short_count(count: int) -> str:
 
 
 def confidence_histograms(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.ConcatChart | alt.LayerChart | alt.Chart:
-    """Share of right decisions at each confidence, one panel per forecaster.
+    """Draw the share of right decisions at each confidence, one panel per forecaster.
 
     `forecasts` and `questions` are rows of benchmark/forecasts and benchmark/questions of one release. Confidence is max(p, 1 - p); the number on
     a stack is the share of right decisions in percent.
@@ -193,7 +193,7 @@ def _histogram(rows: pl.DataFrame, *, alone: bool) -> alt.LayerChart:
 
 
 def distribution(colour: str) -> alt.Chart:
-    """Bars of the number of forecasts per bin. rows: low, high, n."""
+    """Draw the number of forecasts per bin as bars. rows: low, high, n."""
     tips = [alt.Tooltip("low:Q", title="from"), alt.Tooltip("high:Q", title="to"), alt.Tooltip("n:Q", title="forecasts")]
     x = alt.X("low:Q", title="forecast probability of yes", scale=alt.Scale(domain=[0, 1]))
     y = alt.Y("n:Q", title="forecasts", scale=alt.Scale(zero=True))

@@ -1,4 +1,4 @@
-"""Statistics of figures of the benchmark: one row per forecaster and question, and means with intervals over clusters."""
+"""Statistics for figures of the benchmark: one row per forecaster and question, and means with intervals over clusters."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from bellwether.calibration.mean_inference import ClusterSums, mean_tests
 def select_answered(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     """Select one row per forecaster and question with a forecast: samples combined, knowable outcomes excluded.
 
-    Columns forecaster, id, p, y, right (the majority's answer, else p >= 0.5, is the outcome), cluster and resolved (when the market was paid
-    out, else closed).
+    Columns: forecaster, id, p, y, right (whether the majority answer, else p >= 0.5, equals the outcome), cluster and resolved (time at which the
+    market was paid out, else closed).
     """
     truth = questions.select("id", "cluster", y=pl.col("ground_truth") == "yes", resolved=pl.coalesce("settled_at", "close_time"))
     decision = pl.when(pl.col("answer").is_null()).then(pl.col("p") >= 0.5).otherwise(pl.col("answer") == "yes")
@@ -59,9 +59,9 @@ def calibration_overlays(forecasts: pl.DataFrame, questions: pl.DataFrame) -> tu
 
 
 def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
-    """Compute Brier scores per forecaster and `by` of rows of `select_answered`, with the 95 % intervals of the leaderboard (null without one).
+    """Compute Brier scores per forecaster and `by` from rows of `select_answered`, with 95 % intervals as on the leaderboard (null if missing).
 
-    Returns forecaster, `by`, value, lower, upper, n, sorted.
+    Returns forecaster, `by`, value, lower, upper and n, sorted.
     """
     found = []
     for key, part in rows.partition_by("forecaster", by, as_dict=True).items():
@@ -74,7 +74,7 @@ def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
 
 
 def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
-    """Compute the mean of `value` by `weight` over rows that have it, and its 95 % interval over clusters (null without one)."""
+    """Compute the mean of non-null `value`, weighted by `weight`, and its 95 % interval over clusters; None if undefined."""
     known = rows.drop_nulls(value).group_by(cluster, maintain_order=True)
     number = pl.col(weight).cast(pl.Float64)
     sums = known.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
@@ -87,6 +87,6 @@ def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) ->
 
 
 def order_by_distance(scope: str) -> tuple[float, bool, str]:
-    """Return a sort key of ranges of days such as <90d, 90d-180d and >=365d, with or without the name of their scope."""
+    """Return a sort key for ranges of days such as <90d, 90d-180d and >=365d, with or without the name of their scope."""
     number = re.search(r"\d+", scope)
     return (float(number.group()) if number else float("inf"), "<" not in scope, scope)
