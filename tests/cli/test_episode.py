@@ -134,7 +134,7 @@ def test_fees_that_nothing_states_are_said_to_be_a_default() -> None:
     done = run("build", "rec")
     assert "nothing states the fees of" in done.stderr
     assert built() == dict.fromkeys((A, B), ("quadratic", "1", "default"))
-    assert "WARNING fees: nothing states the fees of 2 of 2 markets" in run("validate", "rec").output.replace("warning", "WARNING")
+    assert "WARNING fees: the fees of 2 of 2 markets are unknown" in run("validate", "rec").output.replace("warning", "WARNING")
 
 
 def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ BATCH = 4096
 
 _WRONG = {
     kernels.TWICE: "is set twice in one row or message; name each level once, and give each message its own sequence_id",
-    kernels.LATE_START: "stands behind levels of its message; a snapshot_start or invalid comes first, and once",
-    kernels.NEGATIVE: "is below 0; sizes are what a level shows now",
+    kernels.LATE_START: "follows levels of its message; a snapshot_start or invalid must come first, and only once",
+    kernels.NEGATIVE: "is below 0; give the new size of the level",
     kernels.TOO_LARGE: f"is more than {MAX_LOTS} lots",
     kernels.OFF_GRID: "is not on the market's price grid; see price_ranges in metadata.json",
 }
@@ -162,7 +162,7 @@ def _read_snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Seque
         ts = columns.times(columns.clock)
         if last is not None and len(ts) and ts[0] < last:
             raise columns.value_error(
-                0, columns.clock, format_iso(int(ts[0])), "at or after that of the row before: rows are in the order of time"
+                0, columns.clock, format_iso(int(ts[0])), "at or after that of the previous row: sort the rows by time"
             )
         columns.require_order(columns.clock, ts)
         last = ts[-1] if len(ts) else last

@@ -38,8 +38,8 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
     defaults = [market.ticker for market in metadata.markets if rules.uses_fee_terms and market.has_default_fee]
     if defaults:
         what = (
-            f"nothing states the fees of {len(defaults)} of {len(metadata.markets)} markets ({_join_names(defaults)}): they are the venue's general ones, "
-            "by which makers may pay nothing; build or import it again with --fee, --series or --ticker"
+            f"the fees of {len(defaults)} of {len(metadata.markets)} markets are unknown ({_join_names(defaults)}): the venue's general fees apply, "
+            "under which makers may pay nothing; build or import it again with --fee, --series or --ticker"
         )
         findings.add(WARNING, "fees", what, METADATA)
     for market in metadata.markets:
@@ -62,10 +62,10 @@ def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findi
         )
     if metadata.mutually_exclusive is None:
         findings.add(
-            INFO, "winners", f"{len(winners)} winners; metadata.json does not say whether the markets exclude each other", SETTLEMENT
+            INFO, "winners", f"{len(winners)} winners; metadata.json does not state whether the markets exclude each other", SETTLEMENT
         )
     elif metadata.mutually_exclusive and len(winners) > 1:
-        what = f"reading {SETTLEMENT}: {_join_names(winners)} are all YES, but the markets exclude each other; mend the results or mutually_exclusive"
+        what = f"reading {SETTLEMENT}: {_join_names(winners)} are all YES, but the markets exclude each other; correct the results or mutually_exclusive"
         findings.add(ERROR, "winners", what, SETTLEMENT)
     elif metadata.mutually_exclusive and not winners and not unsettled:
         findings.add(WARNING, "winners", "no market is YES, though all are settled and exclude each other", SETTLEMENT)
@@ -93,13 +93,13 @@ def check_source(metadata: Metadata, findings: Findings) -> None:
     source = metadata.source
     unapplied, uncovered, lost = (_read_count(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
     if uncovered:
-        what = f"{uncovered} frames of books were received, not applied, and lie in no gap; build it again from the recording"
+        what = f"{uncovered} received frames of books were neither applied nor in a gap; build it again from the recording"
         findings.add(ERROR, "gaps", f"reading {METADATA}: {what}", METADATA)
     elif unapplied and uncovered is None:
-        what = f"{unapplied} frames of books were not applied, and nothing says that they lie in gaps; build it again from the recording"
+        what = f"{unapplied} frames of books were not applied, and source.uncovered is missing; build it again from the recording"
         findings.add(ERROR, "gaps", f"reading {METADATA}: {what}", METADATA)
     if lost:
-        what = f"{lost} messages of subscriptions of trades were lost: resting orders fill less than they would have"
+        what = f"{lost} messages of trade subscriptions were lost; resting orders fill less than they would have"
         findings.add(WARNING, "trades", what, METADATA)
 
 
@@ -116,11 +116,11 @@ def check_book(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None
     total, counted = yes + no, is_valid & is_last & (yes > 0) & (no > 0)
     for wrong, how in (
         (total > units.DOLLAR, "crosses: YES bid {yes:g} and NO bid {no:g} cents are more than a dollar"),
-        (total == units.DOLLAR, "is locked: its YES and NO bids are a dollar together, which no book of the venue is"),
+        (total == units.DOLLAR, "is locked: its YES and NO bids add up to a dollar, which is invalid"),
     ):
         if (row := first_true(wrong & counted)) >= 0:
             at, best = int(rows.first[row]), how.format(yes=yes[row] / units.CENT, no=no[row] / units.CENT)
-            what = f"the book of {tickers[book.ticker[row]]} {best}; {int((wrong & counted).sum())} instants are so"
+            what = f"the book of {tickers[book.ticker[row]]} {best}; {int((wrong & counted).sum())} such instants"
             findings.add(ERROR, "crossing", f"reading {rows.file}: row {at}: {what}", rows.file, at)
     counts = np.bincount(book.ticker, minlength=len(tickers)) if len(book.ticker) else np.zeros(len(tickers), int)
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
@@ -163,7 +163,7 @@ def check_trades(file: str, content: Content, levels: PriceLevels, findings: Fin
         return
     _check_window(file, "trades", trades.ts, content.metadata, findings)
     hit = match_levels(content.book, trades, levels)
-    share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a level that the book showed"
+    share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a displayed level"
     if (row := first_true(~hit)) >= 0:
         side, price = trades.passive
         what = f"the first that does not is row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side[row]]} bid at {price[row] / units.CENT:g} cents"

@@ -26,7 +26,7 @@ def test_a_good_episode_has_no_warning(tmp_path: Path) -> None:
     assert report.counts == {"markets": 2, "book rows": 5, "level changes": 7, "gaps": 0, "trades": 2}
     assert report.digest is not None
     assert report.text().startswith(f"{tmp_path.name}: valid; 2 markets, 5 book rows")
-    assert "2 of 2 trades (100.0%) hit a level that the book showed" in report.text()
+    assert "2 of 2 trades (100.0%) hit a displayed level" in report.text()
     assert "longest pause 54.0 s" in report.text()
 
 
@@ -71,8 +71,8 @@ def test_nobody_winning_is_a_warning_where_somebody_must(tmp_path: Path, exclusi
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ({"unapplied": 25471}, "25471 frames of books were not applied, and nothing says that they lie in gaps"),
-        ({"unapplied": 25471, "uncovered": 3}, "3 frames of books were received, not applied, and lie in no gap"),
+        ({"unapplied": 25471}, "25471 frames of books were not applied, and source.uncovered is missing"),
+        ({"unapplied": 25471, "uncovered": 3}, "3 received frames of books were neither applied nor in a gap"),
         ({"unapplied": 25471, "uncovered": 0}, None),
         ({"unapplied": 0}, None),
         ({"unapplied": "some"}, None),
@@ -89,7 +89,7 @@ def test_frames_that_were_received_and_not_applied_lie_in_gaps(tmp_path: Path, s
 def test_lost_trades_are_warned_of(tmp_path: Path) -> None:
     native = Native()
     native.metadata["source"] = {"trades_lost": 7}
-    assert warnings(native, tmp_path)["trades"].startswith("7 messages of subscriptions of trades were lost")
+    assert warnings(native, tmp_path)["trades"].startswith("7 messages of trade subscriptions were lost")
 
 
 def test_a_book_that_is_locked_in_a_gap_is_fine(tmp_path: Path) -> None:
