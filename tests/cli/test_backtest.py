@@ -237,7 +237,7 @@ def test_unsettled_profit_and_default_fees_are_marked_and_left_out_of_totals(tmp
         (("--agent", "llm", "--isolated", "--jobs", "2"), "sends requests to a service such as a language model"),
         (("--agent", "random", "--out", "."), "--out replaces a folder as a whole; name one below it"),
         (("--agent", "random", "--grid", "size=3..1"), "has no values"),
-        (("--agent", "random", "--grid", "size=1,2", "--param", "size=4"), "--grid size sets it as well"),
+        (("--agent", "random", "--grid", "size=1,2", "--param", "size=4"), "--grid size sets it too"),
         (("--agent", "random", "--grid", "max_size=1,2", "--on", "http://127.0.0.1:8786"), "use one such as tcp://scheduler:8786"),
     ],
 )
