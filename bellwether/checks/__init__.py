@@ -1,4 +1,4 @@
-"""Data quality: the rules of each table, their evaluation in Polars, and their validation with Great Expectations.
+"""Data quality: rules of each table, evaluated in Polars or with Great Expectations.
 
 Each domain declares its rules once (`bellwether.checks.<domain>`); `bellwether.checks.rule` collects them.
 """

@@ -30,7 +30,7 @@ class ValidationResult:
     Attributes:
         index: first page of the Data Docs.
         rows: rows validated, by table.
-        broken: names of the broken rules, by table, without those that the sandbox breaks on purpose; tables without any are absent.
+        broken: names of broken rules by table, without rules that the sandbox breaks on purpose; tables without broken rules are absent.
     """
 
     index: Path
@@ -41,12 +41,12 @@ class ValidationResult:
 def build_data_docs(connection: duckdb.DuckDBPyConnection, lake: Lake, folder: Path) -> ValidationResult:
     """Validate every published table with Great Expectations and replace the Data Docs in `folder`.
 
-    Of a table with more than `MOST_ROWS` rows the last partitions are validated; one table at a time is held in memory.
+    If a table has more than `MOST_ROWS` rows, only its last partitions are validated. One table at a time is in memory.
 
     Args:
-        connection: to the published warehouse.
-        lake: for rules that depend on other tables.
-        folder: replaced as a whole.
+        connection: Connection to the published warehouse.
+        lake: Lake for rules that depend on other tables.
+        folder: Folder of the Data Docs, replaced as a whole.
 
     Raises:
         BellwetherError: an expectation could not be evaluated. The message names table and rule.
@@ -109,7 +109,7 @@ def _newest_rows(connection: duckdb.DuckDBPyConnection, table: Table, columns: S
 
 
 def _expectation(gx: Any, rule: Rule) -> Any:
-    """Convert a rule to an expectation; that of a condition concerns a column with its values."""
+    """Convert a rule to an expectation. A condition becomes an expectation about the column with its values (`_pandas`)."""
     notes = f"{rule.description} (expected to fail in the sandbox: {rule.expected})" if rule.is_expected else rule.description
     made = (
         (rule.expectation, rule.kwargs)
@@ -120,7 +120,7 @@ def _expectation(gx: Any, rule: Rule) -> Any:
 
 
 def _pandas(frame: pl.DataFrame, rules: Sequence[Rule]) -> Any:
-    """Return the columns of the rules for pandas. Conditions are evaluated exactly before decimals become floats."""
+    """Convert the columns that the rules read to pandas. Conditions are evaluated before decimals become floats, so that they are exact."""
     read = dict.fromkeys(name for rule in rules if rule.condition is None for name in rule.columns)
     numbers = {name for name in read if frame.schema[name].is_decimal() or frame.schema[name].is_float()}
     # pandas treats NaN as missing, rules do not.

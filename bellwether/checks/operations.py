@@ -1,4 +1,4 @@
-"""Checks of the whole lake: freshness, completeness, prices and rate limits. None of them blocks."""
+"""Non-blocking checks of the whole lake: freshness, completeness, prices and rate limits."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rules of tables and checks of the whole lake.
 
-A rule is an expectation, or a condition over several columns or some rows; it does not apply to rows for which the condition is null. Rules that
-protect rankings are blocking. Unknown values of venues only warn.
+A rule is an expectation, or a condition over several columns or some rows. Rows for which a condition is null are exempt. Rules that protect
+rankings are blocking. Unknown values of venues only cause warnings.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class Rule:
     """Rule of a table.
 
     Attributes:
-        name: of the check; letters, digits and underscores.
-        description: one sentence.
-        expectation: class name in Great Expectations; empty for a condition.
-        columns: the rule reads these; a sample of failing rows shows them.
-        kwargs: arguments of the expectation.
-        blocking: a failure stops everything derived from the table.
-        condition: boolean per row that must not be false; None for an expectation.
-        fit: adapts the rule to the lake and the checked rows; None for a constant rule.
-        expected: why the sandbox breaks the rule on purpose; there the check reports it and does not fail. Empty for other rules.
+        name: Name of the check: letters, digits and underscores.
+        description: One sentence.
+        expectation: Class name in Great Expectations; empty for a condition.
+        columns: Columns that the rule reads, shown in samples of failing rows.
+        kwargs: Arguments of the expectation.
+        blocking: Whether a failure blocks everything derived from the table.
+        condition: Boolean per row that must not be false; None for an expectation.
+        fit: Function that adapts the rule to the lake and the checked rows; None for a constant rule.
+        expected: Reason why the sandbox breaks the rule on purpose; its check reports the reason and does not fail. Empty for other rules.
 
     Raises `ConfigError` for an expectation without an implementation in Polars.
     """
@@ -65,7 +65,7 @@ class Rule:
 
     @property
     def is_expected(self) -> bool:
-        """True if this world breaks the rule on purpose."""
+        """True if the current world breaks the rule on purpose."""
         return bool(self.expected) and settings().world is World.SANDBOX
 
     @property
@@ -75,7 +75,7 @@ class Rule:
 
     @property
     def holds(self) -> pl.Expr:
-        """Boolean per row; null if the rule does not apply. Not for a rule that counts rows."""
+        """Boolean expression that is true for rows that meet the rule and null for exempt rows. Undefined for rules that count rows."""
         return self.condition if self.condition is not None else _HOLDS[self.expectation](self.kwargs)
 
 
@@ -99,7 +99,7 @@ def _is_between(column: pl.Expr, low: float | None, high: float | None) -> pl.Ex
 class Observation:
     """Result of a check of the whole lake, with a sentence and numbers.
 
-    subjects: names of weeks or markets that fail; each alarms once.
+    subjects: names of failing weeks or markets; each raises one alarm.
     """
 
     passed: bool
@@ -112,7 +112,7 @@ class Observation:
 class LakeCheck:
     """Check of the whole lake.
 
-    name, table, description: of the check. evaluate(lake, now): its observation; `now` is aware UTC.
+    evaluate(lake, now) returns its observation; `now` is timezone-aware UTC.
     """
 
     name: str
@@ -122,7 +122,7 @@ class LakeCheck:
 
 
 def unique(*columns: str) -> Rule:
-    """Create a blocking rule: the columns together identify a row."""
+    """Create a blocking rule that the columns together identify a row."""
     if len(columns) == 1:
         return Rule("unique_key", f"{columns[0]} identifies a row", "ExpectColumnValuesToBeUnique", columns, {"column": columns[0]}, True)
     return Rule(
@@ -136,34 +136,34 @@ def unique(*columns: str) -> Rule:
 
 
 def present(name: str, description: str, column: str, *, mostly: float = 1.0) -> Rule:
-    """Create a rule: the column has a value in a share of at least `mostly` of the rows."""
+    """Create a rule that at least the share `mostly` of the rows has a value in the column."""
     return Rule(name, description, "ExpectColumnValuesToNotBeNull", (column,), {"column": column, "mostly": mostly})
 
 
 def words(name: str, description: str, column: str, *words: str, blocking: bool = False) -> Rule:
-    """Create a rule: the column is null or one of the words."""
+    """Create a rule that the column is null or one of the words."""
     return Rule(name, description, "ExpectColumnValuesToBeInSet", (column,), {"column": column, "value_set": list(words)}, blocking)
 
 
 def between(name: str, description: str, column: str, low: float | None, high: float | None, *, blocking: bool = False) -> Rule:
-    """Create a rule: the column is null or within closed bounds; None is no bound."""
+    """Create a rule that the column is null or within closed bounds; None means no bound."""
     kwargs = {"column": column, "min_value": low, "max_value": high}
     return Rule(name, description, "ExpectColumnValuesToBeBetween", (column,), kwargs, blocking)
 
 
 def holds(name: str, description: str, condition: pl.Expr, *, blocking: bool = False, expected: str = "") -> Rule:
-    """Create a rule: the condition is true or null in every row. expected: as in `Rule`."""
+    """Create a rule that the condition is true or null in every row. expected: as in `Rule`."""
     columns = tuple(dict.fromkeys(condition.meta.root_names()))
     return Rule(name, description, "", columns, {}, blocking, condition, expected=expected)
 
 
 def row_count(name: str, description: str, low: int | None, high: int | None) -> Rule:
-    """Create a rule: the number of rows is within closed bounds; None is no bound."""
+    """Create a rule that the number of rows is within closed bounds; None means no bound."""
     return Rule(name, description, "ExpectTableRowCountToBeBetween", (), {"min_value": low, "max_value": high})
 
 
 def prices(*columns: str) -> Rule:
-    """Create a blocking rule: the columns are null or between 0 and 1."""
+    """Create a blocking rule that the columns are null or between 0 and 1."""
     within = pl.all_horizontal(pl.col(column).is_between(0, 1).fill_null(True) for column in columns)
     return holds("prices_between_0_and_1", "every price lies between 0 and 1 dollar", within, blocking=True)
 
@@ -180,12 +180,12 @@ def columns_read(table: Table, rules: Sequence[Rule]) -> list[str]:
 
 
 def rules_for(table: str) -> tuple[Rule, ...]:
-    """Return the rules of `table`; () without any."""
+    """Return the rules of `table`, or () if it has none."""
     return rules_by_table().get(table, ())
 
 
 def lake_checks() -> tuple[LakeCheck, ...]:
-    """Return the checks of the whole lake of all domains."""
+    """Return the checks of the whole lake from all domains."""
     return tuple(check for module in _modules() for check in getattr(module, "LAKE_CHECKS", ()))
 
 

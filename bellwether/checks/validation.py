@@ -26,10 +26,10 @@ class CheckOutcome:
     """Outcome of a rule.
 
     Attributes:
-        passed: None if the rule could not be evaluated, for the reason `crashed`.
-        rows: rows checked.
-        failing_rows: rows that break the rule.
-        sample: first failing rows as a Markdown table, or the number of rows; empty if the rule passes.
+        passed: Whether the rule is met; None if it could not be evaluated, for the reason `crashed`.
+        rows: Number of rows checked.
+        failing_rows: Number of rows that break the rule.
+        sample: First failing rows as a Markdown table, or the number of rows; empty if the rule is met.
     """
 
     name: str
@@ -48,9 +48,9 @@ class CheckOutcome:
 
 
 def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[CheckOutcome]:
-    """Evaluate `rules` on rows of `table`: one outcome per rule, in order.
+    """Evaluate `rules` on rows of `table` and return one outcome per rule, in order.
 
-    An empty frame passes all rules except those about the number of rows. Null passes.
+    An empty frame meets all rules except those about the number of rows. Null values meet a rule.
     """
     return [_outcome(rule, table, frame) for rule in rules]
 
@@ -58,7 +58,7 @@ def validate(table: Table, frame: pl.DataFrame, rules: Sequence[Rule]) -> list[C
 def require(name: str, rows: pl.LazyFrame) -> None:
     """Check `rows` of the table `name` against its blocking rules.
 
-    Raises `QualityError` for the first broken rule, or one that could not be evaluated.
+    Raises `QualityError` for the first rule that is broken or cannot be evaluated.
     """
     declared = table(name)
     rules = [rule for rule in rules_for(name) if rule.blocking]

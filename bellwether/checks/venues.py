@@ -20,7 +20,7 @@ TOLERATED_SHARE = 0.01
 
 
 def _as_many(lists: str) -> pl.Expr:
-    """Condition that a list is empty or has an element per outcome."""
+    """Return the condition that a list is empty or has one element per outcome."""
     return (pl.col(lists).list.len() == 0) | (pl.col(lists).list.len() == pl.col("outcomes").list.len())
 
 
@@ -258,9 +258,10 @@ _PULL = (
 
 
 def few_rejects(objects: int, *, listed: bool = False) -> Rule:
-    """Create a rule: at most a few rejects per day or list. objects: number of stored objects, of which a small share is tolerated.
+    """Create a rule that a day or list has at most a few rejects.
 
-    listed: count the rejects of the whole list, such as the archive, instead of each day's.
+    objects: number of stored objects; a small share of it is tolerated. listed: count the rejects of the whole list, such as the archive, not of
+    each day.
     """
     allowed = max(TOLERATED_REJECTS, int(objects * TOLERATED_SHARE))
     return replace(
@@ -274,7 +275,7 @@ def few_rejects(objects: int, *, listed: bool = False) -> Rule:
 
 
 def objects_per_day(lake: Lake, rejects: Slice) -> int:
-    """Count the stored objects per day of the pulls of these rejects."""
+    """Return the mean number of objects stored per day by the pulls of these rejects."""
     days = [manifest.partition for manifest in rejects.manifests]
     venue = rejects.table.name.removesuffix("_rejects")
     pulled = [one for one in raw.TABLES if one.name.startswith(f"{venue}_") and one.partitioned_by and one != rejects.table]

@@ -1,1 +1,1 @@
-"""Pages as data and as HTML, shared by the site, score pages and tear sheets. Text is escaped, and pages load nothing from other hosts."""
+"""Model and HTML rendering of pages of the site, scores and tear sheets. Text is escaped, and pages load nothing from other hosts."""

@@ -36,14 +36,17 @@ class Colours:
 
 
 def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, reference: float | None = None) -> Chart:
-    """Return points with intervals, a line per name in the order of the rows. rows: name, value, lower, upper. reference: value of a dotted line."""
+    """Build a chart of values with intervals, a line per name in the order of the rows.
+
+    rows: name, value, lower, upper. reference: value of a dotted line.
+    """
     form = spec(interval_charts.intervals, axis, tuple(colours.items()), reference=reference)
     described = f"{title}: a point and its 95 % interval per name; the table has the numbers"
     return Chart(title, described, {**form, "height": max(44, 22 * len(rows))}, rows, colours=colours)
 
 
 def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Return observed frequency against forecast probability. rows: name, forecast, observed, lower, upper, n; low and high of a band."""
+    """Build a chart of observed frequency against forecast. rows: name, forecast, observed, lower, upper, n, and low and high of the band, if any."""
     banded = any(row.get("low") is not None for row in rows)
     form = spec(reliability_charts.diagram, tuple(colours.items()), banded=banded)
     shade = "; shaded: where 95 % of the points would lie if the forecasts were calibrated" if banded else ""
@@ -52,19 +55,19 @@ def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Seque
 
 
 def distribution(title: str, rows: Rows, colour: str) -> Chart:
-    """Return the number of forecasts per bin of their probability. rows: low, high, n."""
+    """Build a chart of the number of forecasts per bin of probability. rows: low, high, n."""
     return Chart(title, f"{title}: bars per tenth of the probability", spec(reliability_charts.distribution, colour), rows)
 
 
 def curves(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Return calibration curves without bins. rows: name, forecast, recalibrated, lower, upper."""
+    """Build a chart of calibration curves, which need no bins. rows: name, forecast, recalibrated, lower, upper."""
     form = spec(reliability_charts.curves, tuple(colours.items()))
     described = f"{title}: the closer to the dashed diagonal, the better calibrated; shaded: where calibrated forecasts would lie"
     return Chart(title, described, {**form, "height": 320}, rows, "name", first, colours)
 
 
 def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], **options: Any) -> Chart:
-    """Return points with their names, and a dashed frontier of the lowest y up to each x. rows: name, x, y.
+    """Build a chart of named points with a dashed frontier, the lowest y up to each x. rows: name, x, y.
 
     The options are those of `bellwether.figures.costs.scatter`.
     """
@@ -79,7 +82,7 @@ def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], 
 
 
 def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:
-    """Return cells by name and other. rows: name, other, value, and note, a tooltip; `mark` 1 draws a dot."""
+    """Build a chart of a matrix of `name` by `other`. rows: name, other, value, note (tooltip) and mark (1 draws a dot)."""
     form = spec(interval_charts.matrix, value, len(names), middle=middle)
     return Chart(title, f"{title}: {value} per pair; the table has the numbers", form, interval_charts.cells(rows, names, others))
 
@@ -96,7 +99,7 @@ def lines(
     time: bool = True,
     **options: Any,
 ) -> Chart:
-    """Return curves over time (ISO text) or a number. rows: name, x, y, with `band` also lower and upper. marks: x and text of labelled rules.
+    """Build a chart of curves over time (ISO text) or a number. rows: name, x, y; with `band`, lower and upper. marks: x and text of labelled rules.
 
     The other options are those of `bellwether.figures.equity.lines`.
     """
@@ -114,11 +117,11 @@ def _rules() -> list[dict[str, Any]]:
 
 
 def quotes(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Return a heat map of the best bid and ask with fills. rows: as `bellwether.figures.books.quotes` expects them."""
+    """Build a heat map of the best bid and ask with fills. rows: as for `bellwether.figures.books.quotes`."""
     description = f"{title}: bid and ask in dollars over time, darker for more contracts; fills are triangles, up where YES was bought"
     return Chart(title, description, spec(books.quotes, tuple(colours.items())), rows, "name", first, colours)
 
 
 def depths(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Return contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
+    """Build a chart of the contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
     return Chart(title, f"{title}; contracts over time", spec(books.depths, tuple(colours.items())), rows, "name", first, colours)

@@ -34,7 +34,7 @@ _RANGES = {"fill_ratio": (0.0, 1.0), "max_drawdown": (0.0, 1.0), "maker_share": 
 
 @cache
 def title(name: str) -> str:
-    """Return the name of a column or metric in words."""
+    """Return the title of a column or metric."""
     if name in _TITLES:
         return _TITLES[name]
     words = " ".join(_WORDS.get(word, word) for word in name.split("_"))
@@ -43,7 +43,7 @@ def title(name: str) -> str:
 
 @cache
 def head(name: str, column: str, text: str = "", *, numeric: bool | None = None) -> Head:
-    """Return the head of a column, with its definition as a tooltip. numeric: by the type of the column when left out."""
+    """Return the head of a column, with its definition as a tooltip. numeric: whether cells are numbers (default: by the column's type)."""
     declared = _columns(name)[column]
     return Head(text or title(column), meaning(declared), declared.dtype.is_numeric() if numeric is None else numeric)
 
@@ -64,11 +64,11 @@ def meaning(column: Column) -> str:
 
 
 def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) -> Facts:
-    """Return a row of a table as named values; an estimate and its interval are one value.
+    """Format a row of a table as named values; an estimate and its interval are one value.
 
     Args:
         name: The table, as `group/name`.
-        row: Its columns.
+        row: Values by column.
         leave_out: Columns to leave out.
     """
     shown, meanings = list[tuple[str, Cell]](), dict[str, str]()
@@ -85,7 +85,7 @@ def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) ->
 
 
 def cell(column: Column | None, value: Any) -> Cell:
-    """Return a value in the unit of its column, with three significant digits."""
+    """Format a value in the unit of its column, with three significant digits."""
     if not _is_real(value):
         return any_value(value)
     unit = column.unit if column else None
@@ -97,12 +97,12 @@ def cell(column: Column | None, value: Any) -> Cell:
 
 
 def value_cell(name: str, column: str, value: Any) -> Cell:
-    """Return a value of a column of a table as a cell."""
+    """Format a value of a table's column."""
     return cell(_columns(name)[column], value)
 
 
 def cost(dollars: Any) -> Cell:
-    """Return a cost in dollars; three significant digits if it is small."""
+    """Format a cost in dollars, with three significant digits if it is small."""
     return cell(_COST, None if dollars is None else float(dollars))
 
 
@@ -111,7 +111,7 @@ def _is_real(value: Any) -> bool:
 
 
 def _count_decimals(value: Any, most: int = 5) -> int:
-    """Return the decimals for three significant digits."""
+    """Return the number of decimals that gives three significant digits."""
     size = abs(float(value))
     return min(most, max(0, 2 - math.floor(math.log10(size)))) if size else 2
 

@@ -30,7 +30,7 @@ class Markdown(str):
 
 
 def text(value: object, most: int = MOST) -> Markdown:
-    """Escape a text as one line of Markdown: it starts no markup, HTML, link or table cell.
+    """Escape a text as one line of Markdown that contains no markup, HTML, link or table cell.
 
     Line breaks and unprintable characters become spaces; the text is cut to `most` characters.
     """
@@ -49,7 +49,7 @@ def timestamp(value: datetime | str | None) -> Markdown:
 
 
 def head(rows: Collection[Any], texts: int, *names: str) -> Markdown:
-    """Return the head of a table whose first `texts` columns are text and the others numbers; "Nothing." without a row. names: Markdown."""
+    """Return the head of a table whose first `texts` columns are text and the others numbers; "Nothing." without rows. names: Markdown."""
     if not rows:
         return Markdown("Nothing.")
     rule = [LEFT] * texts + [RIGHT] * (len(names) - texts)

@@ -11,7 +11,7 @@ SortKey = float | int | str | None
 
 
 class Cell(NamedTuple):
-    """Value of a page: text, sort key, link from the root of the site, and tooltip."""
+    """Displayed value: text, sort key, link from the root of the site, and tooltip."""
 
     text: str
     key: SortKey = None
@@ -40,9 +40,9 @@ class PageTable:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """Table of any length: the page contains its first rows, files next to the page contain all.
+    """Table of any length: the page contains its first rows, and files next to the page contain all rows.
 
-    filters: columns with a list of values. search: searched columns. chosen: initial filters by column. size: rows of a page.
+    filters: columns that can be filtered by value. search: searched columns. chosen: initial filters by column. size: rows per page.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Grid:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Vega-Lite chart and its rows. by: field whose values can be chosen. first: those chosen at the start. colours: by value."""
+    """Vega-Lite chart and its rows. by: field whose values can be selected. first: values selected initially. colours: by value."""
 
     title: str
     description: str
@@ -82,7 +82,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class TextEntry:
-    """Texts under a title with an anchor. texts: label, text, and path of a file with the end of the text."""
+    """Texts under a title with an anchor. texts: label, text, and path of a file with the rest of the text."""
 
     anchor: str
     title: str
@@ -100,7 +100,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Sentence of the page."""
+    """Paragraph of a page."""
 
     body: str
     kind: str = "note"
@@ -116,7 +116,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Values by name. meanings: tooltips of names."""
+    """Named values. meanings: tooltips of the names."""
 
     rows: Sequence[tuple[str, Cell]]
     meanings: Mapping[str, str] = field(default_factory=dict)
@@ -144,9 +144,9 @@ Part = Stats | Links | PageTable | Grid | Chart | Text | Texts | Note | Code | F
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """Part of a page under a heading, on a grid of twelve columns. spans: columns of each part on a wide screen, twelve when left out.
+    """Part of a page under a heading, on a grid of twelve columns.
 
-    width: columns of the section; narrower sections are placed side by side.
+    spans: columns of each part on a wide screen (default: twelve). width: columns of the section; narrower sections are placed side by side.
     """
 
     title: str
@@ -156,13 +156,13 @@ class Section:
 
     @classmethod
     def even(cls, title: str, parts: Sequence[Part]) -> Section:
-        """Return a section whose one to four parts are side by side, equally wide."""
+        """Build a section of one to four equally wide parts side by side."""
         return cls(title, parts, [12 // len(parts)] * len(parts) if parts else ())
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Page: path from the root of the site, title, lead, sections, and title and path of the pages above it."""
+    """Page with its path from the root of the site, title, lead, sections, and the titles and paths of its parent pages."""
 
     path: str
     title: str

@@ -1,4 +1,4 @@
-"""Pages as HTML: pages of a site with files loaded on demand, or self-contained files."""
+"""Rendering of pages as HTML: pages of a site that load files on demand, or self-contained files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _banner: ContextVar[str] = ContextVar("banner", default="")
 
 @contextmanager
 def banner(text: str) -> Iterator[None]:
-    """Show a sentence at the top of every page that is rendered in the block."""
+    """Show `text` at the top of every page that is rendered in the `with` block."""
     token = _banner.set(text)
     try:
         yield
@@ -80,7 +80,7 @@ class _RenderedPart(NamedTuple):
 
 
 def render(page: Page) -> Iterator[File]:
-    """Yield the page and its files by path from the root of the site; equal pages give equal bytes."""
+    """Yield the page and its files, with paths from the root of the site; equal pages give equal bytes."""
     stem = page.path.removesuffix(".html")
     sections, extra, charts = _sections(page, stem, _INLINE)
     here, root = page.path.partition("/")[0], "../" * page.path.count("/")
@@ -93,7 +93,7 @@ def render(page: Page) -> Iterator[File]:
 
 
 def render_file(page: Page) -> str:
-    """Return the page as one self-contained HTML file. Grids become tables; long texts are complete."""
+    """Render the page as one self-contained HTML file. Grids become tables; long texts are complete."""
     parts = [replace(section, parts=[_expand_grid(part) for part in section.parts]) for section in page.sections]
     sections, _, _ = _sections(replace(page, sections=parts), "", None)
     style, script_ = (data.decode() for _, data in static_files())
@@ -124,7 +124,7 @@ def _hash(text: str) -> str:
 
 @cache
 def chart_library() -> bytes:
-    """Bundle Vega, Vega-Lite and Vega-Embed as one script, in a process of its own because the engine takes 140 MB."""
+    """Bundle Vega, Vega-Lite and Vega-Embed as one script, in a separate process because the engine takes 140 MB."""
     command = [sys.executable, "-c", "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"]
     done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
     if done.returncode:
@@ -135,7 +135,7 @@ def chart_library() -> bytes:
 
 
 def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str, list[_RenderedPart], int]], list[File], list[bytes]]:
-    """Return sections for the template, the files of their parts, and the data of charts with more than `inline` bytes."""
+    """Prepare sections for the template, the files of their parts, and the data of charts with more than `inline` bytes."""
     count, extra, sections = 0, list[File](), []
     charts: list[bytes] = []
     for section in page.sections:
@@ -171,7 +171,7 @@ def _html(page: Page, sections: Any, root: str, policy: str, **more: Any) -> str
 
 
 def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, keyed: bool = True) -> str:
-    """Return rows of a table as escaped HTML; a template is too slow for many cells. keyed: with sort keys."""
+    """Render rows of a table as escaped HTML; a template is too slow for many cells. keyed: with sort keys."""
     if not rows:
         return f'<tr><td colspan="{len(heads)}">none</td></tr>'
     width = len(heads)
@@ -182,7 +182,7 @@ def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, 
 
 @lru_cache(maxsize=256)
 def _heads(heads: tuple[Head, ...]) -> str:
-    """Return the heads of a table as HTML; most tables of a site share theirs."""
+    """Render the heads of a table as HTML, cached because many tables share them."""
     made = []
     for head in heads:
         kind = ' class="n"' if head.number else ""
@@ -192,14 +192,14 @@ def _heads(heads: tuple[Head, ...]) -> str:
 
 
 def _entries(entries: Sequence[TextEntry]) -> str:
-    """Return closed texts as HTML."""
+    """Render collapsed texts as HTML."""
     anchors, titles = _escape_texts([one.anchor for one in entries]), _escape_texts([one.title for one in entries])
     made = [f'<details class="text" id="{name}"><summary>{title}</summary></details>' for name, title in zip(anchors, titles, strict=True)]
     return "\n".join(made)
 
 
 def _facts(root: str, facts: Facts) -> str:
-    """Return values by name as rows of HTML."""
+    """Render named values as HTML table rows."""
     cells = _cells(root, [one for _, one in facts.rows], [False] * len(facts.rows))
     titles = (f' title="{escape(facts.meanings[name])}"' if facts.meanings.get(name) else "" for name, _ in facts.rows)
     names = _escape_texts([name for name, _ in facts.rows])
@@ -239,7 +239,7 @@ def _render_part(part: Any, name: str, stem: str) -> tuple[_RenderedPart, list[F
 
 
 def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
-    """Prepare a grid; with all rows in the page it is a table. A cell of a file is a text, or text, link and tooltip."""
+    """Prepare a grid, or a table if all rows fit in the page. A cell in a file is a text, or a list of text, link and tooltip."""
     if len(grid.rows) <= grid.size and not grid.chosen:
         return _RenderedPart("table", grid, name, rows=grid.rows), []
     matching = [row for row in grid.rows if all(str(row[column].key) == value for column, value in grid.chosen.items())]
@@ -274,7 +274,7 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
 
 
 def _chart(chart: Chart) -> bytes:
-    """Return a chart as JSON, with one list of field names for all rows to save bytes."""
+    """Encode a chart as JSON, with one list of field names for all rows to save bytes."""
     rows = chart.rows
     fields = list(rows[0]) if rows else []
     if len({*map(len, rows)}) > 1:
@@ -305,7 +305,7 @@ def _texts(part: Texts, name: str, path: str) -> tuple[_RenderedPart, list[File]
 
 
 def static_files() -> Iterator[File]:
-    """Yield the stylesheet, Pico followed by the site's own, and the script."""
+    """Yield the stylesheet (Pico, then the site's own rules) and the script."""
     folder = files("bellwether.pages").joinpath("static")
     yield "static/site.css", folder.joinpath("pico.css").read_bytes() + b"\n" + folder.joinpath("site.css").read_bytes()
     yield "static/site.js", folder.joinpath("site.js").read_bytes()
@@ -325,7 +325,7 @@ _BREAKS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 
 
 def json_bytes(value: Any) -> bytes:
-    """Return `value` as JSON that is safe within a script element; NaN and infinity are null."""
+    """Encode `value` as JSON that is safe within a script element; NaN and infinity become null."""
     data = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
     for found, written in _ESCAPES if data.isascii() else (*_ESCAPES, *_BREAKS):
         data = data.replace(found, written)
@@ -333,5 +333,5 @@ def json_bytes(value: Any) -> bytes:
 
 
 def data_script(name: str, value: Any) -> bytes:
-    """Return a script that passes `value` to the page under `name`; pages opened from a folder cannot fetch files."""
+    """Return a script that passes `value` to the page under `name`, because pages opened from a folder cannot fetch files."""
     return b"bellwether.put(" + json_bytes(name) + b"," + json_bytes(value) + b");\n"

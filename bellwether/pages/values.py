@@ -1,4 +1,4 @@
-"""Cells from values of the warehouse, and file names from names."""
+"""Formatting of warehouse values as cells, and of names as file names."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RESERVED = frozenset({"index", "con", "prn", "aux", "nul", "page"})
 
 @lru_cache(maxsize=8192)
 def slug(name: str) -> str:
-    """Return a unique file name: a plain name unchanged, otherwise its letters and digits with a hash."""
+    """Return a unique file name: a plain name unchanged, or the letters and digits of any other name with a hash."""
     stem = name.partition(".")[0]
     if _PLAIN.fullmatch(name) and stem not in _RESERVED and not re.fullmatch(r"(com|lpt)\d", stem) and not name.endswith("."):
         return name
@@ -38,7 +38,7 @@ def slug(name: str) -> str:
 
 
 def show_controls(value: str) -> str:
-    """Replace control characters, except line breaks and tabs, by visible symbols."""
+    """Replace control characters, except line breaks and tabs, with visible symbols."""
     return value.translate(_CONTROLS)
 
 
@@ -53,14 +53,14 @@ def _line(value: str, href: str, most: int) -> Cell:
 
 
 def text(value: object, href: str = "", *, most: int = MOST) -> Cell:
-    """Return a text on one line, cut to `most` characters."""
+    """Format a text on one line, cut to `most` characters."""
     return _MISSING if value is None else _line(str(value), href, most)
 
 
 def number(value: object, digits: int | None = None, *, signed: bool = False, unit: str = "") -> Cell:
-    """Return a number with `digits` decimals, or with all its digits; the sort key and the tooltip of a rounded number are exact.
+    """Format a number with `digits` decimals, or with all digits. The sort key, and the tooltip of a rounded number, are exact.
 
-    unit: $ precedes the number, other units follow.
+    unit: "$", written before the number, or "%".
     """
     if value is None:
         return _MISSING
@@ -90,23 +90,23 @@ _MISSING, _NAN = Cell(NONE), Cell(NONE, None, "", "not a number")
 
 
 def money(value: object, *, signed: bool = False) -> Cell:
-    """Return dollars and cents."""
+    """Format an amount in dollars and cents."""
     return number(value, 2, signed=signed, unit="$")
 
 
 def percent(value: object, digits: int = 0) -> Cell:
-    """Return a share as a percentage."""
+    """Format a share as a percentage."""
     return number(value, digits, unit="%")
 
 
 def p_value(value: float | None, digits: int = 4) -> Cell:
-    """Return a p-value; the sort key is exact."""
+    """Format a p-value; the sort key is exact."""
     found = finite(value)
     return _MISSING if found is None else Cell(formatting.p_value(found, digits), found, "", str(value))
 
 
 def interval(value: object, lower: object, upper: object, digits: int = 3, reason: str | None = None, *, unit: str = "") -> Cell:
-    """Return a value with its interval, in the unit of `number`."""
+    """Format a value with its interval. unit: as in `number`."""
     if not unit and isinstance(value, float) and abs(value) >= 100:
         digits = 0
     main = number(value, digits, unit=unit)
@@ -117,7 +117,7 @@ def interval(value: object, lower: object, upper: object, digits: int = 3, reaso
 
 
 def timestamp(value: datetime | date | None, *, seconds: bool = False) -> Cell:
-    """Return an instant in UTC, or a day."""
+    """Format an instant in UTC, or a date."""
     if value is None:
         return _MISSING
     exact = value.isoformat()
@@ -128,27 +128,27 @@ def timestamp(value: datetime | date | None, *, seconds: bool = False) -> Cell:
 
 
 def instant(at: datetime) -> str:
-    """Return an instant in UTC as the x of a chart, with milliseconds."""
+    """Format a UTC instant for the x axis of a chart, with milliseconds."""
     return f"{at.isoformat(timespec='milliseconds')[:23]}Z"
 
 
 def minute(at: datetime) -> str:
-    """Return an instant in UTC as the x of a chart, to the minute."""
+    """Format a UTC instant for the x axis of a chart, to the minute."""
     return f"{at.isoformat()[:16]}Z"
 
 
 def seconds(column: str) -> pl.Expr:
-    """Return a column of instants in UTC as the x of a chart, with seconds."""
+    """Return an expression that formats a column of UTC instants for the x axis of a chart, with seconds."""
     return pl.col(column).dt.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def yes_no(value: bool | None) -> Cell:
-    """Return a flag."""
+    """Format a boolean as yes or no."""
     return Cell(NONE) if value is None else Cell("yes" if value else "no", "yes" if value else "no")
 
 
 def any_value(value: Any) -> Cell:
-    """Return a value of any type."""
+    """Format a value of any type."""
     if isinstance(value, bool):
         return yes_no(value)
     if isinstance(value, _NUMBERS):
@@ -161,7 +161,7 @@ def any_value(value: Any) -> Cell:
 
 
 def finite(value: object) -> float | None:
-    """Return a number for a chart; None if missing or not finite."""
+    """Convert a number to a float; None if missing or not finite."""
     if value is None:
         return None
     found = float(value)  # type: ignore[arg-type]
@@ -169,14 +169,14 @@ def finite(value: object) -> float | None:
 
 
 def thin_indices(count: int, most: int) -> Sequence[int]:
-    """Return at most `most` indices of `count`, evenly spread, with the first and the last."""
+    """Return at most `most` evenly spaced indices below `count`, including the first and the last."""
     if count <= most:
         return range(count)
     return sorted({round(place * (count - 1) / (most - 1)) for place in range(most)})
 
 
 def group_rows(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
-    """Return rows by the value of a column, in their order; one frame per page would dominate a build."""
+    """Group rows by the value of a column, in their order. This is much faster than one frame per page."""
     found: dict[Any, list[dict[str, Any]]] = {}
     for row in frame.iter_rows(named=True):
         found.setdefault(row[by], []).append(row)
@@ -184,5 +184,5 @@ def group_rows(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
 
 
 def cast_decimals(frame: pl.DataFrame) -> pl.DataFrame:
-    """Cast decimals to floats; Python Decimals take seconds to create and carry trailing zeros."""
+    """Cast decimals to floats, because Python Decimals are slow to create and keep trailing zeros."""
     return frame.with_columns(pl.col(pl.Decimal).cast(pl.Float64))

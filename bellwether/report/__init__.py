@@ -1,4 +1,4 @@
-"""Reports of a release: JSON files in KalshiBench's layout, an HTML page, and the figures of both.
+"""Reports of a release and of trading: JSON files (KalshiBench's layout for a release), a page in Markdown, and figures.
 
     from bellwether.report.inputs import read_inputs
     from bellwether.report.writer import write_report

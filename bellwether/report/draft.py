@@ -1,7 +1,7 @@
-"""Files of a report: written to a draft folder of this process, then moved into place one by one, the metadata last.
+"""Files of a report, written to a temporary folder and then stored one by one, the metadata last.
 
-The metadata list every file with its digest: a report is complete if its metadata exist and all digests match. An older report stays readable
-until then; afterwards the files in its metadata are removed.
+The metadata list every file with its digest. A report is complete if its metadata exist and all digests match. Only then are the files in the
+metadata of an older report removed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def sorted_files(files: Mapping[str, str]) -> list[tuple[str, str]]:
 
 
 class Draft:
-    """Draft of one report. files: name -> size and digest. about: name -> description of the file."""
+    """Draft of a report. files: name -> size and digest. about: name -> description of the file."""
 
     def __init__(self, folder: Path, stamp: str) -> None:
         self._folder = folder
@@ -49,7 +49,7 @@ class Draft:
         self.about: dict[str, str] = {}
 
     def pictures(self, figures: Iterable[Figure]) -> dict[str, Picture]:
-        """Draw figures and return them by name."""
+        """Write figures as PNG files and return the pictures by name."""
         found = {}
         for figure in figures:
             file = figure.file(self._stamp)
@@ -87,7 +87,7 @@ def store_report(storage: Storage, folder: str, stamp: str, make: Callable[[Draf
 
 
 def _remove_older(storage: Storage, folder: str, before: list[str], names: list[str], benchmark: str) -> None:
-    """Remove an older report: the files in its metadata, and those metadata. Other files stay."""
+    """Remove older reports: their metadata and the files in them. Other files are kept."""
     there = {name.removeprefix(f"{folder}/") for name in before} - set(names)
     older = [f"{folder}/{name}" for name in sorted(there) if _METADATA.fullmatch(name)]
     for name, content in storage.read(older).items():
@@ -100,7 +100,7 @@ def _remove_older(storage: Storage, folder: str, before: list[str], names: list[
 
 
 def _listed_files(content: bytes, benchmark: str) -> set[str] | None:
-    """Return the files in a report's metadata; None for other files."""
+    """Return the files in a report's metadata; None if `content` is not metadata of a report of this `benchmark`."""
     try:
         known = orjson.loads(content)
     except orjson.JSONDecodeError:

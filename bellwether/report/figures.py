@@ -20,7 +20,10 @@ _kept: OrderedDict[bytes, bytes] = OrderedDict()
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Figure of a report: `name` is the prefix of its file name, `draw` returns the PNG, `about` describes it in the list of files (default: the caption)."""
+    """Figure of a report.
+
+    name: prefix of its file name. draw: returns the PNG. about: description in the list of files (default: the caption).
+    """
 
     name: str
     caption: str
@@ -28,12 +31,12 @@ class Figure:
     about: str = ""
 
     def file(self, stamp: str) -> str:
-        """Return the name of its file in a report of that time."""
+        """Return its file name in the report with this stamp."""
         return f"{self.name}_{stamp}.png"
 
     @classmethod
     def of(cls, name: str, caption: str, chart: Callable[..., Any], *arguments: Any, about: str = "", **options: Any) -> Figure:
-        """Build a figure that renders the chart of a function."""
+        """Build a figure that renders the chart returned by `chart`."""
 
         def draw() -> bytes:
             from bellwether.figures.canvas import png
@@ -44,7 +47,7 @@ class Figure:
 
 
 def release_figures(inputs: ReportInputs) -> Iterator[Figure]:
-    """Return figures of all forecasters of the release, including the distance from the cutoff if any has one."""
+    """Yield the figures of all forecasters of the release; scores by distance from the cutoff only if a forecaster has one."""
     from bellwether.figures import costs, intervals
 
     release, rows = inputs.release, (inputs.forecasts, inputs.questions)
@@ -61,7 +64,7 @@ def release_figures(inputs: ReportInputs) -> Iterator[Figure]:
 
 
 def forecaster_figures(inputs: ReportInputs, forecaster: str, file: str) -> Iterator[Figure]:
-    """Return the figures of one forecaster; `file` is its name in file names."""
+    """Yield the figures of one forecaster; `file` is its name in file names."""
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     forecasts = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     title = f"{forecaster} on {inputs.release}"

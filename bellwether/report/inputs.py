@@ -1,4 +1,4 @@
-"""Inputs of a report: the rows of one release in every benchmark table, with recipe and configurations."""
+"""Inputs of a report: rows of one release in the benchmark tables, its recipe, and configurations of its forecasters."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ TABLES: dict[str, Table] = {
 
 
 def latest_time(rows: pl.DataFrame) -> datetime:
-    """Return the latest `known_at` of some rows, UTC: the time of a report."""
+    """Return the latest `known_at` of the rows in UTC, which is the time of the report."""
     found = rows["known_at"].max()
     assert isinstance(found, datetime)
     return found
 
 
 def format_stamp(at: datetime) -> str:
-    """Format a date for file names: the same data give the same names."""
+    """Format an instant for file names."""
     return at.strftime("%Y%m%d_%H%M%S")
 
 
@@ -46,10 +46,10 @@ class ReportInputs:
     """Rows of one release, in any order. Raises `ConfigError` if the release has no leaderboard, or if rows are of several releases.
 
     Attributes:
-        questions to dataset_analysis: the tables of the same names, group benchmark, without credentials.
+        questions to dataset_analysis: rows of the benchmark tables of the same names, without credentials.
         recipe: registry entry of the release; empty if it is no longer registered.
         configurations: registry entries of forecasters by name; those no longer registered are absent.
-        revision: of the code that writes the report, if known.
+        revision: revision of the code that writes the report, if known.
     """
 
     questions: pl.DataFrame
@@ -84,17 +84,17 @@ class ReportInputs:
 
     @property
     def stamp(self) -> str:
-        """`known_at` formatted for file names: the same data give the same names."""
+        """`known_at` in file names, so that the same data give the same names."""
         return format_stamp(self.known_at)
 
     @property
     def forecasters(self) -> list[str]:
-        """Names in the order of the leaderboard: ranked ones, best first, then the others by name."""
+        """Names of the forecasters in the order of the leaderboard: ranked, best first, then unranked by name."""
         return self.leaderboard.sort("rank", "forecaster", nulls_last=True)["forecaster"].to_list()
 
 
 def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = None) -> ReportInputs:
-    """Read a release from a published warehouse; `revision` as in `ReportInputs`, recipe and configurations from `registered`.
+    """Read a release from a published warehouse, without recipe and configurations (`add_registry`). revision: as in `ReportInputs`.
 
     Raises `LakeError` if the warehouse is missing, `ConfigError` if it has no leaderboard of the release.
     """
@@ -111,7 +111,7 @@ def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = N
 
 
 def add_registry(inputs: ReportInputs) -> ReportInputs:
-    """Return `inputs` with the recipe and the configurations of the current registry; unregistered ones are absent."""
+    """Add the recipe and configurations of the current registry to `inputs`; unregistered ones are absent."""
     entries = registry.forecasters()
     recipe = release(inputs.release) if ReleaseName.parse(inputs.release).base in releases() else None
     return replace(
@@ -122,6 +122,6 @@ def add_registry(inputs: ReportInputs) -> ReportInputs:
 
 
 def configuration(entry: Any) -> dict[str, Any]:
-    """Return a forecaster's entry as JSON: kind, version, description and parameters; of a language model all settings that affect its answers."""
+    """Return a forecaster's entry as JSON: kind, version, description and parameters; for a language model, all settings that affect its answers."""
     fields = entry if isinstance(entry, BaseModel) else entry.model
     return {"kind": entry.kind, "version": entry.version, **fields.model_dump(mode="json")}

@@ -1,4 +1,4 @@
-"""Forecasts of a forecaster for a report: one prediction per question with all known details, and their totals."""
+"""Predictions of a forecaster for a report, one per question with all known details, and their totals."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MICRO = 1_000_000
 class Predictions:
     """Predictions of one forecaster in the order of the release.
 
-    scored: those that count, including failures. excluded: those of questions whose outcome the forecaster could have known.
+    scored: predictions that count, including failures. excluded: predictions on questions whose outcome the forecaster could have known.
     rows: its rows of benchmark/forecasts, one per sample.
     """
 
@@ -49,7 +49,7 @@ class Predictions:
         return [one for one in self.scored if one["predicted_answer"] is not None]
 
     def confusion(self) -> dict[str, int]:
-        """Counts of decisions against outcomes of the scored predictions; yes is positive."""
+        """Count the scored decisions by outcome as a confusion matrix; yes is positive."""
         cells = {"tp": 0, "fp": 0, "fn": 0, "tn": 0}
         for one in self.answered:
             right = "t" if one["correct"] else "f"
@@ -57,7 +57,7 @@ class Predictions:
         return cells
 
     def usage(self) -> dict[str, Any]:
-        """Tokens, attempts, micro-dollars and latency over all rows, including excluded ones, which also had costs. Null if unknown."""
+        """Sum tokens, attempts and micro-dollars, and average latency in ms, over all rows including excluded ones. None if unknown."""
         rows, cost = self.rows, micro_dollars(self.rows["cost"])
         known = [one for one in cost if one is not None]
         latency = rows["latency"].mean()
@@ -75,9 +75,9 @@ class Predictions:
 
 
 def predictions(forecaster: str, answers: Answers, forecasts: pl.DataFrame, questions: pl.DataFrame) -> Predictions:
-    """Return the predictions of `forecaster` for every question of its release.
+    """Build the predictions of `forecaster` for every question of its release.
 
-    `answers` are the scored ones, of the same rows of benchmark/forecasts and benchmark/questions.
+    answers: built from the same rows of benchmark/forecasts and benchmark/questions.
     """
     rows = forecasts.filter(pl.col("forecaster") == forecaster).sort("question_id", "sample")
     samples: dict[str, list[dict[str, Any]]] = {}
@@ -103,7 +103,7 @@ def dollars(micro: int | None) -> float | None:
 
 
 def _prediction(question: Mapping[str, Any], line: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Build the prediction of one question from the scored forecast, `line`, and the rows combined in it."""
+    """Build the prediction of one question from the scored forecast `line` and the samples combined in it."""
     p_yes, only = line["p"], rows[0] if len(rows) == 1 else None
     answer = None if p_yes is None else line["answer"] or ("yes" if p_yes >= 0.5 else "no")
     combined = None if p_yes is None else p_yes if answer == "yes" else 1 - p_yes

@@ -1,4 +1,4 @@
-"""Report of a release in Markdown: values of its template, `release.md`, from the inputs and the results."""
+"""Report of a release in Markdown, rendered from the template `release.md`."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def release_page(
     forecaster_pictures: Mapping[str, Sequence[Picture]],
     files: Mapping[str, str],
 ) -> str:
-    """Render the report. analysis: the dataset analysis as JSON. pictures: of the release, by name. files: name -> description."""
+    """Render the report. analysis: dataset analysis as JSON. pictures: pictures of the release by name. files: name -> description."""
     board = inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
     scores = {row["forecaster"]: scores_by_scope(inputs, row["forecaster"]) for row in board}
     tested = inputs.comparisons["p_holm"].drop_nulls()
@@ -177,7 +177,7 @@ def ranked_pairs(inputs: ReportInputs) -> list[Row]:
 
 
 def leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """Return the pairs with the first of `names`, and those of neighbours in it."""
+    """Return the pairs that contain the first of `names`, and the pairs of neighbours in `names`."""
     place = {name: index for index, name in enumerate(names)}
     return [row for row in rows if place[row["forecaster"]] == 0 or place[row["other"]] == place[row["forecaster"]] + 1]
 
@@ -198,7 +198,7 @@ def _pairs(inputs: ReportInputs) -> dict[str, Any]:
 
 
 def _without_interval(inputs: ReportInputs) -> list[tuple[str, list[str]]]:
-    """Return the reasons for missing Brier intervals, with their forecasters."""
+    """Return the reasons for missing Brier intervals, with the forecasters concerned."""
     some = inputs.leaderboard.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
     return some.group_by("brier_reason").agg(pl.col("forecaster").sort()).sort("brier_reason").rows()
 
@@ -216,7 +216,7 @@ def _usage(predictions: Mapping[str, Predictions], board: Sequence[Row]) -> dict
 
 
 def _exposure(line: Row, forecasts: pl.DataFrame) -> Row | None:
-    """Return the questions that a forecaster could have known; None without a cutoff and without such a question."""
+    """Return a forecaster's exposure to questions it could have known; None if it has neither a cutoff nor such questions."""
     cutoff, days = forecasts["knowledge_cutoff"].max(), forecasts["days_from_cutoff"]
     return line | {"cutoff": cutoff, "least": days.min(), "median": days.median()} if cutoff is not None or line["could_know"] else None
 
@@ -230,7 +230,7 @@ def _by_days(scores: Mapping[str, Mapping[str, Any]], prefix: str) -> list[tuple
 
 
 def _served_warnings(inputs: ReportInputs) -> Iterator[Row]:
-    """Return forecasters with answers of another model than requested, or of several models."""
+    """Yield forecasters with answers from a model other than the requested one, or from several models."""
     for forecaster, names in groupby(_served(inputs), key=lambda one: one["forecaster"]):
         models = list(names)
         others = [one for one in models if not is_requested(one["model"], one["served_model"])]

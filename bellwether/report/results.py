@@ -1,4 +1,4 @@
-"""JSON files of a report as dictionaries: KalshiBench's field names where they exist, for its readers, and additional fields.
+"""JSON files of a report as dictionaries, with KalshiBench's field names where they exist, and additional fields.
 
 docs/scoring.md describes every field.
 """
@@ -132,7 +132,7 @@ def model_file(inputs: ReportInputs, forecaster: str, made: Predictions) -> dict
 
 
 def model_config(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
-    """Build the registry entry of a forecaster, KalshiBench's names first; without an entry, from its forecasts."""
+    """Build a forecaster's configuration from its registry entry, or from its forecasts if unregistered; fields named by KalshiBench come first."""
     entry = inputs.configurations.get(forecaster, {})
     rows = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     model = entry.get("model") or next(iter(rows["model"].drop_nulls()), None)
@@ -154,7 +154,7 @@ def model_config(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
 
 
 def summary(inputs: ReportInputs, made: Mapping[str, Predictions]) -> dict[str, Any]:
-    """Build `summary_<stamp>.json`: the forecasters compared, three leaderboards, significance groups and paired tests."""
+    """Build `summary_<stamp>.json`: compared forecasters, three leaderboards, significance groups and paired tests."""
     return {
         "benchmark": BENCHMARK,
         "release": inputs.release,
@@ -184,7 +184,7 @@ def leaderboards(inputs: ReportInputs) -> dict[str, list[dict[str, Any]]]:
 
 
 def groups(inputs: ReportInputs) -> dict[str, list[str]]:
-    """Return letter -> the forecasters that share it, best first; within a group no difference is significant."""
+    """Return significance letter -> forecasters that share it, best first; no difference within a group is significant."""
     found: dict[str, list[str]] = {}
     for row in _lines(inputs):
         for letter in letters(row["group"]):
@@ -193,7 +193,7 @@ def groups(inputs: ReportInputs) -> dict[str, list[str]]:
 
 
 def letters(group: str | None) -> list[str]:
-    """Split the letters of one forecaster: "ab" has two, "a1b1" as well."""
+    """Split the significance letters of a forecaster: "ab" and "a1b1" have two each."""
     found: list[str] = []
     for one in group or "":
         if one.isdigit() and found:
@@ -204,7 +204,7 @@ def letters(group: str | None) -> list[str]:
 
 
 def metadata(inputs: ReportInputs, made: Mapping[str, Predictions], files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Build `metadata_<stamp>.json`: the release, rules and versions behind its numbers, and the files of the report."""
+    """Build `metadata_<stamp>.json`: release, rules and versions behind the numbers, and files of the report."""
     questions = inputs.questions
     outcomes = questions["ground_truth"].value_counts(name="n")
     counted = dict(outcomes.iter_rows())
@@ -235,7 +235,7 @@ def metadata(inputs: ReportInputs, made: Mapping[str, Predictions], files: Mappi
 
 
 def per_category(scopes: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
-    """Return accuracy, Brier score and count of every category with a forecast, the largest first."""
+    """Return accuracy, Brier score and count per category with a forecast, the largest category first."""
     found = {
         scope.removeprefix("category:"): {
             "accuracy": _value(metrics, "accuracy"),

@@ -1,4 +1,4 @@
-"""Trading report: results of agents in replayed episodes, as JSON, figures, and an HTML page.
+"""Trading report: results of agents in replayed episodes as JSON, figures and a page in Markdown.
 
 docs/trading-metrics.md describes the files and defines every number.
 """
@@ -42,7 +42,7 @@ def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -
 
 
 def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Return the figures of the report; those of fills, curves and books only if such rows and tapes exist."""
+    """Yield the figures of the report; figures of fills, curves and books only if there are such rows and tapes."""
     from bellwether.figures import equity, intervals
 
     name, labels = inputs.name, inputs.labelled(inputs.ordered)["agent"].to_list()
@@ -61,7 +61,7 @@ def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
 
 
 def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Return figures of the episodes with the most fills: the book, and the fills of the busiest agent."""
+    """Yield the figures of the episodes with the most fills: the book, and the fills of the busiest agent."""
     from bellwether.figures.canvas import tail
 
     shown = [episode for episode in dict.fromkeys(name for name, _ in busiest_episodes(inputs.backtests)) if episode in inputs.tapes]

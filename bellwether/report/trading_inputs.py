@@ -1,4 +1,4 @@
-"""Inputs of a trading report: rows of the replay tables, and the tapes of episodes whose books it shows."""
+"""Inputs of a trading report: rows of the replay tables, and tapes of the episodes with book figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_BOOKS = 6
 
 @dataclass(frozen=True, slots=True)
 class TradingInputs:
-    """Backtests of a report; rows in any order. Raises `ConfigError` without a backtest.
+    """Backtests of a report, with rows in any order. Raises `ConfigError` if there is no backtest.
 
     name: of the report. backtests, fills, equity: rows of the tables of these names; fills and equity may be incomplete or empty, which omits figures.
     tapes: episode -> its tape. titles: agent -> display name.
@@ -63,7 +63,7 @@ class TradingInputs:
 
     @property
     def stamp(self) -> str:
-        """`known_at` formatted for file names: the same data give the same names."""
+        """`known_at` in file names, so that the same data give the same names."""
         return format_stamp(self.known_at)
 
     @property
@@ -77,7 +77,7 @@ class TradingInputs:
         return self.ordered["agent"].unique(maintain_order=True).to_list()
 
     def labelled(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return `rows` of any table, with the rule set in the agent's name if there are several: figures must not mix them."""
+        """Add the rule set to the agents' names in `rows` of any table if there are several, so that figures do not mix them."""
         if self.summary["rules"].n_unique() == 1:
             return rows
         return rows.with_columns(agent=pl.format("{} ({})", "agent", "rules"))
@@ -93,7 +93,7 @@ class TradingInputs:
 
 
 def read_warehouse_inputs(warehouse: Path | str, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
-    """Read all backtests of a published warehouse, or those of some agents and of one rule set.
+    """Read the backtests of a published warehouse: all, or only of some agents or of one rule set.
 
     Raises `LakeError` if the warehouse is missing, `ConfigError` if it has no such backtest.
     """
@@ -101,7 +101,7 @@ def read_warehouse_inputs(warehouse: Path | str, agents: Sequence[str] = (), rul
 
 
 def read_folder_inputs(folder: Path, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
-    """Read the same from a folder that `bellwether backtest --out` wrote."""
+    """Read the backtests in a folder written by `bellwether backtest --out`, selected as in `read_warehouse_inputs`."""
     return _inputs(lambda table: read_backtests(folder) if table is BACKTESTS else read_frame(folder, table), agents, rules)
 
 
@@ -128,7 +128,7 @@ def agent_titles() -> dict[str, str]:
 
 
 def read_tapes(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape]:
-    """Read the tapes of the episodes with the most fills, up to the maximum of a report, if they are below `root` unchanged. cache: of tapes."""
+    """Read the tapes of the episodes with the most fills, up to the maximum of a report, if `root` has them unchanged. cache: folder of tapes."""
     found: dict[str, Tape] = {}
     for name, digest in busiest_episodes(backtests):
         if len(found) < MOST_BOOKS and (root / name / "metadata.json").is_file():
@@ -139,7 +139,7 @@ def read_tapes(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Ta
 
 
 def busiest_episodes(backtests: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return names and digests of the episodes, those with the most fills first."""
+    """Return names and digests of the episodes by number of fills, largest first."""
     counts = backtests.group_by("episode", "episode_digest").agg(pl.col("fills").sum())
     return counts.sort("fills", "episode", "episode_digest", descending=[True, False, False]).select("episode", "episode_digest").rows()
 

@@ -1,4 +1,4 @@
-"""Report of a release: its files and their names."""
+"""Writer of the report of a release, with the names of its files."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[st
     """Write the report to the folder of its release below `reports` (a folder, an object-store URL or a storage) and return its locations.
 
     The same inputs give the same bytes. An older report of the release is removed when the new one is complete. Raises `LakeError` when a
-    file cannot be written, `ScoringError` when forecasts and questions do not belong together.
+    file cannot be written, `ScoringError` when forecasts and questions do not match.
     """
     storage = open_storage(str(reports)) if isinstance(reports, Path | str) else reports
     return store_report(storage, safe_name(inputs.release), inputs.stamp, lambda draft: _write_files(draft, inputs), benchmark=BENCHMARK)
 
 
 def safe_name(name: str) -> str:
-    """Return a name for files and folders: lower-case letters, digits and .-_@; a changed name ends with its digest."""
+    """Return a safe name for files and folders of lower-case letters, digits and .-_@; a changed name ends with the digest of the original."""
     safe = _UNSAFE.sub("_", name.lower()).strip("._")[:80]
     return safe if safe and safe == name else f"{safe or 'unnamed'}-{_digest(name)}"
 

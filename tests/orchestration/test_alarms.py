@@ -111,9 +111,7 @@ def test_an_alarm_says_what_the_step_said_and_not_what_it_met(
     assert alarm.body.splitlines()[0] == "rows: no such day; there are two"
 
 
-@pytest.mark.parametrize(
-    ("retried", "advice"), [("true", "It is retried automatically."), ("false", "Fix the cause, then run it again.")]
-)
+@pytest.mark.parametrize(("retried", "advice"), [("true", "It is retried automatically."), ("false", "Fix the cause, then run it again.")])
 def test_an_alarm_gives_advice_that_fits(instance: dg.DagsterInstance, operators: Operators, retried: str, advice: str) -> None:
     _run(instance, "b", fails=False)
     _run(instance, "b", fails=True, tags={"dagster/will_retry": retried})
