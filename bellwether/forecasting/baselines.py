@@ -95,7 +95,7 @@ class Submitted(Registered):
 
     @property
     def version(self) -> str:
-        """Hash of the accepted forecasts: a new submission is scored anew."""
+        """Hash of the accepted forecasts: each new submission gets its own scores."""
         return hashlib.sha256(self.path.read_bytes()).hexdigest()[:12]
 
     def forecast(self, questions: pl.DataFrame, models: Models | None = None) -> pl.DataFrame:

@@ -37,7 +37,7 @@ def eligibility(release: Release) -> tuple[EligibilityRule, ...]:
         EligibilityRule("venue", "markets of other venues", pl.col("venue").is_in(release.venues)),
         EligibilityRule(
             "binary",
-            "combos, scalars and whatever else is not one yes-or-no question",
+            "combos, scalars and other markets that are not one yes-or-no question",
             ~pl.col("is_combo") & (pl.col("market_type") == "binary"),
         ),
         EligibilityRule(
@@ -45,21 +45,21 @@ def eligibility(release: Release) -> tuple[EligibilityRule, ...]:
         ),
         EligibilityRule(
             "closed",
-            "closing times that never came: every horizon would be counted from a wrong instant",
+            "closing times that were never reached: horizons would count from a wrong instant",
             pl.col("close_time") <= pl.coalesce("settled_at", "known_at"),
         ),
         EligibilityRule(
             "after cutoff",
-            "answers that training data may hold: closed or settled at or before the cutoff",
+            "outcomes that training data may contain: closed or settled at or before the cutoff",
             pl.min_horizontal("close_time", resolved) > release.cutoff,
         ),
         EligibilityRule(
             "question",
-            "markets without a question, or with one too long to be one",
+            "markets with an empty or too long question",
             _text("question").str.len_chars().is_between(1, release.question_limit),
         ),
         EligibilityRule(
-            "description", "questions without criteria to resolve them by", _text("description").str.len_chars() >= release.min_description
+            "description", "questions without resolution criteria", _text("description").str.len_chars() >= release.min_description
         ),
     ]
     if release.until is not None:
@@ -67,9 +67,7 @@ def eligibility(release: Release) -> tuple[EligibilityRule, ...]:
     if release.categories is not None:
         rules.append(EligibilityRule("category", "other categories", pl.col("category").is_in(release.categories)))
     if release.require_open_after_cutoff:
-        rules.append(
-            EligibilityRule("open after cutoff", "questions that were discussed before the cutoff", pl.col("open_time") > release.cutoff)
-        )
+        rules.append(EligibilityRule("open after cutoff", "questions that opened before the cutoff", pl.col("open_time") > release.cutoff))
     return tuple(rules)
 
 
@@ -117,8 +115,8 @@ def funnel(release: Release, markets: pl.LazyFrame) -> pl.DataFrame:
         screened = screened.filter(pl.col(rule.column))
         rows.append((rule.name, rule.keeps_out, screened.height))
     limited = _limit_per_series(release, screened)
-    rows.append(("per series", "more than a few questions of one series", limited.height))
-    rows.append(("sample", "more questions than asked for", _draw_sample(release, limited).height))
+    rows.append(("per series", "questions beyond the limit per series", limited.height))
+    rows.append(("sample", "questions beyond the sample size", _draw_sample(release, limited).height))
     return pl.DataFrame(rows, schema={"step": pl.String, "keeps_out": pl.String, "markets": pl.Int64}, orient="row")
 
 

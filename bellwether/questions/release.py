@@ -178,7 +178,7 @@ def release(name: str, folder: Path | None = None) -> Release:
         )
     found = known[named.base]
     if named.size and found.sample_size and named.size > found.sample_size:
-        raise ConfigError(f"release {name}: {named.base} has {found.sample_size} questions at most; ask for fewer")
+        raise ConfigError(f"release {name}: {named.base} has {found.sample_size} questions at most; request fewer")
     size = {"sample_size": named.size} if named.size else {}
     return found.model_copy(update={"name": name, **size})
 

@@ -221,7 +221,7 @@ def test_rows_of_forecasters_without_a_cutoff_need_no_contamination(tmp_path: Pa
     rows = forecasts([frames.forecast("always-half", number, 0.5) for number in range(2)])
     markdown = page(frames.inputs(of, rows), tmp_path)
     assert "No forecaster states a knowledge cutoff." in markdown
-    assert "No language model was asked." in markdown
+    assert "No language model was evaluated." in markdown
     assert pl.Series(re.findall("No pair was compared", markdown)).len() == 1
 
 

@@ -81,7 +81,7 @@ class Statements(NamedTuple):
     """The statements of a text.
 
     forms: those with a statement, strictest first. drafts: complete answers on lines too far from the end. is_cut: True if the end of the answer is
-    missing. start: position of the first statement; the text's length if there is none.
+    missing. start: position of the first statement; by default the text's length.
     """
 
     forms: tuple[Form, ...]
