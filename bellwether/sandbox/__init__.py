@@ -1,4 +1,4 @@
-"""A server on loopback that speaks the venues' protocols over a generated or a recorded world."""
+"""Loopback server that implements the venues' protocols over a generated or a recorded world."""
 
 from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock

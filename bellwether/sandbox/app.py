@@ -1,4 +1,4 @@
-"""The sandbox as one ASGI application: each venue or service is a module with routes, mounted at its own path."""
+"""ASGI application of the sandbox: each venue or service is a module with routes, mounted at its own path."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from bellwether.sandbox.source import Source
 
 
 class DateHeader:
-    """ASGI middleware: the Date header of every answer is the sandbox's clock."""
+    """ASGI middleware that sets the Date header of every response to the sandbox's clock."""
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the sandbox's own date."""
+        """Respond with the sandbox's own date."""
 
         async def send_dated(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -54,17 +54,17 @@ def create_app(
     clock: Clock | None = None,
     faults: Faults | None = None,
 ) -> Starlette:
-    """The application over a world; a service without a source is not served.
+    """Create the application over a world; a service without a source is not served.
 
     Args:
         source: Kalshi's series, events, markets and candles: `GeneratedWorld` or `Recordings`.
         polymarket: Polymarket's markets and books: `GeneratedPolymarket` or `RecordedPolymarket`.
         exchange: Kalshi's books, trades and streams: `GeneratedExchange` or `RecordedExchange`.
-        truth: what the models of the model endpoint know.
-        clock: what time it is; the source's own default (the real time, or the time of the recording) when left out.
-        faults: faults at random; a request can force a fault in any case.
+        truth: knowledge of the models behind the model endpoint.
+        clock: the sandbox's clock; default: the source's own (the real time, or the time of the recording).
+        faults: random faults; a request can always force a fault.
 
-    `state.clock` and `state.keys` of the application are its clock and the ring of its API keys.
+    `state.clock` and `state.keys` of the application are its clock and its API keys.
     """
     clock = clock or source.default_clock()
     keys = KeyRing()

@@ -1,4 +1,4 @@
-"""The sandbox's clock: the real one, a fixed one, or one that runs at its own pace. It never goes back."""
+"""Clock of the sandbox: the real time, a fixed time, or one that runs at its own rate. It never goes back."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ def _pace(rate: float) -> float:
 
 
 class Clock:
-    """The time of the sandbox.
+    """Clock of the sandbox.
 
-    Every method may be called from any thread. What was shown cannot be unshown: the clock can be moved forward, never back.
+    Every method may be called from any thread. The clock can be moved forward, but never back.
 
     Attributes:
-        fixed: the instant at which it starts; the real time when left out.
-        rate: seconds that pass per real second from `fixed` on; 0 is a fixed clock. The real clock has no rate of its own.
+        fixed: the initial instant; default: the real time.
+        rate: seconds that pass per real second, starting at `fixed`; 0 is a fixed clock. The real clock has no rate of its own.
         monotonic: real seconds from any origin.
 
-    Raises `ConfigError` when `fixed` has no time zone, the rate is negative or not finite, or a rate comes without `fixed`.
+    Raises `ConfigError` if `fixed` has no time zone, the rate is negative or not finite, or a rate is given without `fixed`.
     """
 
     def __init__(self, fixed: datetime | None = None, *, rate: float = 0.0, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -60,7 +60,7 @@ class Clock:
             return datetime.max.replace(tzinfo=UTC)
 
     def now(self) -> datetime:
-        """The present moment, aware, in UTC."""
+        """Return the current time, aware, in UTC."""
         with self._lock:
             return self._now()
 
@@ -80,7 +80,7 @@ class Clock:
         self._anchor, self._rate, self._since = instant, rate, self._monotonic()
 
     def set(self, instant: datetime) -> None:
-        """Go on from this instant at the same rate. Raises `ConfigError` when it has no time zone or lies before the present."""
+        """Move the clock to this instant at the same rate. Raises `ConfigError` if it has no time zone or is earlier than now."""
         wanted = _aware(instant)
         with self._lock:
             now = self._now()
@@ -91,7 +91,7 @@ class Clock:
             self._start(wanted, self._rate)
 
     def advance(self, duration: timedelta) -> None:
-        """Go on from so much later at the same rate. Raises `ConfigError` for a negative duration or one that leads out of range."""
+        """Move the clock forward at the same rate. Raises `ConfigError` for a negative duration or one that leads out of range."""
         if duration < timedelta(0):
             raise ConfigError(f"advance the sandbox's clock: {duration.total_seconds()} seconds lead back; it only moves forward")
         with self._lock:
@@ -101,11 +101,11 @@ class Clock:
                 raise ConfigError(f"advance the sandbox's clock: {duration} leads beyond the year 9999; take less") from error
 
     def run(self, rate: float) -> None:
-        """Go on from the present at this rate; 0 stops it. Raises `ConfigError` for a rate that is negative or not finite."""
+        """Run the clock at this rate from now on; 0 stops it. Raises `ConfigError` for a rate that is negative or not finite."""
         pace = _pace(rate)
         with self._lock:
             self._start(self._now(), pace)
 
     def date_header(self) -> str:
-        """The present moment as an HTTP date."""
+        """Format the current time as an HTTP date."""
         return format_datetime(self.now(), usegmt=True)

@@ -1,4 +1,4 @@
-"""Control of a running sandbox over HTTP: what time it is, and moving its clock."""
+"""HTTP control of a running sandbox: reading and moving its clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ORDERS = '{"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": numbe
 
 
 def _move_clock(clock: Clock, body: bytes) -> None:
-    """Move the clock as a body asks. Raises `ConfigError` for any other body."""
+    """Move the clock according to a request body. Raises `ConfigError` for an invalid body."""
     try:
         match orjson.loads(body):
             case {"now": str(text), **others} if not others:
@@ -34,17 +34,17 @@ def _move_clock(clock: Clock, body: bytes) -> None:
 
 
 class Control:
-    """GET and POST /clock. The clock's present is answered as {"now", "rate", "real"}.
+    """GET and POST /clock, which return the current time as {"now", "rate", "real"}.
 
-    POST takes {"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}. Moving back, or anything else, is
-    answered with 400 and {"error": {"code", "message"}}, and does not move the clock.
+    POST takes {"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}. A move back, or any other body, returns 400 with
+    {"error": {"code", "message"}}, and does not move the clock.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
 
     def routes(self) -> list[Route]:
-        """Routes relative to /sandbox."""
+        """Return the routes, relative to /sandbox."""
         return [Route("/clock", self._show, methods=["GET"]), Route("/clock", self._change, methods=["POST"])]
 
     def _state(self) -> Response:

@@ -1,4 +1,4 @@
-"""Faults on demand: what goes wrong between a client and a venue, repeatably."""
+"""Reproducible faults between a client and a venue."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ _EDGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault to commit; `luck` in [0, 1) settles its details, such as where a body is cut."""
+    """Planned fault; `luck` in [0, 1) determines its details, such as where a body is cut."""
 
     name: str
     luck: float
@@ -84,7 +84,7 @@ class Fault:
 
 @dataclass(slots=True)
 class _RequestHistory:
-    """The faults of one request so far."""
+    """Faults of one request so far."""
 
     seen: int = 0
     streak: int = 0
@@ -93,18 +93,18 @@ class _RequestHistory:
 
 
 class Faults:
-    """A plan of faults, decided by the seed, the request and how often the same request came before.
+    """Plan of faults by the seed, the request and the number of its repetitions.
 
-    A request is its method, path, query and body. After two faults in a row (a storm: four) the same request passes
-    once for certain, so that a client that repeats always gets on. `expired` and `credit` last: a request that they hit is hit
-    every time. May be used from any thread.
+    A request is its method, path, query and body. After two faults in a row (a storm: four) the same request always succeeds once, so that
+    a client that retries makes progress. `expired` and `credit` are permanent: a request hit once is hit every time. May be used from any
+    thread.
 
     Attributes:
-        rates: probability of each fault; those over HTTP add up to at most 1, and so do those of streams.
-        seed: of the draws; the same seed and the same requests give the same faults.
-        stall_seconds: how long a stalled answer is silent before the connection is closed.
+        rates: probability of each fault; the rates of HTTP faults add up to at most 1, and so do those of streams.
+        seed: of the draws; equal seeds and requests give equal faults.
+        stall_seconds: seconds of silence before the connection of a stalled response is closed.
 
-    Raises `ConfigError` naming the part that is wrong.
+    Raises `ConfigError` naming the invalid part.
     """
 
     def __init__(self, rates: Mapping[str, float] | None = None, seed: int = 0, *, stall_seconds: float = 120.0) -> None:
@@ -129,7 +129,7 @@ class Faults:
 
     @classmethod
     def parse(cls, text: str, seed: int = 0) -> Faults:
-        """Read `status=0.1,cut=0.05`; an empty text is no faults. Raises `ConfigError` naming the wrong part."""
+        """Parse `status=0.1,cut=0.05`; an empty text means no faults. Raises `ConfigError` naming the invalid part."""
         rates: dict[str, float] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             name, _, rate = (word.strip() for word in part.partition("="))
@@ -144,9 +144,9 @@ class Faults:
     # --- HTTP --------------------------------------------------------------------------------------------------
 
     def decide(self, service: Service, request: bytes, forced: str | None = None) -> Fault | None:
-        """The fault of this request of the service; `request` is its digest, `forced` the value of the header.
+        """Choose the fault of a request; `request` is its digest, `forced` the value of the header.
 
-        Raises `ConfigError` for a header that names no fault over HTTP.
+        Raises `ConfigError` for a header that does not name an HTTP fault.
         """
         if forced is None and not self.rates:
             return None
@@ -184,7 +184,7 @@ class Faults:
         return Fault(name, draw.unit())
 
     def note(self, name: str, what: str) -> None:
-        """Count a fault that was committed on `what`, and log it."""
+        """Count and log a fault that was applied to `what`."""
         with self._lock:
             self.stats[name] += 1
         log.info("fault %s on %s", name, what)
@@ -192,10 +192,10 @@ class Faults:
     # --- streams -----------------------------------------------------------------------------------------------
 
     def plan(self, frame_number: int, connection_number: int) -> str | None:
-        """The fault of this frame (numbered from 0) of this connection (numbered from 0): reorder, gap, disconnect or none.
+        """Choose the fault of this frame of this connection (both numbered from 0): reorder, gap, disconnect or none.
 
-        Only every third frame is hit, then three times as often, at most always; every third connection is never silenced.
-        So there are always undisturbed frames, and a client that connects again gets on.
+        Only every third frame can be hit, at three times the rate (at most 1), and every third connection is never silenced. So some frames
+        are always undisturbed, and a client that reconnects makes progress.
         """
         if frame_number % 3 != 2:
             return None
@@ -207,14 +207,14 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class StreamFaults:
-    """The faults of one connection: the first `count` frames that may be hit get the forced one, the others what the rates say."""
+    """Faults of one connection: the first `count` eligible frames get the forced fault, the others follow the rates."""
 
     faults: Faults
     forced: str | None = None
     count: int = 1
 
     def plan(self, frame_number: int, connection_number: int) -> str | None:
-        """See `Faults.plan`; planned faults are counted and logged."""
+        """Choose the fault of a frame like `Faults.plan`; planned faults are counted and logged."""
         forced = self.forced if frame_number % 3 == 2 and frame_number // 3 < self.count else None
         name = forced or self.faults.plan(frame_number, connection_number)
         if name is not None:
@@ -243,7 +243,7 @@ def _forced(past: _RequestHistory, header: str, draw: RandomDraws) -> Fault | No
 
 
 def parse_header(value: str) -> tuple[str, int]:
-    """Name and count of `X-Sandbox-Fault`; a storm is four without a count, every other fault one. Raises `ConfigError`."""
+    """Parse name and count of `X-Sandbox-Fault`; default counts are four for a storm, else one. Raises `ConfigError`."""
     name, equals, text = (word.strip() for word in value.partition("="))
     count = text if equals else "4" if name == "storm" else "1"
     if (name not in HTTP_FAULTS and name not in STREAM_FAULTS) or not (count.isascii() and count.isdigit() and 1 <= int(count) <= 1000):
@@ -256,7 +256,7 @@ def parse_header(value: str) -> tuple[str, int]:
 
 
 async def read_body(receive: Receive) -> bytes:
-    """The whole body, or the part that was received before the client left."""
+    """Read the whole body, or the part received before the client disconnected."""
     chunks = []
     while True:
         message = await receive()
@@ -266,7 +266,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """An ASGI `receive` that returns a body that was read already, and then what comes."""
+    """Return an ASGI `receive` that first returns a body already read, then further messages."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -277,7 +277,7 @@ def replay_body(body: bytes, receive: Receive) -> Receive:
 
 @dataclass(slots=True)
 class _Exchange:
-    """One request with its body, and the answer of the application."""
+    """Request with its body, and the application's response."""
 
     service: Service
     scope: Scope
@@ -289,24 +289,24 @@ class _Exchange:
 
     @property
     def digest(self) -> bytes:
-        """The identity of the request: method, path, query and body."""
+        """Identity of the request: method, path, query and body."""
         parts = (self.scope["method"].encode(), self.scope["path"].encode(), self.scope["query_string"], self.body)
         return hashlib.sha256(b"\0".join(parts)).digest()[:16]
 
     @property
     def cursor(self) -> str:
-        """The cursor that the request states; "" on a first page."""
+        """Cursor in the request; "" on a first page."""
         name = _CURSORS.get(self.service, ("", ""))[0]
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"))).get(name, "")
 
     def place(self, cursor: str) -> tuple[str, ...]:
-        """The listing of the request at a cursor."""
+        """Return the listing of the request at a cursor."""
         names = parse_qsl(self.scope["query_string"].decode("latin-1"))
         filters = sorted(f"{name}={value}" for name, value in names if name != _CURSORS[self.service][0])
         return self.scope["path"], *filters, cursor
 
     async def ask(self, app: ASGIApp, query: bytes | None = None) -> None:
-        """Keep the answer of the application, to this request or to one with another query."""
+        """Store the application's response to this request, or to one with another query."""
         self.answer = b""
 
         async def take(message: Message) -> None:
@@ -319,7 +319,7 @@ class _Exchange:
         await app(scope, replay_body(self.body, self.receive), take)
 
     def page(self) -> dict[str, Any]:
-        """The answer if it is a page of a listing with a cursor; else nothing."""
+        """Return the response if it is a page of a listing with a cursor, else an empty dictionary."""
         with suppress(orjson.JSONDecodeError):
             page = orjson.loads(self.answer)
             if isinstance(page, dict) and _CURSORS[self.service][1] in page:
@@ -327,7 +327,7 @@ class _Exchange:
         return {}
 
     async def give(self, body: bytes, length: int | None = None) -> None:
-        """Send the headers of the answer and a body; with a `length` only the beginning of one that is so long."""
+        """Send the response headers and a body; with `length`, declare a longer response than is sent."""
         headers = [(name, value) for name, value in self.start["headers"] if name.lower() != b"content-length"]
         stated = str(len(body) if length is None else length).encode()
         await self.send({**self.start, "headers": [*headers, (b"content-length", stated)]})
@@ -335,14 +335,14 @@ class _Exchange:
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Drop the server's log messages on answers that were cut, and handshakes that were refused, on purpose."""
+    """Return False for the server's log messages about deliberately cut responses and refused handshakes."""
     return record.getMessage() not in _EXPECTED
 
 
 class FaultMiddleware:
-    """ASGI middleware: answers go wrong as `faults` decide, or as the header `X-Sandbox-Fault` forces. The control is spared.
+    """ASGI middleware that applies `faults`, or the fault forced by the header `X-Sandbox-Fault`. The control service is exempt.
 
-    A cut or stalled answer ends without its last bytes, which only a real connection can show. A WebSocket's scope gets its
+    A cut or stalled response lacks its last bytes, which only a real connection can show. The scope of a WebSocket contains its
     `StreamFaults` under `SCOPE_KEY`; its handshake itself can be refused.
     """
 
@@ -355,7 +355,7 @@ class FaultMiddleware:
         logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer with the fault that is drawn for it."""
+        """Pass the request on, or respond with the chosen fault."""
         service, _ = find_service(scope.get("path", ""))
         if scope["type"] not in ("http", "websocket") or service in (Service.CONTROL, Service.NONE):
             await self._app(scope, receive, send)
@@ -384,7 +384,7 @@ class FaultMiddleware:
         self._note(fault, f"{scope['method']} {scope['path']}")
 
     async def _strike(self, exchange: _Exchange, fault: Fault) -> bool:
-        """Commit the fault; False where this answer has nothing for it, and nothing was sent."""
+        """Apply the fault; return False, having sent nothing, if it does not apply to this response."""
         if (response := _replacement(exchange.service, fault)) is not None:
             await response(exchange.scope, exchange.receive, exchange.send)
         elif fault.name in ("cut", "stall"):
@@ -408,7 +408,7 @@ class FaultMiddleware:
     # --- listings ----------------------------------------------------------------------------------------------
 
     def _remember(self, exchange: _Exchange) -> None:
-        """Keep the query of a page for the request that follows it."""
+        """Store the query of a page for the next request."""
         if exchange.service not in _CURSORS or exchange.scope["method"] != "GET":
             return
         if found := _CURSOR.search(exchange.answer[:_EDGE]) or _CURSOR.search(exchange.answer[-_EDGE:]):
@@ -417,7 +417,7 @@ class FaultMiddleware:
                 self._before.popitem(last=False)
 
     async def _spoiled(self, exchange: _Exchange, name: str) -> bytes | None:
-        """The page as a fault of listings leaves it; None where it has nothing to spoil."""
+        """Return the page damaged by a listing fault; None if the fault does not apply."""
         if exchange.service not in _CURSORS or exchange.scope["method"] != "GET":
             return None
         cursor = exchange.cursor
@@ -453,7 +453,7 @@ class FaultMiddleware:
 
 
 def _replacement(service: Service, fault: Fault) -> Response | None:
-    """The answer of a fault that does not need the right one; None for the others."""
+    """Return the response of a fault that does not need the correct one; None for other faults."""
     if fault.name == "status":
         return build_refusal(service, (500, 502, 503, 504)[int(4 * fault.luck)])
     if fault.name == "html":
@@ -468,7 +468,7 @@ def _header(scope: Scope) -> str | None:
 
 
 async def _deny(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
-    """Refuse: a request by its answer, a handshake by the same answer where the server can send one."""
+    """Refuse a request with a response, or a handshake with the same response if the server supports it."""
     if scope["type"] == "http":
         await response(scope, receive, send)
         return

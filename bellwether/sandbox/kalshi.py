@@ -35,11 +35,11 @@ Handler = Callable[[Params, dict[str, str], int], Body]
 
 
 class KeyedRow(Protocol):
-    """A row with its place in a listing."""
+    """Row with its place in a listing."""
 
     @property
     def key(self) -> Key:
-        """Rows run in ascending order of it."""
+        """Sort key of the row, in ascending order."""
         ...
 
 
@@ -47,7 +47,7 @@ Row = TypeVar("Row", bound=KeyedRow)
 
 
 def build_json_routes(handlers: Mapping[str, Handler], clock: Clock) -> list[Route]:
-    """Routes that answer GET with what the handler of their path returns, in the order of the handlers."""
+    """Build GET routes that return the result of their path's handler, in the order of the handlers."""
     return [Route(path, _endpoint(handler, clock), methods=["GET"]) for path, handler in handlers.items()]
 
 
@@ -63,14 +63,14 @@ def _endpoint(handler: Handler, clock: Clock) -> Callable[[Request], Any]:
 
 
 class Kalshi:
-    """The handlers of markets, events, series and candles."""
+    """Handlers of markets, events, series and candles."""
 
     def __init__(self, source: Source, clock: Clock) -> None:
         self._source = source
         self._clock = clock
 
     def routes(self) -> list[Route]:
-        """Routes relative to the base URL."""
+        """Return the routes, relative to the base URL."""
         handlers: dict[str, Handler] = {
             "/exchange/status": self.exchange_status,
             "/events": self.events,
@@ -88,7 +88,7 @@ class Kalshi:
     # --- exchange ----------------------------------------------------------------------------------------------
 
     def exchange_status(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /exchange/status."""
+        """Serve GET /exchange/status."""
         return {
             "exchange_active": True,
             "exchange_estimated_resume_time": None,
@@ -97,7 +97,7 @@ class Kalshi:
         }
 
     def cutoff(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /historical/cutoff."""
+        """Serve GET /historical/cutoff."""
         cutoff = format_time(self._source.cutoff(now))
         names = ("market_positions_last_updated_ts", "market_settled_ts", "orders_updated_ts", "trades_created_ts")
         return dict.fromkeys(names, cutoff)
@@ -105,13 +105,13 @@ class Kalshi:
     # --- series ------------------------------------------------------------------------------------------------
 
     def series(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /series: all in one answer."""
+        """Serve GET /series: all series in one response."""
         return {"series": list(self._source.series())}
 
     # --- events ------------------------------------------------------------------------------------------------
 
     def events(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /events: multivariate events excluded; every event stays, archived markets leave its nested list."""
+        """Serve GET /events without multivariate events; events remain listed, but not their archived markets."""
         nested, limit = params.flag("with_nested_markets"), params.integer("limit", 1, 200) or 200
         status, series, closes = params.word("status", *EVENT_STATUSES), params.text("series_ticker"), TimeFilter.of(params)
         wanted = ListingFilter(after=params.cursor("cursor"), tickers=params.tickers(), series_ticker=series, closes=(closes.low, None))
@@ -139,7 +139,7 @@ class Kalshi:
     # --- markets -----------------------------------------------------------------------------------------------
 
     def markets(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /markets: what has not been archived."""
+        """Serve GET /markets: markets that are not archived."""
         status, combos = params.word("status", *STATUSES), params.word("mve_filter", "only", "exclude")
         event, series = params.text("event_ticker"), params.text("series_ticker")
         closes = TimeFilter.of(params)
@@ -164,14 +164,14 @@ class Kalshi:
         return _market_page(filter(matches, self._live(self._source.markets(wanted, now), now)), params)
 
     def market(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /markets/{ticker}."""
+        """Serve GET /markets/{ticker}."""
         row = next(self._live(self._source.markets(ListingFilter(tickers=(path["ticker"],)), now), now), None)
         if row is None:
             raise not_found("market not found")
         return {"market": orjson.Fragment(row.body())}
 
     def historical_markets(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /historical/markets: what has been archived."""
+        """Serve GET /historical/markets: archived markets."""
         event, series = params.text("event_ticker"), params.text("series_ticker")
         plain, cutoff = params.word("mve_filter", "exclude"), self._source.cutoff(now)
         wanted = ListingFilter(params.cursor("cursor"), params.tickers(), event, series, settled_before=cutoff)
@@ -189,21 +189,21 @@ class Kalshi:
     # --- candlesticks ------------------------------------------------------------------------------------------
 
     def _live_candles(self, ticker: str, span: tuple[int, int, int], now: int, series: str | None = None) -> list[Candle] | None:
-        """Candles of a market that is not archived; None for an unknown ticker (in this series)."""
+        """Return the candles of a market that is not archived; None for an unknown ticker (in this series)."""
         row = next(self._source.markets(ListingFilter(tickers=(ticker,)), now), None)
         if row is not None and (next(self._live((row,), now), None) is None or (series is not None and row.series_ticker != series)):
             return None
         return self._source.candles(ticker, *span, now)
 
     def candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /series/{series_ticker}/markets/{ticker}/candlesticks."""
+        """Serve GET /series/{series_ticker}/markets/{ticker}/candlesticks."""
         found = self._live_candles(path["ticker"], _read_span(params), now, path["series_ticker"])
         if found is None:
             raise not_found("market not found")
         return {"candlesticks": found, "ticker": path["ticker"]}
 
     def batch_candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /markets/candlesticks: unknown and archived tickers are left out."""
+        """Serve GET /markets/candlesticks; unknown and archived tickers are left out."""
         tickers, span = params.tickers("market_tickers") or (), _read_span(params)
         if not 1 <= len(tickers) <= MOST_TICKERS:
             raise bad_request(f"{len(tickers)} market_tickers: between 1 and {MOST_TICKERS}")
@@ -213,7 +213,7 @@ class Kalshi:
         return {"markets": [{"candlesticks": found, "market_ticker": ticker} for ticker, found in candles.items() if found is not None]}
 
     def historical_candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /historical/markets/{ticker}/candlesticks: fields without their suffixes."""
+        """Serve GET /historical/markets/{ticker}/candlesticks: fields without their suffixes."""
         span, ticker = _read_span(params), path["ticker"]
         row = next(self._source.markets(ListingFilter(tickers=(ticker,)), now), None)
         if row is None or row.settled is None or row.settled >= self._source.cutoff(now):
@@ -223,7 +223,7 @@ class Kalshi:
 
 
 def _read_span(params: Params) -> tuple[int, int, int]:
-    """Period in minutes, start and end (instants, both included) of a request for candles."""
+    """Read the period in minutes, start and end (inclusive instants) of a request for candles."""
     period, start, end = params.integer("period_interval"), params.seconds("start_ts"), params.seconds("end_ts")
     if period not in PERIODS or start is None or end is None or start > end:
         raise bad_request("period_interval must be 1, 60 or 1440, and start_ts not after end_ts")
@@ -231,7 +231,7 @@ def _read_span(params: Params) -> tuple[int, int, int]:
 
 
 def take_page(rows: Iterator[Row], limit: int) -> tuple[list[Row], str]:
-    """The next rows and the cursor behind them; "" when there are no more."""
+    """Return the next rows and the cursor after them; "" if there are no more."""
     page = list(islice(rows, limit))
     more = next(rows, None) is not None
     return page, build_cursor(page[-1].key) if more else ""
@@ -243,7 +243,7 @@ def _market_page(rows: Iterator[MarketRow], params: Params) -> Body:
 
 
 def _historical_candle(candle: Candle) -> Candle:
-    """The candle in the form of the historical endpoint: names without suffixes, every member there."""
+    """Convert a candle to the format of the historical endpoint: names without suffixes, all members present."""
     price = candle["price"]
     names = ("open", "low", "high", "close", "mean", "previous")
     sides = {side: {name.removesuffix("_dollars"): value for name, value in candle[side].items()} for side in ("yes_ask", "yes_bid")}

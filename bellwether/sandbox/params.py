@@ -33,45 +33,45 @@ _FLAGS = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class VenueRefusal(Exception):
-    """A request that the venue answers with an error."""
+    """Refusal of a request, with the venue's error response."""
 
     status: int
     body: dict[str, Any]
 
     def response(self) -> Response:
-        """The answer."""
+        """Build the error response."""
         return Response(orjson.dumps(self.body), status_code=self.status, media_type="application/json")
 
 
 def kalshi_error(status: int, code: str, details: str) -> VenueRefusal:
-    """An error of Kalshi; its message is the code in words."""
+    """Build an error of Kalshi; its message is derived from the code."""
     return VenueRefusal(status, {"error": {"code": code, "message": code.replace("_", " "), "details": details}})
 
 
 def bad_request(details: str) -> VenueRefusal:
-    """Kalshi's HTTP 400."""
+    """Build Kalshi's HTTP 400."""
     return kalshi_error(400, "bad_request", details)
 
 
 def not_found(details: str) -> VenueRefusal:
-    """Kalshi's HTTP 404."""
+    """Build Kalshi's HTTP 404."""
     return kalshi_error(404, "not_found", details)
 
 
 def gamma_invalid(error: str) -> VenueRefusal:
-    """Gamma's HTTP 422."""
+    """Build Gamma's HTTP 422."""
     return VenueRefusal(422, {"type": "validation error", "error": error})
 
 
 def clob_error(status: int, error: str) -> VenueRefusal:
-    """An error of the CLOB."""
+    """Build an error of the CLOB."""
     return VenueRefusal(status, {"error": error})
 
 
 class Params:
-    """The query of one request. An empty value counts as absent; unknown parameters are ignored, as the venues do.
+    """Query parameters of one request. An empty value counts as absent; unknown parameters are ignored, as by the venues.
 
-    `refuse` makes the error of a value that cannot be read out of the parameter's name.
+    `refuse` builds the error for an unreadable value from the parameter's name.
     """
 
     def __init__(self, query: QueryParams, refuse: Callable[[str], VenueRefusal] = lambda name: bad_request(f"invalid {name}")) -> None:
@@ -79,7 +79,7 @@ class Params:
         self._refuse = refuse
 
     def text(self, name: str) -> str | None:
-        """The value, None when absent."""
+        """Return the value, or None if absent."""
         return self._query.get(name) or None
 
     def _read(self, name: str, convert: Callable[[str], T]) -> T | None:
@@ -90,52 +90,52 @@ class Params:
             raise self._refuse(name) from None
 
     def integer(self, name: str, least: int = -(10**12), most: int = 10**12) -> int | None:
-        """A whole number within bounds. Raises `VenueRefusal` for anything else."""
+        """Parse a whole number within bounds. Raises `VenueRefusal` for other values."""
         value = self._read(name, int)
         if value is not None and not least <= value <= most:
             raise self._refuse(name)
         return value
 
     def flag(self, name: str) -> bool | None:
-        """True or false, None when absent. Raises `VenueRefusal` for anything else."""
+        """Parse true or false; None if absent. Raises `VenueRefusal` for other values."""
         return self._read(name, lambda value: _FLAGS[value.lower()])
 
     def seconds(self, name: str) -> int | None:
-        """A Unix timestamp in seconds, as an instant."""
+        """Parse a Unix timestamp in seconds as an instant."""
         seconds = self.integer(name)
         return None if seconds is None else seconds * SECOND
 
     def instant(self, name: str) -> int | None:
-        """A date or time of RFC 3339, as an instant."""
+        """Parse an RFC 3339 date or time as an instant."""
         return self._read(name, parse_time)
 
     def tickers(self, name: str = "tickers") -> tuple[str, ...] | None:
-        """A comma-separated list."""
+        """Parse a comma-separated list."""
         value = self.text(name)
         return None if value is None else tuple(ticker for ticker in value.split(",") if ticker)
 
     def every(self, name: str) -> tuple[str, ...] | None:
-        """All values of a repeated parameter; None when absent."""
+        """Return all values of a repeated parameter; None if absent."""
         return tuple(filter(None, self._query.getlist(name))) or None
 
     def word(self, name: str, *allowed: str) -> str | None:
-        """One of the allowed words."""
+        """Parse one of the allowed words."""
         value = self.text(name)
         if value is not None and value not in allowed:
             raise self._refuse(f"{name} filter")
         return value
 
     def cursor(self, name: str) -> Key | None:
-        """The position of a cursor of whole numbers."""
+        """Parse the position in a cursor of whole numbers."""
         return self._read(name, _key_of)
 
     def position(self, name: str) -> tuple[Any, ...] | None:
-        """The position of a cursor of any values that can be sorted by."""
+        """Parse the position in a cursor of any sortable values."""
         return self._read(name, _position_of)
 
 
 def build_cursor(key: Key) -> str:
-    """The cursor of a page whose last row has this key."""
+    """Build the cursor of a page whose last row has this key."""
     return base64.urlsafe_b64encode(_CURSOR + ",".join(map(str, key)).encode()).decode().rstrip("=")
 
 
@@ -147,7 +147,7 @@ def _key_of(cursor: str) -> Key:
 
 
 def build_position_cursor(position: tuple[Any, ...]) -> str:
-    """The cursor of a page whose last row is at this position."""
+    """Build the cursor of a page whose last row is at this position."""
     return base64.urlsafe_b64encode(orjson.dumps(position)).decode()
 
 
@@ -160,18 +160,18 @@ def _position_of(cursor: str) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class TimeFilter:
-    """Timestamp filters on the close of a market: strictly after `low` and strictly before `high`."""
+    """Filter on the close of a market: strictly after `low` and strictly before `high`."""
 
     low: int | None
     high: int | None
 
     @classmethod
     def of(cls, params: Params) -> TimeFilter:
-        """Read min_close_ts and max_close_ts."""
+        """Parse min_close_ts and max_close_ts."""
         return cls(params.seconds("min_close_ts"), params.seconds("max_close_ts"))
 
     def holds(self, value: int | None) -> bool:
-        """True if a time lies within; without filters any does, else a missing one does not."""
+        """Return True if a time passes the filter; a missing time passes only without bounds."""
         if self.low is None and self.high is None:
             return True
         return value is not None and (self.low is None or value > self.low) and (self.high is None or value < self.high)

@@ -1,1 +1,1 @@
-"""The venue's exchange: order books, trades and the WebSocket, over a generated world or over captured frames."""
+"""Kalshi's exchange, with order books, trades and the WebSocket, over a generated world or over captured frames."""

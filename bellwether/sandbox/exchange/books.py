@@ -12,14 +12,14 @@ from bellwether.sandbox.timestamps import SECOND
 
 
 class KalshiBooks:
-    """The handlers of order books and trades. Their routes go before those of markets, whose `/markets/{ticker}` would match them."""
+    """Handlers of order books and trades. Their routes must precede `/markets/{ticker}`, which would match them."""
 
     def __init__(self, exchange: Exchange, clock: Clock) -> None:
         self._exchange = exchange
         self._clock = clock
 
     def routes(self) -> list[Route]:
-        """Routes relative to the base URL."""
+        """Return the routes, relative to the base URL."""
         return build_json_routes(
             {
                 "/markets/orderbooks": self.orderbooks,
@@ -31,7 +31,7 @@ class KalshiBooks:
     # --- order books -------------------------------------------------------------------------------------------
 
     def orderbooks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /markets/orderbooks: `tickers` comes once per ticker; unknown and archived ones are left out."""
+        """Serve GET /markets/orderbooks: one `tickers` parameter per ticker; unknown and archived tickers are left out."""
         tickers = params.every("tickers") or ()
         if not 1 <= len(tickers) <= MOST_TICKERS:
             raise bad_request(f"{len(tickers)} tickers: between 1 and {MOST_TICKERS}")
@@ -50,7 +50,7 @@ class KalshiBooks:
     # --- trades ------------------------------------------------------------------------------------------------
 
     def trades(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """GET /markets/trades: the newest first, those since the historical cutoff and within the wanted timestamps (whole seconds, included)."""
+        """Serve GET /markets/trades, newest first: trades since the historical cutoff within the timestamps (whole seconds, inclusive)."""
         low, high, first = params.seconds("min_ts"), params.seconds("max_ts"), self._exchange.cutoff(now)
         wanted = TradeFilter(
             ticker=params.text("ticker"),

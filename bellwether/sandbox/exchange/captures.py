@@ -1,7 +1,7 @@
-"""Captured frames of Kalshi's WebSocket, recognised by content: bare lines, lines of recorders around them, and lists of frames.
+"""Captured frames of Kalshi's WebSocket, recognised by content: bare lines, wrapped lines of recorders, and lists of frames.
 
-Known wrappings are a bare message, `{"frame": message, "received_at": nanoseconds}` (or `received_ms`), a list of those under
-`frames` of a JSON document, and a recorder's event with the message's body as `payload_json`. Anything else is passed over.
+Supported formats are a bare message, `{"frame": message, "received_at": nanoseconds}` (or `received_ms`), a list of those under `frames` of
+a JSON document, and a recorder's event with the message's body as `payload_json`. Anything else is skipped.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CapturedMessage:
-    """A captured message: when it came (an instant), its number on its subscription (0 where it has none), and its body."""
+    """Captured message: its receive time (an instant), its number on its subscription (0 if it has none), and its body."""
 
     at: int
     number: int
@@ -51,14 +51,14 @@ class CapturedMessage:
 
 @dataclass(frozen=True, slots=True)
 class CaptureContents:
-    """The markets and events, and the channels, of a file's messages; empty where it is no capture."""
+    """Markets, events and channels of a file's messages; empty if the file is not a capture."""
 
     tickers: frozenset[str] = frozenset()
     channels: frozenset[str] = frozenset()
 
 
 def _read_received(node: Object) -> int | None:
-    """The instant at which the recorder received a frame, where it is noted."""
+    """Return the instant at which the recorder received a frame, if it is recorded."""
     for name, per_second in (("received_at", 10**9), ("local_recv_ns", 10**9), ("received_ms", 10**3)):
         value = node.get(name)
         if isinstance(value, int):
@@ -67,7 +67,7 @@ def _read_received(node: Object) -> int | None:
 
 
 def read_stamp(body: Object) -> int | None:
-    """The exchange's time of a message; None where it has none."""
+    """Return the exchange's time of a message; None if it has none."""
     milliseconds, value = body.get("ts_ms"), body.get("ts")
     if isinstance(value, str):
         return read_time(value)
@@ -77,7 +77,7 @@ def read_stamp(body: Object) -> int | None:
 
 
 def _message(node: Object) -> tuple[Object, int | None]:
-    """The message in a line, and when it was received."""
+    """Return the message in a line, and its receive time."""
     inner = node.get("frame", node.get("text"))
     if isinstance(inner, str):
         inner = orjson.loads(inner)
@@ -89,7 +89,7 @@ def _message(node: Object) -> tuple[Object, int | None]:
 
 
 def _parse_line(node: object) -> tuple[int | None, CapturedMessage] | None:
-    """A line's message and the time of its arrival, as far as it is noted; None for a line without a message of a channel."""
+    """Parse a line's message and, if recorded, its receive time; None for a line without a message of a channel."""
     if not isinstance(node, dict):
         return None
     message, received = _message(node)
@@ -110,7 +110,7 @@ def _is_lines(path: Path) -> bool:
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    """The lines that are not blank. What a recorder left half written at the end is left out."""
+    """Yield the nonempty lines, without an incomplete last line."""
     with open_bytes(path) as file:
         try:
             for line in file:
@@ -121,7 +121,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def _nodes(path: Path) -> Iterator[object]:
-    """The objects of a file: one per line, or the list under `frames`. Raises `BellwetherError` naming a broken file."""
+    """Yield the objects of a file: one per line, or the list under `frames`. Raises `BellwetherError` naming a broken file."""
     try:
         if not _is_lines(path):
             with open_bytes(path) as file:
@@ -141,7 +141,7 @@ def _nodes(path: Path) -> Iterator[object]:
 
 
 def read_capture(path: Path) -> Iterator[CapturedMessage]:
-    """The messages of a capture in their order. Times never go back: a message without a time, or late, came with the one before it."""
+    """Read the messages of a capture in order; a message with a missing or earlier time gets the time of the previous one."""
     waiting: list[CapturedMessage] = []
     now: int | None = None
     for node in _nodes(path):
@@ -160,7 +160,7 @@ def read_capture(path: Path) -> Iterator[CapturedMessage]:
 
 
 def scan_contents(path: Path) -> CaptureContents:
-    """The contents of a file; empty for one that cannot be read as a capture, which the reader of the other bodies reports."""
+    """Return the contents of a file; empty for an unreadable capture, which the reader of REST bodies reports."""
     tickers, channels = set[str](), set[str]()
     if path.name.removesuffix(".gz").endswith((*_LINES, ".json")) and path.is_file():
         with suppress(BellwetherError, orjson.JSONDecodeError):

@@ -1,4 +1,4 @@
-"""The interface of an exchange, generated or recorded, to the routes of books and to the WebSocket."""
+"""Interface of a generated or recorded exchange to the routes of books and to the WebSocket."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANNELS = MARKET_CHANNELS | {LIFECYCLE, COMBO_LIFECYCLE}
 
 @dataclass(frozen=True, slots=True)
 class ExchangeBook:
-    """Bids of both sides in ascending order of price, the best last. `clock` is that of the newest change in it."""
+    """Bids of both sides in ascending order of price, best last. `clock` is the clock of the newest change in the book."""
 
     ticker: str
     yes: tuple[Level, ...]
@@ -31,7 +31,7 @@ class ExchangeBook:
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """A message of the exchange on one channel, without the envelope of a subscription. `body` is shared: do not change it."""
+    """Message of the exchange on one channel, without the envelope of a subscription. `body` is shared: do not change it."""
 
     at: int
     channel: str
@@ -42,7 +42,7 @@ class StreamMessage:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """The channels of chosen markets, and the channels of all markets or of none in particular, that a client listens to."""
+    """Channels to which a client has subscribed: `tickers` has them by market, `everywhere` those of all markets or of no market."""
 
     tickers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     everywhere: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class TradeRow:
-    """A trade: its place in a listing that shows the newest first, and its body."""
+    """Trade: its place in a listing (newest first), and its body."""
 
     key: Key
     body: dict[str, Any]
@@ -58,7 +58,7 @@ class TradeRow:
 
 @dataclass(frozen=True, slots=True)
 class TradeFilter:
-    """Trades of a market, or of all, within two instants (both included), behind a key."""
+    """Filter for trades of one or all markets, between two instants (inclusive), after a key."""
 
     ticker: str | None
     low: int
@@ -67,36 +67,36 @@ class TradeFilter:
 
 
 class Exchange(Protocol):
-    """A world's exchange. Nothing that it returns for `now` (an instant) depends on what comes later."""
+    """Exchange of a world. No result for `now` (an instant) depends on later events."""
 
     def cutoff(self, now: int) -> int:
-        """The instant before which trades are only in the historical endpoint."""
+        """Return the instant before which trades are only in the historical endpoint."""
         ...
 
     def lists(self, ticker: str, now: int) -> bool:
-        """True if a market of this ticker is listed by now."""
+        """Return True if a market with this ticker is listed by now."""
         ...
 
     def is_archived(self, ticker: str, now: int) -> bool:
-        """True if a market has left the live endpoints."""
+        """Return True if a market has left the live endpoints."""
         ...
 
     def book(self, ticker: str, now: int) -> ExchangeBook | None:
-        """The book of a market; None for one that is not listed yet."""
+        """Return the book of a market; None if it is not listed yet."""
         ...
 
     def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
-        """Trades in ascending order of key, the newest first."""
+        """Yield trades in ascending order of key, newest first."""
         ...
 
     def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
-        """The first messages of a subscription."""
+        """Return the first messages of a subscription."""
         ...
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
-        """The messages of an interest in [start, end), in order."""
+        """Yield the messages of an interest in [start, end), in order."""
         ...
 
     def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
-        """The book as a message; None where there is no such market yet."""
+        """Return the book as a message; None if the market is not listed yet."""
         ...

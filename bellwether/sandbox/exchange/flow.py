@@ -1,12 +1,12 @@
-"""Order flow of one market: what happened in its book so that the quotes and trades of its tape came about.
+"""Order flow of one market: the events in its book that produce the quotes and trades of its tape.
 
-Each side of the book holds bids in the price of its own outcome (no at 0.42 is an offer of yes at 0.58). At the beginning of
-each slot the best bids, their sizes and the trade are the tape's. Between, orders come and go behind the best, and the last
-order at the best is sometimes replaced, so that quotes stand for the whole slot, as the tape and its candles have them.
+Each side of the book contains bids in the price of its own outcome (no at 0.42 is an offer of yes at 0.58). At the start of each slot the
+best bids, their sizes and the trade come from the tape. Within a slot, orders arrive and leave behind the best, and the last order at the
+best is sometimes replaced, so that quotes stay constant in the slot, as in the tape and its candles.
 
-A slot is made from its own seed: its orders, how the quote is split into orders, and what is replaced. An order lives at most
-`LOOKBACK` slots, and the queue at the best depends only on the trades since it was posted, so that any moment can be looked at
-without replaying those before it. Nothing depends on a later slot.
+Each slot has its own seed: for its orders, the split of the quote into orders, and the replacements. An order lives at most `LOOKBACK`
+slots, and the queue at the best depends only on the trades since it was posted, so that any moment can be computed without replaying
+earlier slots. Nothing depends on a later slot.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _FIELDS = 5
 
 
 class LevelChange(NamedTuple):
-    """A level of one side grew or shrank: price in mills of that side's outcome, size in hundredths of a contract."""
+    """Change of a level's size: price in mills of that side's outcome, size in hundredths of a contract."""
 
     at: int
     clock: int
@@ -52,7 +52,7 @@ class LevelChange(NamedTuple):
 
 
 class TradePrint(NamedTuple):
-    """A trade: price in mills of yes, size in hundredths; `number` counts the prints of its slot."""
+    """Trade: price in mills of yes, size in hundredths; `number` counts the prints of its slot."""
 
     at: int
     slot: int
@@ -64,7 +64,7 @@ class TradePrint(NamedTuple):
 
 
 class BookWipe(NamedTuple):
-    """The close: nothing rests in the book any more."""
+    """Close of the market, which removes all orders from the book."""
 
     at: int
     clock: int
@@ -74,7 +74,7 @@ Event = LevelChange | TradePrint | BookWipe
 
 
 class Order(NamedTuple):
-    """A resting order behind the best; it is there at `born` and gone at `dies`."""
+    """Resting order behind the best; it arrives at `born` and leaves at `dies`."""
 
     born: int
     dies: int
@@ -84,7 +84,7 @@ class Order(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """The last order at the best of a side leaves and comes back."""
+    """Removal and return of the last order at the best of a side."""
 
     at: int
     side: int
@@ -92,7 +92,7 @@ class Replacement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlotDraws:
-    """The draws of a slot: its orders, and the replacements."""
+    """Random draws of a slot: its orders and replacements."""
 
     orders: tuple[Order, ...]
     replacements: tuple[Replacement, ...]
@@ -104,14 +104,14 @@ Queues = tuple[dict[int, list[int]], dict[int, list[int]]]
 
 @lru_cache(maxsize=len(GRIDS))
 def _prices(grid: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The prices of a grid in ascending order, and for each of the thousand mills how many lie below it."""
+    """Return the prices of a grid in ascending order, and for each of the thousand mills the number of prices below it."""
     prices = sorted({price for start, end, step in GRIDS[grid] for price in range(start, end, step)} - {0})
     below = np.searchsorted(np.asarray(prices), np.arange(DOLLAR + 1)).tolist()
     return tuple(prices), tuple(below)
 
 
 def split_size(total: int, unit: int, cuts: list[int]) -> list[int]:
-    """One to eight sizes, multiples of `unit`, that add up to the total."""
+    """Split the total into one to eight sizes, multiples of `unit`."""
     weights = [1 + cut for cut in cuts[1 : 2 + cuts[0] % 8]]
     parts = [total // unit * weight // sum(weights) * unit for weight in weights]
     parts[0] += total - sum(parts)
@@ -119,7 +119,7 @@ def split_size(total: int, unit: int, cuts: list[int]) -> list[int]:
 
 
 def take_fills(queue: list[int], size: int) -> tuple[list[int], list[int]]:
-    """The fills of a taker from the front of a queue that is long enough, and the remaining queue."""
+    """Split a queue that is long enough into a taker's fills and the remaining queue."""
     fills: list[int] = []
     left = list(queue)
     while size:
@@ -134,11 +134,11 @@ def take_fills(queue: list[int], size: int) -> tuple[list[int], list[int]]:
 
 
 class OrderFlow:
-    """The book of one market from its opening to its close.
+    """Book of one market from its opening to its close.
 
     Attributes:
         tape: its quotes and trades.
-        trading: how it trades; a livelier market has more orders.
+        trading: its trading profile; a livelier market has more orders.
         closes: instant of the close, at which the book is wiped.
     """
 
@@ -164,7 +164,7 @@ class OrderFlow:
     # --- draws --------------------------------------------------------------------------------------------------
 
     def _draw_standing(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Prices and sizes of the orders that stand for the market's whole life, whenever they are far enough from the best."""
+        """Draw prices and sizes of the orders that stand for the market's whole life, whenever they are far enough from the best."""
         words = create_generator(*self.trading.entropy, Purpose.FLOW).integers(0, _WORD, (2, 2, DOLLAR // 10)).tolist()
         chance = int(_WORD * (0.1 + 0.5 * self.trading.requote))
         scale = 100 * self.trading.size // self._unit
@@ -197,12 +197,12 @@ class OrderFlow:
         return SlotDraws(tuple(sorted(orders)), tuple(sorted(replacements)))
 
     def _draw_cuts(self, slot: int) -> list[list[int]]:
-        """The cuts of the quotes that are posted in a slot, per side."""
+        """Draw the cuts of the quotes that are posted in a slot, per side."""
         cuts: list[list[int]] = create_generator(*self.trading.entropy, Purpose.FLOW, slot, 1).integers(0, _WORD, (2, _CUTS)).tolist()
         return cuts
 
     def _order(self, slot: int, words: list[int]) -> Order | None:
-        """An order behind the best of its side; None where there is no best, or no room behind it."""
+        """Draw an order behind the best of its side; None without a best, or without room behind it."""
         side = words[0] & 1
         place = self._below[int(self._bests[side][slot])] - 1 - 3 * words[3] // (_WORD - words[3] + 3000)
         if place < 0:
@@ -217,15 +217,15 @@ class OrderFlow:
     # --- time --------------------------------------------------------------------------------------------------
 
     def begins(self, slot: int) -> int:
-        """Instant at which a slot begins."""
+        """Return the instant at which a slot begins."""
         return self.tape.opens + SLOT * slot
 
     def ends(self, slot: int) -> int:
-        """Instant at which the next slot begins, or the market closes."""
+        """Return the instant at which the next slot begins, or the market closes."""
         return min(self.begins(slot + 1), self.closes)
 
     def slots(self, start: int, end: int) -> range:
-        """Slots that have a part in [start, end)."""
+        """Return the slots that overlap [start, end)."""
         if end <= start:
             return range(0)
         last = min((end - 1 - self.tape.opens) // SLOT, len(self.tape.price) - 1)
@@ -234,11 +234,11 @@ class OrderFlow:
     # --- the best ----------------------------------------------------------------------------------------------
 
     def best(self, slot: int, side: int) -> tuple[int, int]:
-        """Price and size of a side's best during a slot; price 0 where there is no bid."""
+        """Return price and size of a side's best during a slot; price 0 without a bid."""
         return int(self._bests[side][slot]), int(self._sizes[side][slot])
 
     def _quote(self, slot: int, side: int) -> list[int]:
-        """The queue at the best when the slot begins, before its trade."""
+        """Return the queue at the best at the start of the slot, before its trade."""
         posted = int(self._posted[side][slot])
         price, size = self.best(slot, side)
         if not price:
@@ -250,7 +250,7 @@ class OrderFlow:
         return queue
 
     def _traded(self, slot: int, size: int, queue: list[int]) -> tuple[int, list[int], list[int]]:
-        """The size that a taker needs beyond the queue, its fills, and the queue afterwards."""
+        """Return the size that a taker needs beyond the queue, its fills, and the queue afterwards."""
         wanted = int(self.tape.size[slot])
         if wanted > BLOCK * size:
             return 0, [wanted], queue
@@ -259,12 +259,12 @@ class OrderFlow:
         return missing, fills, [*left, size - sum(left)] if sum(left) < size else left
 
     def _passive(self, slot: int) -> int | None:
-        """The side that a slot's trade hits; None where nothing trades."""
+        """Return the side that a slot's trade hits; None without a trade."""
         price = int(self.tape.price[slot])
         return None if not price else YES if price == int(self.tape.bid[slot]) else NO
 
     def prints(self, slot: int) -> list[TradePrint]:
-        """The trades at the beginning of a slot: one per resting order that the taker met, or one block."""
+        """Return the trades at the start of a slot: one per resting order that the taker filled, or one block trade."""
         passive = self._passive(slot)
         if passive is None:
             return []
@@ -274,25 +274,25 @@ class OrderFlow:
         return [TradePrint(at, slot, number, 1 - passive, price, fill, block) for number, fill in enumerate(fills)]
 
     def trade_slots(self, start: int, end: int) -> list[int]:
-        """Slots that begin in [start, end) with a trade."""
+        """Return the slots that begin in [start, end) with a trade."""
         slots = self._trade_slots
         first, last = np.searchsorted(slots, [-((self.tape.opens - at) // SLOT) for at in (start, end)]).tolist()
         found: list[int] = slots[first:last].tolist()
         return found
 
     def last_print(self, slot: int) -> TradePrint | None:
-        """The newest trade up to a slot's beginning."""
+        """Return the newest trade up to a slot's beginning."""
         index = int(np.searchsorted(self._trade_slots, slot, "right"))
         return self.prints(int(self._trade_slots[index - 1]))[-1] if index else None
 
     def is_news(self, slot: int) -> bool:
-        """True if a slot begins with another quote, or with a trade."""
+        """Return True if a slot begins with a new quote or with a trade."""
         return bool(self.tape.price[slot]) or any(int(posted[slot]) == slot for posted in self._posted)
 
     # --- behind the best ---------------------------------------------------------------------------------------
 
     def _resting(self, slot: int) -> list[Order]:
-        """Orders of earlier slots that the slot's beginning leaves in the book: those that no best has reached since."""
+        """Return the orders of earlier slots that remain after the slot's beginning: those that no best has reached since."""
         begins = self.begins(slot)
         resting: list[Order] = []
         bounds = [DOLLAR, DOLLAR]
@@ -303,14 +303,14 @@ class OrderFlow:
         return sorted(resting)
 
     def _stands(self, slot: int, side: int) -> list[tuple[int, int]]:
-        """Price and size of the standing orders of a side that are there during a slot."""
+        """Return price and size of a side's standing orders that are in the book during a slot."""
         bound = int(self._bests[side][slot]) - _STANDING_DISTANCE
         return [(price, size) for price, size in self._standing[side] if price <= bound]
 
     # --- what happens ------------------------------------------------------------------------------------------
 
     def _departures(self, slot: int) -> list[tuple[int, int, int]]:
-        """Side, price and size of every order that the beginning of a slot removes."""
+        """Return side, price and size of every order that the beginning of a slot removes."""
         gone: list[tuple[int, int, int]] = []
         if not slot:
             return gone
@@ -328,7 +328,7 @@ class OrderFlow:
         return gone
 
     def _arrivals(self, slot: int) -> list[tuple[int, int, int]]:
-        """Side, price and size of every order that the beginning of a slot adds before its trade."""
+        """Return side, price and size of every order that the beginning of a slot adds before its trade."""
         come: list[tuple[int, int, int]] = []
         for side in (YES, NO):
             if int(self._posted[side][slot]) == slot:
@@ -339,12 +339,12 @@ class OrderFlow:
         return come
 
     def _after_trade(self, slot: int, side: int) -> list[int]:
-        """The queue at the best once the slot's trade is done."""
+        """Return the queue at the best after the slot's trade."""
         queue = self._quote(slot, side)
         return self._traded(slot, self.best(slot, side)[1], queue)[2] if self._passive(slot) == side else queue
 
     def _beginning(self, slot: int) -> tuple[Event, ...]:
-        """The events of the instant at which a slot begins: orders leave, orders come, then the trade."""
+        """Return the events at the beginning of a slot: orders leave, orders arrive, then the trade."""
         at, clock = self.begins(slot), CLOCKS * slot
         events: list[Event] = []
         for sign, orders in ((-1, self._departures(slot)), (1, self._arrivals(slot))):
@@ -368,7 +368,7 @@ class OrderFlow:
         return [*events, LevelChange(at, clock + 3, passive, price, refill)]
 
     def _within(self, slot: int) -> tuple[LevelChange, ...]:
-        """The events after the beginning of a slot and before the next one or the close."""
+        """Return the events after the beginning of a slot and before the next slot or the close."""
         begins, ends, draws = self.begins(slot), self.ends(slot), self._draws(slot)
         moves: list[tuple[int, int, int, int]] = [(order.born, order.side, order.price, order.size) for order in draws.orders]
         there = [*self._resting(slot), *draws.orders]
@@ -382,7 +382,7 @@ class OrderFlow:
         return tuple(LevelChange(at, first + index, side, price, delta) for index, (at, side, price, delta) in enumerate(moves))
 
     def events(self, start: int, end: int) -> Iterator[Event]:
-        """Everything that happens in [start, end), in order."""
+        """Yield all events in [start, end), in order."""
         for slot in self.slots(start, end):
             if start <= self.begins(slot) < end:
                 yield from self.beginning(slot)
@@ -393,7 +393,7 @@ class OrderFlow:
     # --- the book ----------------------------------------------------------------------------------------------
 
     def queues(self, slot: int) -> Queues:
-        """Every resting order when all that the beginning of a slot brings has happened."""
+        """Return all resting orders after the events at the beginning of a slot."""
         queues: Queues = ({}, {})
         for side in (YES, NO):
             price, _ = self.best(slot, side)
@@ -406,7 +406,7 @@ class OrderFlow:
         return queues
 
     def levels(self, now: int) -> tuple[dict[int, int], dict[int, int]]:
-        """The size at each price of both sides at an instant; nothing before the opening and from the close on."""
+        """Return the size at each price of both sides at an instant; empty before the opening and from the close on."""
         if not self.tape.opens <= now < self.closes:
             return {}, {}
         slot = self.tape.at(now)
@@ -419,7 +419,7 @@ class OrderFlow:
         return yes, no
 
     def clock(self, now: int) -> int:
-        """The clock of the newest change up to an instant; 0 before the opening."""
+        """Return the clock of the newest change up to an instant; 0 before the opening."""
         if now < self.tape.opens:
             return 0
         if now >= self.closes:
@@ -430,7 +430,7 @@ class OrderFlow:
 
 
 def _find_posted(price: Ints, size: Ints) -> Ints:
-    """For each slot the one in which its quote was posted."""
+    """Return for each slot the slot in which its quote was posted."""
     slots = np.arange(len(price))
     changed = (np.diff(price, prepend=-1) != 0) | (np.diff(size, prepend=-1) != 0)
     return np.maximum.accumulate(np.where(changed, slots, 0))

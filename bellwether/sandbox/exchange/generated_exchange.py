@@ -42,9 +42,9 @@ _AT = attrgetter("at")
 
 
 class GeneratedExchange:
-    """The exchange of a generated world: every market's order flow, made when someone looks, the same for the same seed.
+    """Exchange of a generated world with every market's order flow, computed on demand from the seed.
 
-    Quotes, trades, volumes and candles of the world's REST interface are those of this flow at every instant.
+    Quotes, trades, volumes and candles of the world's REST interface match this flow at every instant.
     """
 
     def __init__(self, world: GeneratedWorld) -> None:
@@ -66,29 +66,29 @@ class GeneratedExchange:
         return OrderFlow(market.tape(), market.trading, market.life.closes)
 
     def _markets_trading(self, hour: int) -> list[Market]:
-        """Markets that trade in an hour (counted from 1970), in their order."""
+        """Return the markets that trade in an hour (counted from 1970), in order."""
         start, end = hour * HOUR, (hour + 1) * HOUR
         homes = range(to_day_number(end) + LONGEST_LIFE + 1, max(to_day_number(start), 0) - 1, -1)
         markets = (market for home in homes for event in self._world.day(home).events for market in event.markets)
         return sorted((market for market in markets if market.life.opens < end and market.life.closes >= start), key=attrgetter("key"))
 
     def cutoff(self, now: int) -> int:
-        """The instant before which trades are only in the historical endpoint."""
+        """Return the instant before which trades are only in the historical endpoint."""
         return self._world.cutoff(now)
 
     def lists(self, ticker: str, now: int) -> bool:
-        """True if a market of this ticker is listed by now."""
+        """Return True if a market with this ticker is listed by now."""
         return self._market(ticker, now) is not None
 
     def is_archived(self, ticker: str, now: int) -> bool:
-        """True if a market has left the live endpoints."""
+        """Return True if a market has left the live endpoints."""
         market = self._market(ticker, now)
         return market is not None and market.life.settled < self.cutoff(now)
 
     # --- books and events --------------------------------------------------------------------------------------
 
     def book(self, ticker: str, now: int) -> ExchangeBook | None:
-        """The book of a market; None for one that is not listed yet."""
+        """Return the book of a market; None if it is not listed yet."""
         if self._market(ticker, now) is None:
             return None
         flow = self._flows(ticker)
@@ -96,24 +96,24 @@ class GeneratedExchange:
         return ExchangeBook(ticker, format_levels(yes), format_levels(no), flow.clock(now))
 
     def events(self, ticker: str, start: int, end: int) -> Iterator[Event]:
-        """Everything that happens in a market's book in [start, end). Raises `KeyError` where there is no such market."""
+        """Yield all events in a market's book in [start, end). Raises `KeyError` for an unknown market."""
         return self._flows(ticker).events(start, end)
 
     def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
-        """The book as a message; None where there is no such market yet."""
+        """Return the book as a message; None if the market is not listed yet."""
         book, market = self.book(ticker, now), self._market(ticker, now)
         return build_snapshot(book, build_market_id(market), now) if book is not None and market is not None else None
 
     # --- trades ------------------------------------------------------------------------------------------------
 
     def _trade_rows(self, market: Market, start: int, end: int) -> list[TradeRow]:
-        """A market's trades in [start, end), the newest first."""
+        """Return a market's trades in [start, end), newest first."""
         flow = self._flows(market.ticker)
         prints = [trade for slot in flow.trade_slots(start, end) for trade in flow.prints(slot)]
         return [TradeRow((-trade.at, *market.key, -trade.number), build_trade(trade, market)) for trade in reversed(prints)]
 
     def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
-        """Trades in ascending order of key, the newest first."""
+        """Yield trades in ascending order of key, newest first."""
         low = max(wanted.low, _BEGIN - LONGEST_LIFE * DAY)
         high = wanted.high if wanted.after is None else min(wanted.high, -wanted.after[0])
         rows = self._all_trades(low, high + 1) if wanted.ticker is None else self._trades_of(wanted.ticker, low, high + 1)
@@ -139,12 +139,12 @@ class GeneratedExchange:
     # --- messages ----------------------------------------------------------------------------------------------
 
     def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
-        """Snapshots of the chosen books."""
+        """Return snapshots of the chosen books."""
         chosen = (ticker for ticker, channels in interest.tickers.items() if BOOKS in channels)
         return (book for ticker in chosen if (book := self.snapshot(ticker, now)) is not None)
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
-        """The messages of an interest in [start, end), in order; lifecycles are those of all markets, all else of chosen ones."""
+        """Yield the messages of an interest in [start, end), in order; lifecycle messages of all markets, others of the chosen markets."""
         markets = ((self._world.market(ticker), channels) for ticker, channels in interest.tickers.items())
         sources = [self._market_messages(market, channels, start, end) for market, channels in markets if market is not None]
         if interest.everywhere & {LIFECYCLE, COMBO_LIFECYCLE}:
@@ -180,7 +180,7 @@ class GeneratedExchange:
     # --- lifecycles --------------------------------------------------------------------------------------------
 
     def _lives_of_day(self, number: int) -> list[StreamMessage]:
-        """The lifecycle messages of UTC day `number`, in order."""
+        """Return the lifecycle messages of UTC day `number`, in order."""
         start = _BEGIN + number * DAY
         homes = range(max(number - LATEST_SETTLEMENT - 1, 0), number + LONGEST_LIFE + 2)
         said: list[StreamMessage] = []

@@ -1,4 +1,4 @@
-"""API keys of the sandbox's exchange, and the check of signed requests."""
+"""API keys of the sandbox's exchange, and verification of signed requests."""
 
 from __future__ import annotations
 
@@ -27,36 +27,36 @@ _KEY_BITS = 2048
 
 
 def unauthorized(details: str) -> VenueRefusal:
-    """HTTP 401."""
+    """Return the HTTP 401 refusal."""
     return VenueRefusal(401, {"error": {"code": "authentication_error", "message": "authentication_error", "details": details}})
 
 
 class KeyRing:
-    """The keys that the exchange has issued. May be used from any thread."""
+    """API keys that the exchange has issued. May be used from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._keys: dict[str, RSAPublicKey] = {}
 
     def issue(self) -> Credentials:
-        """A new API key with a fresh RSA pair."""
+        """Issue an API key with a new RSA pair."""
         credentials = Credentials(str(uuid.uuid4()), rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS))
         self.admit(credentials)
         return credentials
 
     def admit(self, credentials: Credentials) -> None:
-        """Accept a key that was made elsewhere; only its public half is kept."""
+        """Accept an existing key; only its public half is stored."""
         public = credentials.private_key.public_key()
         with self._lock:
             self._keys[credentials.key_id] = public
 
     def expire(self, key_id: str) -> None:
-        """Refuse this key from now on; an unknown one is refused anyway."""
+        """Refuse this key from now on; an unknown key is always refused."""
         with self._lock:
             self._keys.pop(key_id, None)
 
     def verify(self, headers: Mapping[str, str], method: str, path: str, *now_ms: int) -> None:
-        """Check the signature of a request; its time must be near one of the clocks `now_ms` (milliseconds since 1970, UTC).
+        """Verify the signature of a request; its time must be near one of the clocks `now_ms` (milliseconds since 1970, UTC).
 
         Raises `VenueRefusal` with the venue's 401.
         """

@@ -24,7 +24,7 @@ _ORDER = attrgetter("at", "number")
 
 
 class _Cursor:
-    """A place in the captures of an interest: the last message can be requested again."""
+    """Position in the captures of an interest; the last message can be requested again."""
 
     def __init__(self, captures: Iterator[CapturedMessage]) -> None:
         self._captures = captures
@@ -32,7 +32,7 @@ class _Cursor:
         self.passed = -1
 
     def within(self, start: int, end: int) -> Iterator[CapturedMessage]:
-        """Messages of [start, end); those before are passed over. The last one is yielded again if the iteration ended with it."""
+        """Yield the messages in [start, end), skipping earlier ones; after an interrupted iteration, its last message is yielded again."""
         while self._next is not None and self._next.at < end:
             if self._next.at >= start:
                 yield self._next
@@ -41,7 +41,7 @@ class _Cursor:
 
 
 class _Replay:
-    """A book as the frames made it, up to an instant."""
+    """Replay of captured frames that rebuilds a book up to an instant."""
 
     def __init__(self, cursor: _Cursor) -> None:
         self._cursor = cursor
@@ -51,7 +51,7 @@ class _Replay:
         self.clock = 0
 
     def advance(self, now: int) -> None:
-        """Take in what came up to now."""
+        """Apply the frames received up to now."""
         for message in self._cursor.within(self.at + 1, now + 1):
             body = message.body
             self.market_id = body.get("market_id", self.market_id)
@@ -70,18 +70,18 @@ class _Replay:
             side[price] = size
 
     def book(self, ticker: str) -> ExchangeBook:
-        """The book in the current format."""
+        """Return the book in the current format."""
         yes, no = (tuple((f"{price:.4f}", f"{size:.2f}") for price, size in sorted(self._sides[side].items())) for side in ("yes", "no"))
         return ExchangeBook(ticker, yes, no, self.clock)
 
 
 def _price(dollars: str | None, cents: int | None) -> Decimal:
-    """A price in dollars, of either generation of the format."""
+    """Return a price in dollars, from either generation of the format."""
     return Decimal(dollars) if dollars is not None else Decimal(cents or 0) * _CENT
 
 
 def _levels(body: dict[str, Any], side: str) -> dict[Decimal, Decimal]:
-    """A side of a snapshot of any generation."""
+    """Return a side of a snapshot of any generation."""
     for name, unit in ((f"{side}_dollars_fp", Decimal(1)), (f"{side}_dollars", Decimal(1)), (side, _CENT)):
         if body.get(name):
             return {Decimal(str(price)) * unit: Decimal(str(size)) for price, size in body[name]}
@@ -89,12 +89,11 @@ def _levels(body: dict[str, Any], side: str) -> dict[Decimal, Decimal]:
 
 
 class RecordedExchange:
-    """Every captured WebSocket message under a folder, recognised by content; it has no markets without captures.
+    """All captured WebSocket messages under a folder, recognised by content; without captures it has no markets.
 
-    A subscription begins with the first captured message of its markets; all that the clock has passed comes at once, the
-    rest as the clock passes it, in captured order. Bodies are as captured; only the numbers of the subscription are new.
-    Nothing is read before someone asks; then each file is looked through once for its markets, and read again to be played.
-    Everything counts as live: the historical cutoff lies before everything.
+    A subscription begins with the first captured message of its markets. Messages before the clock are sent at once, later ones when the
+    clock reaches them, in captured order. Bodies are unchanged; only the numbers of the subscription are new. Files are read on first use:
+    each is scanned once for its markets, and read again for playback. All markets count as live: the historical cutoff precedes everything.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -105,30 +104,30 @@ class RecordedExchange:
 
     @cached_property
     def _files(self) -> dict[Path, CaptureContents]:
-        """The captures and what is in each."""
+        """Captures by path, with the contents of each."""
         found = ((path, scan_contents(path)) for path in sorted(self._folder.rglob("*")))
         return {path: inside for path, inside in found if inside.tickers}
 
     def tickers(self) -> frozenset[str]:
-        """All markets and events of which something was captured."""
+        """Return all markets and events with captured messages."""
         return frozenset().union(*(inside.tickers for inside in self._files.values()))
 
     def cutoff(self, now: int) -> int:
-        """Before everything: 1970."""
+        """Return 1970, which precedes everything."""
         return 0
 
     def lists(self, ticker: str, now: int) -> bool:
-        """True if any message of this ticker was captured."""
+        """Return True if any message of this ticker was captured."""
         return any(ticker in inside.tickers for inside in self._files.values())
 
     def is_archived(self, ticker: str, now: int) -> bool:
-        """Nothing is."""
+        """Return False: nothing is archived."""
         return False
 
     # --- messages ----------------------------------------------------------------------------------------------
 
     def _play(self, interest: Interest) -> Iterator[CapturedMessage]:
-        """The captured messages of this interest, of all files in one order."""
+        """Yield the captured messages of an interest from all files in order."""
         chosen = interest.tickers.keys()
         channels = interest.everywhere.union(*interest.tickers.values())
         paths = [
@@ -144,7 +143,7 @@ class RecordedExchange:
         return merge(*(filter(wanted, read_capture(path)) for path in paths), key=_ORDER)
 
     def _cursor(self, interest: Interest, start: int) -> _Cursor:
-        """A cursor that has passed nothing from `start` on: the one that was left there, or a new one."""
+        """Return a cursor that has skipped nothing from `start` on: a stored one if possible, else a new one."""
         for number, (other, cursor) in self._cursors.items():
             if other == interest and cursor.passed < start:
                 del self._cursors[number]
@@ -157,11 +156,11 @@ class RecordedExchange:
             self._cursors.popitem(last=False)
 
     def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
-        """Everything captured up to now."""
+        """Return all messages captured up to now."""
         return self.messages(interest, 0, now + 1)
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
-        """The messages that were captured in [start, end)."""
+        """Yield the messages captured in [start, end)."""
         if not (interest.tickers or interest.everywhere):
             return
         cursor = self._cursor(interest, start)
@@ -186,12 +185,12 @@ class RecordedExchange:
         return replay
 
     def book(self, ticker: str, now: int) -> ExchangeBook | None:
-        """The book that the captured messages up to now make; None for a ticker of which nothing was captured."""
+        """Return the book rebuilt from the messages captured up to now; None for a ticker without captures."""
         replay = self._replay(ticker, now)
         return replay.book(ticker) if replay else None
 
     def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
-        """The same as a message."""
+        """Return the book as a message; None for a ticker without captures."""
         replay = self._replay(ticker, now)
         if replay is None:
             return None
@@ -200,7 +199,7 @@ class RecordedExchange:
     # --- trades ------------------------------------------------------------------------------------------------
 
     def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
-        """Captured trades, the newest first, in the current format."""
+        """Yield captured trades, newest first, in the current format."""
         traded = [(number, path) for number, (path, inside) in enumerate(self._files.items()) if TRADES in inside.channels]
 
         def rows(number: int, path: Path) -> Iterator[TradeRow]:
@@ -217,14 +216,14 @@ class RecordedExchange:
 
 
 def _trades_of(path: Path) -> list[tuple[int, int, bytes]]:
-    """Instant, place and body of the trades in a capture, the newest first."""
+    """Return instant, place and body of the trades in a capture, newest first."""
     trades = enumerate(one for one in read_capture(path) if one.kind == "trade")
     found = [(read_stamp(one.body) or one.at, ordinal, orjson.dumps(one.body)) for ordinal, one in trades]
     return sorted(found, key=lambda trade: trade[:2], reverse=True)
 
 
 def _listed(body: dict[str, Any], at: int) -> dict[str, Any]:
-    """A trade of any generation as GET /markets/trades lists it."""
+    """Convert a trade of any generation to the format of GET /markets/trades."""
     yes = _price(body.get("yes_price_dollars"), body.get("yes_price"))
     side = body.get("taker_outcome_side") or body.get("taker_side")
     return {

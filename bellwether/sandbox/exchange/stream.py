@@ -1,4 +1,4 @@
-"""Kalshi's WebSocket over an exchange: the handshake, commands, subscriptions, and the messages that become due as the clock moves."""
+"""Kalshi's WebSocket over an exchange: handshake, commands, subscriptions, and messages sent when the clock reaches them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Frame = dict[str, Any]
 
 
 class CommandError(Exception):
-    """A command that is answered with an error of this code; `tickers` are those that it is about."""
+    """Failed command, answered with an error of this code; `tickers` are the affected markets."""
 
     def __init__(self, code: int, tickers: Iterable[str] = ()) -> None:
         super().__init__(ERRORS[code])
@@ -58,7 +58,9 @@ class CommandError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """One channel on one connection; `tickers` None means all markets. Numbers count everything sent on it, answers included."""
+    """Subscription to one channel on one connection; `tickers` None means all markets. Numbers count everything sent on it, including
+    answers.
+    """
 
     sid: int
     channel: str
@@ -67,22 +69,22 @@ class Subscription:
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
     def hears(self, message: StreamMessage) -> bool:
-        """True if a message belongs to it."""
+        """Return True if a message belongs to the subscription."""
         return message.channel == self.channel and (self.tickers is None or message.ticker in self.tickers)
 
     def frame(self, message: StreamMessage) -> Frame:
-        """The message in its envelope. The ticker channel has no sequence numbers."""
+        """Return the message in its envelope. The ticker channel has no sequence numbers."""
         numbered = {} if self.channel == TICKER else {"seq": next(self.numbers)}
         body = to_yes_prices(message) if self.yes_prices else message.body
         return {"type": message.kind, "sid": self.sid, **numbered, "msg": body}
 
 
 class KalshiSocket:
-    """The WebSocket at `/trade-api/ws/v2`.
+    """WebSocket at `/trade-api/ws/v2`.
 
-    A handshake is signed; its time must be within ten seconds of the sandbox's clock or of the real one, so that a client that
-    uses the real time gets in whatever the sandbox's clock shows. Messages are sent as soon as the clock, however it
-    moves, has passed them: in order, each once. Frames suffer what the `StreamFaults` in the scope plan.
+    A handshake is signed; its time must be within ten seconds of the sandbox's clock or of the real one, so that a client on real time can
+    connect whatever the sandbox's clock shows. Each message is sent once, in order, as soon as the clock has passed it. The `StreamFaults`
+    in the scope disturb frames.
     """
 
     def __init__(self, exchange: Exchange, clock: Clock, keys: KeyRing) -> None:
@@ -92,7 +94,7 @@ class KalshiSocket:
         self._connections = count()
 
     def routes(self) -> list[BaseRoute]:
-        """The route, with its whole path: a mount would not match the path without a slash behind it."""
+        """Return the route with its whole path: a mount would not match the path without a trailing slash."""
         return [WebSocketRoute(KALSHI_STREAM_PATH, self._serve)]
 
     async def _serve(self, websocket: WebSocket) -> None:
@@ -109,7 +111,7 @@ class KalshiSocket:
 
 
 async def _deny(websocket: WebSocket, refusal: VenueRefusal) -> None:
-    """Answer a handshake with an error, where the server can; else close it."""
+    """Answer a handshake with an error if the server supports it; else close it."""
     if "websocket.http.response" in websocket.scope.get("extensions", {}):
         await websocket.send_denial_response(refusal.response())
     else:
@@ -117,7 +119,7 @@ async def _deny(websocket: WebSocket, refusal: VenueRefusal) -> None:
 
 
 class Connection:
-    """One client. All that is due has been sent before a command is obeyed, which then holds from that instant on."""
+    """Connection of one client. All due messages are sent before a command is executed, which applies from that instant on."""
 
     def __init__(self, websocket: WebSocket, exchange: Exchange, clock: Clock, plan: StreamFaults | None, number: int) -> None:
         self._websocket = websocket
@@ -135,7 +137,7 @@ class Connection:
         self._silent = False
 
     async def run(self) -> None:
-        """Serve until the client leaves."""
+        """Serve until the client disconnects."""
         reader = asyncio.create_task(self._read())
         try:
             while True:
@@ -175,7 +177,7 @@ class Connection:
         await self._send(self._encoded({**({"id": command_id} if command_id else {}), **frame}))
 
     async def _tell(self, frame: Frame) -> None:
-        """Send a message of a subscription, unless the plan of faults has something against it."""
+        """Send a message of a subscription, unless a planned fault prevents it."""
         fault = self._plan.plan(self._frames, self._number) if self._plan and not self._silent else None
         self._frames += 1
         if fault == "disconnect":
@@ -192,13 +194,13 @@ class Connection:
             await asyncio.sleep(0)
 
     async def _release(self) -> None:
-        """Send the frame that was held back."""
+        """Send the delayed frame."""
         if self._held is not None:
             held, self._held = self._held, None
             await self._send(held)
 
     async def _catch_up(self) -> None:
-        """Send what has become due."""
+        """Send the messages that have become due."""
         now = to_instant(self._clock.now())
         if now <= self._position:
             await self._release()
@@ -242,7 +244,7 @@ class Connection:
         await self._answer(command_id, {"type": "error", "msg": {"code": error.code, "msg": str(error), **about}})
 
     async def _known(self, command_id: int | None, tickers: Iterable[str]) -> list[str]:
-        """The known tickers; the others are named in an error."""
+        """Return the known tickers; unknown ones are reported in an error."""
         unique = list(dict.fromkeys(tickers))
         unknown = [ticker for ticker in unique if not self._exchange.lists(ticker, self._position)]
         if unknown:
@@ -285,7 +287,7 @@ class Connection:
         self._interest = _collect_interest(self._subscriptions.values())
 
     async def _update(self, command_id: int | None, params: Frame) -> None:
-        """Answer with the books of these markets, in the subscription or not: the one action that is served."""
+        """Send the books of these markets, subscribed or not: the only supported action."""
         sids, tickers = params.get("sids"), _read_tickers(params)
         if not isinstance(sids, list) or len(sids) != 1:
             raise CommandError(12)
@@ -303,7 +305,7 @@ class Connection:
 
 
 def _collect_interest(subscriptions: Iterable[Subscription]) -> Interest:
-    """The channels of these subscriptions, by market and of all markets."""
+    """Return the channels of these subscriptions, by market and of all markets."""
     chosen: dict[str, frozenset[str]] = {}
     everywhere: frozenset[str] = frozenset()
     for one in subscriptions:
@@ -332,7 +334,7 @@ def _params(command: Frame) -> Frame:
 
 
 def _read_tickers(params: Frame) -> list[str]:
-    """The markets of a command."""
+    """Read the markets of a command."""
     tickers = params.get("market_tickers", [])
     if not isinstance(tickers, list) or not all(isinstance(ticker, str) for ticker in tickers):
         raise CommandError(11)

@@ -1,4 +1,4 @@
-"""The exchange's objects as JSON, in the venue's current format: books, trades, and the bodies of the WebSocket's messages."""
+"""JSON objects of the exchange in the venue's current format: books, trades, and bodies of WebSocket messages."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ Body = dict[str, Any]
 
 
 def build_uuid(*parts: object) -> str:
-    """A UUID made from these parts, the same on every machine."""
+    """Build a UUID from these parts, the same on every machine."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
 def build_market_id(market: Market) -> str:
-    """The UUID of a market."""
+    """Build the UUID of a market."""
     return build_uuid("market", *market.trading.entropy, market.ticker)
 
 
 def format_levels(side: dict[int, int]) -> tuple[Level, ...]:
-    """The levels of a side of the flow, in ascending order."""
+    """Format the levels of a side of the flow, in ascending order."""
     return tuple((PRICES[price], format_contracts(size)) for price, size in side.items())
 
 
@@ -45,14 +45,14 @@ def _seconds(at: int) -> Body:
 
 
 def build_snapshot(book: ExchangeBook, uuid_of_market: str, at: int) -> StreamMessage:
-    """A book; a side without levels is left out."""
+    """Build the snapshot of a book; a side without levels is left out."""
     sides = {"yes_dollars_fp": book.yes, "no_dollars_fp": book.no}
     body = {"market_ticker": book.ticker, "market_id": uuid_of_market, "clock": book.clock}
     return StreamMessage(at, BOOKS, "orderbook_snapshot", book.ticker, {**body, **{name: side for name, side in sides.items() if side}})
 
 
 def build_delta(change: LevelChange, ticker: str, uuid_of_market: str) -> StreamMessage:
-    """A level's change."""
+    """Build the message of a level's change."""
     sign = "-" if change.delta < 0 else ""
     body = {
         "market_ticker": ticker,
@@ -80,18 +80,18 @@ def _trade_fields(trade: TradePrint, market: Market) -> Body:
 
 
 def build_trade(trade: TradePrint, market: Market) -> Body:
-    """A trade as GET /markets/trades lists it."""
+    """Build a trade in the format of GET /markets/trades."""
     return {**_trade_fields(trade, market), "ticker": market.ticker, "created_time": format_time(trade.at)}
 
 
 def build_trade_message(trade: TradePrint, market: Market) -> StreamMessage:
-    """A trade as the WebSocket tells it."""
+    """Build a trade message of the WebSocket."""
     body = {**_trade_fields(trade, market), "market_ticker": market.ticker, **_seconds(trade.at)}
     return StreamMessage(trade.at, TRADES, "trade", market.ticker, body)
 
 
 def build_ticker(market: Market, flow: OrderFlow, uuid_of_market: str, at: int) -> StreamMessage:
-    """Prices and statistics of a market at an instant from its opening on."""
+    """Build prices and statistics of a market at an instant after its opening."""
     tape, slot = flow.tape, flow.tape.at(at)
     bid, ask, bid_size, ask_size = NO_BID, NO_ASK, 0, 0
     if at < flow.closes:
@@ -122,7 +122,7 @@ def build_ticker(market: Market, flow: OrderFlow, uuid_of_market: str, at: int) 
 
 
 def build_event_created(event: WorldEvent, channel: str) -> StreamMessage:
-    """A new event."""
+    """Build the message of a new event."""
     body = event.body
     found: Body = {
         "event_ticker": event.ticker,
@@ -165,7 +165,7 @@ def _determined(market: Market) -> Body:
 
 
 def build_lifecycle(market: Market, channel: str) -> Iterable[StreamMessage]:
-    """The messages on a market's life, from its creation to its settlement, in order."""
+    """Build the lifecycle messages of a market, from its creation to its settlement, in order."""
     life = market.life
     steps: list[tuple[int, Body]] = [
         (life.created, _created(market)),
@@ -183,12 +183,12 @@ def build_lifecycle(market: Market, channel: str) -> Iterable[StreamMessage]:
 
 
 def _other(price: str) -> str:
-    """One dollar less a price, with as many decimals."""
+    """Return one dollar minus a price, with as many decimals."""
     return str(1 - Decimal(price))
 
 
 def to_yes_prices(message: StreamMessage) -> Body:
-    """A book message's body with the no side in prices of yes."""
+    """Convert a book message's body to prices of yes on the no side."""
     body = message.body
     if body.get("side") == "no":
         return {**body, "price_dollars": _other(body["price_dollars"])}

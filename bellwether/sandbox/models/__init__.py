@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint whose models have a known skill: they know the generated world's truth, and distort it in a known way."""
+"""OpenAI-compatible endpoint whose models have known skill: they know the generated world's truth, and distort it in a known way."""
 
 from bellwether.sandbox.models.beliefs import Truth
 from bellwether.sandbox.models.endpoint import ModelEndpoint

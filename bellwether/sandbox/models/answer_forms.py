@@ -1,4 +1,4 @@
-"""The form of answer that a prompt asks for, answers in it, and in every wrong one."""
+"""Answer format that a prompt requests, and answers in this or a deliberately wrong format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TAGS = re.compile(r"<(answer|confidence|probability)>")
 
 
 class AnswerForm(Enum):
-    """The form in which an answer is wanted."""
+    """Form in which an answer is requested."""
 
     TAGS = "tags"
     OBJECT = "object"
@@ -43,10 +43,10 @@ class AnswerForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AnswerFormat:
-    """The wanted look of an answer.
+    """Requested format of an answer.
 
-    form: see `AnswerForm`. of_yes: the number is the probability of yes; otherwise it is the confidence in the given answer.
-    percent: the number runs from 0 to 100. fields: names of the tags or of the object's members, in the order in which the prompt names them.
+    form: see `AnswerForm`. of_yes: the number is the probability of yes; otherwise it is the confidence in the given answer. percent: the
+    number is from 0 to 100. fields: names of the tags or of the object's members, in the order in which the prompt names them.
     """
 
     form: AnswerForm
@@ -56,7 +56,7 @@ class AnswerFormat:
 
 
 def read_answer_format(text: str, *, as_object: bool) -> AnswerFormat:
-    """The wish in the instructions; `as_object` where the request demands JSON."""
+    """Read the requested format from the instructions; `as_object` if the request demands JSON."""
     of_yes = bool(_ABOUT_YES.search(text)) and not _IN_ANSWER.search(text)
     percent = bool(_PERCENT.search(text))
     if tags := tuple(dict.fromkeys(_TAGS.findall(text))):
@@ -68,20 +68,21 @@ def read_answer_format(text: str, *, as_object: bool) -> AnswerFormat:
 
 
 def write_thoughts(p: float, key: int) -> str:
-    """A few sentences that lead to the probability."""
+    """Write a few sentences of reasoning that lead to the probability."""
     return _THOUGHTS[key % len(_THOUGHTS)].format(p=f"{100 * p:.0f}%")
 
 
 def format_number(value: float) -> str:
-    """A number without trailing zeros: 63.27, 70, 0.5."""
+    """Format a number without trailing zeros: 63.27, 70, 0.5."""
     return f"{value:.4f}".rstrip("0").rstrip(".")
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """The contents of an answer: the wish that it meets, the probability of yes, the thoughts, and the decision where one is wanted.
+    """Contents of an answer: the requested format, the probability of yes, the reasoning, and any requested decision.
 
-    `answer` and `number` replace what follows from the probability, to say something wrong. `thinks`: thoughts stand in the answer.
+    `answer` and `number` replace the values derived from the probability, to state something wrong. `thinks`: the answer includes the
+    reasoning.
     """
 
     wish: AnswerFormat
@@ -102,7 +103,7 @@ class Statement:
 
     @property
     def confidence(self) -> float:
-        """The probability of yes, or that of the answer given: what the wish calls confidence."""
+        """The probability of yes, or of the given answer, whichever the format calls confidence."""
         return self.p if self.wish.of_yes else max(self.p, 1 - self.p)
 
     def _tags(self) -> str:
@@ -135,7 +136,7 @@ class Statement:
         )
 
     def text(self) -> str:
-        """The answer."""
+        """Return the answer as text."""
         if self.wish.form is AnswerForm.TAGS:
             return self._tags()
         if self.wish.form is AnswerForm.OBJECT:
@@ -151,7 +152,7 @@ def _but(statement: Statement, **changes: Any) -> Statement:
 
 
 def _other_form(statement: Statement) -> Statement:
-    """The same in the form that was not asked for."""
+    """Return the same statement in a form that was not requested."""
     form = AnswerForm.TAGS if statement.wish.form in (AnswerForm.OBJECT, AnswerForm.DECISION) else AnswerForm.OBJECT
     return _but(statement, wish=AnswerFormat(form, statement.wish.of_yes, form is AnswerForm.TAGS))
 
@@ -190,7 +191,7 @@ MALFORMED: Mapping[str, Callable[[Statement], str]] = MappingProxyType(
 
 
 def choose_malformed(key: int, sample: int) -> str:
-    """The name of the wrong format for this question and sample: they take turns."""
+    """Choose the wrong format for this question and sample, in rotation."""
     return list(MALFORMED)[(key + sample) % len(MALFORMED)]
 
 

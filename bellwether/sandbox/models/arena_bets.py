@@ -1,6 +1,6 @@
-"""Bets of a model in the arena: it reads its prompt line by line, and acts on its beliefs about the listed markets.
+"""Bets of a model in the arena: it parses its prompt line by line, and acts on its beliefs about the listed markets.
 
-The same prompt gives the same decision, whatever the sandbox's clock shows: what a model believes depends on the date that the prompt states.
+The same prompt gives the same decision, whatever the sandbox's clock: beliefs depend on the date in the prompt.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PRICE = re.compile(rf"(YES|NO|{_TEXT}) ([\d.]+)%")
 
 @dataclass(frozen=True, slots=True)
 class PromptMarket:
-    """A market as the prompt lists it: its id, its question, and the price of each side in dollars."""
+    """Market in a prompt: its id, its question, and the price of each side in dollars."""
 
     market_id: str
     question: str
@@ -47,7 +47,7 @@ class PromptMarket:
 
 @dataclass(frozen=True, slots=True)
 class PromptPosition:
-    """A position that can be sold, as the prompt lists it. price: of its side, in dollars."""
+    """Position in a prompt that can be sold. price: of its side, in dollars."""
 
     position_id: str
     question: str
@@ -57,8 +57,9 @@ class PromptPosition:
 
 @dataclass(frozen=True, slots=True)
 class ArenaPrompt:
-    """The contents of an arena prompt: the date as an instant, the smallest and the largest bet in dollars, whether that is for all bets together, and what
-    is listed. most: 0 where no bet is possible.
+    """Contents of an arena prompt: the date as an instant, the bounds of a bet in dollars, and the listed markets and positions.
+
+    The maximum is for one bet or for all bets together. most: 0 if no bet is possible.
     """
 
     at: int
@@ -71,13 +72,13 @@ class ArenaPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """The probability that an outcome of a market wins; of the other outcome of two it is what that leaves."""
+    """Probability that one outcome of a market wins; the other of two outcomes has the complement."""
 
     outcome: str
     probability: float
 
     def of(self, side: str) -> float:
-        """The probability of a side."""
+        """Return the probability of a side."""
         return self.probability if side.casefold() == self.outcome.casefold() else 1 - self.probability
 
 
@@ -86,7 +87,7 @@ Beliefs = Callable[[str], Belief | None]
 
 
 def read_arena_prompt(request: ChatRequest) -> ArenaPrompt | None:
-    """The slip in a request of the arena; None for any other request."""
+    """Parse the arena prompt in a request; None for any other request."""
     said = request.question
     date, least = _DATE.search(said), _LEAST.search(request.instructions)
     if request.tools or date is None or least is None or "\nMarkets (" not in said:
@@ -117,10 +118,9 @@ def _dollars(text: str) -> float:
 
 
 def decide_bets(slip: ArenaPrompt, beliefs: Beliefs, thoughts: str) -> dict[str, Any]:
-    """The decision: sell what is too dear; else bet where the price is furthest off; else hold.
+    """Decide to sell overpriced positions; else to bet where the price is furthest off; else to hold.
 
-    A bet is the largest that is allowed times the probability that it wins, so that its size states the probability, which is also given as a
-    number.
+    A bet is the maximum times the probability that it wins, so that its size states the probability, which is also given as a number.
     """
     believed = {market.market_id: found for market in slip.markets if (found := beliefs(market.market_id)) is not None}
     if sold := _find_sales(slip, believed):
@@ -136,14 +136,14 @@ def decide_bets(slip: ArenaPrompt, beliefs: Beliefs, thoughts: str) -> dict[str,
 
 
 def _find_sales(slip: ArenaPrompt, believed: Mapping[str, Belief]) -> list[PromptPosition]:
-    """Positions that bring more than they are believed to be worth, on markets that the prompt lists once by their question."""
+    """Return positions worth less than their price, on markets whose question occurs once in the prompt."""
     asked = Counter(market.question for market in slip.markets)
     of_question = {market.question: believed.get(market.market_id) for market in slip.markets if asked[market.question] == 1}
     return [one for one in slip.held if (held := of_question.get(one.question)) and one.price - held.of(one.side) >= DEAR]
 
 
 def _find_edges(slip: ArenaPrompt, believed: Mapping[str, Belief]) -> list[tuple[float, str, str, float]]:
-    """The believed value beyond the price, for the best side of each market of two sides that is worth acting on."""
+    """Return the believed value minus the price, for the best side of each two-sided market worth a bet."""
     found = []
     for market in slip.markets:
         if len(market.prices) != 2 or (known := believed.get(market.market_id)) is None:
@@ -155,5 +155,5 @@ def _find_edges(slip: ArenaPrompt, believed: Mapping[str, Belief]) -> list[tuple
 
 
 def complete_fields(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """A decision as a strict schema wants it: every field, null where it does not apply."""
+    """Complete a decision for a strict schema: all fields, with null for unused ones."""
     return {name: decision.get(name) for name in ("action", "bets", "sells", "reasoning")}

@@ -36,18 +36,18 @@ _LONGEST_SEARCHED = 40_000
 
 
 def normalize_text(text: str) -> str:
-    """A text as questions are compared: without case, and with single spaces."""
+    """Normalize a text for comparison: case-folded, with single spaces."""
     return " ".join(text.split()).casefold()
 
 
 def hash_text(text: str) -> int:
-    """A number made from a text."""
+    """Hash a text to an integer."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8])
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """The subject of a question: its id at the venue, "" where it has none or several; its key for drawing; and what a model knows of yes."""
+    """Subject of a question: its id at the venue ("" for none or several), its key for drawing, and the known probability of yes."""
 
     id: str
     key: int
@@ -56,7 +56,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class MarketEstimate:
-    """Knowledge of a market in the arena: the market's key for drawing, and the probability of one of its outcomes."""
+    """Estimate of a market in the arena: the market's key for drawing, and the probability of one of its outcomes."""
 
     key: int
     outcome: str
@@ -65,7 +65,7 @@ class MarketEstimate:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """A market that a text may be about; its rules, close and label settle which of several it is."""
+    """Market that a text may be about; its rules, close and label distinguish it from others with the same question."""
 
     id: str
     latent: PathClaim | Combo
@@ -76,22 +76,22 @@ class _Candidate:
     label: str
 
     def known_at(self, now: int, at: int | None) -> int:
-        """`at`, else a day before the close as announced at `now`; never before the opening nor later than `now`."""
+        """Return `at`, else a day before the close as announced at `now`; never before the opening or after `now`."""
         if at is None:
             at = now if self.close is None else self.close - LEAD
         return min(now, max(self.opens, at))
 
     def probability(self, now: int, at: int | None = None) -> float:
-        """The probability that a model knows at `now`, of the instant `at` where one is given."""
+        """Return the probability known at `now`, as of the instant `at` if given."""
         known = np.asarray([self.known_at(now, at)], dtype=np.int64)
         return float(self.latent.probabilities_at(known)[0])
 
     def subject(self, now: int, at: int | None = None) -> Subject:
-        """The market as the subject of a question."""
+        """Return the market as the subject of a question."""
         return Subject(self.id, hash_text(self.id), self.probability(now, at))
 
     def fits(self, context: str) -> tuple[bool, bool, bool]:
-        """Three flags: a text has its rules, the date of its close, its label."""
+        """Return three flags: the text contains the market's rules, the date of its close, its label."""
         close = "" if self.close is None else to_datetime(self.close).date().isoformat()
         rules, dated, labelled = (bool(words) and words in context for words in (self.rules, close, self.label))
         return rules, dated, labelled
@@ -110,7 +110,7 @@ def _of_polymarket(market: ListedMarket, now: int) -> _Candidate:
 
 
 class _Index:
-    """Market ids by question, read day by day: all days that may have something listed by now. Days that were read stay read."""
+    """Index of market ids by question, extended day by day to all days with markets listed by now. Indexed days are kept."""
 
     def __init__(self, questions: Callable[[int], Iterator[tuple[str, str]]]) -> None:
         self._questions = questions
@@ -119,7 +119,7 @@ class _Index:
         self._ids: dict[str, list[str]] = {}
 
     def at(self, now: int) -> Mapping[str, list[str]]:
-        """The index, with everything that is listed by now and some that is not."""
+        """Return the index with all markets listed by now, and some that are not."""
         days = to_day_number(now) + LONGEST_LIFE + 2
         with self._lock:
             for home in range(self._days, days):
@@ -130,18 +130,18 @@ class _Index:
 
 
 class Truth:
-    """Finds the market behind a text, and what a model knows of it.
+    """Source of the market behind a text, and of a model's knowledge of it.
 
-    A model knows the latent probability as of 24 hours before the market's close, or of the opening of a shorter market, but
-    never anything later than the sandbox's present. Before the close, that is the close that the market announces. The latent
-    probability is a martingale whose moment is chosen without regard to the outcome, so what is known is exactly calibrated.
+    A model knows the latent probability as of 24 hours before the market's close, or of the opening of a shorter market, but never as of a
+    time after the sandbox's clock. Before the close, the announced close is used. The latent probability is a martingale and its instant is
+    chosen independently of the outcome, so this knowledge is exactly calibrated.
 
-    A text that may be about several markets alike, because it has neither rules nor a date, gets the mean of what is
-    known of them. A text that is about no market of the world gets a probability drawn from the text itself.
+    A text that fits several markets equally, because it has neither rules nor a date, gets the mean of their known probabilities. A text
+    about no market of the world gets a probability drawn from the text itself.
 
     Attributes:
         world: the generated world; None in playback.
-        polymarket: the same world as Polymarket lists it.
+        polymarket: the same world as listed by Polymarket.
     """
 
     def __init__(self, world: GeneratedWorld | None, polymarket: GeneratedPolymarket | None = None) -> None:
@@ -152,7 +152,7 @@ class Truth:
         self._estimates = lru_cache(maxsize=1 << 14)(self._estimate)
 
     def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
-        """The questions of one day, as the venue and the clean tables word them."""
+        """Yield the questions of one day, as worded by the venue and the clean tables."""
         for event in self._world.day(home).events if self._world else ():
             for market in event.markets if not event.is_combo else ():
                 title, label = market.terms["title"], market.terms["yes_sub_title"]
@@ -167,20 +167,21 @@ class Truth:
     # --- finding -----------------------------------------------------------------------------------------------
 
     def by_id(self, market_id: str, now: int) -> Subject | None:
-        """The market of this ticker, id, condition id or token id, if it is listed by now."""
+        """Return the market with this ticker, id, condition id or token id, if it is listed by now."""
         found = self._candidate(market_id, now)
         return found.subject(now) if found else None
 
     def latent(self, market_id: str, at: int | None, now: int) -> Subject | None:
-        """The market as `by_id` finds it, with what was known at the instant `at`: for who trades at a past time. As `by_id` where it is None."""
+        """Return the market like `by_id`, with its probability as of the instant `at`, for trading at a past time; None: like `by_id`."""
         found = self._candidate(market_id, now)
         return found.subject(now, at) if found else None
 
     def estimate(self, market_id: str, date: int, now: int) -> MarketEstimate | None:
-        """The probability of a market in the arena: one of Polymarket's, a contract of Kalshi's, or an event of Kalshi's with two outcomes.
+        """Return the estimate of a market in the arena: a Polymarket market, a Kalshi contract, or a Kalshi event with two outcomes.
 
-        date: midnight of the date that the prompt states. The probability is that of `now` on this date, else of midnight, so that a past week
-        that is decided later is decided alike. None for a market that is not listed by `now`, or whose question has its answer by then.
+        date: midnight of the date that the prompt states. The probability is as of `now` on this date, else as of midnight, so that a past
+        week that is decided later gets the same decision. None for a market that is not listed by `now`, or whose question is already
+        answered.
         """
         return self._estimates(market_id, now if date <= now < date + DAY else date, now)
 
@@ -194,7 +195,7 @@ class Truth:
         return MarketEstimate(hash_text(name), outcome, float(claim.probabilities_at(np.asarray([at], dtype=np.int64))[0]))
 
     def _arena_market(self, market_id: str) -> tuple[str, str, int, PathClaim | Combo] | None:
-        """Name, outcome, instant of creation and claim of the market of this id."""
+        """Return name, outcome, instant of creation and claim of the market with this id."""
         market = self._polymarket.listed(market_id) if self._polymarket else None
         if market is not None:
             return market.id, market.outcomes[market.yes], market.created, market.claim
@@ -228,7 +229,7 @@ class Truth:
         return _of_polymarket(self._polymarket.market(row.id), now) if row else None
 
     def _best(self, found: Iterable[str], context: str, now: int) -> Subject | None:
-        """The market of these that fits the context best. Of several that fit alike any may be meant: the mean of what is known of them."""
+        """Return the market that fits the context best; if several fit equally, the mean of their known probabilities."""
         candidates = [candidate for market_id in dict.fromkeys(found) if (candidate := self._candidate(market_id, now))]
         best = max((candidate.fits(context) for candidate in candidates), default=None)
         meant = [candidate for candidate in candidates if candidate.fits(context) == best]
@@ -238,11 +239,11 @@ class Truth:
         return Subject("", hash_text(" ".join(sorted(candidate.id for candidate in meant))), mean)
 
     def find(self, text: str, now: int) -> Subject | None:
-        """The market that a text is about: by its id where that occurs, else by its question."""
+        """Find the market that a text is about: by its id if the text contains one, else by its question."""
         return self.named(text, now) or self._contained(text, now)
 
     def named(self, text: str, now: int) -> Subject | None:
-        """The market whose id the text has, or whose question is one of its lines or quotations."""
+        """Return the market whose id the text contains, or whose question is one of its lines or quotations."""
         for name in (*_TICKER.findall(text), *_TOKEN.findall(text)):
             if subject := self.by_id(name.rstrip("."), now):
                 return subject
@@ -255,7 +256,7 @@ class Truth:
         return None
 
     def _contained(self, text: str, now: int) -> Subject | None:
-        """The market whose question is anywhere in a text that is not too long; the longest question wins."""
+        """Return the market whose question occurs anywhere in a text that is not too long; the longest question wins."""
         context = normalize_text(text)
         for index in self._indexes if len(context) <= _LONGEST_SEARCHED else ():
             ids = index.at(now)
@@ -267,17 +268,17 @@ class Truth:
         return None
 
     def subject(self, text: str, now: int) -> Subject:
-        """The subject of a text; a text about no market is its own subject, with a probability drawn from it."""
+        """Return the subject of a text; a text about no market is its own subject, with a probability drawn from it."""
         return self.find(text, now) or self.invented(text)
 
     def invented(self, text: str) -> Subject:
-        """A subject outside the world: uniform on [0.05, 0.95), the same for the same text."""
+        """Return a subject outside the world: uniform on [0.05, 0.95), the same for the same text."""
         key = hash_text(normalize_text(text))
         return Subject("", key, RandomDraws(self.seed, Purpose.MODEL, key).uniform(0.05, 0.95))
 
 
 def _possible_questions(text: str) -> Iterator[str]:
-    """Lines that are labelled as the question, then quotations, then all other lines."""
+    """Return lines labelled as the question, then quotations, then all other lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if match := _LABELLED.match(line):

@@ -1,4 +1,4 @@
-"""The model endpoint: OpenAI's chat completions over the sandbox's personalities."""
+"""Model endpoint: OpenAI's chat completions over the sandbox's personalities."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ Body = dict[str, Any]
 
 
 def count_tokens(text: str) -> int:
-    """Tokens of a text."""
+    """Count the tokens of a text."""
     return math.ceil(len(text) / CHARACTERS_PER_TOKEN)
 
 
 def _refuse_key(authorization: str) -> Response | None:
-    """The refusal of a key; None for a good one. No answer repeats the key."""
+    """Return the refusal of a key, or None for a valid one. No response contains the key."""
     scheme, _, key = authorization.partition(" ")
     if scheme.lower() != "bearer" or not key.startswith(KEY_PREFIX):
         message = "Incorrect API key provided." if key else "You didn't provide an API key."
@@ -48,15 +48,15 @@ def _refuse_key(authorization: str) -> Response | None:
 
 
 class ModelEndpoint:
-    """POST /chat/completions and GET /models, as OpenAI's clients expect them.
+    """Handlers of POST /chat/completions and GET /models, compatible with OpenAI's clients.
 
-    Any bearer key that begins with `sandbox-` passes, except `sandbox-expired` (401) and `sandbox-broke` (402).
+    Any bearer key that begins with `sandbox-` is accepted, except `sandbox-expired` (401) and `sandbox-broke` (402).
 
     Attributes:
         truth: the knowledge of the models.
-        clock: stamps the answers, and bounds that knowledge.
+        clock: time of the responses, and bound of that knowledge.
         delay: seconds of real time by which `slow` is late.
-        sleep: waits so many of them.
+        sleep: coroutine that waits for the delay.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ModelEndpoint:
         self._sleep = sleep
 
     def routes(self) -> list[Route]:
-        """Routes relative to /v1."""
+        """Return the routes, relative to /v1."""
         return [
             Route("/chat/completions", self._guarded(self._complete), methods=["POST"]),
             Route("/models", self._guarded(self._list), methods=["GET"]),

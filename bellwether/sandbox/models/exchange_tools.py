@@ -1,7 +1,7 @@
-"""Trades of a model with the tools of an exchange: it looks, acts on its beliefs, and calls `done`.
+"""Trading of a model with exchange tools: it queries its view, acts on its beliefs, and calls `done`.
 
-A request offers them when its tools place and cancel orders. Everything is read from the tools' JSON: quotes, positions and resting orders, prices in
-cents. The same request gives the same calls.
+A request offers these tools if its tools place and cancel orders. Quotes, positions and resting orders, with prices in cents, are read from
+the tools' JSON. The same request gives the same calls.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Belief = Callable[[str], float]
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """A tool that is called, and the text of its arguments."""
+    """Call of a tool, with the text of its arguments."""
 
     name: str
     arguments: str
@@ -52,17 +52,17 @@ class ToolQuote:
     yes_ask: float | None
 
     def bid(self, side: str) -> float | None:
-        """The price at which a contract of a side can be sold."""
+        """Return the price at which a contract of a side can be sold."""
         return self.yes_bid if side == "yes" else _other(self.yes_ask)
 
     def ask(self, side: str) -> float | None:
-        """The price at which a contract of a side can be bought."""
+        """Return the price at which a contract of a side can be bought."""
         return self.yes_ask if side == "yes" else _other(self.yes_bid)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOrder:
-    """A resting order: its price in dollars of its side, and what is left of it."""
+    """Resting order: its price in dollars of its side, and its remaining contracts."""
 
     order_id: Any
     ticker: str
@@ -74,9 +74,9 @@ class ToolOrder:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeTools:
-    """The view of a trader: names of its tools, the simulated time (microseconds; None if not stated), and the answers of the tools.
+    """View of a trader: names of its tools, the simulated time (microseconds; None if not stated), and the tools' results.
 
-    held: contracts by (ticker, side). looked, acted: whether tools of these kinds were called since the user spoke.
+    held: contracts by (ticker, side). looked, acted: whether tools of these kinds were called since the last user message.
     """
 
     tools: frozenset[str]
@@ -88,11 +88,11 @@ class ExchangeTools:
     acted: bool
 
     def look(self) -> list[ToolUse]:
-        """Ask for everything there is to see."""
+        """Call all tools that query the view."""
         return [ToolUse(name, "{}") for name in _LOOKS if name in self.tools]
 
     def done(self) -> list[ToolUse]:
-        """Say that the step is over."""
+        """Call the tool that ends the step."""
         return [ToolUse(_DONE, "{}")] if _DONE in self.tools else []
 
     def order(self, ticker: str, side: str, price: float, *, tif: str, action: str = "buy", count: float = CONTRACTS) -> ToolUse:
@@ -101,7 +101,7 @@ class ExchangeTools:
         return ToolUse(_PLACE, json.dumps({"ticker": ticker, "side": side, "action": action, **size}, ensure_ascii=False))
 
     def cancel(self, order: ToolOrder) -> ToolUse:
-        """Take out a resting order."""
+        """Cancel a resting order."""
         return ToolUse(_CANCEL, json.dumps({"order_id": order.order_id}))
 
     def amend(self, order: ToolOrder, price: float) -> ToolUse:
@@ -118,7 +118,7 @@ def _cents(price: float) -> float:
 
 
 def _plain(count: float) -> float:
-    """A count without decimals where it has none."""
+    """Format a count, without decimals if it is whole."""
     return int(count) if count == int(count) else count
 
 
@@ -126,7 +126,7 @@ def _plain(count: float) -> float:
 
 
 def read_exchange_tools(request: ChatRequest) -> ExchangeTools | None:
-    """The view of a trader in a request; None unless its tools both place and cancel orders."""
+    """Read the view of a trader from a request; None unless its tools both place and cancel orders."""
     if not {_PLACE, _CANCEL} <= request.tools:
         return None
     objects = list(_objects(request.answered))
@@ -151,7 +151,7 @@ def _time(text: str) -> int | None:
 
 
 def _objects(texts: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-    """Every JSON object in what tools answered since the user spoke, at most one list deep."""
+    """Yield every JSON object in the tools' results since the last user message, at most one list deep."""
     for text in texts:
         try:
             whole = json.loads(text)
@@ -201,12 +201,12 @@ Trader = Callable[[ExchangeTools, Belief, "RandomDraws"], list[ToolUse]]
 
 
 def choose_trader(manner: str) -> Trader:
-    """The way in which a personality of this manner trades."""
+    """Return the trading function of a personality with this manner."""
     return {"malformed": garble_calls, "random": trade_randomly}.get(manner, trade_beliefs)
 
 
 def trade_beliefs(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
-    """Takes out resting bids that are worth too little, sells what is too dear, buys the largest edge; else it bids inside the widest spread."""
+    """Cancel overpriced bids, sell overpriced contracts, buy the largest edge, or else bid inside the widest spread."""
     if not exchange.looked:
         return exchange.look()
     if exchange.acted:
@@ -220,7 +220,7 @@ Fair = Mapping[str, Mapping[str, float]]
 
 
 def _tidied(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
-    """Resting bids taken out that are too dear by now, and moved up where the market has run away from them."""
+    """Cancel resting bids that are now too expensive, and raise those that the market has moved away from."""
     calls = []
     for order in exchange.resting:
         worth = fair.get(order.ticker, {}).get(order.side)
@@ -254,7 +254,7 @@ def _purchase(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
 
 
 def _bid(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
-    """A bid that rests inside the spread, below what a contract is worth, where none of its own rests yet."""
+    """Place a bid inside the spread, below the value of a contract, if the trader has no resting one there."""
     working = {(order.ticker, order.side) for order in exchange.resting}
     most, chosen = 0.0, None
     for quote in exchange.quotes:
@@ -270,12 +270,12 @@ def _room(exchange: ExchangeTools, quote: ToolQuote, side: str) -> bool:
 
 
 def _floor(price: float) -> float:
-    """Whole cents at or below a price in dollars."""
+    """Round a price in dollars down to whole cents."""
     return math.floor(round(100 * price, 6)) / 100
 
 
 def trade_randomly(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
-    """Often nothing; else one to three contracts of a random side at or below the ask, or a resting order taken out."""
+    """Do nothing often; else buy one to three contracts of a random side at or below the ask, or cancel a resting order."""
     if not exchange.looked:
         return exchange.done() if draw.chance(IDLE) else exchange.look()
     quoted = [quote for quote in exchange.quotes if quote.yes_bid is not None and quote.yes_ask is not None]
@@ -294,7 +294,7 @@ def trade_randomly(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -
 
 
 def garble_calls(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
-    """One wrong call after another, with right ones between; no call at all means words in its place."""
+    """Return wrong calls mixed with correct ones; no call at all means text instead."""
     if not exchange.looked and draw.chance(0.5):
         return exchange.look()
     if exchange.acted and draw.chance(0.5):
@@ -328,7 +328,7 @@ def garble_calls(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> 
 
 
 def _example(exchange: ExchangeTools) -> ToolUse:
-    """An order that could be right: one contract at the first market's ask, or at a cent."""
+    """Return a possibly valid order: one contract at the first market's ask, or at one cent."""
     quote = next((quote for quote in exchange.quotes if quote.yes_ask is not None), ToolQuote("KX-1", None, 0.01))
     assert quote.yes_ask is not None
     return exchange.order(quote.ticker, "yes", quote.yes_ask, tif="gtc", count=1.0)

@@ -1,4 +1,4 @@
-"""Who answers: model personalities whose skill is known, because each distorts the true probability in a known way."""
+"""Model personalities of known skill: each distorts the true probability in a known way."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _QUANTILES = 200
 
 
 def logit(p: float) -> float:
-    """Log odds."""
+    """Return the log odds of a probability."""
     return math.log(p / (1 - p))
 
 
 def expit(x: float) -> float:
-    """The probability with these log odds."""
+    """Return the probability with these log odds."""
     return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
 
 
 def round_stated(p: float) -> float:
-    """A probability as it is stated: four decimals, never certain."""
+    """Round a stated probability to four decimals, excluding 0 and 1."""
     return round(min(max(p, LEAST), MOST), 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """The transformation of the known probability p into the stated one: logit q = slope * logit p + noise * z.
+    """Transformation of the known probability p into the stated one: logit q = slope * logit p + noise * z.
 
     z is standard normal, drawn from (seed, question, sample); q is stated with four decimals within [0.0001, 0.9999].
     """
@@ -45,7 +45,7 @@ class Skill:
 
     @property
     def formula(self) -> str:
-        """The transformation in words."""
+        """The transformation as text."""
         if self.slope == 1 and not self.noise:
             return "q = p"
         if self.slope == -1 and not self.noise:
@@ -55,11 +55,11 @@ class Skill:
         return f"logit q = {' + '.join(part for part in (known, noise) if part) or '0'}"
 
     def states(self, p: float, z: float = 0.0) -> float:
-        """The probability that is stated where p is known."""
+        """Return the stated probability for a known p."""
         return round_stated(expit(self.slope * logit(round_stated(p)) + self.noise * z))
 
     def excess_brier(self, known: Iterable[float]) -> float:
-        """The excess of the expected Brier score over that of the known probabilities: the mean of (q - p)².
+        """Return the excess of the expected Brier score over that of the known probabilities: the mean of (q - p)².
 
         Without noise p is a function of q, and this is exactly the expected reliability term of Murphy's decomposition.
         """
@@ -70,7 +70,7 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class Personality:
-    """A model of the sandbox: its skill, its manner of answering, whether it thinks in a field of its own, and whether it is late."""
+    """Model of the sandbox: its skill, its manner of answering, whether its reasoning has a separate field, and whether it is late."""
 
     model: str
     skill: Skill
@@ -79,7 +79,7 @@ class Personality:
     late: bool = False
 
     def states(self, p: float, seed: int, question: int, sample: int) -> float:
-        """The probability that it states where p is known; `question` and `sample` tell one question and one answer to it from another."""
+        """Return the stated probability for a known p; `question` and `sample` identify the answer."""
         z = RandomDraws(seed, Purpose.MODEL, question, sample).normal() if self.skill.noise else 0.0
         return self.skill.states(p, z)
 
@@ -105,5 +105,5 @@ PERSONALITIES: Mapping[str, Personality] = MappingProxyType(
 
 
 def skill(model: str) -> Skill:
-    """The exact transformation of a model; its id may have a provider's prefix, as in sandbox/timid. Raises `KeyError` for an unknown one."""
+    """Return the exact transformation of a model, whose id may have a provider prefix (sandbox/timid). Raises `KeyError` if unknown."""
     return PERSONALITIES[model.rpartition("/")[2]].skill

@@ -1,4 +1,4 @@
-"""From a request to the answer of the personality."""
+"""Answers of the sandbox's model personalities to chat requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """The parts of an answer: the text, thoughts and a refusal in fields of their own, and the tools that are called."""
+    """Parts of an answer: text, reasoning, refusal and tool calls."""
 
     content: str | None
     reasoning: str = ""
@@ -34,7 +34,7 @@ class ModelReply:
 
 
 class ReplyWriter:
-    """Writes the answers to one request. The same request, sample and present give the same answer, in every process."""
+    """Writer of the answers to one request. The same request, sample and time give the same answer in every process."""
 
     def __init__(self, truth: Truth, request: ChatRequest, now: int) -> None:
         self._truth = truth
@@ -43,7 +43,7 @@ class ReplyWriter:
 
     @cached_property
     def _subject(self) -> Subject:
-        """The subject of the question; unused by traders."""
+        """Subject of the question; traders do not use it."""
         return self._truth.subject(self._request.question, self._now)
 
     @property
@@ -54,7 +54,7 @@ class ReplyWriter:
         return self._request.personality.states(subject.probability, self._truth.seed, subject.key, sample)
 
     def reply(self, sample: int) -> ModelReply:
-        """The answer number `sample`."""
+        """Return answer number `sample`."""
         request = self._request
         if (slip := read_arena_prompt(request)) is not None:
             return self._bet(slip, sample)
@@ -67,7 +67,7 @@ class ReplyWriter:
         return self._forecast(sample)
 
     def _bet(self, slip: ArenaPrompt, sample: int) -> ModelReply:
-        """A decision of the arena."""
+        """Return an arena decision."""
         request, truth, personality = self._request, self._truth, self._request.personality
         key = hash_text(request.question)
         if self._manner == "refusing":
@@ -89,7 +89,7 @@ class ReplyWriter:
         )
 
     def _trade(self, exchange: ExchangeTools, sample: int) -> ModelReply:
-        """The calls of a trader with the tools of an exchange."""
+        """Return a trader's calls of the exchange tools."""
         request = self._request
 
         def belief(ticker: str) -> float:
@@ -102,7 +102,7 @@ class ReplyWriter:
         return ModelReply(None if calls else said, said if request.personality.reasons else "", calls=tuple(calls))
 
     def _forecast(self, sample: int) -> ModelReply:
-        """The probability in the wanted form."""
+        """Return a probability in the requested answer format."""
         request, subject = self._request, self._subject
         p = self._states(subject, sample)
         said = write_thoughts(p, subject.key)
@@ -115,7 +115,7 @@ class ReplyWriter:
 
 
 def cut_reply(reply: ModelReply, room: int) -> ModelReply:
-    """The reply within so many characters, thoughts first."""
+    """Truncate a reply to `room` characters, counting the reasoning first."""
     reasoning, room = reply.reasoning[:room], max(0, room - len(reply.reasoning))
     content = None if reply.content is None else reply.content[:room]
     calls = []

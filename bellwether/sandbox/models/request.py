@@ -1,4 +1,4 @@
-"""A chat request, read and checked."""
+"""Parsing and validation of a chat request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 class BadRequest(Exception):
-    """A request that is answered with an error."""
+    """Invalid request, answered with an error."""
 
     def __init__(self, error: OpenAIError) -> None:
         self.error = error
@@ -23,13 +23,13 @@ class BadRequest(Exception):
 
 
 def refuse_invalid(message: str, param: str | None = None) -> BadRequest:
-    """HTTP 400."""
+    """Build the error of HTTP 400."""
     return BadRequest(OpenAIError(400, message, "invalid_request_error", None, param))
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One message: its role, its text, and the tools that it called."""
+    """Message with its role, its text, and the tools that it called."""
 
     role: str
     text: str
@@ -38,7 +38,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """The body of POST /chat/completions. `json_schema` is None unless it is demanded; `tools` are names of functions."""
+    """Body of POST /chat/completions. `json_schema` is None unless the request demands one; `tools` are names of functions."""
 
     personality: Personality
     model: str
@@ -51,24 +51,24 @@ class ChatRequest:
 
     @property
     def question(self) -> str:
-        """The user's messages with the question, the last one first."""
+        """The user's messages with the question, last one first."""
         said = [turn.text for turn in reversed(self.turns) if turn.role == "user"]
         return "\n\n".join(said) or self.instructions
 
     @property
     def instructions(self) -> str:
-        """The messages of all roles but the model's."""
+        """The messages of all roles except the model's."""
         return "\n\n".join(turn.text for turn in self.turns if turn.role != "assistant")
 
     @property
     def answered(self) -> tuple[str, ...]:
-        """The answers of tools since the last message of the user."""
+        """The tools' results since the last user message."""
         last = max((place for place, turn in enumerate(self.turns) if turn.role == "user"), default=-1)
         return tuple(turn.text for turn in self.turns[last + 1 :] if turn.role in ("tool", "function"))
 
     @property
     def used_tools(self) -> frozenset[str]:
-        """Names of the tools that were called since the user last spoke."""
+        """Names of the tools called since the last user message."""
         used: set[str] = set()
         for turn in self.turns:
             used = set() if turn.role == "user" else used | set(turn.tools)
@@ -76,7 +76,7 @@ class ChatRequest:
 
 
 def _text(content: Any) -> str:
-    """The text of a message, whether it is one or a list of parts."""
+    """Return the text of a message, from a string or a list of parts."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -111,7 +111,7 @@ def _personality(model: Any) -> Personality:
 
 
 def _format(body: Mapping[str, Any]) -> tuple[bool, Any]:
-    """True if an object is demanded, and the schema that it must meet."""
+    """Return whether a JSON object is demanded, and its schema."""
     form = body.get("response_format") or {"type": "text"}
     if form["type"] == "json_schema":
         return True, form["json_schema"]["schema"]
@@ -119,13 +119,13 @@ def _format(body: Mapping[str, Any]) -> tuple[bool, Any]:
 
 
 def _tools(body: Mapping[str, Any]) -> frozenset[str]:
-    """Names of the functions that may be called."""
+    """Return the names of the functions that may be called."""
     names = frozenset(str(entry["function"]["name"]) for entry in body.get("tools") or ())
     return frozenset() if body.get("tool_choice") == "none" else names
 
 
 def read_request(content: bytes) -> ChatRequest:
-    """Read the body of a chat request. Raises `BadRequest`."""
+    """Parse the body of a chat request. Raises `BadRequest`."""
     try:
         body = orjson.loads(content)
         return _read(body)
