@@ -49,13 +49,13 @@ def _sections(result: ScoreTables) -> Iterator[Section]:
     level, (bands, curves) = f"{100 * result.plan.level:.4g} %", bands_and_curves(result)
     colours = dict(palette(result.forecasters))
     note = (
-        f"In brackets: {level} intervals; clusters: {result.clusters}. Brier score and log loss: lower is better. Skill is 1 less the ratio of Brier "
+        f"In brackets: {level} intervals; clusters: {result.clusters}. Brier score and log loss: lower is better. Skill is 1 minus the ratio of Brier "
         "scores: above 0 is better than the reference. Coverage: share of questions with a forecast. "
         f"Group: forecasters that share a letter do not differ significantly in {LOSSES[result.loss]}."
     )
     yield Section("Scores", [_headline(result), Note(note), *_scores(result, colours)])
     note = (
-        "By chance: what calibrated forecasts would have on average; p: of a test that the forecasts are calibrated. Reliability and resolution: parts "
+        "By chance: average for calibrated forecasts; p: p-value of a calibration test. Reliability and resolution: parts "
         "of the Brier score, without bias; a reliability of 0 is calibrated."
     )
     bins = result.reliability.filter(pl.col("n") > 0)

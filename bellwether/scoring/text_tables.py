@@ -71,7 +71,7 @@ def _scores(result: ScoreTables) -> TextTable:
 def _skill(result: ScoreTables) -> TextTable:
     priced = result.scores.filter(pl.col("metric") == "skill_vs_market")["value"].count() > 0
     columns = ("forecaster", "over base rate", *(["over market"] if priced else []), "accuracy", "cov.")
-    caption = "Skill is 1 less the ratio of Brier scores: above 0 is better than the reference.\ncov.: share of questions with a forecast."
+    caption = "Skill: 1 minus the ratio of Brier scores; above 0 is better than the reference.\ncov.: share of questions with a forecast."
     table = TextTable("Skill", columns, caption)
     for name, metrics in group_metrics(result.scores):
         market = [NOTHING if name == MARKET else _interval(metrics["skill_vs_market"], "+", ends=2)] if priced else []
@@ -85,7 +85,7 @@ def _calibration(result: ScoreTables) -> TextTable:
     table = TextTable(
         "Calibration",
         ("forecaster", "ECE", "by\nchance", "p", "smECE", "by\nchance", "p", "relia-\nbility", "reso-\nlution"),
-        "by chance: what calibrated forecasts would have on average. p: of a test of calibration.\n"
+        "by chance: average for calibrated forecasts. p: p-value of a calibration test.\n"
         "reliability, resolution: parts of the Brier score, without bias; 0 reliability is calibrated.",
     )
     for name, metrics in group_metrics(result.scores):

@@ -46,6 +46,6 @@ def test_the_table_of_keys_is_that_of_the_code() -> None:
 
 def test_the_models_without_a_price_are_named(registry: dict[str, Model]) -> None:
     unpriced = [name for name, one in registry.items() if price(one, 0) is None]
-    listed = re.search(r"no price of (\d+) models.*?\((.*?)\)", PAGE, re.DOTALL)
+    listed = re.search(r"no price for (\d+) models.*?\((.*?)\)", PAGE, re.DOTALL)
     assert listed is not None
     assert (int(listed[1]), re.findall(r"`([^`]+)`", listed[2])) == (len(unpriced), unpriced)

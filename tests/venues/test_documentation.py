@@ -41,7 +41,7 @@ def test_the_rules_stand_in_their_order_with_what_they_say() -> None:
 
 
 def test_every_look_at_the_lake_is_listed_and_no_other() -> None:
-    listed = [name for row in cells(section("Is it well?")) for name in re.findall(r"`(\w+)`", row[0])]
+    listed = [name for row in cells(section("Health checks")) for name in re.findall(r"`(\w+)`", row[0])]
     assert sorted(listed) == sorted(look.name for look in LAKE_CHECKS)
     assert f"more than {PATIENCE_DAYS} days" in PAGE
     assert f"more than {TOLERATED_REFUSALS:.0%}".replace("%", " %") in PAGE
