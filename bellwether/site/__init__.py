@@ -1,4 +1,4 @@
-"""Static site of the published warehouse: pages that open from a folder without a server or a network."""
+"""Static site of the published warehouse. Its pages open from a folder without a server or network."""
 
 from bellwether.site.build import SiteBuild, build, local_folder, read_site_state, read_warehouse_state
 

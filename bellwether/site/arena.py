@@ -31,7 +31,7 @@ def names(source: SiteSource) -> list[str]:
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield the overview with a page per family, each cohort with its agents and decisions, and the markets."""
+    """Yield units for the overview with a page per family, for each cohort with its agents and decisions, and for the markets."""
     board, agents = source.frame("arena/leaderboard"), source.frame("arena/agents")
     agents = agents.unique("agent_id", keep="first", maintain_order=True)
     portfolios, universe = source.frame("arena/portfolios"), source.frame("arena/universe", *_UNIVERSE)
@@ -98,7 +98,7 @@ def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
 
 
 def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[Section]:
-    """Yield sections of standings and money per methodology, live and reconstructed cohorts apart."""
+    """Yield sections of standings and money per methodology, with live and reconstructed cohorts separate."""
     ranked = list(rankings.groups)
     for (methodology, reconstructed), part in board.group_by("methodology", "reconstructed", maintain_order=True):
         title = arena_rankings.group_title(str(methodology), bool(reconstructed))

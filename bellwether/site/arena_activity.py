@@ -1,4 +1,4 @@
-"""Activity of the arena: recent decisions with their refused legs, open markets by their close, and costs."""
+"""Activity of the arena: recent decisions with their refused legs, open markets by closing time, and costs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _RECENT, _DUE = 15, 10
 class Activity:
     """Recent decisions, costs and open markets.
 
-    recent: the newest decisions first, with `refusals`. costs: by family and week, null where one is unknown. due: open markets by their close.
-    questions: by market.
+    recent: newest decisions first, with `refusals`. costs: by family and week, null if one is unknown. due: open markets by closing time.
+    questions: question by market.
     """
 
     recent: pl.DataFrame
@@ -33,7 +33,7 @@ class Activity:
 
     @classmethod
     def of(cls, books: Books) -> Activity:
-        """Build from the rows of all agents."""
+        """Build the activity from the rows of all agents."""
         reasons = books.refusals.sort("leg").group_by("decision_id").agg(refusals=pl.col("reason"))
         family = books.agents.select("agent_id", "family")
         decisions = books.decisions.join(family, on="agent_id", maintain_order="left")
@@ -50,11 +50,11 @@ class Activity:
 
     @property
     def frames(self) -> list[object]:
-        """All values, for the digest of a page."""
+        """All values, from which the digest of a page is computed."""
         return [self.recent, self.costs, self.due, dict(self.questions)]
 
     def sections(self, colours: dict[str, str]) -> list[Section]:
-        """Return the sections of recent decisions, open markets and costs."""
+        """Build the sections of recent decisions, open markets and costs."""
         return [Section("Activity", [self._feed(), self._next()], (8, 4)), Section.even("Cost", self._spent(colours))]
 
     def _feed(self) -> PageTable | Note:
@@ -125,7 +125,7 @@ class Activity:
 
 
 def _sum_or_null(costs: pl.Expr) -> pl.Expr:
-    """Return the sum, null where one of its parts is."""
+    """Return an expression for the sum, null if any cost is null."""
     return pl.when(costs.is_null().any()).then(None).otherwise(costs.sum())
 
 

@@ -1,4 +1,4 @@
-"""Returns of families over the calendar and over the age of their cohorts, with changes of their releases."""
+"""Returns of families by calendar day and by age of their cohorts, with the changes of their models."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _GROUP = ("methodology", "reconstructed", "family")
 class Curves:
     """Curves of returns.
 
-    calendar: return of all started agents of a family by day. age: mean return of its agents by weeks since their start. last: newest total of
-    each agent. releases: rows of arena/releases by first cohort.
+    calendar: combined return of all started agents of a family by day. age: mean return of its agents by weeks since their start. last: newest
+    total and return of each agent. releases: rows of arena/releases by first cohort.
     """
 
     calendar: pl.DataFrame
@@ -33,9 +33,10 @@ class Curves:
 
 
 def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
-    """Compute the curves. Calendar and age leave out archived cohorts; an agent without a portfolio row has its initial cash.
+    """Compute the curves, without archived cohorts in `calendar` and `age`.
 
-    The calendar is sampled on at most about 80 days; a portfolio is valid until the next row.
+    The calendar is sampled on at most about 80 days. An agent has its initial cash before its first portfolio row, and each row is valid until the
+    next one.
     """
     releases = releases.sort("reconstructed", "family", "first_cohort", "model")
     started = agents.select("agent_id", "family", "methodology", "reconstructed", "week", initial=pl.col("initial_cash").cast(pl.Float64))
@@ -88,7 +89,7 @@ def _values_at(rows: pl.DataFrame, started: pl.DataFrame, instants: pl.DataFrame
 
 
 def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours: dict[str, str]) -> Sequence[Chart]:
-    """Return the charts of cohorts that are ranked together."""
+    """Build the charts of cohorts that are ranked together."""
     chosen = (pl.col("methodology") == methodology) & (pl.col("reconstructed") == reconstructed)
     calendar, age = curves.calendar.filter(chosen), curves.age.filter(chosen)
     if not calendar.height:
@@ -102,7 +103,7 @@ def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours:
 
 
 def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Sequence[Chart]:
-    """Return charts of a family's return over the calendar, with a rule where a release took over."""
+    """Build charts of a family's return over the calendar, with a vertical rule at each change of its model."""
     found = []
     for reconstructed, kind in ((False, "live"), (True, "reconstructed")):
         chosen = (pl.col("family") == family) & (pl.col("reconstructed") == reconstructed)
@@ -122,13 +123,13 @@ def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Seq
 
 
 def _palette(names: Iterable[str], first: str) -> dict[str, str]:
-    """Return colours of lines on one page, `first` before all others."""
+    """Assign colours to the lines of a page, beginning with the colour `first`."""
     palette = [first, *(one for one in charts.PALETTE if one != first)]
     return {name: palette[place % len(palette)] for place, name in enumerate(names)}
 
 
 def cohort_charts(curves: Curves, family: str, agents: pl.DataFrame, colours: dict[str, str]) -> Sequence[Chart]:
-    """Return a chart of the returns of a family by cohort, a line per model."""
+    """Build a chart of a family's return by cohort, with a line per model."""
     last = dict(curves.last.select("agent_id", "return").iter_rows())
     rows = [
         {"name": row["model"], "x": f"{row['week']:%Y-%m-%d}", "y": finite(last[row["agent_id"]])}

@@ -23,7 +23,7 @@ _TEXTS = ("decision", "reasoning", "message")
 def legs_of(
     trades: Rows, scored: dict[str, dict[str, Any]], held: dict[str, dict[str, Any]], questions: dict[str, str]
 ) -> list[list[Cell]]:
-    """Return rows of executed legs, each with its quotes and the result of its position."""
+    """Build the table rows of executed legs, with their quotes and the results of their positions."""
     rows = []
     for row in trades:
         position = held.get(row["position_id"], {})
@@ -66,7 +66,10 @@ _LEG_HEADS = (
 def page(
     week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, texts: list[TextEntry]
 ) -> Iterator[File]:
-    """Yield the page. week: of its cohort. legs: as `legs_of` returns them. refused: rows of arena/refusals. texts: its prompt and answers."""
+    """Yield the decision's page.
+
+    week: first week of its cohort. legs: from `legs_of`. refused: rows of arena/refusals. texts: the decision's prompt and answers.
+    """
     not_executed = [[number(row["leg"]), text(row["reason"].replace("_", " ")), text(row["message"], most=600)] for row in refused]
     prompts, answers = ([one for one in texts if (one.anchor == "prompt") == is_prompt] for is_prompt in (True, False))
     reasons = Text("Its reasoning", decision["reasoning"]) if decision["reasoning"] else Note("The model gave no reasoning.")
@@ -108,7 +111,7 @@ def _headline(decision: Mapping[str, Any], legs: list[list[Cell]], refused: int)
 
 
 def _pretty(decision: str) -> str:
-    """Return JSON with line breaks; other text unchanged."""
+    """Indent JSON; return other text unchanged."""
     try:
         return orjson.dumps(orjson.loads(decision), option=orjson.OPT_INDENT_2).decode()
     except orjson.JSONDecodeError:

@@ -22,18 +22,18 @@ def cohort_path(week: object) -> str:
 
 
 def archive_path(week: object) -> str:
-    """Return the path of the archive of a cohort's rows."""
+    """Return the path of the zip archive of a cohort's rows."""
     return f"arena/cohort/{week}/cohort.zip"
 
 
 def agent_path(agent_id: str) -> str:
-    """Return the path of the page of an agent with the id cohort/family."""
+    """Return the path of an agent's page. Agent ids have the form cohort/family."""
     week, _, family = agent_id.partition("/")
     return f"arena/cohort/{slug(week)}/{slug(family)}.html" if family else f"arena/cohort/agent/{slug(agent_id)}.html"
 
 
 def decision_path(decision_id: str) -> str:
-    """Return the path of the page of a decision with the id cohort/family/week."""
+    """Return the path of a decision's page. Decision ids have the form cohort/family/week."""
     week, _, rest = decision_id.partition("/")
     return f"arena/cohort/{slug(week)}/decision/{slug(rest)}.html"
 
@@ -44,11 +44,11 @@ def market_path(market_id: str) -> str:
 
 
 def market_cell(questions: Mapping[str, str], market_id: str) -> Cell:
-    """Return the question of a market with a link to its page."""
+    """Format the question of a market with a link to its page."""
     return text(questions.get(market_id, market_id), market_path(market_id), most=110)
 
 
 def refused_cell(reasons: Sequence[str]) -> Cell:
-    """Return the count of refused legs with their reasons."""
+    """Format the count of refused legs, with their reasons as a tooltip."""
     found = [reason.replace("_", " ") for reason in reasons]
     return text(f"{len(found)}: {', '.join(dict.fromkeys(found))}" if found else "none", most=80)

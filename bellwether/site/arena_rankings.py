@@ -1,4 +1,4 @@
-"""Comparison of the families of the arena: rankings with intervals, pairs and reliability, per group of cohorts."""
+"""Comparison of the arena's families per group of cohorts: rankings with intervals, pairs and reliability."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LINES = 3
 class Ranking:
     """Comparison of the families of one group: cohorts of one methodology, live or reconstructed, of clean or contaminated models.
 
-    rankings: without imputation. imputed: with it. metrics: primary metrics of the methodology, the first one first.
+    rankings: rows without imputation. imputed: rows with imputation. metrics: primary metrics of the methodology, in its order.
     """
 
     methodology: str
@@ -70,7 +70,7 @@ class Ranking:
 
     @property
     def families(self) -> list[str]:
-        """Families by rank, those without a rank last."""
+        """Families by rank; unranked families are last."""
         ranked = self.rankings.filter(pl.col("metric") == self.metrics[0]).sort("rank", "value", "family", nulls_last=True)
         return list(dict.fromkeys([*ranked["family"], *self.rankings["family"].unique().sort()]))
 
@@ -90,12 +90,12 @@ class Rankings:
 
     @property
     def frames(self) -> list[pl.DataFrame]:
-        """All frames, for the digest of a page."""
+        """All frames, from which the digest of a page is computed."""
         return [self.rankings, self.pairs, self.calibration]
 
     @property
     def groups(self) -> Iterator[Ranking]:
-        """Groups by methodology, live before reconstructed, clean before contaminated."""
+        """Iterator over the groups by methodology, live before reconstructed, clean before contaminated."""
         known = methodologies()
         for methodology, reconstructed, contaminated in sorted(self.rankings.select(GROUP).unique().iter_rows()):
             key = dict(zip(GROUP, (methodology, reconstructed, contaminated), strict=True))
@@ -113,7 +113,7 @@ def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = F
 
 
 def heads(metrics: Sequence[str]) -> list[Head]:
-    """Return the heads of a ranking by `metrics`."""
+    """Build the column heads of a ranking by `metrics`."""
     return [
         Head("Rank", f"by the {_TITLES.get(metrics[0], metrics[0])}", number=True),
         Head("Family"),
@@ -127,7 +127,7 @@ def heads(metrics: Sequence[str]) -> list[Head]:
 
 
 def rows(ranking: Ranking) -> list[list[Cell]]:
-    """Return rows under `heads`, ranked families first."""
+    """Build the rows under `heads`, ranked families first."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in ranking.rankings.iter_rows(named=True):
         found.setdefault(row["family"], {})[row["metric"]] = row
@@ -165,7 +165,7 @@ def _set_cell(row: Mapping[str, Any]) -> Cell:
 
 
 def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
-    """Return the charts and tables of a group."""
+    """Build the charts and tables of a group."""
     shown: list[Part] = [
         *interval_charts(ranking, colours),
         PageTable(f"Ranking of {ranking.title}", heads(ranking.metrics), rows(ranking)),
@@ -179,7 +179,7 @@ def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
 
 
 def spans(shown: Sequence[Part]) -> list[int]:
-    """Return the widths of the parts of a group: charts in pairs, other parts over the whole width."""
+    """Return the widths of the parts of a group: charts side by side in pairs, other parts over the full width."""
     found: list[int] = []
     for is_chart, run in groupby(shown, key=lambda part: isinstance(part, Chart)):
         count = len(list(run))
@@ -189,12 +189,12 @@ def spans(shown: Sequence[Part]) -> list[int]:
 
 
 def metric_title(name: str) -> str:
-    """Return the name of a metric in a sentence."""
+    """Return the name of a metric for use in a sentence."""
     return _TITLES.get(name, name.replace("_", " "))
 
 
 def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | None = None) -> list[Chart]:
-    """Return charts of the primary metrics with intervals. most: families of a chart, all when left out."""
+    """Build charts of the primary metrics with intervals. most: maximum number of families per chart (default: all)."""
     found = []
     for metric in ranking.metrics:
         own = {row["family"]: row for row in ranking.rankings.filter(pl.col("metric") == metric).iter_rows(named=True)}
@@ -230,7 +230,7 @@ def _pairs(ranking: Ranking) -> list[Part]:
 
 
 def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
-    """Return the table of every metric of families."""
+    """Build the table of every metric of the families."""
     head = columns.heads(
         "arena/rankings",
         "family",

@@ -25,7 +25,7 @@ def names(source: SiteSource) -> list[str]:
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield the list of releases, and each release with all pages below it."""
+    """Yield a unit for the list of releases, and units for each release with all pages below it."""
     boards = source.frame("benchmark/leaderboard")
     yield Unit("benchmark", key(boards), partial(_index, boards, source))
     for name in source.names("benchmark/questions", "release"):

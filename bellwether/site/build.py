@@ -1,7 +1,7 @@
 """Incremental build of the site in a draft folder that replaces the previous site atomically.
 
-A unit of the site is a function that yields files, with a digest of its inputs. Units with an unchanged digest and files with unchanged bytes are
-linked from the previous site.
+A unit of the site is a function that yields files, and a digest of its inputs. Files of units with an unchanged digest, and other unchanged files,
+are linked from the previous site.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALLOCATIONS = 50_000
 
 @dataclass(frozen=True, slots=True)
 class SiteBuild:
-    """Result of one build: folder, number of files, bytes, new or changed files, and the published state."""
+    """Result of a build: folder, number of files, bytes, number of new or changed files, and published state."""
 
     folder: Path
     files: int
@@ -85,7 +85,7 @@ def local_folder(target: Path) -> Path:
 
 
 def _build_and_upload(warehouse: Path | str, target: Path) -> SiteBuild:
-    """Build the site in the local cache, and upload changed files."""
+    """Build the site in the local cache and upload changed files."""
     built = build(warehouse, local_folder(target))
     with writing(target):
         upload(built.folder, target, MANIFEST)
@@ -93,25 +93,25 @@ def _build_and_upload(warehouse: Path | str, target: Path) -> SiteBuild:
 
 
 def read_site_state(folder: Path | str) -> str | None:
-    """Return the state that the site in a folder shows, as `publication_state` returns it; None without a site."""
+    """Return the publication state (`publication_state`) of the site in a folder; None without a site."""
     found = _read_manifest(_resolve_folder(folder))
     return str(found["published"]) if found else None
 
 
 def read_warehouse_state(warehouse: Path | str) -> str:
-    """Return the state that a site of this warehouse would show. Raises `LakeError` as `build` does."""
+    """Return the publication state that a site of this warehouse would have. Raises `LakeError` like `build`."""
     with open_source(warehouse) as source:
         return publication_state(source)
 
 
 def publication_state(source: SiteSource) -> str:
-    """Return the time of publication and the digest of the code of the site."""
+    """Return the time of publication and the digest of the site's code as one text."""
     return f"{source.published_at.isoformat()} {code()[:16]}"
 
 
 @contextmanager
 def _delay_garbage_collection() -> Iterator[None]:
-    """Raise the threshold of garbage collection: cells are in no cycles, and the search for cycles takes a tenth of a build."""
+    """Raise the threshold of garbage collection. Cells form no cycles, and the search for cycles would take a tenth of a build."""
     usual = gc.get_threshold()
     gc.set_threshold(max(usual[0], _ALLOCATIONS), *usual[1:])
     try:
@@ -121,7 +121,7 @@ def _delay_garbage_collection() -> Iterator[None]:
 
 
 class _Writer:
-    """Writer of the draft: links unchanged files of the previous site and writes the others."""
+    """Writer of the draft, which links unchanged files of the previous site and writes the others."""
 
     def __init__(self, old: Path, draft: Path, known: dict[str, Any]) -> None:
         self._old, self._draft = old, draft

@@ -1,4 +1,4 @@
-"""Pages of the data: dictionary, downloads, queries, methodologies."""
+"""Pages about the data: dictionary, downloads, queries and methodologies."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ board = duckdb.sql("FROM 'downloads/benchmark.leaderboard.parquet'").pl()
 
 
 def units(source: SiteSource) -> Iterator[Unit]:
-    """Yield the overview, a page per table, and the downloads."""
+    """Yield units for the overview, the page of each table, and the downloads."""
     files = [name for name in source.tables if name in TABLES and source.rows(name) and (TABLES[name].mart or name in _MORE)]
     yield Unit("data", key(source.described, source.columns.height, files, _methods()), partial(_overview, source, files))
     partitions = source.partitions.partition_by("table_name", as_dict=True)
@@ -176,7 +176,7 @@ def _downloads(source: SiteSource, name: str) -> Iterator[File]:
 
 
 def csv(frame: pl.DataFrame) -> bytes:
-    """Return a frame as CSV for spreadsheets: an apostrophe precedes texts that would be formulas."""
+    """Format a frame as CSV for spreadsheets, with an apostrophe before texts that would be formulas."""
     lists = [pl.col(one).cast(pl.List(pl.String)).list.join("; ") for one, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     return neutralise_formulas(frame.with_columns(lists)).write_csv().encode()
 
@@ -186,7 +186,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def archive(tables: Mapping[str, pl.DataFrame]) -> bytes:
-    """Return a zip of `data/NAME.parquet` and `csv/NAME.csv` per table; equal rows give equal bytes."""
+    """Build a zip of `data/NAME.parquet` and `csv/NAME.csv` per table; equal rows give equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as made:
         for name, rows in tables.items():

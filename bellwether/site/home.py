@@ -1,4 +1,4 @@
-"""Home page: the leader of each area, changes since the last publication, and freshness."""
+"""Home page with the leader of each area, changes since the last publication, and freshness."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DOMAINS = ("clean", "benchmark", "replay", "arena")
 
 
 def pages(source: SiteSource, colours: Colours) -> Iterator[File]:
-    """Yield the page."""
+    """Yield the home page."""
     cards = (_benchmark(source, colours), _arena(source, colours), _trading(source, colours))
     sections = [Section(name, parts, width=4) for name, parts in zip(("Benchmark", "Arena", "Trading"), cards, strict=True)]
     sections += [Section("What changed since the last publication", [_changes(source)]), Section("Freshness", [_freshness(source)])]
@@ -34,7 +34,7 @@ def pages(source: SiteSource, colours: Colours) -> Iterator[File]:
 
 
 def main_release(board: pl.DataFrame) -> str:
-    """Return the release with the most questions, the newest of equal ones; subsets, whose names contain @, are left out."""
+    """Return the release with the most questions, or the newest of several; subsets, whose names contain @, count only if there is no other."""
     sizes = board.group_by("release").agg(pl.col("n_questions").max(), pl.col("known_at").max())
     whole = sizes.filter(~pl.col("release").str.contains("@", literal=True))
     return str((whole if whole.height else sizes).sort("n_questions", "known_at", "release")["release"][-1])
@@ -122,7 +122,7 @@ def _row_colours(colours: Colours, rows: list[dict[str, object]]) -> dict[str, s
 
 
 def _interval_text(row: Mapping[str, Any], name: str = "", *, unit: str = "") -> str:
-    """Return the interval of an estimate in words. name: prefix of its columns."""
+    """Format the interval of an estimate in words. name: prefix of its columns."""
     lower, upper = row.get(f"{name}lower"), row.get(f"{name}upper")
     if finite(lower) is None or finite(upper) is None:
         return "no interval"
@@ -131,7 +131,7 @@ def _interval_text(row: Mapping[str, Any], name: str = "", *, unit: str = "") ->
 
 
 def _changes(source: SiteSource) -> PageTable | Note:
-    """Return the leaderboards that differ from the previous publication."""
+    """Build the table of leaderboards that differ from the previous publication."""
     current, before = (source.standings.filter(pl.col("current") == shown) for shown in (True, False))
     if not before.height:
         return Note("The warehouse stores no earlier publication with other places or values.")

@@ -1,4 +1,4 @@
-"""Pairwise comparisons by a metric: matrix of differences, and rows with their tests."""
+"""Pairwise comparisons by a metric: matrix of differences, and table rows with tests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.pages.values import finite, interval, number, p_value, text
 
 
 def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -> list[Chart]:
-    """Return the matrix of differences, row minus column, in the order of `ranked`; empty without a difference. name: column of the first of a pair."""
+    """Build the matrix of differences, row minus column, in the order of `ranked`; empty without a difference. name: column of a pair's first member."""
     cells = []
     for row in tested.iter_rows(named=True):
         value = finite(row["difference"])
@@ -29,7 +29,7 @@ def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -
 
 
 def heads(name: str, other: str, count: str) -> list[Head]:
-    """Return the heads of a table of pairs."""
+    """Build the column heads of a table of pairs."""
     return [
         Head(name),
         Head(other),
@@ -41,7 +41,7 @@ def heads(name: str, other: str, count: str) -> list[Head]:
 
 
 def line(row: Mapping[str, Any], name: str, path: Callable[[str], str]) -> list[Cell]:
-    """Return the cells of a pair under `heads`."""
+    """Build the cells of a pair under `heads`."""
     return [
         text(row[name], path(row[name])),
         text(row["other"], path(row["other"])),

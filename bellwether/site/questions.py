@@ -1,4 +1,4 @@
-"""Page of a question: text, price over time, forecasts, outcome, prompts and answers."""
+"""Page of a question with its text, price over time, forecasts, outcome, prompts and answers."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _answers(material: ReleaseData, question: str, answers: list[dict[str, Any]]
 
 
 def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
-    """Return a probability with a link to the prompt and answer of a language model."""
+    """Format a probability, with a link to the prompt and answer of a language model."""
     shown = number(answer["p_yes"], 3)
     if not answer["asked"]:
         return shown
@@ -138,7 +138,7 @@ def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
 
 
 def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[dict[str, Any]]) -> list[Part]:
-    """Return the price of YES with each forecast at its as-of time."""
+    """Build the chart of the price of YES with each forecast at its as-of time."""
     rows = [{"name": "price", "x": minute(row["at"]), "y": finite(row["price"]), "point": None} for row in prices]
     made = [
         {"name": one["forecaster"], "x": minute(one["as_of"]), "y": None, "point": one["p_yes"]}
@@ -165,7 +165,7 @@ def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[di
 
 
 def _prompts(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
-    """Return prompts and answers of models, verbatim."""
+    """Build the verbatim prompts and answers of models."""
     if not asked:
         return [Note("No language model forecast this question.")]
     note = "Prompts are rebuilt from the question and shown if their hash equals the recorded one."
@@ -173,7 +173,7 @@ def _prompts(row: dict[str, Any], asked: list[dict[str, Any]]) -> list[Part]:
 
 
 def prices(source: SiteSource, release: str) -> pl.DataFrame:
-    """Return prices of the markets of a release up to their close: id, at, price."""
+    """Read the prices of a release's markets up to their close: id, at, price."""
     if not source.rows("clean/prices"):
         return pl.DataFrame(schema={"id": pl.String, "at": pl.Datetime("us", "UTC"), "price": pl.Float64})
     found = source.run(sql_text("site/prices"), {"release": release})
@@ -182,7 +182,7 @@ def prices(source: SiteSource, release: str) -> pl.DataFrame:
 
 
 def evidence(source: SiteSource, release: str) -> pl.DataFrame:
-    """Return the evidence of resolution by market of a release: id and texts."""
+    """Read the evidence of resolution of a release's markets: id and texts."""
     found = pl.DataFrame(schema={"id": pl.String})
     for table in ("markets", "resolutions"):
         if source.rows(f"clean/{table}"):

@@ -1,4 +1,4 @@
-"""Page of a release: leaderboard, reliability, cost, pairs, questions."""
+"""Page of a release with leaderboard, reliability, cost, pairs and questions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PARTS = {"category": "category: ", "horizon": "horizon: ", "distance": "after t
 class ReleaseData:
     """Rows of one release, and the colours of its forecasters.
 
-    answers: question_id, forecaster, p_yes, brier, cost, could_know, samples, asked, as_of.
+    answers: one row per question and forecaster: question_id, forecaster, p_yes, brier, cost, could_know, samples, asked, as_of.
     """
 
     name: str
@@ -98,8 +98,8 @@ def read_release(source: SiteSource, name: str, colours: dict[str, str]) -> Rele
 def consistency_bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
     """Compute consistency bands of reliability bins: forecaster, bin, low and high.
 
-    95 % of the frequencies of yes of a calibrated forecaster lie between low and high. answers: question_id, forecaster, p_yes, could_know, a row
-    per question. questions: id, cluster. A bin without forecasts has no row.
+    For a calibrated forecaster, 95 % of the frequencies of yes lie between low and high. answers: question_id, forecaster, p_yes and could_know, one
+    row per question and forecaster. questions: id, cluster. A bin without forecasts has no row.
     """
     scored = answers.filter(pl.col("p_yes").is_not_null() & ~pl.col("could_know"))
     scored = scored.join(questions.select("id", "cluster"), left_on="question_id", right_on="id").sort("forecaster", "question_id")
@@ -150,7 +150,7 @@ def _headline(material: ReleaseData) -> Stats:
 
 
 def board_heads() -> list[Head]:
-    """Return the heads of a leaderboard."""
+    """Build the column heads of a leaderboard."""
     of = partial(columns.head, "benchmark/leaderboard")
     return [
         of("rank", numeric=True),
@@ -176,7 +176,7 @@ def board_heads() -> list[Head]:
 
 
 def board_rows(material: ReleaseData) -> list[list[Cell]]:
-    """Return rows under `board_heads`: the whole release by rank, then its parts."""
+    """Build the rows under `board_heads`: first the whole release by rank, then its parts."""
     costs = dict(material.answers.group_by("forecaster").agg(pl.col("cost").mean()).iter_rows())
     models = dict(material.forecasts.group_by("forecaster").agg(pl.col("model").drop_nulls().first()).iter_rows())
     rows, about = [], {}
@@ -202,13 +202,13 @@ def board_rows(material: ReleaseData) -> list[list[Cell]]:
 
 
 def part_title(scope: str) -> str:
-    """Return the scope of a score in words."""
+    """Format the scope of a score in words."""
     kind, colon, rest = scope.partition(":")
     return f"{_PARTS.get(kind, kind)}{rest}" if colon else WHOLE if scope == "all" else scope.replace("_", " ")
 
 
 def _metric_cells(material: ReleaseData, row: Mapping[str, Any], whole: Mapping[str, Any], cost: float | None) -> list[Cell]:
-    """Return the cells from the forecaster to its cost. row: metrics with intervals. whole: values of the whole release only."""
+    """Build the cells from forecaster to cost. row: metrics with intervals. whole: values that exist only for the whole release."""
     estimates = [
         interval(row.get(one), row.get(f"{one}_lower"), row.get(f"{one}_upper"), digits, row.get(f"{one}_reason"))
         for one, digits in (("brier", 3), ("brier_skill", 2), ("skill_vs_market", 2))
@@ -237,7 +237,7 @@ def _band(cost: Any) -> Cell:
 
 
 def interval_rows(board: pl.DataFrame) -> list[dict[str, object]]:
-    """Return rows of a chart of Brier scores with intervals; undefined scores are left out."""
+    """Build the rows of a chart of Brier scores with intervals, without undefined scores."""
     rows = board.filter(pl.col("brier").is_finite()).iter_rows(named=True)
     return [
         {"name": row["forecaster"], "value": row["brier"], "lower": finite(row["brier_lower"]), "upper": finite(row["brier_upper"])}
@@ -285,7 +285,7 @@ def _calibration(material: ReleaseData) -> list[Part]:
 
 
 def _costs(material: ReleaseData) -> list[Part]:
-    """Return charts of the score against the cost, and against the knowledge cutoff."""
+    """Build charts of the score against the cost and against the knowledge cutoff."""
     costs = material.answers.group_by("forecaster").agg(
         cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").mean())
     )

@@ -23,7 +23,7 @@ from bellwether.tables.exports import redact_rows
 
 @dataclass(frozen=True, slots=True)
 class TableFacts:
-    """Row count and newest fact of a table."""
+    """Row count of a table and the time of its newest fact."""
 
     rows: int
     known_at: datetime | None
@@ -39,24 +39,24 @@ class SiteSource:
 
     @cached_property
     def tables(self) -> Mapping[str, TableFacts]:
-        """Its tables by name (`group/name`), without `meta`."""
+        """Tables by name (`group/name`), without the group `meta`."""
         rows = self.described.select("table_name", "rows", "known_at").sort("table_name").iter_rows()
         return {name.replace(".", "/", 1): TableFacts(count, known_at) for name, count, known_at in rows if not name.startswith("meta.")}
 
     @cached_property
     def partitions(self) -> pl.DataFrame:
-        """Its published partitions: table_name, partition, rows, sha256, written_at, known_at."""
+        """Published partitions: table_name, partition, rows, bytes, sha256, written_at, known_at."""
         names = ["table_name", "partition", "rows", "bytes", "sha256", "written_at", "known_at"]
         return self._files.select(names)
 
     @cached_property
     def columns(self) -> pl.DataFrame:
-        """Descriptions of the columns of its tables."""
+        """Descriptions of the tables' columns."""
         return self._all("meta.columns").sort("table_name", "ordinal")
 
     @cached_property
     def described(self) -> pl.DataFrame:
-        """Descriptions of its tables."""
+        """Descriptions of the tables."""
         return self._all("meta.tables").sort("table_name")
 
     @cached_property
@@ -67,17 +67,17 @@ class SiteSource:
 
     @cached_property
     def world(self) -> str:
-        """The published world."""
+        """Name of the published world."""
         return str(self._all("meta.publication")["world"][0])
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Numbers of forecasters, agents and families, in the order of their first publication."""
+        """Number of each forecaster, agent and family by name, in the order of first publication."""
         return dict(self._all("meta.names").select("name", "number").iter_rows())
 
     @cached_property
     def standings(self) -> pl.DataFrame:
-        """Places on leaderboards in this publication and in the last one that differs."""
+        """Places on leaderboards in this publication and in the latest different one."""
         return self._all("meta.standings").sort(meta.STANDINGS.order)
 
     def rows(self, name: str) -> int:
@@ -85,9 +85,9 @@ class SiteSource:
         return self.tables[name].rows if name in self.tables else 0
 
     def frame(self, name: str, *columns: str, **equal: Any) -> pl.DataFrame:
-        """Return rows of a table whose columns equal the given values, by its key; empty if the table is missing.
+        """Read the rows of a table whose columns equal the given values, sorted; empty if the table is missing.
 
-        columns: all when left out. Credentials in rows of earlier versions are removed.
+        columns: names (default: all). Credentials in rows of earlier versions are removed.
         """
         declared = table(name)
         chosen = list(columns) or declared.names
@@ -104,7 +104,7 @@ class SiteSource:
         return redact_rows(name, found.sort(declared.order, nulls_last=True).select(chosen))
 
     def names(self, name: str, column: str) -> list[Any]:
-        """Return the distinct values of a column, sorted."""
+        """Return the sorted distinct values of a column."""
         if not self.rows(name):
             return []
         try:
@@ -122,13 +122,13 @@ class SiteSource:
             raise LakeError(f"reading {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
 
     def digest(self, *tables: str, starts: str = "") -> str:
-        """Return a digest of the stored rows of tables. starts: prefix of their partitions."""
+        """Return a digest of the stored rows of `tables`. starts: prefix of the included partitions."""
         names = [name.replace("/", ".", 1) for name in tables]
         found = self.partitions.filter(pl.col("table_name").is_in(names) & pl.col("partition").str.starts_with(starts))
         return hashlib.sha256(orjson.dumps(found.select("table_name", "partition", "sha256").rows())).hexdigest()
 
     def _rows_of(self, declared: Table, equal: Mapping[str, Any]) -> duckdb.DuckDBPyRelation:
-        """Return a table; of a view only the files of matching partitions, because opening all files is slow."""
+        """Return the relation of a table; for a view, only the files of matching partitions, because opening all files is slow."""
         first = declared.partitioned_by[0] if declared.partitioned_by else None
         if first is None or first not in equal or declared.sql_name not in self._views:
             return self._relation(declared.sql_name)
@@ -144,7 +144,7 @@ class SiteSource:
         return self._all("meta.partitions").filter("published").sort("table_name", "partition")
 
     def _relation(self, name: str) -> duckdb.DuckDBPyRelation:
-        """Return a table or view by its `schema.table`."""
+        """Return the relation of a table or view named `schema.table`."""
         return self._connection.sql(
             "FROM " + ".".join(duckdb_connection.identifier(part) for part in (warehouse.DATABASE, *name.split(".", 1)))
         )

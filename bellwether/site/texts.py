@@ -1,4 +1,4 @@
-"""Prompts and answers of forecasts and decisions, verbatim."""
+"""Verbatim prompts and answers of forecasts and decisions."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ Prompts = dict[tuple[datetime, str], tuple[str, list[Message]]]
 
 
 def anchor(forecaster: str) -> str:
-    """Return the anchor of a forecaster's texts on the page of a question."""
+    """Return the anchor of a forecaster's texts on a question's page."""
     return f"said-{slug(forecaster)}"
 
 
 def forecast_entries(question: Mapping[str, Any], asked: Sequence[Mapping[str, Any]]) -> list[TextEntry]:
-    """Return the prompt and answer of each forecaster on a question. asked: rows of benchmark/forecasts of language models."""
+    """Build the prompt and answer of each forecaster on a question. asked: rows of benchmark/forecasts of language models."""
     prompts: Prompts = {}
     several = any(row["sample"] for row in asked)
     texts: dict[str, list[tuple[str, str, str]]] = {}
@@ -97,7 +97,7 @@ def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts
 
 @dataclass(frozen=True, slots=True)
 class DecisionTexts:
-    """Messages of the decisions of a cohort in one week. end: common end of their prompts, the markets. path: of the file with that end."""
+    """Messages of a cohort's decisions in one week. end: common end of the prompts, which lists the markets. path: path of the file with that end."""
 
     by_decision: Mapping[str, Sequence[tuple[str, str]]]
     end: str
@@ -117,7 +117,7 @@ class DecisionTexts:
             yield f"{self.path}.js", data_script(self.path, self.end)
 
     def entries(self, decision_id: str) -> list[TextEntry]:
-        """Return prompt and answers of a decision; empty without messages."""
+        """Build the prompt and answers of a decision; empty without messages."""
         prompt, answers = list[tuple[str, str, str]](), list[TextEntry]()
         for role, content in self.by_decision.get(decision_id, ()):
             if role == "assistant":
@@ -131,7 +131,7 @@ class DecisionTexts:
 
 
 def _common_end(texts: Sequence[str]) -> str:
-    """Return the common end of the texts from the start of a line; empty if it is short."""
+    """Return the longest common end of the texts that starts at a line break; empty if it is short."""
     if len(texts) < 2:
         return ""
     least = min(map(len, texts))

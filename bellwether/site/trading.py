@@ -68,7 +68,7 @@ def agent_names(source: SiteSource) -> list[str]:
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield the overview with a page per agent, and each episode with a page per agent in it."""
+    """Yield a unit for the overview with a page per agent, and a unit per episode with a page per agent in it."""
     episodes, runs, summary = source.frame("replay/episodes"), source.frame("replay/backtests"), source.frame("replay/summary")
     markets = source.frame("replay/market_pnl", *_MARKET_COLUMNS)
     of_names = colours.of(runs["agent"].unique().sort().to_list())
@@ -81,7 +81,7 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
 
 
 def summary_heads() -> list[Head]:
-    """Return the heads of the table of agents."""
+    """Build the column heads of the table of agents."""
     return [
         *columns.heads("replay/summary", "agent", "rules", "episodes", "pnl"),
         Head("Queue band", "P&L under the pessimistic and the optimistic queue", number=True),
@@ -94,7 +94,7 @@ def summary_heads() -> list[Head]:
 
 
 def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float]) -> list[list[Cell]]:
-    """Return rows of the table of agents, by P&L. ratios: as `ratios_of` returns them."""
+    """Build the rows of the table of agents, sorted by P&L. ratios: from `ratios_of`."""
     return [
         [
             text(row["agent"], agent_path(row["agent"])),
@@ -116,14 +116,14 @@ def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float])
 
 
 def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
-    """Compute mean P&L of an episode over its standard deviation, by agent and rules, from at least three settled episodes."""
+    """Compute the ratio of mean and standard deviation of an episode's P&L by agent and rules, from at least three settled episodes."""
     settled = runs.filter(~pl.col("unsettled")).group_by("agent", "rules").agg(pl.len(), pl.col("pnl").cast(pl.Float64).alias("pnl"))
     found = settled.filter(pl.col("len") >= 3).select("agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std())
     return {(agent, rules): ratio for agent, rules, ratio in found.iter_rows() if finite(ratio) is not None}
 
 
 def band_cell(row: Mapping[str, Any]) -> Cell:
-    """Return the range of a P&L over unknown queue histories."""
+    """Format the range of a P&L over unknown queue histories."""
     low, high = ends_of_band(row)
     title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
     return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
@@ -141,7 +141,7 @@ def _overview(
 
 
 def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
-    """Return chart rows of the mean P&L of agents with intervals."""
+    """Build chart rows of the agents' mean P&L with intervals."""
     return [
         {"name": row["agent"], "value": row["pnl_mean"], "lower": finite(row["pnl_mean_lower"]), "upper": finite(row["pnl_mean_upper"])}
         for row in summary.iter_rows(named=True)
@@ -249,7 +249,7 @@ def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) 
 
 
 def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
-    """Return the markets with the largest gains and losses."""
+    """Build the table of markets with the largest gains and losses."""
     if not markets.height:
         return Note("No market was traded.")
     ranked = cast_decimals(markets.sort(["pnl", "episode", "ticker"], descending=[True, False, False]))
@@ -268,7 +268,7 @@ def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
 
 
 def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
-    """Return a chart of mean markouts of maker fills over episodes, weighted by contracts."""
+    """Build a chart of mean markouts of maker fills over episodes, weighted by contracts."""
     weighted = runs.with_columns(size=pl.col("contracts").cast(pl.Float64) * pl.col("maker_share"))
     rows = []
     for horizon in HORIZONS_S:
@@ -282,7 +282,7 @@ def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
 
 
 def _order_statistics(runs: pl.DataFrame) -> Facts:
-    """Return sums of orders and fills over episodes, and means of ratios."""
+    """Sum orders and fills over episodes, and average ratios."""
     values = cast_decimals(runs.select(pl.col(_SUMS).sum(), pl.col(_MEANS).mean())).row(0, named=True)
     titles = {name: columns.title(name) for name in _SUMS} | {name: f"{columns.title(name)}, mean of episodes" for name in _MEANS}
     return Facts(
@@ -292,7 +292,7 @@ def _order_statistics(runs: pl.DataFrame) -> Facts:
 
 
 def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
-    """Return charts of cumulative P&L by time of settlement with the queue band, and of its drawdown."""
+    """Build charts of cumulative P&L by time of settlement with the queue band, and of its drawdown."""
     rows, falls = [], []
     several = runs["rules"].n_unique() > 1
     for (rules,), part in runs.sort("settled_at", "episode", nulls_last=True).group_by("rules", maintain_order=True):
@@ -427,7 +427,7 @@ def _markets(markets: pl.DataFrame) -> PageTable:
 
 
 def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[Part]:
-    """Return charts of the markets with the most price changes. books: rows of replay/books. fills: of all agents, with numbers as floats."""
+    """Build charts of the markets with the most price changes. books: rows of replay/books. fills: fills of all agents, with numbers as floats."""
     if not books.height:
         return [Note("The warehouse has no books of this episode yet.")]
     # The sum of both prices is null if a side is empty.

@@ -1,4 +1,4 @@
-"""Units of the site with digests of their inputs."""
+"""Units of the site, with digests of their inputs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def code() -> str:
 
 
 def key(*inputs: Any) -> str:
-    """Return a digest of the code and of inputs: frames by their rows, other values by their JSON."""
+    """Return a digest of the code and of `inputs`: the rows of frames, and the JSON of other values."""
     digest = hashlib.sha256(code().encode())
     for one in inputs:
         if isinstance(one, pl.DataFrame):
