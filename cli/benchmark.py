@@ -379,8 +379,10 @@ def submit(file: Path, forecaster: str | None, week: datetime | None, refused: P
 @click.option("--revision", help="Revision of the code, for the metadata.")
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the files as JSON.")
 def report(release: str, reports: str | None, revision: str | None, as_json: bool) -> None:
-    """Write the report of RELEASE: a JSON file per model with all its predictions, a summary, metadata, the dataset analysis, and a page
-    in Markdown with figures. It is made from the published warehouse; docs/scoring.md describes the files.
+    """Write the report of RELEASE from the published warehouse.
+
+    It has a JSON file per model with all its predictions, a summary, metadata, the dataset analysis, and a page in Markdown with figures.
+    docs/scoring.md describes the files.
     """
     from bellwether.report.inputs import add_registry, read_inputs
 

@@ -68,5 +68,5 @@ class Plugin(Lazy):
 
 
 def plugins() -> dict[str, Plugin]:
-    """Commands of entry points of the group `bellwether.commands`, by name."""
+    """Return the commands of entry points in the group `bellwether.commands`, by name."""
     return {point.name: Plugin(point) for point in entry_points(group=GROUP)}

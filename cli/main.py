@@ -118,7 +118,7 @@ class Commands(cloup.Group):
 
 
 def _external_domains() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
-    """Headings and commands of other packages' domains. A warning names a domain that cannot be loaded."""
+    """Return headings and commands of other packages' domains, with a warning for each domain that cannot be loaded."""
     try:
         return [(f"Commands of {domain.name}", domain.commands) for domain in load_domains() if domain.commands]
     except ConfigError as error:
@@ -127,7 +127,7 @@ def _external_domains() -> Iterable[tuple[str, tuple[LazyCommand, ...]]]:
 
 
 def sections() -> list[cloup.Section]:
-    """Headings of the help with their commands; a repeated name is left out with a warning."""
+    """Return the headings of the help with their commands. A repeated name is left out with a warning."""
     names: set[str] = set()
     headings = []
     for title, declared in (*SECTIONS.items(), *_external_domains()):

@@ -163,7 +163,7 @@ def _make_weeks(
 
 
 def _week_metadata(done: "WeekDecisions", made: dict[str, pl.DataFrame]) -> dict[str, Any]:
-    """Counts by state, trades, cost of model calls, and reasoning of agents."""
+    """Build counts by state, trades, the cost of model calls, and the reasoning of agents."""
     from bellwether.arena.weekly.rows import count_states
 
     decisions = made["decisions"]

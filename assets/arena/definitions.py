@@ -12,7 +12,7 @@ from resources.arena import ArenaResource
 
 
 def definitions(config: Settings) -> dg.Definitions:
-    """Assets, jobs, schedules, sensors and resources of the arena."""
+    """Build the assets, jobs, schedules, sensors and resources of the arena."""
     return dg.Definitions(
         assets=dg.load_assets_from_modules([assets, rankings, review]),
         jobs=(*JOBS, review.REVIEW),

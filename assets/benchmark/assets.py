@@ -135,7 +135,7 @@ def _limits(config: ForecastConfig) -> "Limits":
 
 
 def _forecast_counts(frame: pl.DataFrame) -> dict[str, int | float | str]:
-    """Counts of forecasts and failures by kind, and the cost in dollars."""
+    """Build counts of forecasts and failures by kind, and the cost in dollars."""
     failures = frame["failure"].drop_nulls().value_counts(sort=True)
     priced, cost = frame["cost"].count(), frame["cost"].sum()
     return {
@@ -270,7 +270,7 @@ def _leaderboard_counts(frame: pl.DataFrame) -> dict[str, int | float]:
 
 
 def _count_different(pairs: pl.DataFrame) -> int:
-    """Pairs that differ at 5 % after correction."""
+    """Count the pairs that differ at 5 % after correction."""
     return pairs.filter(pl.col("p_holm") <= 0.05).height
 
 

@@ -10,5 +10,5 @@ from bellwether.settings import Settings
 
 
 def definitions(config: Settings) -> dg.Definitions:
-    """Assets and jobs of the benchmark."""
+    """Build the assets and jobs of the benchmark."""
     return dg.Definitions(assets=dg.load_assets_from_modules([assets, publication]), jobs=JOBS)

@@ -68,5 +68,5 @@ def automatic(questions: Mapping[Partition, Manifest]) -> list[Partition]:
 
 
 def is_new(made: Manifest) -> bool:
-    """True for a partition written in the last days."""
+    """Return whether a partition was written in the last days."""
     return datetime.now(UTC) - made.written_at < NEW

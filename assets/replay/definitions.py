@@ -12,7 +12,7 @@ from resources.episodes import EpisodesResource
 
 
 def definitions(config: Settings) -> dg.Definitions:
-    """Assets, jobs, the sensor and the store of episodes of a world."""
+    """Build the assets, jobs, the sensor and the store of episodes of a world."""
     return dg.Definitions(
         assets=dg.load_assets_from_modules([assets]),
         jobs=JOBS,

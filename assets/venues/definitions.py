@@ -15,7 +15,7 @@ from resources.venues import KalshiVenue, PolymarketVenue, WorldResource
 
 
 def definitions(config: Settings) -> dg.Definitions:
-    """Assets, jobs, schedules, sensors and resources of the venues."""
+    """Build the assets, jobs, schedules, sensors and resources of the venues."""
     world = WorldResource.of(config)
     sample = {"candle_days": config.candle_days, "candle_markets": config.candle_markets}
     return dg.Definitions(

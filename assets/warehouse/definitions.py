@@ -11,7 +11,7 @@ from bellwether.settings import Settings
 
 
 def definitions(config: Settings) -> dg.Definitions:
-    """Assets, jobs, schedule and sensors of the warehouse."""
+    """Build the assets, jobs, schedule and sensors of the warehouse."""
     return dg.Definitions(
         assets=dg.load_assets_from_modules([assets]),
         jobs=[PUBLISH, SITE, DATA_DOCS],

@@ -262,7 +262,7 @@ class Scheduler:
 
     @property
     def _pause(self) -> float:
-        """Return the seconds until the pause ends."""
+        """Seconds until the pause ends."""
         return self._paused_until - self._now()
 
     async def nap(self, seconds: float) -> None:
