@@ -104,7 +104,7 @@ def price_with_fills(quoted: pl.DataFrame, fills: pl.DataFrame, title: str, *, t
             returns them; null while the book is not reliable.
         fills: Rows of replay/fills of one agent in this episode.
         title: Title of the figure.
-        tickers: Markets in the order of their panels; when left out, those with the most fills first.
+        tickers: Markets in the order of their panels (default: by number of fills, largest first).
 
     Prices are of YES: a purchase of NO at 30 c is a sale of YES at 70 c. Triangles point up for purchases of YES, and are hollow for makers.
     """

@@ -111,7 +111,7 @@ def distinct_labels(names: Sequence[str], most: int = 44) -> dict[str, str]:
 
 
 def tail(name: str, most: int = 32) -> str:
-    """Return the end of a long name of an episode or a market, because names of one event begin alike."""
+    """Return the end of a long name of an episode or a market, because the names of one event share their beginning."""
     return name if len(name) <= most else "…" + name[1 - most :]
 
 

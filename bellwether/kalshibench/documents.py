@@ -24,7 +24,10 @@ _SHOWN = 80
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """JSON object of a file. name: of the file. path: of the object within the file, "" at the top. Methods raise `ConfigError` for invalid fields."""
+    """JSON object in a file. Methods raise `ConfigError` for invalid fields.
+
+    name: name of the file. path: path of the object within the file, "" at the top. fields: fields of the object.
+    """
 
     name: str
     path: str

@@ -38,9 +38,9 @@ class ModelExamination:
 
     question_set: question set of its labels; None without labels, or if they belong to another set.
     unlabelled: reason why no entry has a label, None if some have one.
-    entries: predictions with their readings and labels (category, series, family, true, scored, ace_bin; null where unknown), in the order asked.
+    entries: predictions with their readings and labels (category, series, family, true, scored, ace_bin; null if unknown), in the order asked.
     recomputation: the recomputed published numbers, and the reasons for missing ones.
-    consistent: strict scores of the answer-consistent reading with the labels as scored. corrected: the same with each entry's own label. Both
+    consistent: strict scores of the answer-consistent reading with the labels as scored. corrected: strict scores with each entry's own label. Both
     cover the entries with that label, and are None if no entry has one.
     """
 
@@ -125,7 +125,7 @@ class Examination:
     def comparisons(self) -> Mapping[str, Comparison]:
         """Return question set -> pairwise comparison of its models on corrected Brier scores.
 
-        Clusters are those of the intervals. Question sets with one model are left out, and so are models without labels of their own set.
+        They use the same clusters as the intervals. Question sets with one model are left out, and so are models without labels of their own set.
         """
         return self._comparisons
 

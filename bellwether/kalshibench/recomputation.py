@@ -64,8 +64,8 @@ class Recomputation:
     """Numbers computed from one model's predictions by the published rules, and reasons for missing ones.
 
     numbers: by published name. explain: returns the reason for a missing name; None for a bin or a category without an entry, which does not
-    exist. ace_range: of ACE over the orders of tied forecasts, None if the published order is known or ACE is not recomputed. tolerance: largest
-    difference of equal numbers.
+    exist. ace_range: range of ACE over the orders of tied forecasts, None if the published order is known or ACE is not recomputed. tolerance: maximum
+    difference of numbers that count as equal.
     """
 
     numbers: Mapping[str, Number]

@@ -69,7 +69,7 @@ def curves(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[s
 def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], **options: Any) -> Chart:
     """Build a chart of named points with a dashed frontier, the lowest y up to each x. rows: name, x, y.
 
-    The options are those of `bellwether.figures.costs.scatter`.
+    The options are passed to `bellwether.figures.costs.scatter`.
     """
     lowest, shown = float("inf"), []
     for row in sorted(rows, key=lambda row: (row["x"], row["y"])):
@@ -101,7 +101,7 @@ def lines(
 ) -> Chart:
     """Build a chart of curves over time (ISO text) or a number. rows: name, x, y; with `band`, lower and upper. marks: x and text of labelled rules.
 
-    The other options are those of `bellwether.figures.equity.lines`.
+    The other options are passed to `bellwether.figures.equity.lines`.
     """
     form = spec(equity.lines, x, y, tuple(colours.items()), timed=time, **options)
     if marks:

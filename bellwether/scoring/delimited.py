@@ -142,7 +142,7 @@ def _has_records(path: Path, header: _Header) -> bool:
 
 
 def _ragged(path: Path, header: _Header) -> None:
-    """Raise `ScoringError` with the first malformed line; return if there is none."""
+    """Raise `ScoringError` with the first malformed line, if any."""
     line, width = header.before + 1, len(header.names)
     try:
         for line, cells in _records(path, header, strict=True):

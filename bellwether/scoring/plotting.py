@@ -46,8 +46,8 @@ def plot_reliability(
 ) -> alt.LayerChart:
     """Draw the reliability diagram of forecasts `p` of yes against outcomes `y` as an Altair chart; `+` layers charts of several forecasters.
 
-    Points are the observed frequency of yes per bin, with intervals where `clusters` are given. `band`: where the points of a calibrated forecaster
-    would lie. `curve`: the CORP curve instead of points. The other parameters are those of `evaluate`. Raises `ScoringError` for what cannot be
+    Points are the observed frequency of yes per bin, with intervals if `clusters` are given. band: add the range of a calibrated forecaster's points.
+    curve: draw the CORP curve instead of points. The other parameters are as in `evaluate`. Raises `ScoringError` for forecasts that cannot be
     scored.
     """
     from bellwether.figures import reliability

@@ -33,13 +33,14 @@ from bellwether.scoring.text_tables import format_tables
 class ScoreResult(ScoreTables):
     """Result of `score`, as Polars frames.
 
-    scores: one row per forecaster and metric, columns forecaster and those of `Scores.frame`; the market is a forecaster if there are prices.
-    groups: the same per group, with the columns `by` and `group` (null where the row has none) before; empty without `by`.
+    scores: one row per forecaster and metric, with the column forecaster and the columns of `Scores.frame`; the market is a forecaster if there are
+        prices.
+    groups: the same per group, after the columns `by` and `group` (null for rows without a group); empty without `by`.
     pairs, ranking: as in `Comparison`.
-    reliability: one row per forecaster and bin, columns forecaster and those of `reliability_bins`.
+    reliability: one row per forecaster and bin, with the column forecaster and the columns of `reliability_bins`.
     forecasts: one row per forecaster and question: forecaster, question, probability, outcome, market, weight, cluster_0 and, two-way, cluster_1,
         squared_error and log_loss.
-    sources: names of the files. columns: which column was what. clusters: what the clusters are, in words. notes: what readers should know.
+    sources: names of the files. columns: roles of the columns. clusters: description of the clusters. notes: remarks for readers.
     """
 
     __slots__ = ()
@@ -90,24 +91,24 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
     """Score forecasts of yes-or-no questions: `print(score("forecasts.csv"))`.
 
     Args:
-        data: a path to CSV, Parquet or JSON lines, several of them, or a Polars or pandas frame, a mapping of columns or a list of rows.
+        data: one or several paths to CSV, Parquet or JSON files, or a Polars or pandas frame, a mapping of columns or a list of rows.
         outcomes: a path or frame with the outcomes by question, if the forecasts do not include them.
         progress: called with the number of finished steps, the total number, and the next step.
         **options: any of the following.
 
-            probability, outcome, forecaster, question, cluster, weight, market: names of columns; recognised by common names if left out.
-                Several columns of probabilities are one forecaster each. Two columns of clusters are two-way clusters. Several question
+            probability, outcome, forecaster, question, cluster, weight, market: names of columns (default: recognised by common names).
+                With several probability columns, each is a forecaster. Two cluster columns are two-way clusters. Several question
                 columns name the question together. Each file without a forecaster column is one forecaster, named after the file.
             by: columns whose groups are scored too.
-            on: columns to join outcomes on, "column" or "column=column of the outcomes"; those of the question if left out.
-            keep: "last", "first" or "mean" of repeated forecasts of a forecaster on a question. at: the column of their times.
-            before: a column of times, such as the close; forecasts that are not before it are left out.
+            on: columns to join outcomes on, "column" or "column=column of the outcomes" (default: the question columns).
+            keep: "last", "first" or "mean" of a forecaster's repeated forecasts on a question. at: column of their times.
+            before: a column of times, such as the close; forecasts stated at or after it are left out.
             percent: columns of probabilities or prices to divide by 100.
-            clip: clip probabilities that a rounding error put beyond [0, 1].
+            clip: clip probabilities that are outside [0, 1] by a rounding error.
             fractional: accept outcomes between 0 and 1.
             skip_unresolved: leave out rows without an outcome.
-            independent: count questions as independent despite a column of clusters.
-            loss: the loss that pairs are compared by, "brier" or "log_loss".
+            independent: treat questions as independent even if there is a column of clusters.
+            loss: loss for comparing pairs, "brier" or "log_loss".
             bins, level, replicates, seed: as in `evaluate`.
 
     Raises `ScoringError` with the file, line, column, value and remedy.

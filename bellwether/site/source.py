@@ -30,7 +30,7 @@ class TableFacts:
 
 
 class SiteSource:
-    """Open published warehouse. Raises `LakeError` if it cannot be read or has another version."""
+    """Published warehouse, open for reading. Raises `LakeError` if it cannot be read or has another version."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection, path: Path | str) -> None:
         self.path = path
