@@ -23,9 +23,10 @@ _DECODER = json.JSONDecoder(parse_constant=lambda name: float(f"no {name} in JSO
 
 
 def read_recordings(folder: str | Path) -> RecordedObjects:
-    """Everything of both venues under a folder: JSON and JSON lines, either gzipped, and Parquet, in the order of their names.
+    """Read all recorded objects of both venues under a folder, in order of file names.
 
-    Raises `ConfigError` for a missing folder, `BellwetherError` naming a broken file.
+    Reads JSON and JSON lines, plain or gzipped, and Parquet. Raises `ConfigError` for a missing folder, `BellwetherError` naming a broken
+    file.
     """
     root = Path(folder).expanduser()
     if not root.is_dir():
@@ -46,7 +47,7 @@ def read_recordings(folder: str | Path) -> RecordedObjects:
 
 
 def _bodies(path: Path) -> Iterator[Any]:
-    """The JSON values of a file. Raises `ValueError` for a broken one."""
+    """Yield the JSON values of a file. Raises `ValueError` for a broken one."""
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
@@ -65,7 +66,7 @@ def _bodies(path: Path) -> Iterator[Any]:
 
 
 def _between_text(text: str) -> Iterator[Any]:
-    """JSON values that begin at the beginning of a line, whatever is between them. Raises `ValueError` for a broken one, or none."""
+    """Yield the JSON values that start a line, skipping any text between them. Raises `ValueError` for a broken value, or if there is none."""
     found = _VALUE.search(text)
     if found is None:
         raise ValueError("there is no JSON in it")

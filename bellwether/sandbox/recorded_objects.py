@@ -1,7 +1,7 @@
-"""The objects of recordings, recognised by content: those of both venues' REST interfaces out of any JSON or table that a recorder wrote.
+"""Recorded objects of both venues' REST interfaces, recognised by content in any JSON or table of a recorder.
 
-Bodies come bare, in pages or wrapped in notes of the recorder, also with lines of text between them; objects are found wherever they are and
-are kept verbatim. Only the 2024 dumps of the venue's client library are undone: their names carry an underscore that the wire never had.
+Bodies may be bare, in pages, wrapped in a recorder's notes, or between lines of text; objects are found at any depth and kept verbatim.
+Only the 2024 dumps of the venue's client library are converted: their names have an underscore that the wire never had.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _TICKER = re.compile(r"[A-Z0-9]+(-[A-Z0-9.]+)*")
 
 @dataclass(frozen=True, slots=True)
 class RecordedObject:
-    """An object and the instant at which it was captured, None where the recording does not say."""
+    """Object and the instant of its capture; None if the recording does not state it."""
 
     body: Object
     captured: int | None
 
 
 def select_newest(found: Iterable[RecordedObject], name: str, changed: Callable[[Object], int | None]) -> dict[str, Object]:
-    """One object per `name`, in the order of first appearance: the one changed last, among equals the one captured last."""
+    """Select one object per `name`, in order of first appearance: the last changed, among equals the last captured."""
     ranked: dict[str, tuple[tuple[int, int], Object]] = {}
     for one in found:
         key = one.body[name]
@@ -46,7 +46,7 @@ def select_newest(found: Iterable[RecordedObject], name: str, changed: Callable[
 
 @dataclass(slots=True)
 class RecordedObjects:
-    """The objects of both venues. `candles` maps (ticker, minutes) to candles by the end of their period (seconds)."""
+    """Objects of both venues. `candles` maps (ticker, minutes) to candles by the end of their period (seconds)."""
 
     markets: list[RecordedObject] = field(default_factory=list)
     events: list[RecordedObject] = field(default_factory=list)
@@ -60,7 +60,7 @@ class RecordedObjects:
     clob_books: list[RecordedObject] = field(default_factory=list)
 
     def add_candles(self, ticker: str, period: int, candles: Iterable[Object], captured: int | None = None) -> None:
-        """Keep the candles of a market; of one that was recorded twice the one captured last."""
+        """Add the candles of a market; if one was recorded twice, the last captured counts."""
         kept = self.candles.setdefault((ticker, period), {})
         for candle in candles:
             other = kept.get(candle["end_period_ts"])
@@ -68,14 +68,14 @@ class RecordedObjects:
                 kept[candle["end_period_ts"]] = RecordedObject(candle, captured)
 
     def note(self, captured: int | None) -> None:
-        """Remember the latest capture of Kalshi's objects."""
+        """Record the latest capture of Kalshi's objects."""
         if captured is not None:
             self.captured = max(captured, self.captured or captured)
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """The notes in the wrappers around an object."""
+    """Notes in the wrappers around an object."""
 
     captured: int | None = None
     ticker: str | None = None
@@ -83,7 +83,7 @@ class _Context:
     period: int | None = None
 
     def inside(self, node: Object) -> _Context:
-        """The context of the values of a node."""
+        """Return the context of the values of a node."""
         context = self.inside(node[_NOTES]) if isinstance(node.get(_NOTES), dict) else self
         captured = _captured(node)
         ticker, series, period = node.get("market_ticker") or node.get("ticker"), node.get("series_ticker"), node.get("period_interval")
@@ -97,7 +97,7 @@ class _Context:
 
 
 def read_time(value: object) -> int | None:
-    """The instant of a wire time; None for anything else."""
+    """Parse the instant of a wire time; None for any other value."""
     try:
         return parse_time(value) if isinstance(value, str) and value else None
     except ValueError:
@@ -119,12 +119,12 @@ def _texts(node: Object, *names: str) -> bool:
 
 
 def is_market(node: Object) -> bool:
-    """A market object of Kalshi, of any generation."""
+    """Return True for a market object of Kalshi, of any generation."""
     return _texts(node, "ticker", "event_ticker", "status")
 
 
 def is_event(node: Object) -> bool:
-    """An event object of Kalshi, of any generation."""
+    """Return True for an event object of Kalshi, of any generation."""
     return _texts(node, "event_ticker", "series_ticker", "title") and "ticker" not in node
 
 
@@ -141,12 +141,12 @@ def _has_id(node: Object) -> bool:
 
 
 def is_gamma_market(node: Object) -> bool:
-    """A market object of Gamma."""
+    """Return True for a market object of Gamma."""
     return _has_id(node) and _texts(node, "conditionId", "question", "slug")
 
 
 def is_gamma_event(node: Object) -> bool:
-    """An event object of Gamma; its series have the same names, and a type."""
+    """Return True for an event object of Gamma, as opposed to its series, which have the same names and a type."""
     return _has_id(node) and _texts(node, "slug", "title") and "conditionId" not in node and "seriesType" not in node
 
 
@@ -159,13 +159,13 @@ def _is_book(node: Object) -> bool:
 
 
 def infer_period(ends: list[int]) -> int | None:
-    """The candles' length in minutes by the distances between their ends (seconds); None when there are fewer than two."""
+    """Infer the candles' length in minutes from the distances between their ends (seconds); None for fewer than two."""
     step = math.gcd(*(later - earlier for earlier, later in pairwise(ends)))
     return next((period for period in reversed(PERIODS) if step and step % (period * MINUTE // SECOND) == 0), None)
 
 
 def _restore_names(node: Object) -> Object:
-    """An object of the 2024 dumps with the names of the wire."""
+    """Return an object of the 2024 dumps with the names of the wire."""
     if node and all(name.startswith("_") or name == "discriminator" for name in node):
         return {name[1:]: value for name, value in node.items() if name != "discriminator"}
     return node
@@ -182,7 +182,7 @@ def _collect_candles(candles: Any, ticker: str | None, context: _Context, findin
 
 
 def _collect_kalshi(node: Object, context: _Context, findings: RecordedObjects) -> bool:
-    """Keep the node if it is an object of Kalshi."""
+    """Collect the node if it is an object of Kalshi."""
     if is_market(node):
         findings.markets.append(RecordedObject(node, context.captured))
     elif is_event(node):
@@ -198,7 +198,7 @@ def _collect_kalshi(node: Object, context: _Context, findings: RecordedObjects) 
 
 
 def _collect_polymarket(node: Object, context: _Context, findings: RecordedObjects) -> bool:
-    """Keep the node if it is an object of Polymarket."""
+    """Collect the node if it is an object of Polymarket."""
     captured = _captured(node)
     found, inner = RecordedObject(node, context.captured if captured is None else captured), context.inside(node)
     if is_gamma_market(node):
@@ -217,7 +217,7 @@ def _collect_polymarket(node: Object, context: _Context, findings: RecordedObjec
 
 
 def collect_objects(node: Any, findings: RecordedObjects, context: _Context | None = None) -> None:
-    """Find every object below `node`, in their order."""
+    """Collect every object below `node`, in order."""
     context = context or _Context()
     if isinstance(node, list):
         for item in node:

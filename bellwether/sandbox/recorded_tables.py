@@ -1,8 +1,7 @@
-"""Recorded tables (Parquet) as objects of the venue's current wire format, without inventing a value.
+"""Conversion of recorded Parquet tables to objects in the venue's current wire format; missing values stay missing.
 
-What is null in the table is absent from the object, and so is every field that the table does not have. Whole-number
-prices are cents, fractional ones dollars. Times without a zone are UTC. Columns that start with an underscore are the
-recorder's own: `_series_ticker` serves to find the market's series and is not sent.
+A null, or a field that the table lacks, is absent from the object. Whole-number prices are cents, fractional ones dollars. Times without a
+zone are UTC. Columns that start with an underscore are the recorder's own: `_series_ticker` identifies the market's series and is not sent.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from bellwether.sandbox.timestamps import format_time, to_instant
 
 @lru_cache(maxsize=65536, typed=True)
 def _price(value: float | Decimal) -> str:
-    """Dollars with four to six decimals: whole numbers are cents."""
+    """Format a price in dollars with four to six decimals; an integer is in cents."""
     amount = Decimal(value) / 100 if isinstance(value, int) else Decimal(str(value))
     exponent = amount.normalize().as_tuple().exponent
     return f"{amount:.{min(max(-int(exponent), 4), 6)}f}"
@@ -47,7 +46,7 @@ _Fields = Mapping[str, tuple[str, Callable[[Any], Any]]]
 
 
 def _fields(**kinds: tuple[Callable[[Any], Any], str, str]) -> _Fields:
-    """Column -> (name on the wire, conversion), from kind = (conversion, suffix of the wire's name, columns)."""
+    """Map columns to (wire name, conversion). kinds: conversion, suffix of the wire name, and columns separated by spaces."""
     return {column: (f"{column}{suffix}", convert) for convert, suffix, columns in kinds.values() for column in columns.split()}
 
 
@@ -84,11 +83,10 @@ def _object(row: Mapping[str, Any], fields: _Fields) -> Object:
 
 
 def collect_table(path: Path, findings: RecordedObjects) -> None:
-    """Add what the table holds if its columns are those of markets, events or candles; leave it alone otherwise.
+    """Add the markets, events or candles of a table to `findings`; ignore tables with other columns.
 
-    A row without its ticker, its event or its status is no object of the venue and is left out.
-
-    Raises `polars.exceptions.PolarsError` when the file is not Parquet.
+    A row without its ticker, its event or its status is not an object of the venue and is left out. Raises `polars.exceptions.PolarsError`
+    if the file is not Parquet.
     """
     columns = set(pl.read_parquet_schema(path))
     if {"ticker", "event_ticker", "status"} <= columns:
@@ -106,7 +104,7 @@ def collect_table(path: Path, findings: RecordedObjects) -> None:
 
 
 def _frame(path: Path) -> pl.DataFrame:
-    """The table, with NaN as null."""
+    """Read a table, with NaN as null."""
     frame = pl.read_parquet(path, hive_partitioning=False)
     return frame.with_columns(pl.col(pl.Float32, pl.Float64).fill_nan(None))
 
@@ -116,7 +114,7 @@ def _rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _objects(columns: dict[str, list[Any]], height: int) -> list[Object]:
-    """One object per row, without what is null."""
+    """Return one object per row, without its null fields."""
     if not columns:
         return [{} for _ in range(height)]
     rows = zip(*columns.values(), strict=True)
@@ -124,7 +122,7 @@ def _objects(columns: dict[str, list[Any]], height: int) -> list[Object]:
 
 
 def _convert_columns(frame: pl.DataFrame, names: Mapping[str, str], convert: Callable[[Any], str]) -> dict[str, list[Any]]:
-    """Wire name -> converted values, of those columns that the table has."""
+    """Convert the columns that the table has; return the values by wire name."""
     return {
         name: [None if value is None else convert(value) for value in frame[column].to_list()]
         for column, name in names.items()

@@ -1,4 +1,4 @@
-"""The services of the sandbox: their mounts, and their refusals."""
+"""Services of the sandbox: their mounts and their error responses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTROL_PATH = "/sandbox"
 
 
 class Service(Enum):
-    """Who would answer."""
+    """Service of the sandbox."""
 
     KALSHI = "kalshi"
     KALSHI_STREAM = "kalshi stream"
@@ -40,7 +40,7 @@ _MOUNTS = {
 
 
 def find_service(path: str) -> tuple[Service, str]:
-    """The service to which a path belongs, and the path relative to its mount."""
+    """Return the service to which a path belongs, and the path relative to its mount."""
     for mount, service in _MOUNTS.items():
         if path == mount or path.startswith(f"{mount}/"):
             return service, path[len(mount) :]
@@ -49,7 +49,7 @@ def find_service(path: str) -> tuple[Service, str]:
 
 @dataclass(frozen=True, slots=True)
 class OpenAIError:
-    """An error of the model endpoint, in the words of OpenAI's interface."""
+    """Error of the model endpoint, in OpenAI's format."""
 
     status: int
     message: str
@@ -59,7 +59,7 @@ class OpenAIError:
     retry_after: int | None = None
 
     def response(self) -> Response:
-        """The answer."""
+        """Build the error response."""
         body = {"error": {"message": self.message, "type": self.kind, "param": self.param, "code": self.code}}
         headers = {} if self.retry_after is None else {"retry-after": str(self.retry_after)}
         return Response(orjson.dumps(body), self.status, headers, "application/json")
@@ -76,13 +76,13 @@ _WORDS = {401: "authentication_error", 402: "payment_required", 429: "too_many_r
 
 
 def build_web_page(title: str, status: int = 200) -> Response:
-    """A web page in place of an answer, as of proxies and maintenance windows."""
+    """Build a web page instead of a JSON response, as from proxies and during maintenance."""
     body = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
     return Response(body, status, media_type="text/html")
 
 
 def build_refusal(service: Service, status: int) -> Response:
-    """The answer of a service, or of the proxy before it, with this error status: 401, 402, 429, 500, 502, 503 or 504."""
+    """Build the error response of a service, or of its proxy, with status 401, 402, 429, 500, 502, 503 or 504."""
     if status in _GATEWAYS:
         return build_web_page(f"{status} {_GATEWAYS[status]}", status)
     if service is Service.MODELS:

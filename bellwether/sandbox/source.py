@@ -1,4 +1,4 @@
-"""The interface of a world, generated or recorded, to the routes: rows that can be filtered and paged, and their bodies."""
+"""Interface of a generated or recorded world to the routes: rows to be filtered and paged, and their bodies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Candle = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class MarketRow:
-    """A market at one instant: what filters look at (instants, None where the market does not say), and its body as JSON."""
+    """Market at one instant: the fields for filters (instants, None if not stated), and its body as JSON."""
 
     key: Key
     ticker: str
@@ -32,7 +32,7 @@ class MarketRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """An event at one instant: what filters look at, its body without markets, and its markets in their order."""
+    """Event at one instant: the fields for filters, its body without markets, and its markets in order."""
 
     key: Key
     ticker: str
@@ -44,13 +44,13 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class ListingFilter:
-    """Hints of a listing, so that a world need not look at everything. A world may yield more than this.
+    """Hints about a listing, so that a world can skip rows. A world may also yield rows that do not match.
 
     Attributes:
-        after: only rows behind this key.
+        after: only rows after this key.
         tickers, event_ticker, series_ticker: only these.
         closes: only markets whose close lies within these instants.
-        settled_before, settled_after: only markets that settled before (or, if at all, not before) this instant.
+        settled_before, settled_after: only markets that settled before this instant; only markets not settled before it.
     """
 
     after: Key | None = None
@@ -63,31 +63,31 @@ class ListingFilter:
 
 
 class Source(Protocol):
-    """A world behind the routes. Nothing that it returns for `now` (an instant) depends on what comes later."""
+    """World behind the routes. No result for `now` (an instant) depends on later events."""
 
     def default_clock(self) -> Clock:
-        """The clock that fits this world when the user sets none."""
+        """Return the clock to use if the user sets none."""
         ...
 
     def cutoff(self, now: int) -> int:
-        """The instant before which settled markets are only in the historical endpoints."""
+        """Return the instant before which settled markets are only in the historical endpoints."""
         ...
 
     def series(self) -> Iterator[dict[str, Any]]:
-        """The objects of all series."""
+        """Return the objects of all series."""
         ...
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Events in ascending order of key, multivariate ones included."""
+        """Yield events in ascending order of key, including multivariate ones."""
         ...
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Markets in ascending order of key, live and archived ones alike."""
+        """Yield markets in ascending order of key, both live and archived."""
         ...
 
     def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:
-        """Candles of `period` minutes whose end lies within [start, end] (instants) and is not later than `now`.
+        """Return candles of `period` minutes whose end lies within [start, end] (instants) and is not later than `now`.
 
-        None when the market is unknown.
+        None if the market is unknown.
         """
         ...

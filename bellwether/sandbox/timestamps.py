@@ -1,4 +1,4 @@
-"""Instants as integer microseconds since 1970 UTC, and how they are written on the wire."""
+"""Instants as integer microseconds since 1970 UTC, and their wire format."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_instant(moment: datetime) -> int:
-    """Microseconds since 1970 of an aware datetime, exactly."""
+    """Convert an aware datetime to microseconds since 1970, exactly."""
     return (moment - EPOCH) // _MICROSECOND
 
 
 def to_datetime(at: int) -> datetime:
-    """The aware UTC datetime of an instant."""
+    """Convert an instant to an aware UTC datetime."""
     return EPOCH + timedelta(microseconds=at)
 
 
 def midnight(day: date) -> int:
-    """The instant at which a UTC day begins."""
+    """Return the instant at which a UTC day begins."""
     return (day - EPOCH.date()).days * DAY
 
 
 def format_time(at: int) -> str:
-    """RFC 3339 in UTC with the trailing zeros of the second's fraction trimmed, as the venue writes it."""
+    """Format an instant as RFC 3339 in UTC, without trailing zeros of the second's fraction, like the venue."""
     text = to_datetime(at).isoformat()[:-6]
     return f"{text.rstrip('0') if '.' in text else text}Z"
 
 
 def parse_time(text: str) -> int:
-    """The instant of an RFC 3339 text; digits beyond the microsecond are cut. Raises `ValueError` for any other text."""
+    """Parse an RFC 3339 text, truncated to microseconds. Raises `ValueError` for any other text."""
     parsed = datetime.fromisoformat(text)
     return to_instant(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))

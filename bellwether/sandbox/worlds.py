@@ -1,4 +1,4 @@
-"""The application in place of the venues, by the settings of a world."""
+"""Construction of the application that replaces the venues, from the settings of a world."""
 
 from __future__ import annotations
 
@@ -26,16 +26,18 @@ from bellwether.settings import Settings, World
 
 @lru_cache(maxsize=2)
 def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
-    """One world per process, and one truth with its index of all questions: they never change, and drawing days is most of what serving costs."""
+    """Build one world per process, with its truth and index of questions: they never change, and drawing days dominates the cost of
+    serving.
+    """
     world = GeneratedWorld(seed)
     polymarket = GeneratedPolymarket(world)
     return world, polymarket, Truth(world, polymarket)
 
 
 def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
-    """The generated world of `seed` on all venues, with a clock that starts at `now` and runs at `rate` (0 is fixed), or the real one.
+    """Build the application of the generated world of `seed` on all venues.
 
-    terms: faults, as `create_app` takes them.
+    Its clock starts at `now` and runs at `rate` (0 is fixed); default: the real clock. terms: faults, as in `create_app`.
     """
     world, polymarket, truth = _world(seed)
     return create_app(
@@ -49,9 +51,10 @@ def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0, **ter
 
 
 def build_recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
-    """The recordings under `folder`, of whatever venue, with a clock that starts at `now`, or at the newest answer, and runs at `rate`.
+    """Build the application of the recordings under `folder`, of any venue.
 
-    Where only streams were recorded, it starts at the real time, so that everything recorded is past.
+    Its clock starts at `now`, or at the newest recorded response, and runs at `rate`. If only streams were recorded, it starts at the real
+    time, so that all recorded messages are in the past.
     """
     if not folder:
         raise ConfigError("starting playback: BELLWETHER_PLAYBACK names no folder; set it to a folder of recorded bodies")
@@ -65,7 +68,7 @@ def build_recorded(folder: Path | str | None, now: datetime | None, *, rate: flo
 
 
 def build_application(config: Settings, *, running: bool = False) -> Starlette:
-    """The application of a world that is not live; raises `ConfigError` for the live one.
+    """Build the application of a world that is not live; raises `ConfigError` for the live one.
 
     running: its clock runs at `sandbox_speed`; else it is fixed.
     """

@@ -59,7 +59,7 @@ class PromptPosition:
 class ArenaPrompt:
     """Contents of an arena prompt: the date as an instant, the bounds of a bet in dollars, and the listed markets and positions.
 
-    The maximum is for one bet or for all bets together. most: 0 if no bet is possible.
+    most: 0 if no bet is possible. together: the maximum is for all bets together instead of each.
     """
 
     at: int

@@ -278,7 +278,7 @@ class Truth:
 
 
 def _possible_questions(text: str) -> Iterator[str]:
-    """Return lines labelled as the question, then quotations, then all other lines."""
+    """Yield lines labelled as the question, then quotations, then all other lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if match := _LABELLED.match(line):

@@ -1,4 +1,4 @@
-"""The CLOB's routes over a world."""
+"""HTTP routes of Polymarket's CLOB, served from a generated or recorded world."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _NO_BOOK = "No orderbook exists for the requested token id"
 
 
 class Clob:
-    """The handlers. Each takes the parameters, what else the request holds and the present instant, and returns the body."""
+    """Request handlers. Each takes the query and path parameters, or the tokens, and the current time, and returns the response body."""
 
     def __init__(self, source: PolymarketSource, clock: Clock) -> None:
         self._source = source
         self._clock = clock
 
     def routes(self) -> list[Route]:
-        """Routes relative to the base URL."""
+        """Return the routes, relative to the base URL."""
         reading: dict[str, Callable[[Params, dict[str, str], int], Any]] = {
             "/time": self.time,
             "/book": self.book,
@@ -61,7 +61,7 @@ class Clob:
         return endpoint
 
     def time(self, params: Params, path: dict[str, str], now: int) -> int:
-        """GET /time: Unix time in seconds."""
+        """Serve GET /time: Unix time in seconds."""
         return now // SECOND
 
     # --- books -------------------------------------------------------------------------------------------------
@@ -76,29 +76,29 @@ class Clob:
         return book
 
     def book(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /book."""
+        """Serve GET /book."""
         return self._book(params, now).body()
 
     def books(self, tokens: list[str], now: int) -> Any:
-        """POST /books: tokens without a book are left out."""
+        """Serve POST /books; tokens without a book are left out."""
         return [book.body() for token in tokens if (book := self._source.book(token, now))]
 
     def midpoint(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /midpoint."""
+        """Serve GET /midpoint."""
         middle = self._book(params, now).middle
         if middle is None:
             raise clob_error(404, _NO_BOOK)
         return {"mid": _text(middle)}
 
     def midpoints(self, tokens: list[str], now: int) -> Any:
-        """POST /midpoints: tokens without a book are left out."""
+        """Serve POST /midpoints; tokens without a book are left out."""
         books = {token: book for token in tokens if (book := self._source.book(token, now))}
         return {token: _text(book.middle) for token, book in books.items() if book.middle is not None}
 
     # --- history -----------------------------------------------------------------------------------------------
 
     def prices_history(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /prices-history: nothing for an unknown token."""
+        """Serve GET /prices-history: an empty history for an unknown token."""
         token, start, end = params.text("market"), params.integer("startTs"), params.integer("endTs")
         if token is None or start is None:
             raise clob_error(400, "invalid filters: 'market' and 'startTs' are required")
@@ -109,7 +109,7 @@ class Clob:
     # --- markets -----------------------------------------------------------------------------------------------
 
     def market(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """GET /markets/{condition_id}."""
+        """Serve GET /markets/{condition_id}."""
         found = self._source.clob_market(path["condition_id"], now)
         if found is None:
             raise clob_error(404, "market not found")
@@ -124,12 +124,12 @@ def _answer(handle: Callable[[], Any]) -> Response:
 
 
 def _text(price: Decimal) -> str:
-    """A price without trailing zeros."""
+    """Format a price without trailing zeros."""
     return f"{price.normalize():f}"
 
 
 def _tokens(content: bytes) -> list[str]:
-    """The tokens of a batch: a JSON array of objects with `token_id`."""
+    """Parse the tokens of a batch: a JSON array of objects with `token_id`."""
     try:
         tokens = [str(one["token_id"]) for one in orjson.loads(content)]
     except (orjson.JSONDecodeError, KeyError, TypeError):

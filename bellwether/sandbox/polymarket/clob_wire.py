@@ -1,4 +1,4 @@
-"""The CLOB's objects of the generated world at an instant: markets, books and prices."""
+"""CLOB objects of the generated world at an instant: markets, books and prices."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MILL, _HUNDREDTH = Decimal("0.001"), Decimal("0.01")
 
 
 def _yes_value(market: ListedMarket, at: int) -> int:
-    """The price of yes in 1/2000 dollar: the value once it is closed, before it that of its quotes."""
+    """Return the price of yes in 1/2000 dollar: the final value once the market is closed, before that the price of its quotes."""
     step = market.step(at)
     if step is not None and step.closed:
         return 2 * step.value if step.value is not None else 0
@@ -31,7 +31,7 @@ def _yes_value(market: ListedMarket, at: int) -> int:
 
 
 def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Object:
-    """The market with its tokens; it has no winner before the resolution."""
+    """Build the market with its tokens; it has no winner before the resolution."""
     closed, winner, step = market.closed(at), market.winner(at), market.step(at)
     yes = _yes_value(market, at)
     lost = step is not None and step.closed and step.value is None
@@ -77,7 +77,7 @@ def _mirrored(levels: list[RawLevel]) -> list[RawLevel]:
 
 
 def _wire(levels: list[RawLevel]) -> list[Level]:
-    """Levels with the best last."""
+    """Return levels in wire format, best last."""
     return [{"price": format_decimal(price, 3), "size": format_decimal(size, 2)} for price, size in reversed(levels)]
 
 
@@ -86,7 +86,7 @@ def _exact(levels: list[RawLevel]) -> tuple[tuple[Decimal, Decimal], ...]:
 
 
 def build_book(market: ListedMarket, event: ListedEvent, side: int, seed: int, at: int) -> TokenBook | None:
-    """The book of token number `side`; None before the opening and from the close on."""
+    """Build the book of token number `side`; None before the opening and from the close on."""
     standing = quotes.compute_quote(market, at)
     if standing is None or market.closed(at):
         return None
@@ -112,7 +112,7 @@ def _book_object(names: Object, terms: Object, bids: list[Level], asks: list[Lev
 
 
 def compute_prices(market: ListedMarket, side: int, ticks: PriceTimes, at: int) -> list[Point]:
-    """The token's price at these instants, as far as they lie between the opening and the close and not after `at`."""
+    """Compute the token's prices at those instants that lie between opening and close and not after `at`."""
     begin = -(-max(ticks.first, market.opens) // ticks.step)
     end = min(ticks.last, at, market.closes - 1) // ticks.step
     if begin > end:

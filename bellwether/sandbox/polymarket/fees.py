@@ -1,4 +1,4 @@
-"""Fees of a market by category and day of creation: the venue's three regimes."""
+"""Fees of a market by category and creation day, in the venue's three regimes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BASE_FEE = 1000
 
 @dataclass(frozen=True, slots=True)
 class MarketFees:
-    """The fee type of a market and, since April 2026, rate and rebate of its schedule; no type for a market without fees."""
+    """Fee type of a market and, since April 2026, rate and rebate of its schedule; a market without fees has no type."""
 
     type: str | None = None
     rate: float | None = None
@@ -44,11 +44,11 @@ class MarketFees:
 
     @property
     def base(self) -> int:
-        """The base fee in basis points."""
+        """Base fee in basis points."""
         return BASE_FEE if self.type else 0
 
     def fields(self) -> Object:
-        """The fields of the Gamma object."""
+        """Return the fields of the Gamma object."""
         if self.type is None:
             return {"feesEnabled": False, "feeType": None}
         fields: Object = {"makerBaseFee": BASE_FEE, "takerBaseFee": BASE_FEE, "feesEnabled": True, "feeType": self.type}
@@ -59,7 +59,7 @@ class MarketFees:
 
 
 def choose_fees(category: str, created: int, recurring: bool) -> MarketFees:
-    """The fees of a market of a category of the generated world; `recurring`: one of the short crypto markets."""
+    """Choose the fees of a market by its category in the generated world; `recurring`: one of the short crypto markets."""
     name, rate = _RATES.get(category, _OTHERS)
     if created >= _SPORTS_RAISED and name == "sports":
         return MarketFees("sports_fees_v2", 0.05, 0.15)

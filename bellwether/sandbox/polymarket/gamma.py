@@ -1,4 +1,4 @@
-"""Gamma's routes over a world: filters, sorting, both kinds of paging and their limits."""
+"""Gamma's routes over a world: filters, sorting, and both kinds of paging with their limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NUMBERS: dict[str, Callable[[MarketRow], float | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """The filters of a listing: names, the announced end and whether it is closed are in `wanted`."""
+    """Filters of a listing; those by name, announced end and closed state are in `wanted`."""
 
     wanted: ListingFilter
     active: bool | None
@@ -51,7 +51,7 @@ class Filters:
 
     @classmethod
     def of(cls, params: Params, closed: bool | None = None) -> Filters:
-        """Read them; `closed` is the default of that filter. Raises `VenueRefusal`."""
+        """Parse the filters; `closed` is the default of that filter. Raises `VenueRefusal`."""
         names = {name: params.every(name) for name in ("id", "condition_ids", "clob_token_ids")}
         ids, conditions, tokens = (None if named is None else frozenset(named) for named in names.values())
         if conditions is not None and len(conditions) > MOST_CONDITIONS:
@@ -63,7 +63,7 @@ class Filters:
         return cls(wanted, params.flag("active"), params.text("uma_resolution_status"))
 
     def matches(self, row: Row) -> bool:
-        """True if a row passes."""
+        """Return True if a row matches."""
         wanted, (low, high) = self.wanted, self.wanted.ends
         return (
             (wanted.ids is None or row.id in wanted.ids)
@@ -85,21 +85,21 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    """The order of a listing. Without a field it is the world's own, and nothing is read ahead."""
+    """Order of a listing. Without a field, rows keep the world's own order and are read lazily."""
 
     field: str | None
     sign: int
 
     @classmethod
     def of(cls, params: Params, name: str) -> SortOrder:
-        """Read it; only markets can be sorted. Raises `VenueRefusal` for an unknown field."""
+        """Parse the order; only markets can be sorted. Raises `VenueRefusal` for an unknown field."""
         field = params.text("order") if name == "markets" else None
         if field is not None and field not in _NUMBERS:
             raise gamma_invalid("order fields are not valid")
         return cls(field, -1 if params.flag("ascending") is False else 1)
 
     def position(self, row: Any) -> Position:
-        """The place of a row; rows without a value come last."""
+        """Return the sort position of a row; rows without a value come last."""
         if self.field is None:
             return tuple(row.key)
         value = _NUMBERS[self.field](row)
@@ -107,7 +107,7 @@ class SortOrder:
 
 
 class Gamma:
-    """The routes of markets and events."""
+    """Handlers of markets and events."""
 
     def __init__(self, source: PolymarketSource, clock: Clock) -> None:
         self._source = source
@@ -116,7 +116,7 @@ class Gamma:
         self._sorting = threading.Lock()
 
     def routes(self) -> list[Route]:
-        """Routes relative to the base URL."""
+        """Return the routes, relative to the base URL."""
         return [
             Route(f"/{name}{rest}", self._endpoint(name, handler), methods=["GET"])
             for name in MOST
@@ -137,7 +137,7 @@ class Gamma:
         return endpoint
 
     def _keyset(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
-        """GET /markets/keyset and /events/keyset: the next rows, and the cursor behind them; none when there are no more."""
+        """Serve GET /markets/keyset and /events/keyset: the next rows, and the cursor after them unless they are the last."""
         filters, order, after = Filters.of(params), SortOrder.of(params, name), params.position("after_cursor")
         if params.text("offset") is not None:
             raise gamma_invalid("offset is not supported, use after_cursor")
@@ -152,7 +152,7 @@ class Gamma:
         return _respond_json({name: [_body(row, params) for row in page], **cursor})
 
     def _by_offset(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
-        """GET /markets and /events: a bare list at an offset; of events only closed ones unless `closed` states otherwise."""
+        """Serve GET /markets and /events as a bare list from an offset; events are closed ones unless `closed` states otherwise."""
         filters, order = Filters.of(params, closed=True if name == "events" else None), SortOrder.of(params, name)
         offset, limit = params.integer("offset", 0) or 0, params.integer("limit", 0)
         if offset > LAST_OFFSET:
@@ -163,7 +163,7 @@ class Gamma:
         return _respond_json([_body(row, params) for row in page], {**_DEPRECATED, "Link": link})
 
     def _one(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
-        """GET /markets/{id} and /events/{id}."""
+        """Serve GET /markets/{id} and /events/{id}."""
         row = next(self._listed(name, ListingFilter(ids=frozenset((path["id"],))), now), None)
         if row is None:
             raise VenueRefusal(404, {"type": "not found error", "error": "id not found"})
@@ -173,7 +173,7 @@ class Gamma:
         return iter(self._source.markets(wanted, now) if name == "markets" else self._source.events(wanted, now))
 
     def _rows(self, name: str, filters: Filters, order: SortOrder, now: int) -> Iterator[Row]:
-        """The rows that match, in their order; a listing that was sorted is kept for the pages that follow at the same instant."""
+        """Return the matching rows in order; a sorted listing is cached for its next pages at the same instant."""
         found = filter(filters.matches, self._listed(name, filters.wanted, now))
         if order.field is None:
             return found

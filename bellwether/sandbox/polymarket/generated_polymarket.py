@@ -1,4 +1,4 @@
-"""`GeneratedPolymarket`: the generated world as Polymarket lists it, made day by day when someone looks."""
+"""`GeneratedPolymarket`: the generated world as listed by Polymarket, generated day by day on demand."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _Pair = tuple[ListedEvent, ListedMarket]
 
 
 def _may_fit(market: ListedMarket, wanted: ListingFilter, now: int) -> bool:
-    """True if a market ends within the wanted instants, and is as closed as wanted."""
+    """Return True if a market ends within the requested instants, and has the requested closed state."""
     low, high = wanted.ends
     if wanted.closed is not None and market.closed(now) != wanted.closed:
         return False
@@ -41,11 +41,10 @@ def _may_fit(market: ListedMarket, wanted: ListingFilter, now: int) -> bool:
 
 
 class GeneratedPolymarket:
-    """Polymarket over a generated world: most of its events with the same truth, in this venue's own words, ids, quotes and
-    resolutions; and a few short markets of its own. About 17 markets end per day.
+    """Polymarket over a generated world, with most of its events and some short markets of its own; about 17 markets end per day.
 
-    At any instant it lists what has been created by then; nothing is ever taken away, but prices of markets that closed more
-    than 400 days ago are gone.
+    Shared events have the same truth, but this venue's own texts, ids, quotes and resolutions. At any instant all markets created by then
+    are listed. Markets are never removed, but prices of markets that closed more than 400 days ago are.
     """
 
     def __init__(self, world: GeneratedWorld) -> None:
@@ -59,17 +58,17 @@ class GeneratedPolymarket:
     # --- finding -----------------------------------------------------------------------------------------------
 
     def day(self, home: int) -> tuple[ListedEvent, ...]:
-        """The events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
+        """Return the events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
         return self._listing.day(home)
 
     def _event(self, number: int | None) -> ListedEvent | None:
-        """The event of this number, whether it is listed yet or not."""
+        """Return the event with this number, whether it is listed yet or not."""
         if number is None or not 0 <= number >> INDEX_BITS < _DAYS:
             return None
         return next((event for event in self._listing.day(number >> INDEX_BITS) if event.number == number), None)
 
     def _pair(self, number: int | None) -> _Pair | None:
-        """The market of this number and its event, whether they are listed yet or not."""
+        """Return the market with this number and its event, whether they are listed yet or not."""
         event = self._event(None if number is None else number >> POSITION_BITS)
         market = next((market for market in event.markets if market.number == number), None) if event else None
         return (event, market) if event and market else None
@@ -89,7 +88,7 @@ class GeneratedPolymarket:
         return pair if padded[0] == padded[1] else None
 
     def _homes(self, wanted: ListingFilter, now: int) -> range | None:
-        """Numbers of the days whose events may be wanted; None when these are not few."""
+        """Return numbers of the days that may have matching events; None if there are many."""
         first, last = 0, to_day_number(now) + EARLIEST_CREATION
         low, high = wanted.ends
         if wanted.closed is not False and low is None:
@@ -103,7 +102,7 @@ class GeneratedPolymarket:
         return range(first, last + 1)
 
     def _candidates(self, wanted: ListingFilter, now: int) -> Iterator[ListedEvent]:
-        """Events that may be wanted, in the order of listings."""
+        """Yield events that may match, in the order of listings."""
         homes = self._homes(wanted, now)
         if homes is not None:
             events = (event for home in homes for event in self._listing.day(home) if event.created <= now)
@@ -116,7 +115,7 @@ class GeneratedPolymarket:
             yield from (event for event in self._listing.created(day) if event.created <= now)
 
     def _numbers(self, wanted: ListingFilter) -> set[int | None] | None:
-        """Numbers of the markets that are wanted by name; None without names."""
+        """Return numbers of the markets requested by name; None without names."""
         ids, asked = self._ids, []
         if wanted.ids is not None:
             asked.append({ids.market_number(text) for text in wanted.ids})
@@ -129,11 +128,11 @@ class GeneratedPolymarket:
     # --- Gamma -------------------------------------------------------------------------------------------------
 
     def default_clock(self) -> Clock:
-        """The real clock."""
+        """Return the real clock."""
         return Clock()
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Markets created by now, those of the event that was created on the latest day first."""
+        """Yield markets created by now, starting with the events of the latest creation day."""
         numbers = self._numbers(wanted)
         pairs: Iterable[_Pair]
         if numbers is not None:
@@ -147,7 +146,7 @@ class GeneratedPolymarket:
                 yield self._market_row(event, market, now)
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Events created by now, those of the latest day first."""
+        """Yield events created by now, latest creation day first."""
         events: Iterable[ListedEvent] = self._candidates(wanted, now)
         if wanted.ids is not None:
             found = [event for text in wanted.ids if (event := self._event(self._ids.event_number(text)))]
@@ -160,11 +159,11 @@ class GeneratedPolymarket:
         return wire.compute_figures(market, self._seed, at)
 
     def _shown(self, event: ListedEvent, at: int) -> dict[int, wire.MarketFigures]:
-        """The figures of the event's markets that are listed."""
+        """Return the figures of the event's listed markets."""
         return {market.number: self._figures(market, at) for market in event.markets if market.created <= at}
 
     def _make_market_body(self, event: ListedEvent, market: ListedMarket, at: int, embedded: bool) -> bytes:
-        """The market's JSON, with its event in it unless it is part of one."""
+        """Build the market's JSON, including its event unless the market is itself nested in one."""
         shown = self._shown(event, at) if embedded else {market.number: self._figures(market, at)}
         body = wire.build_market(market, event, self._ids, shown[market.number], at)
         if embedded:
@@ -204,17 +203,17 @@ class GeneratedPolymarket:
     # --- CLOB --------------------------------------------------------------------------------------------------
 
     def clob_market(self, condition_id: str, now: int) -> Object | None:
-        """The market of this condition; None when it is not listed."""
+        """Return the market with this condition; None if it is not listed."""
         pair = self._by_condition(condition_id, now)
         return clob_wire.build_market(pair[1], pair[0], self._ids, now) if pair else None
 
     def book(self, token: str, now: int) -> TokenBook | None:
-        """The token's book while its market trades."""
+        """Return the token's book while its market trades."""
         found = self._by_token(token, now)
         return clob_wire.build_book(found[1], found[0], found[2], self._seed, now) if found else None
 
     def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
-        """The token's middles; empty for an unknown token and for a market that closed too long ago."""
+        """Return the token's mid prices; empty for an unknown token and for a market that closed too long ago."""
         found = self._by_token(token, now)
         if found is None or now > found[1].closes + PRICE_DAYS * DAY:
             return []
@@ -223,12 +222,12 @@ class GeneratedPolymarket:
     # --- the truth ---------------------------------------------------------------------------------------------
 
     def listed(self, market_id: str) -> ListedMarket | None:
-        """The market of this id; None for an id that the world never lists."""
+        """Return the market with this id; None for an id that the world never lists."""
         pair = self._pair(self._ids.market_number(market_id))
         return pair[1] if pair else None
 
     def market(self, market_id: str) -> ListedMarket:
-        """The market with everything that will ever happen to it. Raises `BellwetherError` for an unknown id."""
+        """Return the market with its whole future. Raises `BellwetherError` for an unknown id."""
         found = self.listed(market_id)
         if found is None:
             raise BellwetherError(
@@ -237,7 +236,7 @@ class GeneratedPolymarket:
         return found
 
     def outcome(self, market_id: str) -> str:
-        """The end of the market, known from the beginning: the outcome that wins, 50-50, or "" for one that never resolves."""
+        """Return the market's predetermined end: the winning outcome, 50-50, or "" if it never resolves."""
         market = self.market(market_id)
         if market.truth is None:
             return ""
@@ -246,7 +245,7 @@ class GeneratedPolymarket:
         return market.outcomes[market.yes if market.truth == YES else 1 - market.yes]
 
     def truth(self, market_id: str, at: datetime) -> float:
-        """The latent probability of the first outcome at this instant: a martingale in `at`; from the answer on 1 or 0."""
+        """Return the latent probability of the first outcome: a martingale in `at`; 1 or 0 from the answer on."""
         market = self.market(market_id)
         yes = float(market.claim.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
         return 1.0 - yes if market.yes else yes

@@ -1,4 +1,4 @@
-"""Ids in the venue's forms that lead back to what they name, and tell nothing of it to anyone else."""
+"""Ids in the venue's formats, which the sandbox can decode but which reveal nothing to a client."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ _BINARY = b"\x01"
 
 
 def build_slug(text: str, number: str) -> str:
-    """A slug: the text's letters and digits, and a number that makes it unique."""
+    """Build a slug from the text's letters and digits, and a number that makes it unique."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower().replace("'", "")
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:70].strip("-")
     return f"{words}-{number}" if words else number
 
 
 class Ids:
-    """The ids of a world's events (numbers of 20 bits) and markets (numbers of 24 bits)."""
+    """Ids of a world's events (numbers of 20 bits) and markets (numbers of 24 bits)."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._codes = TickerCodes.of(seed)
 
     def event(self, number: int) -> str:
-        """The numeric id of an event."""
+        """Return the numeric id of an event."""
         return str(_FIRST_EVENT + self._codes.hide(number, _EVENT_BITS))
 
     def market(self, number: int) -> str:
-        """The numeric id of a market."""
+        """Return the numeric id of a market."""
         return str(_FIRST_MARKET + self._codes.hide(number, _MARKET_BITS))
 
     def event_number(self, text: str) -> int | None:
-        """The event's number; None for any other text."""
+        """Return the event's number; None for any other text."""
         return self._number(text, _FIRST_EVENT, _EVENT_BITS)
 
     def market_number(self, text: str) -> int | None:
-        """The market's number; None for any other text."""
+        """Return the market's number; None for any other text."""
         return self._number(text, _FIRST_MARKET, _MARKET_BITS)
 
     def _number(self, text: str, first: int, bits: int) -> int | None:
@@ -58,35 +58,35 @@ class Ids:
         return hashlib.sha256(f"{self._seed}|mask|".encode() + plain).digest()[:4]
 
     def digest(self, kind: Kind, number: int) -> bytes:
-        """32 bytes: a hash, and behind it the number under a mask."""
+        """Return 32 bytes: a hash, followed by the masked number."""
         plain = hashlib.sha256(f"{self._seed}|{kind}|{number}".encode()).digest()[:28]
         masked = int.from_bytes(self._mask(plain)) ^ number
         return plain + masked.to_bytes(4)
 
     def text(self, kind: Kind, number: int) -> str:
-        """The bytes as 0x and 64 hexadecimal digits."""
+        """Format the bytes as 0x and 64 hexadecimal digits."""
         return "0x" + self.digest(kind, number).hex()
 
     def address(self, kind: Kind, number: int) -> str:
-        """An account's address."""
+        """Return an account's address."""
         return "0x" + self.digest(kind, number)[:20].hex()
 
     def token(self, side: int, number: int) -> str:
-        """The decimal id of a market's token number `side`, 0 or 1."""
+        """Return the decimal id of a market's token number `side`, 0 or 1."""
         return str(int.from_bytes(self.digest("token 1" if side else "token 0", number)))
 
     def _structured(self, number: int) -> bytes:
-        """31 bytes: the condition of a Protocol V2 market, whose ids end in an outcome byte instead of being hashes of their own."""
+        """Return 31 bytes: the condition of a Protocol V2 market, whose ids end in an outcome byte instead of being separate hashes."""
         plain = _BINARY + hashlib.sha256(f"{self._seed}|condition v2|{number}".encode()).digest()[:26]
         masked = int.from_bytes(self._mask(plain)) ^ number
         return plain + masked.to_bytes(4)
 
     def structured_condition(self, number: int) -> str:
-        """The condition id of a Protocol V2 market: 62 hexadecimal digits, or 64 with the outcome byte, which is zero."""
+        """Return the condition id of a Protocol V2 market: 62 hexadecimal digits, or 64 with the outcome byte, which is zero."""
         return "0x" + self._structured(number).hex() + "00" * (number % 2)
 
     def position(self, side: int, number: int) -> str:
-        """The decimal id of outcome number `side` of a Protocol V2 market."""
+        """Return the decimal id of outcome number `side` of a Protocol V2 market."""
         return str(int.from_bytes(self._structured(number) + bytes([side])))
 
     def _read_structured(self, content: bytes) -> int | None:
@@ -98,7 +98,7 @@ class Ids:
         return number if number < 1 << _MARKET_BITS and self.digest(kind, number) == content else None
 
     def condition_number(self, text: str) -> int | None:
-        """The number of the market with this condition id; None for any other text."""
+        """Return the number of the market with this condition id; None for any other text."""
         if not _HASH.fullmatch(text):
             return None
         content = bytes.fromhex(text[2:].ljust(64, "0"))
@@ -106,7 +106,7 @@ class Ids:
         return self._read_structured(content) if found is None and not content[31] else found
 
     def token_number(self, text: str) -> tuple[int, int] | None:
-        """The number of the market and the side of this token; None for any other text."""
+        """Return the number of the market and the side of this token; None for any other text."""
         if not _TOKEN.fullmatch(text) or int(text) >= 1 << 256:
             return None
         content = int(text).to_bytes(32)

@@ -1,4 +1,4 @@
-"""Polymarket's listing of the generated world's events, and events of its own, a day at a time."""
+"""Polymarket's listing, a day at a time, of the generated world's events and of its own events."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _UNANSWERED = "If the question cannot be answered by the source, or has no answe
 
 
 class Purpose(IntEnum):
-    """The purpose of a stream of this venue; part of its seed, apart from those of the world."""
+    """Purpose of a random stream of this venue; part of its seed, distinct from the world's purposes."""
 
     EVENT = 101
     MARKET = 102
@@ -60,14 +60,14 @@ class Purpose(IntEnum):
 
 @lru_cache(maxsize=1)
 def tags() -> dict[str, Tag]:
-    """All tags by label."""
+    """Return all tags by label."""
     families = {series.family.prefix: series.family for series in load_catalogue().series}.values()
     labels = {_label(family.category) for family in families}.union(_RECURRING_TAGS, *(family.tags for family in families))
     return {label: Tag(str(101 + place), label, label.lower().replace(" ", "-")) for place, label in enumerate(sorted(labels))}
 
 
 def _created(claim: PathClaim, draw: RandomDraws) -> int:
-    """The instant of an event's creation: shortly before the first of its markets, which all open together."""
+    """Draw the instant of an event's creation: shortly before the first of its markets, which all open together."""
     return claim.opens - _LONGEST_NOTICE - draw.integer(MINUTE, 10 * MINUTE)
 
 
@@ -77,7 +77,10 @@ def _label(category: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _EventPlan:
-    """The common part of the markets of an event. `ends` and `starts` as in `ListedMarket`; `delay`: from the answer to its proposal."""
+    """Common part of the markets of an event.
+
+    `ends` and `starts` as in `ListedMarket`; `delay`: from the answer to its proposal.
+    """
 
     seed: int
     ids: Ids
@@ -94,13 +97,13 @@ class _EventPlan:
 
     @property
     def key(self) -> tuple[int, int]:
-        """The event's place in listings: the latest day of creation first, on a day by id, so that it tells nothing of its end."""
+        """Event's place in listings: latest creation day first, then by id, which reveals nothing about its end."""
         return -to_day_number(self.created), int(self.ids.event(event_number(self.home, self.index)))
 
 
 @dataclass(frozen=True, slots=True)
 class _MarketTexts:
-    """The texts of a market."""
+    """Texts of a market."""
 
     question: str
     description: str
@@ -157,7 +160,7 @@ def _market(plan: _EventPlan, position: int, claim: PathClaim, words: _MarketTex
 
 
 def _ends(family: QuestionFamily, event: WorldEvent, draw: RandomDraws) -> tuple[int | None, int | None]:
-    """The announced end of an event, None where it announces none, and the beginning of a game."""
+    """Draw the announced end of an event (None if it announces none), and the start of a game."""
     closes, scheduled = max(market.life.closes for market in event.markets), event.markets[0].life.scheduled
     luck = draw.unit()
     if scheduled == FAR_FUTURE or luck < 0.006:
@@ -172,7 +175,7 @@ def _ends(family: QuestionFamily, event: WorldEvent, draw: RandomDraws) -> tuple
 
 
 def _texts(event: WorldEvent, family: QuestionFamily) -> Iterator[tuple[PathClaim, _MarketTexts]]:
-    """The claim and the texts of each market; two opponents of a game become one market."""
+    """Yield the claim and the texts of each market; two opponents of a game become one market."""
     markets = event.markets
     first, last = _CONDITION
     if family.pair and family.category == "Sports":
@@ -195,7 +198,7 @@ def _claim(latent: object) -> PathClaim:
 
 
 def _listed(seed: int, ids: Ids, event: WorldEvent) -> ListedEvent:
-    """A world's event as this venue lists it."""
+    """Convert a world's event to this venue's listing."""
     home, index = event.home, event.index
     number, family = event_number(home, index), load_catalogue().by_ticker[event.series_ticker].family
     draw = RandomDraws(seed, Purpose.EVENT, home, index)
@@ -233,13 +236,13 @@ def _listed(seed: int, ids: Ids, event: WorldEvent) -> ListedEvent:
 
 
 def _clock_text(at: int) -> str:
-    """An hour in the east of America, such as Apr 10, 2025, 3PM ET."""
+    """Format an hour in US Eastern time, such as Apr 10, 2025, 3PM ET."""
     local = to_datetime(at - _EASTERN)
     return f"{format_day(local.date())}, {local.hour % 12 or 12}{'AM' if local.hour < 12 else 'PM'} ET"
 
 
 def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) -> ListedEvent:
-    """A short market of this venue alone: whether a coin goes up or down within an hour or a day."""
+    """Draw a short market that only this venue has: whether a coin goes up or down within an hour or a day."""
     number, begin = event_number(home, index), midnight(FIRST_DAY) + home * DAY
     coin = draw.choose([series.name for series in load_catalogue().series if series.family.prefix == "COIN"])
     word, length = ("hourly", HOUR) if draw.chance(0.7) else ("daily", DAY)
@@ -282,7 +285,7 @@ def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) ->
 
 
 class Listing:
-    """The events of each day, drawn from (seed, day) when it is first asked for and kept in a bounded cache."""
+    """Events of each day, drawn from (seed, day) on first use and kept in a bounded cache."""
 
     def __init__(self, world: GeneratedWorld) -> None:
         self._world = world
@@ -291,7 +294,7 @@ class Listing:
         self.created = DrawCache(self._collect_created, 1024)
 
     def _draw_day(self, home: int) -> tuple[ListedEvent, ...]:
-        """The events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
+        """Draw the events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
         seed = self._world.seed
         draw = RandomDraws(seed, Purpose.RECURRING, home)
         events = [
@@ -303,7 +306,7 @@ class Listing:
         return (*events, *(_recurring(seed, self.ids, home, index, draw) for index in added))
 
     def _collect_created(self, day: int) -> tuple[ListedEvent, ...]:
-        """The events that are created on a day (negative before 2025-01-01), in the order of listings."""
+        """Return the events created on a day (negative before 2025-01-01), in the order of listings."""
         homes = range(max(day, 0), day + EARLIEST_CREATION + 1)
         events = (event for home in homes for event in self.day(home) if to_day_number(event.created) == day)
         return tuple(sorted(events, key=lambda event: event.key))

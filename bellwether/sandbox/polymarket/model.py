@@ -1,4 +1,4 @@
-"""Polymarket's events and markets of the generated world, with everything that will ever happen to them."""
+"""Polymarket's events and markets of the generated world, with their whole future."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ V2_SINCE = midnight(date(2026, 10, 1))
 
 
 def event_number(home: int, index: int) -> int:
-    """The number of an event: its day's number and its index in it."""
+    """Return the number of an event: its day's number and its index in the day."""
     return home << INDEX_BITS | index
 
 
 def market_number(home: int, index: int, position: int) -> int:
-    """The number of a market: its event's number and its position in it."""
+    """Return the number of a market: its event's number and its position in the event."""
     return event_number(home, index) << POSITION_BITS | position
 
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A subject of events."""
+    """Topic of events."""
 
     id: str
     label: str
@@ -40,7 +40,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """The series of a recurring event."""
+    """Series of a recurring event."""
 
     id: str
     slug: str
@@ -50,9 +50,10 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedMarket:
-    """A market. Outcome number `yes` pays when the claim does. `starts` is the beginning of the game or window that it is about.
+    """Market whose outcome number `yes` pays if its claim does. `starts` is the start of its game or window.
 
-    One that `lacks_token` names one of its two tokens only, so that its object does not fit. The tokens of a Protocol V2 market are position ids.
+    A market that `lacks_token` names only one of its two tokens, so that its object is invalid. The tokens of a Protocol V2 market are
+    position ids.
     """
 
     key: Key
@@ -82,17 +83,17 @@ class ListedMarket:
 
     @property
     def opens(self) -> int:
-        """Instant from which it trades."""
+        """Instant at which trading starts."""
         return self.claim.opens
 
     @property
     def answered(self) -> int:
-        """Instant at which its question has its answer."""
+        """Instant at which its question is answered."""
         return self.claim.closes
 
     @property
     def truth(self) -> int | None:
-        """The final value of yes in tenths of a cent; None for a market that never resolves."""
+        """Final value of yes in tenths of a cent; None for a market that never resolves."""
         return self.steps[-1].value
 
     @property
@@ -101,15 +102,15 @@ class ListedMarket:
         return find_close(self.steps)
 
     def step(self, at: int) -> ResolutionStep | None:
-        """The state of its resolution at an instant."""
+        """Return the state of its resolution at an instant."""
         return find_step(self.steps, at)
 
     def closed(self, at: int) -> bool:
-        """True if it is closed at an instant."""
+        """Return True if it is closed at an instant."""
         return at >= self.closes
 
     def winner(self, at: int) -> int | None:
-        """The outcome that has won by an instant; None where none has, or none ever will."""
+        """Return the outcome that has won by an instant; None if there is none (yet)."""
         step = self.step(at)
         if step is None or not step.final or step.value not in (YES, NO):
             return None
@@ -117,13 +118,13 @@ class ListedMarket:
 
     @property
     def tick(self) -> int:
-        """The step of its prices in tenths of a cent."""
+        """Tick size of its prices in tenths of a cent."""
         return 10 if self.trading.grid == "linear_cent" else 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedEvent:
-    """An event. `group` is the id that its markets share when they exclude each other; empty where they do not."""
+    """Event with its markets. `group` is the id shared by mutually exclusive markets; empty for other events."""
 
     key: Key
     number: int
@@ -140,12 +141,12 @@ class ListedEvent:
 
     @property
     def opens(self) -> int:
-        """Instant from which its first market trades."""
+        """Instant at which its first market starts trading."""
         return min(market.opens for market in self.markets)
 
     @property
     def ends(self) -> int | None:
-        """The latest announced end; None where a market announces none."""
+        """Latest announced end; None if a market announces none."""
         ends = [market.ends for market in self.markets if market.ends is not None]
         return max(ends) if len(ends) == len(self.markets) else None
 
@@ -156,5 +157,5 @@ class ListedEvent:
 
     @property
     def final(self) -> int:
-        """Instant from which nothing of it changes any more."""
+        """Instant from which the event no longer changes."""
         return max(market.steps[-1].at for market in self.markets)

@@ -1,4 +1,4 @@
-"""`RecordedPolymarket`: a folder of recorded bodies, served through the same routes as the generated world."""
+"""`RecordedPolymarket`: a folder of recorded responses, served through the same routes as the generated world."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MILLISECOND = SECOND // 1000
 
 
 def _milliseconds(value: Any) -> int | None:
-    """The instant of a text of milliseconds since 1970."""
+    """Return the instant of a text of milliseconds since 1970."""
     return int(value) * _MILLISECOND if isinstance(value, str) and value.isascii() and value.isdecimal() else None
 
 
@@ -36,7 +36,7 @@ def _book_time(body: Object) -> int | None:
 
 
 def _list(value: Any) -> list[Any]:
-    """A list, or one inside a string."""
+    """Return a list, or parse one from a string."""
     try:
         value = orjson.loads(value) if isinstance(value, str) else value
     except orjson.JSONDecodeError:
@@ -45,12 +45,12 @@ def _list(value: Any) -> list[Any]:
 
 
 def _objects(value: Any) -> list[Object]:
-    """The objects in a list; none of anything else."""
+    """Return the objects in a list; none for any other value."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def _number(body: Object, *names: str) -> float | None:
-    """The first of these fields that is a number, or the text of one."""
+    """Return the first of these fields that is a number or numeric text."""
     for name in names:
         try:
             return float(body[name])
@@ -79,16 +79,16 @@ def _book(body: Object) -> TokenBook:
 
 
 def _select_rows(rows: list[Row], wanted: ListingFilter) -> Iterator[Row]:
-    """The rows with these ids behind this key."""
+    """Return the rows with these ids after this key."""
     return (row for row in rows if (wanted.ids is None or row.id in wanted.ids) and (wanted.after is None or row.key > wanted.after))
 
 
 class RecordedPolymarket:
-    """Every recorded body of Polymarket under a folder, recognised by content: JSON and JSON lines, either gzipped.
+    """All recorded responses of Polymarket under a folder, recognised by content: JSON and JSON lines, plain or gzipped.
 
-    Objects are served unchanged, one per id (the one updated last), in the order of their files, whatever the clock
-    says; only paging and filtering is ours. Of a market the tags come with `include_tag`, of an event its recorded markets are
-    nested in it. Prices are the middles of the recorded books. A folder that holds nothing of Polymarket makes an empty source.
+    Objects are served unchanged in the order of their files, the last updated one per id, whatever the clock; only paging and filtering are
+    simulated. A market's tags are served with `include_tag`; an event contains its recorded markets. Prices are the mid prices of the
+    recorded books. A folder without objects of Polymarket gives an empty source.
 
     Raises `ConfigError` for a missing folder, `BellwetherError` naming a broken file.
     """
@@ -109,7 +109,7 @@ class RecordedPolymarket:
     # --- reading -----------------------------------------------------------------------------------------------
 
     def _nesting(self, findings: RecordedObjects) -> dict[str, list[str]]:
-        """Ids of the recorded markets of each event, by the references of either."""
+        """Return the ids of each event's recorded markets, by the references in either object."""
         nested: dict[str, dict[str, None]] = {event: {} for event in self._events}
         pairs = [(event, market.body) for market in findings.gamma_markets for event in _objects(market.body.get("events"))]
         pairs += [(event.body, market) for event in findings.gamma_events for market in _objects(event.body.get("markets"))]
@@ -120,7 +120,7 @@ class RecordedPolymarket:
 
     @staticmethod
     def _price_points(found: list[RecordedObject]) -> dict[str, list[Point]]:
-        """The middles of each token's books by their time in seconds."""
+        """Return the mid prices of each token's books by their time in seconds."""
         points: dict[str, dict[int, float]] = {}
         for at, book in sorted(((_book_time(one.body) or 0, one.body) for one in found), key=lambda pair: pair[0]):
             middle = _book(book).middle
@@ -134,7 +134,7 @@ class RecordedPolymarket:
         return max(times, default=0)
 
     def _market_tags(self, body: Object) -> list[Object]:
-        """A market's own tags, else those of its events."""
+        """Return a market's own tags, else those of its events."""
         events = (self._events.get(str(event.get("id")), event) for event in _objects(body.get("events")))
         return _tags(body) or [tag for event in events for tag in _tags(event)]
 
@@ -165,27 +165,27 @@ class RecordedPolymarket:
     # --- what the routes see -----------------------------------------------------------------------------------
 
     def default_clock(self) -> Clock:
-        """A clock fixed at the latest capture or update; the real one for an empty source."""
+        """Return a clock fixed at the latest capture or update; the real one for an empty source."""
         return Clock(to_datetime(self.latest)) if self.latest else Clock()
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Markets in recorded order."""
+        """Yield markets in recorded order."""
         return _select_rows(self._market_rows, wanted)
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Events in recorded order."""
+        """Yield events in recorded order."""
         return _select_rows(self._event_rows, wanted)
 
     def clob_market(self, condition_id: str, now: int) -> Object | None:
-        """The CLOB's market of this condition."""
+        """Return the CLOB's market with this condition."""
         return self._conditions.get(condition_id)
 
     def book(self, token: str, now: int) -> TokenBook | None:
-        """The token's latest book."""
+        """Return the token's latest book."""
         return self._books.get(token)
 
     def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
-        """The middles of the recorded books within the wanted time, the last one of each step."""
+        """Return the mid prices of the recorded books within the requested time, the last one of each step."""
         points = self._prices.get(token, [])
         first = bisect_left(points, ticks.first, key=lambda point: point[0] * SECOND)
         last = bisect_right(points, ticks.last, key=lambda point: point[0] * SECOND)
@@ -193,5 +193,5 @@ class RecordedPolymarket:
 
 
 def _trading_ids(body: Object) -> list[str]:
-    """The ids that the outcomes of a market trade by, which its version tells."""
+    """Return the ids under which the outcomes of a market trade, depending on its version."""
     return list(map(str, _list(body.get("positionIds" if body.get("version") == "v2" else "clobTokenIds"))))

@@ -27,9 +27,9 @@ _DEPTH = 9
 
 @dataclass(frozen=True, slots=True)
 class MarketQuote:
-    """The best prices of yes (tenths of a cent), their sizes (hundredths of a share), twice the price, and the last trade, 0 for none.
+    """Best prices of yes (tenths of a cent), their sizes (hundredths of a share), twice the price, and the last trade (0 for none).
 
-    `since` is the instant from which the quote is valid, at the latest.
+    `since` is an instant from which the quote is valid; it may have been valid earlier.
     """
 
     bid: int
@@ -43,31 +43,31 @@ class MarketQuote:
 
 @lru_cache(maxsize=192)
 def build_tape(market: ListedMarket) -> MarketTape:
-    """Quotes and trades from the opening to the answer."""
+    """Build the quotes and trades from the opening to the answer."""
     return record_tape.__wrapped__(market.claim, market.trading)
 
 
 def _pinned(value: int, tick: int) -> tuple[int, int]:
-    """Bid and ask once the answer is known."""
+    """Return bid and ask after the answer is known."""
     if value == HALF:
         return HALF - tick, HALF + tick
     return (DOLLAR - tick, NO_ASK) if value == YES else (NO_BID, tick)
 
 
 def _answer(market: ListedMarket) -> int:
-    """The value of yes in the eyes of all traders once the question has been answered."""
+    """Return the value of yes expected by all traders after the answer."""
     return market.truth if market.truth is not None else YES if market.claim.pays else NO
 
 
 def _pins(market: ListedMarket) -> list[tuple[int, int, int]]:
-    """Instants from the answer on with the bid and the ask from then on."""
+    """Return instants from the answer on, each with its bid and ask."""
     values = [(market.answered, _answer(market))]
     values += [(step.at, step.value) for step in market.steps if step.value is not None]
     return [(at, *_pinned(value, market.tick)) for at, value in values]
 
 
 def compute_quote(market: ListedMarket, at: int) -> MarketQuote | None:
-    """The quote at an instant, after the close the last one; None before the opening."""
+    """Compute the quote at an instant, the last one after the close; None before the opening."""
     at = min(at, market.closes - 1)
     if at < market.opens:
         return None
@@ -82,7 +82,7 @@ def compute_quote(market: ListedMarket, at: int) -> MarketQuote | None:
 
 
 def compute_twice_prices(market: ListedMarket, times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Twice the price of yes at these instants, all of them within the trading."""
+    """Compute twice the price of yes at these instants, all while the market trades."""
     known = build_tape(market)
     slots = np.clip((times - market.opens) // SLOT, 0, len(known.price) - 1)
     prices = known.twice_price[slots].astype(np.int64)
@@ -92,7 +92,7 @@ def compute_twice_prices(market: ListedMarket, times: NDArray[np.int64]) -> NDAr
 
 
 def _side(best: int, size: int, step: int, luck: list[float]) -> list[RawLevel]:
-    """The levels of one side, the best first: `step` (tenths of a cent, negative for bids) away from each other."""
+    """Return the levels of one side, best first, with distance `step` (tenths of a cent, negative for bids)."""
     if not size:
         return []
     prices = range(best, DOLLAR if step > 0 else 0, step)[: 2 + int(luck[0] * (_DEPTH - 1))]
@@ -100,7 +100,7 @@ def _side(best: int, size: int, step: int, luck: list[float]) -> list[RawLevel]:
 
 
 def build_levels(market: ListedMarket, seed: int, standing: MarketQuote) -> tuple[list[RawLevel], list[RawLevel]]:
-    """Bids and asks of yes, the best first."""
+    """Build bids and asks of yes, best first."""
     luck = create_generator(seed, Purpose.BOOK, market.number, standing.since).random(2 * _DEPTH + 2).tolist()
     bids = _side(standing.bid, standing.bid_size, -market.tick, luck[: _DEPTH + 1])
     return bids, _side(standing.ask, standing.ask_size, market.tick, luck[_DEPTH + 1 :])
@@ -108,7 +108,7 @@ def build_levels(market: ListedMarket, seed: int, standing: MarketQuote) -> tupl
 
 @dataclass(frozen=True, slots=True)
 class Turnover:
-    """Traded dollars (1/100000) up to an instant: altogether, and in the last day, week, month of 30 days and year."""
+    """Traded dollars (1/100000) up to an instant: in total, and in the last day, week, month of 30 days and year."""
 
     total: int
     day: int
@@ -118,7 +118,7 @@ class Turnover:
 
 
 def compute_turnover(market: ListedMarket, at: int) -> Turnover:
-    """The turnover up to an instant."""
+    """Compute the turnover up to an instant."""
     known = build_tape(market)
     end = known.at(at) + 1
     money = known.price[:end].astype(np.int64) * known.size[:end].astype(np.int64)
@@ -127,7 +127,7 @@ def compute_turnover(market: ListedMarket, at: int) -> Turnover:
 
 
 def compute_changes(market: ListedMarket, at: int) -> dict[str, int]:
-    """Changes of twice the price of yes within some periods, where it traded that long, by the name of the field."""
+    """Compute changes of twice the price of yes, by field name, over the periods in which the market traded."""
     periods = {"oneHourPriceChange": DAY // 24, "oneDayPriceChange": DAY, "oneWeekPriceChange": 7 * DAY, "oneMonthPriceChange": 30 * DAY}
     at = min(at, market.closes - 1)
     names = [name for name, period in periods.items() if at - period >= market.opens]

@@ -24,13 +24,13 @@ Legacy = Literal["", "zero", "frayed", "silent"]
 
 @dataclass(frozen=True, slots=True)
 class ResolutionStep:
-    """The state from an instant on.
+    """State of a resolution from an instant on.
 
     Attributes:
         at: the instant.
-        status: UMA's word; None where the object has none.
-        history: the words so far.
-        value: what yes is proposed to be, or is, worth; None for a market that ends without any.
+        status: UMA's state; None if the object has none.
+        history: the states so far.
+        value: the proposed or final value of yes; None for a market that ends without one.
         closed: whether the market is closed.
     """
 
@@ -42,22 +42,22 @@ class ResolutionStep:
 
     @property
     def final(self) -> bool:
-        """True if the value is the resolution and no mere proposal."""
+        """True if the value is the resolution, not only a proposal."""
         return self.closed and self.status in (None, "resolved")
 
 
 def find_step(steps: Sequence[ResolutionStep], at: int) -> ResolutionStep | None:
-    """The step at an instant; None before the first."""
+    """Return the step at an instant; None before the first."""
     return next((step for step in reversed(steps) if step.at <= at), None)
 
 
 def find_close(steps: Sequence[ResolutionStep]) -> int:
-    """The instant at which the market closes."""
+    """Return the instant at which the market closes."""
     return next(step.at for step in steps if step.closed)
 
 
 def draw_delay(draw: RandomDraws) -> int:
-    """Time from the answer to its proposal: mostly minutes to hours, sometimes days, rarely weeks."""
+    """Draw the time from the answer to its proposal: mostly minutes to hours, sometimes days, rarely weeks."""
     luck = draw.unit()
     if luck < 0.82:
         return draw.integer(5 * MINUTE, 4 * HOUR)
@@ -67,12 +67,12 @@ def draw_delay(draw: RandomDraws) -> int:
 
 
 def _wrong(value: int, draw: RandomDraws) -> int:
-    """A value that is not the right one."""
+    """Draw an incorrect value."""
     return YES - value if value != HALF else draw.choose((YES, NO))
 
 
 def draw_legacy(closes: int, draw: RandomDraws) -> Legacy:
-    """The oddity of a market's old object; nearly all have none."""
+    """Draw the oddity of an old market's object; nearly all have none."""
     luck = draw.unit()
     if closes >= _LEGACY_UNTIL or luck > 0.12:
         return ""
@@ -80,18 +80,18 @@ def draw_legacy(closes: int, draw: RandomDraws) -> Legacy:
 
 
 def resolve_automatically(answered: int, value: int, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
-    """Resolved by the venue itself, without UMA, within a minute or so."""
+    """Return the steps of a resolution by the venue itself, without UMA, within about a minute."""
     return (ResolutionStep(answered + draw.integer(10 * SECOND, 90 * SECOND), "resolved", (), value, True),)
 
 
 def resolve_silently(answered: int, value: int, legacy: Legacy, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
-    """An old market, closed without any word of UMA; of some the prices never showed the end."""
+    """Return the steps of an old market that closed without a state of UMA; in some, prices never showed the result."""
     at = answered + draw.integer(HOUR, 2 * DAY)
     return (ResolutionStep(at, None, (), None if legacy == "zero" else value, True),)
 
 
 def resolve_by_uma(proposed: int, value: int, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
-    """Proposed at this instant and resolved after two hours, or disputed once or twice; rarely corrected after all that."""
+    """Draw the steps of a proposal that is resolved after two hours, or disputed once or twice; rarely corrected later."""
     luck = draw.unit()
     disputes = 2 if luck < 0.006 else 1 if luck < 0.03 else 0
     first = _wrong(value, draw) if disputes and draw.chance(0.45) else value

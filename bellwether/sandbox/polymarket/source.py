@@ -1,4 +1,4 @@
-"""The interface of a world, generated or recorded, to the routes: rows that can be filtered, sorted and paged, and their bodies."""
+"""Interface of a generated or recorded world to the routes: rows to be filtered, sorted and paged, and their bodies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Level = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class MarketRow:
-    """A Gamma market at one instant: what filters look at (instants, None where the object does not say), and its body as JSON.
+    """Gamma market at one instant: the fields for filters (instants, None if not stated), and its body as JSON.
 
     `tags` are objects that the body leaves out.
     """
@@ -42,7 +42,7 @@ class MarketRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """A Gamma event at one instant: its filters, and its body as JSON, with its markets and tags."""
+    """Gamma event at one instant: the fields for filters, and its body as JSON, with its markets and tags."""
 
     key: Key
     id: str
@@ -54,13 +54,13 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class ListingFilter:
-    """Hints of a listing, so that a world need not look at everything. A world may yield more than this.
+    """Hints about a listing, so that a world can skip rows. A world may also yield rows that do not match.
 
     Attributes:
-        after: only rows behind this key.
-        ids, condition_ids, tokens: only these, where given.
-        ends: only what announces an end within these instants, both included.
-        closed: only what is closed, or only what is not.
+        after: only rows after this key.
+        ids, condition_ids, tokens: only these, if given.
+        ends: only rows with an announced end within these instants (inclusive).
+        closed: only closed rows, or only open ones.
     """
 
     after: Key | None = None
@@ -73,7 +73,7 @@ class ListingFilter:
 
 @dataclass(frozen=True, slots=True)
 class PriceTimes:
-    """The multiples of `step` within [first, last]: instants of wanted prices."""
+    """Instants of requested prices: the multiples of `step` within [first, last]."""
 
     first: int
     last: int
@@ -82,7 +82,7 @@ class PriceTimes:
 
 @dataclass(frozen=True, slots=True)
 class TokenBook:
-    """A token's order book: both sides with the best price last, in dollars and shares, and its object."""
+    """Order book of a token: both sides with the best price last, in dollars and shares, and its object."""
 
     condition_id: str
     token: str
@@ -92,45 +92,45 @@ class TokenBook:
 
     @property
     def bid(self) -> Decimal | None:
-        """The best bid in dollars; None if missing."""
+        """Best bid in dollars; None if missing."""
         return self.bids[-1][0] if self.bids else None
 
     @property
     def ask(self) -> Decimal | None:
-        """The best ask in dollars; None if missing."""
+        """Best ask in dollars; None if missing."""
         return self.asks[-1][0] if self.asks else None
 
     @property
     def middle(self) -> Decimal | None:
-        """The middle in dollars; a missing side counts as 0 or 1. None for an empty book."""
+        """Mid price in dollars; a missing side counts as 0 or 1. None for an empty book."""
         if self.bid is None and self.ask is None:
             return None
         return ((self.bid or Decimal(0)) + (Decimal(1) if self.ask is None else self.ask)) / 2
 
 
 class PolymarketSource(Protocol):
-    """A world behind the routes. Nothing that it returns for `now` (an instant) depends on what comes later."""
+    """World behind the routes. No result for `now` (an instant) depends on later events."""
 
     def default_clock(self) -> Clock:
-        """The clock that fits this world when the user sets none."""
+        """Return the clock to use if the user sets none."""
         ...
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Gamma's markets in ascending order of key."""
+        """Yield Gamma's markets in ascending order of key."""
         ...
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Gamma's events in ascending order of key."""
+        """Yield Gamma's events in ascending order of key."""
         ...
 
     def clob_market(self, condition_id: str, now: int) -> Object | None:
-        """The CLOB's market of this condition; None when it is unknown."""
+        """Return the CLOB's market with this condition; None if unknown."""
         ...
 
     def book(self, token: str, now: int) -> TokenBook | None:
-        """The token's book; None without one (any more)."""
+        """Return the token's book; None if there is none (any more)."""
         ...
 
     def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
-        """Prices at these instants, none later than `now`; empty for an unknown token."""
+        """Return prices at these instants, none later than `now`; empty for an unknown token."""
         ...

@@ -1,4 +1,4 @@
-"""Gamma's objects of the generated world at an instant, without anything that comes later."""
+"""Gamma objects of the generated world at an instant, without later information."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FRAYED = ("0.9999989871426158", "0.0000010128573842")
 
 @dataclass(frozen=True, slots=True)
 class MarketFigures:
-    """The numbers of a market at an instant: what filters, sorting, its own object and its event's object show."""
+    """Figures of a market at an instant, for filters, sorting, its own object and its event's object."""
 
     quote: MarketQuote | None
     turnover: Turnover
@@ -31,7 +31,7 @@ class MarketFigures:
 
 
 def compute_figures(market: ListedMarket, seed: int, at: int) -> MarketFigures:
-    """Read them; after the close they no longer change."""
+    """Compute the figures; after the close they no longer change."""
     at = min(at, market.closes)
     standing = quotes.compute_quote(market, at)
     liquidity = 0
@@ -42,7 +42,7 @@ def compute_figures(market: ListedMarket, seed: int, at: int) -> MarketFigures:
 
 
 def _texts(values: tuple[str, str] | tuple[str, ...]) -> str:
-    """A list inside a string, with the venue's blanks."""
+    """Format a list inside a string, with the venue's spacing."""
     return "[" + ", ".join(orjson.dumps(value).decode() for value in values) + "]"
 
 
@@ -51,7 +51,7 @@ def _in_order(market: ListedMarket, yes: str, no: str) -> tuple[str, str]:
 
 
 def _prices(market: ListedMarket, shown: MarketFigures, at: int) -> tuple[str, str] | None:
-    """The outcomes' prices; None where the object has none."""
+    """Return the outcomes' prices; None if the object has none."""
     step = market.step(at)
     if step is not None and step.closed:
         if step.value is None:
@@ -67,7 +67,7 @@ def _prices(market: ListedMarket, shown: MarketFigures, at: int) -> tuple[str, s
 
 
 def _quotes(market: ListedMarket, shown: MarketFigures, at: int) -> Object:
-    """Best quotes and changes, seen from the first outcome. A missing bid has no key, a missing ask is one dollar."""
+    """Return best quotes and changes of the first outcome. A missing bid has no key, a missing ask is one dollar."""
     standing = shown.quote
     if standing is None:
         return {"spread": 1, "lastTradePrice": 0, "bestAsk": 1}
@@ -88,7 +88,7 @@ def _volumes(traded: Turnover, suffix: str = "") -> Object:
 
 
 def _updated(market: ListedMarket, at: int) -> int:
-    """The last change that the object shows: while it trades that of the quotes, then that of its state."""
+    """Return the last change in the object: that of the quotes during trading, later that of its state."""
     step = market.step(at)
     if step is not None:
         return step.at
@@ -135,7 +135,7 @@ def _times(market: ListedMarket, at: int) -> Object:
 
 
 def _trading_ids(market: ListedMarket, ids: Ids, at: int) -> Object:
-    """Protocol V2 markets trade by position ids. Some V1 markets have position ids too, by which only combos trade."""
+    """Return the trading ids: position ids in Protocol V2. Some V1 markets also have position ids, which only combos use."""
     tokens = market.tokens[:1] if market.lacks_token else market.tokens
     if market.version == "v2":
         return {"version": "v2", "clobTokenIds": "", "positionIds": tokens}
@@ -147,7 +147,7 @@ def _trading_ids(market: ListedMarket, ids: Ids, at: int) -> Object:
 
 
 def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, shown: MarketFigures, at: int) -> Object:
-    """The market's object without its event."""
+    """Build the market's object without its event."""
     closed, prices = market.closed(at), _prices(market, shown, at)
     body: Object = {
         "id": market.id,
@@ -215,7 +215,7 @@ def _archived(market: ListedMarket, at: int) -> bool:
 
 
 def build_event(event: ListedEvent, shown: dict[int, MarketFigures], at: int) -> Object:
-    """The event's object without markets and tags; `shown` are the figures of its listed markets by number."""
+    """Build the event's object without markets and tags; `shown` has the figures of its listed markets by number."""
     markets = [market for market in event.markets if market.number in shown]
     traded = [shown[market.number].turnover for market in markets]
     amounts = (sum(getattr(one, name) for one in traded) for name in Turnover.__slots__)
@@ -265,17 +265,17 @@ def build_event(event: ListedEvent, shown: dict[int, MarketFigures], at: int) ->
 
 
 def find_close(event: ListedEvent, at: int) -> int | None:
-    """The instant at which the event closed, with the last of its markets; None while it is open."""
+    """Return the instant at which the event closed, with the last of its markets; None while it is open."""
     return event.closes if at >= event.closes else None
 
 
 def build_tag(tag: Tag) -> Object:
-    """A tag's object."""
+    """Build a tag's object."""
     return {"id": tag.id, "label": tag.label, "slug": tag.slug, "forceShow": False, "createdAt": "2024-12-01T12:00:00Z"}
 
 
 def build_series(event: ListedEvent) -> list[Object]:
-    """The series of a recurring event."""
+    """Build the series of a recurring event."""
     series = event.recurrence
     if series is None:
         return []
@@ -287,31 +287,31 @@ def build_series(event: ListedEvent) -> list[Object]:
 
 
 def format_decimal(value: int, digits: int) -> str:
-    """An integer of so many decimal digits, without trailing zeros: (4700, 4) is 0.47."""
+    """Format an integer with this many decimal digits, without trailing zeros: (4700, 4) is 0.47."""
     whole, rest = divmod(value, 10**digits)
     return f"{whole}.{rest:0{digits}d}".rstrip("0").rstrip(".")
 
 
 def format_money(amount: int) -> float:
-    """Dollars from 1/100000 dollars."""
+    """Format 1/100000 dollars as dollars."""
     return amount / MONEY
 
 
 def to_date(at: int) -> str:
-    """The UTC date of an instant."""
+    """Return the UTC date of an instant."""
     return to_datetime(at).date().isoformat()
 
 
 def format_seconds(at: int) -> str:
-    """An instant to the second, with Z."""
+    """Format an instant to the second, with Z."""
     return f"{to_datetime(at // SECOND * SECOND).isoformat()[:19]}Z"
 
 
 def format_milliseconds(at: int) -> str:
-    """An instant to the millisecond, with Z."""
+    """Format an instant to the millisecond, with Z."""
     return f"{to_datetime(at).isoformat(timespec='milliseconds')[:23]}Z"
 
 
 def format_spaced(at: int) -> str:
-    """An instant to the second in the venue's other form, such as 2026-07-24 00:00:16+00."""
+    """Format an instant to the second in the venue's other format, such as 2026-07-24 00:00:16+00."""
     return f"{to_datetime(at // SECOND * SECOND).isoformat(sep=' ')[:19]}+00"

@@ -1,4 +1,4 @@
-"""A world generated from a seed: markets whose prices are martingales and whose truth is known."""
+"""World generated from a seed, with known truth and prices that are martingales."""
 
 from bellwether.sandbox.world.world import GeneratedWorld
 

@@ -1,4 +1,4 @@
-"""Candles of a market's tape, for any period, in the shape of the live endpoints."""
+"""Candles of a market's tape, for any period, in the format of the live endpoints."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ PRICES = [f"0.{mills:03d}0" for mills in range(DOLLAR)] + ["1.0000"]
 
 
 def format_contracts(hundredths: int) -> str:
-    """A size as the wire writes it."""
+    """Format a size for the wire."""
     return f"{hundredths // 100}.{hundredths % 100:02d}"
 
 
 def format_dollars(ten_thousandths: int) -> str:
-    """An amount as the wire writes it."""
+    """Format an amount for the wire."""
     return f"{ten_thousandths // 10_000}.{ten_thousandths % 10_000:04d}"
 
 
 def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
-    """Open, high, low, close of a standing quote per candle: it opens with the quote at the beginning of the candle."""
+    """Return open, high, low and close of a quote per candle; the open is the quote at the beginning of the candle."""
     ends = np.append(starts[1:], len(values)) - 1
     opens = values[np.maximum(starts - 1, 0)]
     highs = np.maximum(np.maximum.reduceat(values, starts), opens)
@@ -35,7 +35,7 @@ def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
 
 
 def _trades(tape: MarketTape, starts: Ints) -> list[dict[str, str]]:
-    """First, highest, lowest, last and mean trade per candle, and the last one before it; missing ones have no member."""
+    """Return first, highest, lowest, last and mean trade per candle, and the last one before it; missing values are left out."""
     traded = tape.price > 0
     ends = np.append(starts[1:], len(tape.price)) - 1
     highs = np.maximum.reduceat(tape.price, starts)
@@ -65,9 +65,9 @@ def _trades(tape: MarketTape, starts: Ints) -> list[dict[str, str]]:
 
 
 def build_candles(tape: MarketTape, period: int, start: int, end: int) -> list[Candle]:
-    """Candles of `period` minutes that end within [start, end] (instants).
+    """Build candles of `period` minutes that end within [start, end] (instants).
 
-    A candle covers (end - period, end] and exists if a quote changed or a trade happened in it, and for the opening.
+    A candle covers (end - period, end] and exists if it has a quote change, a trade or the opening.
     """
     length = period * MINUTE
     close = -(-tape.times // length) * length

@@ -1,4 +1,4 @@
-"""The series of the generated world: families of questions read from `catalogue.toml`, one series per entity."""
+"""Series of the generated world: families of questions from `catalogue.toml`, one series per entity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Kind = Literal["single", "ladder", "brackets", "contest", "members"]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """The quantity behind a ladder or brackets, in the unit of the question.
+    """Quantity behind a ladder or brackets, in the unit of the question.
 
     `half`: whole-numbered outcomes with strikes between them. `whole`: whole-numbered outcomes with ranges that include both ends.
     """
@@ -34,14 +34,14 @@ class Quantity:
     whole: bool = False
 
     def text(self, value: Decimal) -> str:
-        """The value as the question writes it."""
+        """Format the value as in the question."""
         digits = 1 if self.half else self.decimals
         return f"{self.prefix}{value:{',' if self.thousands else ''}.{digits}f}{self.suffix}"
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionFamily:
-    """A template of questions; the meaning of each field is in `catalogue.toml`."""
+    """Template of questions; `catalogue.toml` documents each field."""
 
     prefix: str
     category: str
@@ -65,13 +65,13 @@ class QuestionFamily:
 
     @property
     def late(self) -> bool:
-        """It closes after midnight UTC, in the American evening: its tickers and texts name the day before."""
+        """True if markets close after midnight UTC, in the American evening: tickers and texts name the day before."""
         return self.hours[0] < 6
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSeries:
-    """A family applied to one entity; `scale` multiplies its numbers."""
+    """Family applied to one entity; `scale` multiplies its numbers."""
 
     ticker: str
     family: QuestionFamily
@@ -94,13 +94,13 @@ class Catalogue:
 
 
 def _code(name: str) -> str:
-    """The letters and digits of a name, in capitals, without accents, cut to six."""
+    """Return the letters and digits of a name, upper-case, without accents, truncated to six."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return "".join(letter for letter in plain.upper() if letter.isalnum())[:6]
 
 
 def build_option_code(name: str) -> str:
-    """The ticker's suffix for a named option: its letters, or its code points where it has no Latin ones."""
+    """Build the ticker suffix of a named option: its letters, or its code points if it has no Latin letters."""
     return _code(name)[:4] or "".join(f"{ord(letter):X}" for letter in name if letter.isalnum())[:8]
 
 
@@ -133,7 +133,7 @@ def _series(family: QuestionFamily, entity: str) -> QuestionSeries:
 
 @lru_cache(maxsize=1)
 def load_catalogue() -> Catalogue:
-    """The built-in catalogue, read once."""
+    """Load the built-in catalogue once."""
     content = tomllib.loads(files("bellwether.sandbox.world").joinpath("catalogue.toml").read_text("utf-8"))
     series: list[QuestionSeries] = []
     shares: list[float] = []

@@ -1,4 +1,4 @@
-"""Tickers that name their day without showing it: the day's number, scrambled by a key made from the seed."""
+"""Ticker codes that hide the day of an event: the day's number, scrambled by a key derived from the seed."""
 
 from __future__ import annotations
 
@@ -20,46 +20,46 @@ _PLACE_BITS, _EVENTS_PER_DAY = 32, 64
 
 
 def format_date_code(day: date) -> str:
-    """The part of a ticker that names a date, such as 25OCT14."""
+    """Format the date part of a ticker, such as 25OCT14."""
     return f"{day.year % 100:02d}{_MONTHS[day.month - 1]}{day.day:02d}"
 
 
 @dataclass(frozen=True, slots=True)
 class TickerCodes:
-    """The key: an odd factor and an offset, modulo a power of two."""
+    """Scrambling key: an odd factor and an offset, modulo a power of two."""
 
     factor: int
     offset: int
 
     @classmethod
     def of(cls, seed: int) -> TickerCodes:
-        """The key of a world."""
+        """Return the key of a world."""
         draw = RandomDraws(seed, Purpose.CODE)
         return cls(2 * draw.integer(1 << 34, (1 << 38) - 1) + 1, draw.integer(0, (1 << 40) - 1))
 
     def hide(self, number: int, bits: int) -> int:
-        """A number below 2 to the power of `bits`, as another one that shows nothing of it."""
+        """Scramble a number below 2 to the power of `bits`."""
         return (number * self.factor + self.offset) % (1 << bits)
 
     def show(self, hidden: int, bits: int) -> int:
-        """The number that was hidden."""
+        """Unscramble a hidden number."""
         return (hidden - self.offset) * pow(self.factor, -1, 1 << bits) % (1 << bits)
 
     def place(self, home: int, index: int) -> int:
-        """A number that tells an event from all others, and nothing of its day: its place among those that were created on one day."""
+        """Return a number that identifies an event among those created on one day, without revealing the day of its end."""
         return self.hide(home * _EVENTS_PER_DAY + index, _PLACE_BITS)
 
     def event(self, home: int, year: int) -> str:
-        """The part of an event's ticker that hides its day; `year` is the one that it announces."""
+        """Return the part of an event's ticker that hides its day; `year` is the announced year."""
         hidden = self.hide(home, _EVENT_BITS)
         return f"{year % 100:02d}" + "".join(_ALPHABET[hidden >> shift & 31] for shift in (15, 10, 5, 0))
 
     def combo(self, home: int, index: int, year: int) -> str:
-        """The part of a combo's event ticker that hides its day and its index in it."""
+        """Return the part of a combo's event ticker that hides its day and its index in the day."""
         return f"S{year}{self.hide(home * _COMBOS_PER_DAY + index, _COMBO_BITS):010X}"
 
     def home(self, event_ticker: str) -> int | None:
-        """The number of the day (0 is the first) to which an event's ticker points; None when it points to none."""
+        """Return the number of the day (0 is the first) encoded in an event's ticker; None for an invalid ticker."""
         series_ticker, _, rest = event_ticker.partition("-")
         if combo := _COMBO.fullmatch(rest):
             return self.show(int(combo[1], 16), _COMBO_BITS) // _COMBOS_PER_DAY

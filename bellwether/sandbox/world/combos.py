@@ -17,7 +17,7 @@ _SOON = DAY
 
 
 def _determination(legs: list[tuple[Market, bool]]) -> Determination:
-    """The product of the legs' values, rounded down to 1/10000 dollar; void if a leg is."""
+    """Return the product of the legs' values, rounded down to 1/10000 dollar; void if any leg is void."""
     value = 10_000
     for market, side in legs:
         worth = market.determination.value
@@ -28,7 +28,10 @@ def _determination(legs: list[tuple[Market, bool]]) -> Determination:
 
 
 def _life(legs: list[tuple[Market, bool]], draw: RandomDraws) -> Life | None:
-    """Opens within the last day before its first leg closes, and ends with its last; None where the legs never trade together."""
+    """Draw the life of a combo; None if its legs never trade together.
+
+    It opens within the last day before the first leg closes, and ends with the last leg.
+    """
     lives = [market.life for market, _ in legs]
     first_close = min(life.closes for life in lives)
     earliest = max(*(life.opens for life in lives), first_close - _SOON)
@@ -104,7 +107,7 @@ def _event_body(event_ticker: str, collection: str, life: Life) -> dict[str, Any
 
 
 def draw_combos(seed: int, codes: TickerCodes, home: int, events: tuple[WorldEvent, ...], first: int) -> list[WorldEvent]:
-    """The combos over this day's events; the first has the index `first` among the day's events."""
+    """Draw the combos over this day's events; the first has the index `first` among the day's events."""
     draw = RandomDraws(seed, Purpose.COMBO, home)
     combos: list[WorldEvent] = []
     for index in range(draw.integer(5, 12)):

@@ -1,4 +1,4 @@
-"""One event of the generated world: its markets, their words, their liquidity and how they end."""
+"""An event of the generated world: its markets, their texts, their liquidity and their ends."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _DEAD = Liquidity((0.030, 0.060), 0.01, 0.25, 0.0, 3)
 
 
 def draw_trading(entropy: tuple[int, ...], grid: str, whole: bool, draw: RandomDraws) -> TradingProfile:
-    """The trading of a market: rarely deep or dead, mostly between."""
+    """Draw the trading profile of a market: rarely deep or dead, mostly between."""
     luck = draw.unit()
     liquidity = _DEEP if luck < 0.25 else _NORMAL if luck < 0.68 else _THIN if luck < 0.93 else _DEAD
     return TradingProfile(
@@ -70,7 +70,7 @@ def _grid(draw: RandomDraws) -> str:
 
 
 def format_day(day: date) -> str:
-    """A date as a question writes it."""
+    """Format a date as in a question."""
     return f"{_MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
@@ -85,14 +85,14 @@ def _words(series: QuestionSeries, table: Timetable) -> dict[str, str]:
 
 
 def _fair_price(claim: PathClaim, draw: RandomDraws) -> int:
-    """A price at which a market may be settled when its question cannot be answered: that of a random moment, in whole cents."""
+    """Draw a settlement price for a market whose question cannot be answered: its price at a random moment, in whole cents."""
     known = claim.probabilities()
     cents = int(np.rint(100 * known[draw.integer(0, len(known) - 1)]))
     return 100 * min(max(cents, 1), 99)
 
 
 class _Determinations:
-    """The ends of an event's markets: nearly always by their claims, rarely void or at a fractional value."""
+    """Ends of an event's markets: nearly always by their claims, rarely void or at a fractional value."""
 
     def __init__(self, series: QuestionSeries, answer: str, draw: RandomDraws) -> None:
         luck = draw.unit()
@@ -103,7 +103,7 @@ class _Determinations:
         self._moment = draw.integer(0, 1 << 30)
 
     def of(self, claim: PathClaim) -> Determination:
-        """The end of the market of this claim."""
+        """Return the end of the market with this claim."""
         if self._void:
             return Determination("void", None, "")
         if self._tie:
@@ -115,7 +115,7 @@ class _Determinations:
 
 @dataclass(frozen=True, slots=True)
 class _EventPlan:
-    """The common part of the markets of an event; `place` are the numbers of its day and of the event in it, `key` is the event's."""
+    """Common part of the markets of an event; `place` has the numbers of its day and of the event in it, `key` is the event's."""
 
     place: tuple[int, int]
     key: Key
@@ -204,7 +204,7 @@ def _markets(seed: int, plan: _EventPlan, legs: Legs, draw: RandomDraws) -> tupl
 
 
 def draw_event(seed: int, codes: TickerCodes, home: int, index: int, series: QuestionSeries) -> WorldEvent:
-    """The event number `index` of day number `home`, of this series, with everything that will ever happen in it."""
+    """Draw event number `index` of day number `home` from this series, with its whole future."""
     draw = RandomDraws(seed, Purpose.EVENT, home, index)
     family = series.family
     table = draw_timetable(home, family, draw)

@@ -1,8 +1,8 @@
-"""The truth of the generated world: Brownian paths, and probabilities that are martingales with the outcome as limit.
+"""Truth of the generated world: Brownian paths, and probabilities that are martingales converging to the outcome.
 
-Each event has a latent Brownian motion W on [0, 1]; a market asks whether lower < W(1) <= upper. Given the path up to s,
-W(1) is normal with mean W(s) and variance 1 - s, so the probability of yes is Phi((upper - W(s)) / sqrt(1 - s)) -
-Phi((lower - W(s)) / sqrt(1 - s)): an exact martingale whatever the deterministic pace at which s runs through the market's life.
+Each event has a latent Brownian motion W on [0, 1]; a market asks whether lower < W(1) <= upper. Given the path up to s, W(1) is normal
+with mean W(s) and variance 1 - s, so the probability of yes is Phi((upper - W(s)) / sqrt(1 - s)) - Phi((lower - W(s)) / sqrt(1 - s)): an
+exact martingale whatever the deterministic pace at which s runs through the market's life.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ Slots = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A Brownian motion from opening to closing.
+    """Brownian motion from opening to closing.
 
     Attributes:
         entropy: seed of the path between its ends.
         end: W(1), which decides the outcome.
-        pace: s is proportional to this power of the elapsed time; 1 is even, more is late.
-        residual: 1 - s at the close, what is still unknown when trading ends.
+        pace: s is proportional to this power of the elapsed time; at 1 it is linear, above 1 it accelerates.
+        residual: 1 - s at the close, the remaining uncertainty when trading ends.
         opens, closes: instants.
     """
 
@@ -45,11 +45,11 @@ class Path:
 
     @property
     def slots(self) -> int:
-        """The number of slots that begin before the close."""
+        """Number of slots that begin before the close."""
         return -((self.opens - self.closes) // SLOT)
 
     def elapsed(self) -> Floats:
-        """S at the beginning of each slot."""
+        """Return s at the beginning of each slot."""
         share = np.arange(self.slots, dtype=np.float64) / self.slots
         power = share.copy()
         for _ in range(self.pace - 1):
@@ -59,7 +59,7 @@ class Path:
 
 @lru_cache(maxsize=64)
 def compute_path(path: Path) -> tuple[Floats, Floats]:
-    """S and W(s) at the beginning of each slot: a Brownian bridge from 0 to the path's end."""
+    """Compute s and W(s) at the beginning of each slot: a Brownian bridge from 0 to the path's end."""
     s = path.elapsed()
     gaps = np.diff(s, append=1.0)
     free = np.cumsum(np.sqrt(gaps) * create_generator(*path.entropy).standard_normal(len(s)))
@@ -71,7 +71,7 @@ def compute_path(path: Path) -> tuple[Floats, Floats]:
 
 @dataclass(frozen=True, slots=True)
 class PathClaim:
-    """Pays one dollar if lower < W(1) <= upper."""
+    """Claim that pays one dollar if lower < W(1) <= upper."""
 
     path: Path
     lower: float = -math.inf
@@ -89,7 +89,7 @@ class PathClaim:
 
     @property
     def slots(self) -> int:
-        """The number of slots that begin before the close."""
+        """Number of slots that begin before the close."""
         return self.path.slots
 
     @property
@@ -98,7 +98,7 @@ class PathClaim:
         return self.lower < self.path.end <= self.upper
 
     def probabilities(self, slots: Slots | None = None) -> Floats:
-        """The probability of yes at the beginning of these slots, or of each."""
+        """Return the probability of yes at the beginning of these slots (default: all)."""
         from scipy.special import ndtr
 
         s, w = compute_path(self.path)
@@ -110,14 +110,17 @@ class PathClaim:
         return np.asarray(np.broadcast_to(above - below, s.shape), dtype=np.float64)
 
     def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
-        """The probability at these instants; before the opening that of the opening, from the close on the outcome."""
+        """Return the probability at these instants: the initial one before the opening, the outcome from the close on."""
         slots = np.clip((times - self.opens) // SLOT, 0, self.slots - 1)
         return np.where(times < self.closes, self.probabilities(slots), float(self.pays))
 
 
 @dataclass(frozen=True, slots=True)
 class Combo:
-    """Pays one dollar if every leg goes its way; legs are independent of each other. A leg is a claim and whether it must be yes."""
+    """Claim that pays one dollar if every leg has its required outcome; legs are independent of each other.
+
+    A leg is a claim and whether it must be yes.
+    """
 
     legs: tuple[tuple[PathClaim, bool], ...]
     opens: int
@@ -130,15 +133,15 @@ class Combo:
 
     @property
     def slots(self) -> int:
-        """The number of slots that begin before the close."""
+        """Number of slots that begin before the close."""
         return -((self.opens - self.closes) // SLOT)
 
     def probabilities(self) -> Floats:
-        """The probability of yes at the beginning of each slot."""
+        """Return the probability of yes at the beginning of each slot."""
         return self.probabilities_at(self.opens + SLOT * np.arange(self.slots, dtype=np.int64))
 
     def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
-        """The probability at these instants; before the opening that of the opening."""
+        """Return the probability at these instants; before the opening, the initial one."""
         product = np.ones(len(times))
         for claim, side in self.legs:
             known = claim.probabilities_at(np.maximum(times, self.opens))

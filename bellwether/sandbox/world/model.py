@@ -1,4 +1,4 @@
-"""Markets and events of the generated world, with everything that will ever happen to them."""
+"""Markets and events of the generated world, with their whole future."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ FIRST_DAY = date(2025, 1, 1)
 
 
 def to_day_number(at: int) -> int:
-    """The number of the UTC day of an instant; 0 is the world's first, those before it are negative."""
+    """Return the number of the UTC day of an instant; 0 is the world's first, earlier days are negative."""
     return (at - midnight(FIRST_DAY)) // DAY
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """The instants of a market's life. `scheduled` is the close that it announces until it closes; `disputed` is None for most."""
+    """Instants of a market's life.
+
+    scheduled: the close that it announces until it closes. disputed: None for most markets.
+    """
 
     created: int
     opens: int
@@ -33,7 +36,7 @@ class Life:
     settled: int
 
     def status(self, at: int) -> str:
-        """The venue's word for the market's state."""
+        """Return the venue's name of the market's state."""
         if at < self.opens:
             return "initialized"
         if at < self.closes:
@@ -45,18 +48,18 @@ class Life:
         return "disputed" if self.disputed is not None and at >= self.disputed else "determined"
 
     def announced_close(self, at: int) -> int:
-        """The close time that the market shows: rewritten to the real one once it has closed."""
+        """Return the close time that the market shows, which becomes the actual one when it closes."""
         return self.closes if at >= self.closes else self.scheduled
 
     def updated(self, at: int) -> int:
-        """The last change of state up to this instant."""
+        """Return the last change of state up to this instant."""
         changes = (self.settled, self.disputed, self.determined, self.closes, self.created)
         return next(change for change in changes if change is not None and (change <= at or change == self.created))
 
 
 @dataclass(frozen=True, slots=True)
 class Determination:
-    """The end of a market: the venue's result word, the value of YES in 1/10000 dollars (None for a void), and its free text."""
+    """End of a market: the venue's result, the value of YES in 1/10000 dollars (None for a void), and its free text."""
 
     result: str
     value: int | None
@@ -65,7 +68,7 @@ class Determination:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """A market; `terms` are the fields of its wire object that never change."""
+    """Market; `terms` are the fields of its wire object that never change."""
 
     key: Key
     ticker: str
@@ -79,15 +82,15 @@ class Market:
     is_combo: bool = False
 
     def tape(self) -> MarketTape:
-        """Its quotes and trades."""
+        """Return the market's quotes and trades."""
         return record_tape(self.latent, self.trading)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorldEvent:
-    """An event; `body` is its wire object without markets, `home` the number of the day of its last close, `index` its number there.
+    """Event; `body` is its wire object without markets, `home` the number of the day of its last close, `index` its number in that day.
 
-    `key` is its place in listings: the latest day of creation first, which tells nothing of its end.
+    `key` is its place in listings: latest creation day first, which reveals nothing about its end.
     """
 
     home: int

@@ -1,4 +1,4 @@
-"""Random draws for building the world: a Philox stream per purpose, so that no draw depends on another's."""
+"""Random draws for the generated world, with one Philox stream per purpose, so that no draw depends on another purpose's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NORMAL = NormalDist()
 
 
 class Purpose(IntEnum):
-    """The purpose of a stream; part of its seed."""
+    """Purpose of a random stream; part of its seed."""
 
     DAY = 1
     EVENT = 2
@@ -31,12 +31,12 @@ class Purpose(IntEnum):
 
 
 def create_generator(*entropy: int) -> np.random.Generator:
-    """An independent generator for these integers (at least 0), the same on every machine."""
+    """Create an independent generator for these integers (at least 0), the same on every machine."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
 
 
 class RandomDraws:
-    """Scalar draws from one stream. All are made from its uniform numbers, in the order of the calls."""
+    """Scalar draws from one stream, all computed from its uniform numbers in the order of the calls."""
 
     _BLOCK = 256
 
@@ -45,39 +45,39 @@ class RandomDraws:
         self._uniforms: list[float] = []
 
     def unit(self) -> float:
-        """Uniform on [0, 1)."""
+        """Draw uniformly from [0, 1)."""
         if not self._uniforms:
             self._uniforms = self._generator.random(self._BLOCK).tolist()
         return self._uniforms.pop()
 
     def uniform(self, low: float, high: float) -> float:
-        """Uniform on [low, high)."""
+        """Draw uniformly from [low, high)."""
         return low + (high - low) * self.unit()
 
     def integer(self, low: int, high: int) -> int:
-        """Uniform on low, …, high, both included."""
+        """Draw uniformly from low, …, high, both included."""
         return low + int(self.unit() * (high - low + 1))
 
     def chance(self, probability: float) -> bool:
-        """True with this probability."""
+        """Return True with this probability."""
         return self.unit() < probability
 
     def normal(self) -> float:
-        """Standard normal."""
+        """Draw from the standard normal distribution."""
         return NORMAL.inv_cdf(min(max(self.unit(), 1e-12), 1 - 1e-12))
 
     def choose(self, items: Sequence[T]) -> T:
-        """One of the items."""
+        """Choose one of the items."""
         return items[self.integer(0, len(items) - 1)]
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """So many different items, in random order."""
+        """Draw this many different items, in random order."""
         pool = list(items)
         return [pool.pop(self.integer(0, len(pool) - 1)) for _ in range(min(count, len(pool)))]
 
 
 class DrawCache(Generic[T]):
-    """`draw`, whose last `most` results are kept for several threads. Without a lock two listings that are read at once would draw every day twice."""
+    """Thread-safe cache of the last `most` results of `draw`; without its lock, two concurrent listings would draw every day twice."""
 
     def __init__(self, draw: Callable[[int], T], most: int) -> None:
         self._lock = RLock()
@@ -85,6 +85,6 @@ class DrawCache(Generic[T]):
         self.cache_info = self._kept.cache_info
 
     def __call__(self, number: int) -> T:
-        """The draw of a number."""
+        """Return the draw of a number."""
         with self._lock:
             return self._kept(number)

@@ -1,4 +1,4 @@
-"""Quotes and trades of one market: prices on its grid around the traders' probability, as liquid as the market is.
+"""Quotes and trades of one market: prices on its grid around the traders' probability, with the market's liquidity.
 
 Traders nearly know the truth: their probability is the latent one p plus 0.03 * 4p(1 - p) * z. z is standard normal, independent of p, and
 mean-reverting: an autoregression whose correlation falls to 1/e within a day.
@@ -43,14 +43,14 @@ GRIDS: dict[str, tuple[tuple[int, int, int], ...]] = {
 
 
 def list_price_ranges(grid: str) -> list[dict[str, str]]:
-    """The grid as the wire states it."""
+    """List the price ranges of the grid as on the wire."""
     return [
         {"end": f"{end / DOLLAR:.4f}", "start": f"{start / DOLLAR:.4f}", "step": f"{step / DOLLAR:.4f}"} for start, end, step in GRIDS[grid]
     ]
 
 
 def floor_to_grid(grid: str, dollars: Floats) -> Ints:
-    """The highest grid price at or below each price."""
+    """Return the highest grid price at or below each price."""
     mills = np.floor(dollars * DOLLAR).astype(np.int64).clip(0, DOLLAR)
     below = np.zeros_like(mills)
     for start, _, step in GRIDS[grid]:
@@ -59,19 +59,20 @@ def floor_to_grid(grid: str, dollars: Floats) -> Ints:
 
 
 def ceil_to_grid(grid: str, dollars: Floats) -> Ints:
-    """The lowest grid price at or above each price."""
+    """Return the lowest grid price at or above each price."""
     return DOLLAR - floor_to_grid(grid, 1.0 - dollars)
 
 
 @dataclass(frozen=True, slots=True)
 class TradingProfile:
-    """The trading of a market.
+    """Trading parameters of a market.
 
     Attributes:
         entropy: seed of its quotes and trades.
         grid: name of its price grid.
         half_spread: mean distance of a quote from the traders' probability, in dollars; less below 0.1 and above 0.9.
-        requote: probability per slot that quotes are renewed; they also are when the latent probability has moved by about the half spread.
+        requote: probability per slot that quotes are renewed; they are also renewed when the latent probability moves by about the half
+        spread.
         one_sided: probability that a renewed quote lacks one of its sides.
         trades: probability per slot of a trade.
         size: scale of the contracts per trade and per quote.
@@ -94,8 +95,8 @@ class TradingProfile:
 class MarketTape:
     """State at the beginning of each slot since `opens`, and the trade at that instant (price 0: none).
 
-    `twice_price` is twice the market's price in mills: the middle of the book, and where a side is missing that of the book before it,
-    within what is quoted now. `price` is that of the trade.
+    `twice_price` is twice the market's price in mills: the mid price or, if a side is missing, the previous mid price limited to the
+    current quote. `price` is the price of the trade.
     """
 
     opens: int
@@ -112,26 +113,26 @@ class MarketTape:
 
     @property
     def times(self) -> Ints:
-        """Instant at which each slot begins."""
+        """Instants at which the slots begin."""
         return self.opens + SLOT * np.arange(len(self.price), dtype=np.int64)
 
     def at(self, instant: int) -> int:
-        """Index of the slot at this instant, the last one after the close; -1 before the opening."""
+        """Return the index of the slot at this instant, the last one after the close; -1 before the opening."""
         return min(max((instant - self.opens) // SLOT, -1), len(self.price) - 1)
 
     def volume_at(self, instant: int) -> int:
-        """Contracts (hundredths) traded up to this instant."""
+        """Return the contracts (hundredths) traded up to this instant."""
         slot = self.at(instant)
         return int(self.volume[slot]) if slot >= 0 else 0
 
     def part(self, cut: slice) -> MarketTape:
-        """The slots of a slice with a start."""
+        """Return the slots of a slice with a start."""
         columns: dict[str, Any] = {name: getattr(self, name)[cut] for name in MarketTape.__slots__ if name != "opens"}
         return MarketTape(self.opens + SLOT * cut.start, **columns)
 
 
 def draw_traders_error(entropy: tuple[int, ...], slots: int) -> Floats:
-    """The error of a market's traders at the beginning of each slot, in standard deviations: a stationary autoregression."""
+    """Draw the error of a market's traders at the beginning of each slot, in standard deviations: a stationary autoregression."""
     error = create_generator(*entropy, Purpose.ERROR).standard_normal(slots)
     error[1:] *= math.sqrt(1.0 - _KEPT**2)
     # Sums the kept shares of all shocks before it, twice as many with each step.
@@ -143,9 +144,9 @@ def draw_traders_error(entropy: tuple[int, ...], slots: int) -> Floats:
 
 
 def _renewals(known: Floats, trading: TradingProfile, noise: Noise) -> Ints:
-    """Slots at which quotes are renewed: by chance, and when the latent probability has moved by about the half spread.
+    """Draw the slots at which quotes are renewed: at random, and when the latent probability has moved by about the half spread.
 
-    It is compared on a scale on which a step at even odds counts once, and one near 0 or 1 more.
+    Moves are measured on a scale on which a step at even odds counts once, and one near 0 or 1 more.
     """
     cell = np.floor(np.arcsin(np.sqrt(known)) / trading.half_spread)
     renewed = (noise < trading.requote) | (np.diff(cell, prepend=-1.0) != 0)
@@ -153,7 +154,7 @@ def _renewals(known: Floats, trading: TradingProfile, noise: Noise) -> Ints:
 
 
 def _quotes(latent: Latent, trading: TradingProfile, noise: Noise) -> dict[str, Ints]:
-    """Standing quotes and their sizes: renewed at some slots, unchanged between them. The first quote has both sides."""
+    """Return quotes and their sizes: renewed at some slots, unchanged between them. The first quote has both sides."""
     known = latent.probabilities().clip(0.0, 1.0)
     at = _renewals(known, trading, noise[0])
     doubt = 4.0 * known[at] * (1.0 - known[at])
@@ -180,7 +181,9 @@ def _quotes(latent: Latent, trading: TradingProfile, noise: Noise) -> dict[str, 
 
 
 def _quote_around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
-    """Bids and asks on the grid around these probabilities; a side is missing only where its outcome is worth less than a fifth of a step."""
+    """Return bids and asks on the grid around these probabilities; a side is missing only if its outcome is worth less than a fifth of a
+    step.
+    """
     step = GRIDS[grid][0][2]
     bid = np.minimum(floor_to_grid(grid, fair - half), DOLLAR - step)
     ask = np.maximum(ceil_to_grid(grid, fair + half), step)
@@ -191,7 +194,7 @@ def _quote_around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
 
 
 def _twice_prices(bid: Ints, ask: Ints) -> Ints:
-    """Twice the price that each quote gives; see `MarketTape`."""
+    """Return twice the price implied by each quote; see `MarketTape`."""
     whole = ((bid > NO_BID) & (ask < NO_ASK)) | (ask - bid <= _WIDEST)
     whole[0] = True
     last = np.maximum.accumulate(np.where(whole, np.arange(len(bid)), 0))
@@ -200,7 +203,7 @@ def _twice_prices(bid: Ints, ask: Ints) -> Ints:
 
 @lru_cache(maxsize=128)
 def record_tape(latent: Latent, trading: TradingProfile) -> MarketTape:
-    """Everything that happens in a market from its opening to its close."""
+    """Generate all quotes and trades of a market from its opening to its close."""
     noise = create_generator(*trading.entropy).random((6, latent.slots), dtype=np.float32)
     quotes = _quotes(latent, trading, noise)
     buys = (noise[4] < trading.trades / 2) & (quotes["ask"] < NO_ASK)
@@ -223,5 +226,5 @@ def record_tape(latent: Latent, trading: TradingProfile) -> MarketTape:
 
 
 def _standing(values: Ints, after: Ints) -> Ints:
-    """At each slot the value of the last of so many trades; 0 before the first."""
+    """Return for each slot the value of the last of this many trades; 0 before the first."""
     return np.concatenate((np.zeros(1, values.dtype), values))[after]

@@ -1,4 +1,4 @@
-"""The instants at which an event's markets open, close, are determined and settle."""
+"""Instants at which an event's markets open, close, are determined and settle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAR_FUTURE = midnight(date(2099, 12, 1))
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """The instants of an event and, as delays from a market's close, what follows."""
+    """Instants of an event, and the delays of later steps from a market's close."""
 
     opens: int
     created: int
@@ -36,16 +36,16 @@ class Timetable:
 
     @property
     def local_date(self) -> date:
-        """The local date that the event is about."""
+        """Local date that the event is about."""
         return FIRST_DAY + timedelta(days=self.home - self.late)
 
     @property
     def deadline(self) -> date:
-        """The date by which something must happen."""
+        """Date by which the event must happen."""
         return to_datetime(self.scheduled - 5 * HOUR * self.late).date()
 
     def life(self, closes: int, draw: RandomDraws) -> Life:
-        """The life of one of its markets that closes at this instant."""
+        """Return the life of one of its markets that closes at this instant."""
         created = self.created + draw.integer(0, 60 * SECOND)
         determined = closes + self.determination + draw.integer(0, 2 * SECOND)
         disputed, settles = None, determined
@@ -58,7 +58,7 @@ class Timetable:
 
 
 def _determination(draw: RandomDraws) -> int:
-    """Time from close to determination: mostly minutes to hours, sometimes days, rarely weeks."""
+    """Draw the time from close to determination: mostly minutes to hours, sometimes days, rarely weeks."""
     luck = draw.unit()
     if luck < 0.85:
         return draw.integer(2 * MINUTE, 6 * HOUR)
@@ -70,7 +70,7 @@ def _determination(draw: RandomDraws) -> int:
 
 
 def _scheduled(family: QuestionFamily, closes: int, draw: RandomDraws) -> int:
-    """The close that is announced beforehand."""
+    """Draw the announced close."""
     if family.early == "result":
         return (closes + draw.integer(2 * DAY, 14 * DAY)) // HOUR * HOUR
     if family.early == "deadline" and draw.chance(0.45):
@@ -106,7 +106,7 @@ def draw_timetable(home: int, family: QuestionFamily, draw: RandomDraws) -> Time
 
 
 def draw_leg_close(table: Timetable, draw: RandomDraws) -> int:
-    """The close of a market that may end days before its event, whatever its outcome."""
+    """Draw the close of a market that may end days before its event, whatever its outcome."""
     most = min(EARLIEST_LEG, table.home)
     if not most or not draw.chance(0.4):
         return table.closes

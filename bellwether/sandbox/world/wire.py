@@ -1,4 +1,4 @@
-"""The generated world's objects as JSON at one instant, in the venue's current format, without anything that comes later."""
+"""JSON objects of the generated world at one instant, in the venue's current format, without later information."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIPED = (NO_BID, NO_ASK, 0, 0)
 
 
 def _quote(tape: MarketTape, slot: int, closed: bool) -> tuple[int, int, int, int]:
-    """Bid, ask and their sizes; none once the market has closed, and none before it has opened."""
+    """Return bid, ask and their sizes; none before the opening and after the close."""
     if closed or slot < 0:
         return _WIPED
     return int(tape.bid[slot]), int(tape.ask[slot]), int(tape.bid_size[slot]), int(tape.ask_size[slot])
@@ -46,7 +46,7 @@ def _trading_fields(market: Market, at: int) -> dict[str, Any]:
 
 
 def build_market(market: Market, at: int) -> bytes:
-    """The market's object at this instant."""
+    """Build the market's object at this instant."""
     life, determination = market.life, market.determination
     body = {
         **market.terms,
@@ -65,12 +65,12 @@ def build_market(market: Market, at: int) -> bytes:
 
 
 def find_final(market: Market) -> int:
-    """The instant from which the market's object never changes again."""
+    """Return the instant from which the market's object no longer changes."""
     return max(market.life.settled, market.life.closes + DAY)
 
 
 def build_series(series: QuestionSeries) -> dict[str, Any]:
-    """The series' object."""
+    """Build the series' object."""
     family = series.family
     document = f"{series.ticker.removeprefix('KX')}.pdf"
     return {

@@ -1,4 +1,4 @@
-"""`GeneratedWorld`: an endless world, made day by day from its seed when someone looks."""
+"""`GeneratedWorld`: an endless world, generated day by day from its seed on demand."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _KEY = attrgetter("key")
 class GeneratedWorld:
     """Events and markets of every UTC day from 2025-01-01 on, the same for the same seed on every machine.
 
-    A day is drawn from (seed, day) when it is first asked for and kept in a bounded cache. At any instant the world
-    lists what has been created by then: everything that has closed, and the open markets, which close within the next
-    58 days. Settled markets leave the live endpoints at the first UTC midnight 90 days after their settlement.
+    A day is drawn from (seed, day) on first use and kept in a bounded cache. At any instant the world lists all markets created by then:
+    those that have closed, and the open markets, which close within the next 58 days. Settled markets leave the live endpoints at the first
+    UTC midnight 90 days after their settlement.
 
     Raises `ConfigError` for a negative seed.
     """
@@ -70,21 +70,21 @@ class GeneratedWorld:
         return WorldDay.of((*events, *draw_combos(self.seed, self._codes, home, events, len(events))))
 
     def day(self, home: int) -> WorldDay:
-        """The events whose last market closes on day number `home`, counted from 2025-01-01 as 0."""
+        """Return the events whose last market closes on day number `home`, counted from 2025-01-01 as 0."""
         return self._days(home)
 
     def _day_of(self, event_ticker: str) -> WorldDay | None:
-        """The day to which an event's ticker points."""
+        """Return the day encoded in an event's ticker."""
         home = self._codes.home(event_ticker)
         return self.day(home) if home is not None and 0 <= home < _DAYS else None
 
     def event(self, ticker: str) -> WorldEvent | None:
-        """The event of this ticker, whether it is listed yet or not."""
+        """Return the event with this ticker, whether it is listed yet or not."""
         day = self._day_of(ticker)
         return day.by_event.get(ticker) if day else None
 
     def market(self, ticker: str) -> Market | None:
-        """The market of this ticker, whether it is listed yet or not."""
+        """Return the market with this ticker, whether it is listed yet or not."""
         for event_ticker in (ticker, ticker.rpartition("-")[0]):
             day = self._day_of(event_ticker)
             if day and (market := day.by_market.get(ticker)):
@@ -94,7 +94,7 @@ class GeneratedWorld:
     # --- the truth ---------------------------------------------------------------------------------------------
 
     def truth(self, ticker: str, at: datetime) -> float:
-        """The latent probability of yes at this instant: a martingale in `at`; from the close on 1 or 0.
+        """Return the latent probability of yes at this instant: a martingale in `at`; 1 or 0 from the close on.
 
         For a market that ends void or scalar it is the probability of the outcome that was then not used.
         """
@@ -102,11 +102,11 @@ class GeneratedWorld:
         return float(latent.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
 
     def outcome(self, ticker: str) -> str:
-        """The end of the market, known from the beginning: yes, no, scalar or void."""
+        """Return the predetermined end of the market: yes, no, scalar or void."""
         return self._known(ticker).determination.result
 
     def closing(self, day: date) -> list[str]:
-        """Tickers of the markets, without combos, whose real close lies on this UTC day."""
+        """Return the tickers of the markets, without combos, whose actual close is on this UTC day."""
         first = (day - FIRST_DAY).days
         return [
             market.ticker
@@ -128,19 +128,19 @@ class GeneratedWorld:
     # --- what the routes see -----------------------------------------------------------------------------------
 
     def default_clock(self) -> Clock:
-        """The real clock."""
+        """Return the real clock."""
         return Clock()
 
     def cutoff(self, now: int) -> int:
-        """The last UTC midnight, 90 days back."""
+        """Return the last UTC midnight minus 90 days."""
         return now // DAY * DAY - LIVE_DAYS * DAY
 
     def series(self) -> Iterator[dict[str, Any]]:
-        """All series; they exist from the first day on."""
+        """Yield all series; they exist from the first day on."""
         return map(build_series, load_catalogue().series)
 
     def _homes(self, wanted: ListingFilter, now: int) -> range:
-        """Numbers of the days that may hold what is wanted."""
+        """Return numbers of the days that may have matching rows."""
         last, first = to_day_number(now) + LONGEST_LIFE + 1, 0
         earliest, latest = wanted.closes
         if wanted.settled_before is not None:
@@ -155,12 +155,12 @@ class GeneratedWorld:
         return range(first, last + 1)
 
     def _collect_created(self, day: int) -> tuple[WorldEvent, ...]:
-        """The events that are created on a day (negative before 2025-01-01), in the order of listings."""
+        """Return the events created on a day (negative before 2025-01-01), in the order of listings."""
         homes = range(max(day, 0), day + LONGEST_LIFE + 2)
         return tuple(sorted((event for home in homes for event in self.day(home).events if event.key[0] == -day), key=_KEY))
 
     def _candidates(self, wanted: ListingFilter, now: int) -> Iterator[WorldEvent]:
-        """Events that may be wanted, in the order of listings; some may not be created yet."""
+        """Yield events that may match, in the order of listings; some may not be created yet."""
         homes = self._homes(wanted, now)
         if len(homes) <= LONGEST_LIFE:
             yield from sorted((event for home in homes for event in self.day(home).events), key=_KEY)
@@ -208,7 +208,7 @@ class GeneratedWorld:
         return self._final_body(market) if now >= find_final(market) else build_market(market, now)
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Events created by now, those of the latest day first."""
+        """Yield events created by now, latest creation day first."""
         if wanted.tickers is not None:
             found = {event.key: event for ticker in wanted.tickers if (event := self.event(ticker)) and event.created <= now}
             events: Iterator[WorldEvent] = iter([found[key] for key in sorted(found)])
@@ -219,7 +219,7 @@ class GeneratedWorld:
                 yield self._event_row(event, now)
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Markets created by now, those of the event that was created on the latest day first."""
+        """Yield markets created by now, starting with the events of the latest creation day."""
         if wanted.tickers is not None:
             found = {market.key: market for ticker in wanted.tickers if (market := self.market(ticker))}
             markets: Iterator[Market] = iter([found[key] for key in sorted(found)])
@@ -230,7 +230,7 @@ class GeneratedWorld:
                 yield self._market_row(market, now)
 
     def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:
-        """Candles of `period` minutes that end within [start, end] and by now; None when there is no such market yet."""
+        """Return candles of `period` minutes that end within [start, end] and by now; None if the market is not listed yet."""
         market = self.market(ticker)
         if market is None or market.life.created > now:
             return None
