@@ -83,6 +83,7 @@ def written_tables(
     parts = out / "backtests.parts"
     with writing(parts):
         shutil.rmtree(parts, ignore_errors=True)
+        parts.mkdir(parents=True)
 
     def add(first: int, frames: Mapping[str, pl.DataFrame]) -> None:
         for table in _TABLES:
