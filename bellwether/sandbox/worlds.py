@@ -26,8 +26,9 @@ from bellwether.settings import Settings, World
 
 @lru_cache(maxsize=2)
 def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
-    """Build one world per process, with its truth and index of questions: they never change, and drawing days dominates the cost of
-    serving.
+    """Build one world per process, with its truth and index of questions.
+
+    They never change, and drawing days dominates the cost of serving.
     """
     world = GeneratedWorld(seed)
     polymarket = GeneratedPolymarket(world)

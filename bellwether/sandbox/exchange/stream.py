@@ -58,8 +58,9 @@ class CommandError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """Subscription to one channel on one connection; `tickers` None means all markets. Numbers count everything sent on it, including
-    answers.
+    """Subscription to one channel on one connection; `tickers` None means all markets.
+
+    Sequence numbers count everything sent on it, including answers.
     """
 
     sid: int

@@ -181,8 +181,9 @@ def _quotes(latent: Latent, trading: TradingProfile, noise: Noise) -> dict[str, 
 
 
 def _quote_around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
-    """Return bids and asks on the grid around these probabilities; a side is missing only if its outcome is worth less than a fifth of a
-    step.
+    """Return bids and asks on the grid around these probabilities.
+
+    A side is missing only if its outcome is worth less than a fifth of a price step.
     """
     step = GRIDS[grid][0][2]
     bid = np.minimum(floor_to_grid(grid, fair - half), DOLLAR - step)

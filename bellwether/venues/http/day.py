@@ -69,8 +69,9 @@ class PullStats:
 
 
 def pulls_row(table: Table, day: date, pull: StoredPull) -> pl.DataFrame:
-    """Build the row of `table` (raw/<venue>_pulls) for a finished pull of `day`. Raises `LakeError` if its first or last page is missing or
-    damaged.
+    """Build the row of `table` (raw/<venue>_pulls) for a finished pull of `day`.
+
+    Raises `LakeError` if its first or last page is missing or damaged.
     """
     note: Note = pull.note or {}
     effort = note.get("effort", {})

@@ -95,9 +95,7 @@ class BaseDayMarkets(ABC):
         return set()
 
     def build_completion(self, asked_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
-        """Build the part of the pull's note that states whether the day is final; see
-        `bellwether.venues.http.pull_choice.build_completion`.
-        """
+        """Build the part of the pull's note that states whether the day is final; see `pull_choice.build_completion`."""
         holes = self.rejects.filter(
             pl.col("reason") == HOLE, pl.col("table").is_in([self.tables.markets.table.name, self.tables.events.table.name])
         )

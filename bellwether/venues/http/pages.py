@@ -92,8 +92,9 @@ class StoredPull:
         return page
 
     def write(self, step: str, page: VenuePage) -> None:
-        """Store a page atomically. It survives the end of the process, but not always a power loss. Raises `LakeError` if it cannot be
-        stored.
+        """Store a page atomically. Raises `LakeError` if it cannot be stored.
+
+        The page survives the end of the process, but not always a power loss.
         """
         self.storage.stash(self._name(step, page.ordinal), page_files.dump(page))
         self.held.keep(step, page)

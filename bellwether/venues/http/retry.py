@@ -160,8 +160,9 @@ def seconds_until(text: str, now: datetime) -> float | None:
 
 
 def parse_error_text(body: bytes, *, most: int = 300) -> str:
-    """Extract the venue's message from an error body: `{"error": {"code", "message", "details"}}`, `{"error": "…"}` or the three keys at
-    the top.
+    """Extract the venue's message from an error body.
+
+    Bodies are `{"error": {"code", "message", "details"}}`, `{"error": "…"}` or an object with these three keys.
     """
     try:
         answer: Any = orjson.loads(body)

@@ -79,8 +79,9 @@ def historical_markets(
     mve_filter: Literal["exclude"] | None = "exclude",
     limit: int = 1000,
 ) -> Listing:
-    """Build GET /historical/markets: markets settled before the cutoff. Raises `ConfigError` for two filters at once, which the venue
-    forbids.
+    """Build GET /historical/markets: markets settled before the cutoff.
+
+    Raises `ConfigError` for two filters at once, which the venue forbids.
     """
     if tickers and event_ticker:
         raise ConfigError("asking for archived markets: tickers and event_ticker exclude each other; give one")

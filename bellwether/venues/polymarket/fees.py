@@ -54,8 +54,9 @@ class FeeRegime(Enum):
 
     @classmethod
     def at(cls, at: datetime) -> FeeRegime:
-        """Return the regime at an aware time; the venue states the first and last change only to the month. Raises `ConfigError` without a
-        zone.
+        """Return the regime at an aware time. Raises `ConfigError` without a zone.
+
+        The venue states the first and last change only to the month.
         """
         if at.tzinfo is None:
             raise ConfigError(f"choosing a fee regime: the time {at.isoformat()} has no zone; give an aware time")

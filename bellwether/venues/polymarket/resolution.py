@@ -230,9 +230,7 @@ def _first(rules: Sequence[ResolutionRule], name: str) -> pl.Expr:
 
 
 def _compute_value() -> pl.Expr:
-    """Return the value of a contract of yes, or of the first of two named outcomes; null if there is no such contract or its value is
-    unknown.
-    """
+    """Return the value of a contract of yes, or of the first of two named outcomes; null if missing or unknown."""
     words = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
     second = (pl.col("market_type") == "binary") & (words.list.last() == "yes")
     mine = pl.when(second).then(1).otherwise(0)

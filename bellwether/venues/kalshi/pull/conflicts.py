@@ -79,8 +79,9 @@ def _take_first_difference(tell: Callable[[str], pl.Expr]) -> pl.Expr:
 
 
 def reject_contradictions(quarantine: Quarantine, objects: Sequence[Any], superseded: pl.DataFrame) -> pl.DataFrame:
-    """Return rows of raw/kalshi_rejects for the `objects` of a page that another record contradicts, by the page's `superseded` rows with a
-    reason.
+    """Return rows of raw/kalshi_rejects for the `objects` of a page that another record contradicts.
+
+    superseded: the page's superseded records that have a reason.
     """
     problems = {row["ordinal"]: RejectReason(row["field"], row["value"], row["reason"]) for row in superseded.iter_rows(named=True)}
     return quarantine.rows(objects, problems, dict(superseded.select("ordinal", "day").iter_rows()))

@@ -103,8 +103,9 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
 
 @dataclass(frozen=True)
 class DayMarkets(BaseDayMarkets):
-    """Markets of a day. rows: ticker, event_ticker, status, close_time, is_combo, archived, …. superseded: places of records that do not
-    count.
+    """Markets of a day.
+
+    rows: ticker, event_ticker, status, close_time, is_combo, archived, …. superseded: places of records that do not count.
     """
 
     tables = TABLES
