@@ -273,7 +273,7 @@ def evaluate(
         try:
             ends = evaluation.evaluate(work, chosen, questions, begun, allowed)
         except KeyboardInterrupt:
-            click.echo("\nWhat was answered is kept; `bellwether evaluate --resume` goes on.", err=True)
+            click.echo("\nAnswers are kept; `bellwether evaluate --resume` continues.", err=True)
             raise
     stopped = {name: str(end) for name, end in ends.items() if end is not None}
     print_summary(work, as_json, results=show_leaderboards((chosen.release,), as_json), stopped=stopped)

@@ -232,7 +232,7 @@ async def test_a_gateway_without_a_backend_is_an_error_of_the_evaluation(stub: S
         ends = await evaluate_models(
             [LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(6), opened, lambda *done: None
         )
-    assert "none of 6 calls was answered: HTTP 502" in str(ends["dear"])
+    assert "all 6 calls failed: HTTP 502" in str(ends["dear"])
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ async def test_an_endpoint_that_never_answers_is_an_error_of_the_evaluation(
         ends = await evaluate_models(
             [LanguageModel(dear(stub.root, input_price="0", output_price="0"))], questions(2), opened, lambda *done: None
         )
-    assert re.search(f"none of 2 calls was answered: {reason}", str(ends["dear"]))
+    assert re.search(f"all 2 calls failed: {reason}", str(ends["dear"]))
     assert len(stub.asked) == 2 * requests
 
 
