@@ -1,4 +1,4 @@
-"""Shared sensors: partitions of registered names, and backfills of all assets.
+"""Shared sensors: partitions of registered names.
 
 Not here: registries (bellwether/domains) and updates of derived tables (automation.py).
 Concept: https://docs.dagster.io/guides/automate/sensors
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import dagster as dg
-from dagster._core.execution.backfill import BulkActionStatus
-from dagster._utils.error import SerializableErrorInfo
 
 from bellwether.domains import load_domains, resolve_reference
 from orchestration.automation import automation
@@ -38,13 +36,6 @@ def unavailable() -> dict[str, str]:
     return {name: why for domain in load_domains() if domain.waiting for name, why in resolve_reference(domain.waiting)().items()}
 
 
-#: Backfills that the sensor examines, the latest first.
-_LOOKED_AT = 20
-#: Reason why a backfill of all assets is stopped.
-ALL_ASSETS = (
-    "A backfill of all assets is stopped: it would pull every day, query every model and run every backtest again. Launch a job (days, evaluate, "
-    "rank, replay, arena_week), or materialize a group or single assets"
-)
 #: Names of registered partitions, for users.
 _REGISTERED = ", ".join(name for domain in load_domains() for name in domain.partitions)
 
@@ -64,23 +55,4 @@ def registry(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipRe
     return dg.SensorResult(dynamic_partitions_requests=requests)
 
 
-@dg.sensor(
-    minimum_interval_seconds=15,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-    description='Stops a backfill of all assets and partitions (the button "Materialize all" of the whole graph), with the reason. '
-    "Launch a job, or materialize a group or single assets.",
-)
-def backfills(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-    """Stop backfills that target every asset; their runs are canceled."""
-    assert context.repository_def is not None
-    every = context.repository_def.asset_graph.materializable_asset_keys
-    stopped = []
-    for backfill in context.instance.get_backfills(limit=_LOOKED_AT):
-        if backfill.status is BulkActionStatus.REQUESTED and every <= set(backfill.asset_selection or ()):
-            error = SerializableErrorInfo(ALL_ASSETS, [], None)
-            context.instance.update_backfill(backfill.with_error(error).with_status(BulkActionStatus.FAILING))
-            stopped.append(backfill.backfill_id)
-    return dg.SkipReason(f"stopped: {', '.join(stopped)}. {ALL_ASSETS}" if stopped else "no backfill targets all assets")
-
-
-SENSORS = (registry, automation, backfills)
+SENSORS = (registry, automation)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
 
 import dagster as dg
 import polars as pl
 import pytest
-from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 
 from assets.benchmark.partitions import forecaster_list, forecasters, require_key
 from bellwether import checks
@@ -21,7 +19,6 @@ from bellwether.settings import World, settings
 from bellwether.tables import table
 from orchestration.checks import _result
 from orchestration.definitions import build_defs
-from orchestration.sensors import ALL_ASSETS, backfills
 from orchestration.server import _serve_site
 from tests.orchestration import conftest
 
@@ -70,30 +67,6 @@ def test_tables_of_rankings_are_materialized_one_by_one(defs: dg.Definitions) ->
     together = {key.to_user_string() for key in graph.get_all_asset_keys() if len(graph.get(key).execution_set_asset_keys) > 1}
     assert {name.split("/")[0] for name in together} == {"raw", "replay"}
     assert not together & {"replay/summary", "replay/results", "benchmark/leaderboard", "arena/leaderboard", "arena/rankings"}
-
-
-def _backfill(defs: dg.Definitions, name: str, selection: Any) -> PartitionBackfill:
-    return PartitionBackfill(
-        backfill_id=name,
-        status=BulkActionStatus.REQUESTED,
-        from_failure=False,
-        tags={},
-        backfill_timestamp=0.0,
-        asset_selection=list(selection),
-    )
-
-
-def test_a_backfill_of_all_assets_is_stopped_and_others_are_not(defs: dg.Definitions) -> None:
-    every = defs.resolve_asset_graph().materializable_asset_keys
-    with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_backfill(_backfill(defs, "everything", every))
-        instance.add_backfill(_backfill(defs, "group", [key for key in every if key.path[0] == "benchmark"]))
-        said = backfills(dg.build_sensor_context(instance=instance, repository_def=defs.get_repository_def()))
-        assert isinstance(said, dg.SkipReason) and "everything" in str(said.skip_message)
-        stopped, kept = instance.get_backfill("everything"), instance.get_backfill("group")
-        assert stopped is not None and stopped.status is BulkActionStatus.FAILING
-        assert stopped.error is not None and stopped.error.message == ALL_ASSETS
-        assert kept is not None and kept.status is BulkActionStatus.REQUESTED
 
 
 def test_forecasters_that_need_a_key_are_listed_last_by_variable(monkeypatch: pytest.MonkeyPatch) -> None:
