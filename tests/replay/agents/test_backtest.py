@@ -205,7 +205,7 @@ def send_many(ctx: AgentContext) -> None:
 
 
 def test_what_is_no_agent_is_refused() -> None:
-    with pytest.raises(ConfigError, match="is no agent"):
+    with pytest.raises(ConfigError, match="is not an agent"):
         run(market(), object(), settings())  # type: ignore[arg-type]
 
 

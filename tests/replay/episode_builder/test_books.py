@@ -116,7 +116,7 @@ def test_a_level_below_zero_shows_that_something_was_lost() -> None:
         (delta(A, 2, by="99999999.00"), "frame 1 has delta_fp '99999999.00'"),
         (delta(A, 2, side="maybe"), "frame 1 has side 'maybe'"),
         (snapshot(A, 2, yes_dollars_fp=[["0.4000", "-1.00"]]), r"frame 1 has yes_dollars_fp \['0.4000', '-1.00'\]"),
-        (snapshot(A, 2, yes_dollars_fp=[["0.40", "1"], ["0.400", "2"]]), "one at a price"),
+        (snapshot(A, 2, yes_dollars_fp=[["0.40", "1"], ["0.400", "2"]]), "each price appears once"),
         (snapshot(A, 2, yes=[[40.5, 1]]), "frame 1 has yes 40.5"),
     ],
 )
