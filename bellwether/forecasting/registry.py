@@ -66,7 +66,7 @@ def forecaster(name: str, folder: Path | None = None) -> Forecaster:
 
 
 def available(folder: Path | None = None) -> dict[str, Forecaster]:
-    """Return the forecasters that can be used in this world."""
+    """Return the forecasters of this world by name: all except language models that are not offered in it."""
     world = settings().world
     return {
         name: entry for name, entry in forecasters(folder).items() if not isinstance(entry, LanguageModel) or world in entry.model.worlds
@@ -74,7 +74,7 @@ def available(folder: Path | None = None) -> dict[str, Forecaster]:
 
 
 def without_key() -> dict[str, str]:
-    """Return the forecasters of this world without a key, with the missing variable."""
+    """Return the language models of this world that are not ready, by name, with the reason: usually the variable of a missing key."""
     models = {name: status(entry.model) for name, entry in available().items() if isinstance(entry, LanguageModel)}
     return {name: str(found) for name, found in models.items() if not found.is_ready}
 

@@ -123,7 +123,7 @@ class BudgetExceeded(BellwetherError):
 
 
 def spending_columns() -> dict[str, sa.ColumnElement[int]]:
-    """Return the totals over `attempts` by name, for budgets and reports; `spending_parameters` are their parameters."""
+    """Return SQL expressions of totals over `attempts`, by name, for budgets and reports. Bind `spending_parameters` to them."""
     cost, estimate = attempts.c.cost_microdollars, attempts.c.estimate_microdollars
     reserved = sa.and_(cost.is_(None), estimate.is_not(None), attempts.c.started_at > sa.bindparam("reserved_since"))
     unknown = sa.and_(cost.is_(None), attempts.c.outcome.is_not(None))
@@ -152,7 +152,7 @@ def read_spending(transaction: Transaction, of: Scope) -> Spending:
 
 
 def has_others(transaction: Transaction, of: Scope) -> bool:
-    """Return whether a running process has an attempt of a scope in progress: its cost may turn out lower than reserved."""
+    """Return whether a running process has an attempt of a scope in progress, whose cost may turn out lower than reserved."""
     in_progress = sa.and_(
         attempts.c.key == calls.c.key,
         attempts.c.outcome.is_(None),
@@ -182,7 +182,7 @@ def require_budgets(transaction: Transaction, budgets: tuple[Budget, ...], estim
 
 
 def reserve_estimate(transaction: Transaction, paid_by: Mapping[str, str | None], estimate: int | None) -> None:
-    """Count an added attempt. paid_by: the values by which scopes select."""
+    """Add a new attempt's estimated cost to the totals of every scope that covers it. paid_by: its purpose, model, scope and run."""
     for of, found in transaction.totals.items():
         if of.covers(paid_by):
             more = {"uncounted": found.uncounted + 1} if estimate is None else {"reserved": found.reserved + estimate}

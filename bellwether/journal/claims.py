@@ -181,7 +181,7 @@ class Attempt:
         return _lease_lost(self.key, call, stored=True, adopted=adopted)
 
     def _answered_before(self, transaction: Transaction, call: Any, own: Any, reply: Reply) -> Answered | LeaseLost:
-        """Accept the same answer again: its commit may not have been confirmed."""
+        """Accept the same answer again, because the commit of the first one may not have been confirmed."""
         if own.outcome != Outcome.OK or rows.read_body(transaction, self.key, self.number) != reply.body:
             raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
         if call.answer == self.number and own.abandoned_at is None:

@@ -1,4 +1,4 @@
-"""URL of the journal's database without its password in messages, and conversion of errors of SQLite and Postgres."""
+"""URL of the journal's database, whose password appears in no message, and conversion of errors of SQLite and Postgres."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def summarize_usage(transaction: Transaction, by: tuple[str, ...], of: Scope) ->
 
 
 def count_calls(transaction: Transaction) -> pl.DataFrame:
-    """Return numbers of calls by purpose, model, state and outcome."""
+    """Count calls by purpose, model, state and outcome."""
     groups = [calls.c[name] for name in ("purpose", "model", "state", "outcome")]
     found = transaction.rows(sa.select(*groups, sa.func.count()).group_by(*groups).order_by(*groups))
     schema = {**{column.name: pl.String() for column in groups}, "calls": pl.Int64()}

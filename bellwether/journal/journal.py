@@ -241,7 +241,7 @@ class Journal:
         return self.database.read("summing usage", lambda transaction: summarize_usage(transaction, by, of))
 
     def counts(self) -> pl.DataFrame:
-        """Return numbers of calls by purpose, model, state and outcome."""
+        """Count calls by purpose, model, state and outcome."""
         return self.database.read("counting model calls", count_calls)
 
     def export(self) -> dict[str, pl.DataFrame]:

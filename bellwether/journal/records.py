@@ -38,7 +38,7 @@ _release = records.update().where(_is_held).values(lease_token=None, lease_expir
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """Record that is not stored: held until its lease expires (UTC), or open with the reason of its failure."""
+    """Record that is not stored yet: held under a lease until a time (UTC), or open, with the reason why it failed."""
 
     key: str
     kind: str
@@ -55,7 +55,7 @@ class Unfinished:
 
 
 def read_unfinished(journal: Journal) -> list[Unfinished]:
-    """Return records that are not stored, oldest first."""
+    """Return records that are not stored yet, oldest first."""
     state = sa.case((records.c.lease_token.is_(None), "open"), else_="claimed").label("state")
     columns = [state if one.name == "state" else records.c[one.name] for one in fields(Unfinished)]
     wanted = sa.select(*columns).where(records.c.body.is_(None)).order_by(records.c.created_at, records.c.key)
@@ -63,7 +63,7 @@ def read_unfinished(journal: Journal) -> list[Unfinished]:
 
 
 def count_records(journal: Journal) -> dict[str, int]:
-    """Return numbers of stored records by kind."""
+    """Return the count of stored records of each kind."""
     wanted = sa.select(records.c.kind, sa.func.count()).where(records.c.body.is_not(None)).group_by(records.c.kind)
     return dict(sorted(map(tuple, journal.database.read("counting records", lambda transaction: transaction.rows(wanted)))))
 
@@ -151,5 +151,5 @@ def _describe_error(error: BaseException) -> str:
 
 
 def _record_key(kind: str, subject: str, number: int) -> str:
-    """Return the key of a record: that of the call under which earlier versions stored it."""
+    """Return the key of a record: the key of the model call as which earlier versions stored it."""
     return Request(model="arena", messages=(), purpose=f"arena/{kind}", scope=subject, sample=number).key

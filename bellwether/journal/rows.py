@@ -175,7 +175,7 @@ def read_usage(transaction: Transaction, key: str) -> tuple[int, Usage]:
 
 
 def sum_known(values: Sequence[int | None]) -> int | None:
-    """Return the sum of the known values; None if all of at least one are unknown."""
+    """Return the sum of the known values; None if there are values and all are unknown."""
     known = [value for value in values if value is not None]
     return sum(known) if known or not values else None
 
@@ -193,7 +193,7 @@ def read_answer(transaction: Transaction, key: str) -> Answered | None:
 
 
 def read_answers(transaction: Transaction, keys: Sequence[str]) -> list[Answered]:
-    """Return the answers of these calls; a few hundred keys at a time."""
+    """Return the answers of these calls. Pass at most a few hundred keys at a time."""
     return [_to_answer(row) for row in transaction.rows(_many_answers, {"keys": list(keys)})]
 
 

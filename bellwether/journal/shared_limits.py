@@ -1,4 +1,4 @@
-"""Limits shared by all processes, in the Postgres database of the journal: rates, and numbers of concurrent calls.
+"""Limits shared by all processes through the Postgres database of the journal: rates, and numbers of concurrent calls.
 
 A rate is one row: the time until which its capacity is reserved (generic cell rate algorithm). The database's clock counts, and the row lock
 orders the processes. A slot is an advisory lock of the session, so the server frees the slots of a killed process at once.
@@ -56,7 +56,7 @@ _POLL = (0.02, 0.1)
 
 
 class SharedLimits:
-    """Connection to the database, opened on first use and used by one thread.
+    """Rates and slots shared through the database, over one connection that is opened on first use and used by one thread.
 
     patience: maximum seconds to wait for a server that restarts. Waiting calls raise `LakeError` if it does not come back.
     """
@@ -84,7 +84,7 @@ class SharedLimits:
     # --- in the thread ---------------------------------------------------------------------------------------------
 
     def reserve(self, name: str, seconds: float) -> Future[float]:
-        """Reserve `seconds` of a rate's capacity; the result is the number of seconds from now until which it is reserved."""
+        """Reserve `seconds` of a rate's capacity; the result is the number of seconds from now until the end of the reservation."""
         return self._thread.submit(lambda: self._execute(_RESERVE, name=name, seconds=seconds)[0])
 
     def pause(self, name: str, seconds: float) -> Future[float]:

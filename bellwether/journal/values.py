@@ -80,9 +80,9 @@ NO_USAGE = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Origin of a response according to body and headers; None is not stated.
+    """Origin of a response according to its body and headers; None if not stated.
 
-    model: the model that answered. system_fingerprint: of its configuration. by: provider or deployment behind a gateway.
+    model: the model that answered. system_fingerprint: fingerprint of its configuration. by: provider or deployment behind a gateway.
     """
 
     model: str | None = None
@@ -165,9 +165,9 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class CallStatus:
-    """Present state of a call, without its texts.
+    """Present state of a call, without prompt and answer.
 
-    attempts: number of attempts. outcome, reason: of the last failure or release; None without one.
+    attempts: number of attempts. outcome, reason: those of the last failure or release; None without one.
     lease_expires_at: expiry of the last lease, whether or not it is still held (UTC).
     """
 

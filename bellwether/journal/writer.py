@@ -1,4 +1,4 @@
-"""Journal access from asyncio: one call in a thread, or many whose writes share a transaction and one write to the disk."""
+"""Journal access from asyncio: one operation in a thread, or many operations that share a transaction and one write to the disk."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LANES = 8
 
 
 class Urgency(IntEnum):
-    """Order of works: store replies, then begin calls, then look. A crash then loses few paid replies."""
+    """Priority of journal work: storing replies, then beginning calls, then reading, so that a crash loses few paid replies."""
 
     KEEP = 0
     BEGIN = 1

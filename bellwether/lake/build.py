@@ -124,7 +124,7 @@ def _known_rows(path: Path, tables: Sequence[Table], looked_at: datetime) -> dic
 
 
 def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return rows of a published file; empty if it cannot be read."""
+    """Return the result rows of `sql` on a published file; empty if the file cannot be read."""
     try:
         with duckdb_connection.connect() as connection:
             connection.execute(f"ATTACH {literal(str(path))} AS warehouse (READ_ONLY)")
@@ -157,7 +157,11 @@ def _write(
     tables: Sequence[Table],
     known: Mapping[str, Sequence[Row]],
 ) -> BuildResult:
-    """Write the inventories to an empty file, or to a copy of the previous one with its rows in `former`. known: history of the previous publication."""
+    """Write the inventories to `draft`.
+
+    former: inventory rows of the previous file if the draft is a copy of it, None if it is empty.
+    known: history of the previous publication.
+    """
     try:
         with duckdb_connection.connect(draft) as connection:
             if any(duckdb_connection.is_s3(file) for one in surveys for file in one.files):
@@ -220,7 +224,7 @@ def _update(connection: duckdb.DuckDBPyConnection, found: Inventory, former: Kno
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, table: Table, file: str) -> None:
-    """Delete the rows of the partition that a file stored."""
+    """Delete the rows of the partition to which `file` belongs."""
     folder = file.rpartition("/")[0].split("/")[-len(table.partitioned_by) :] if table.partitioned_by else []
     found = partition_values(table, partition_of_folder(table, "/".join((table.name, *folder))))
     wanted = " AND ".join(f"{identifier(name)} = ${name}" for name in found) or "true"

@@ -42,7 +42,7 @@ class Catalog(Protocol):
     """Store of small texts (manifests and notes) about the partitions of tables. `table` is `group/name`."""
 
     def names(self, table: str, listed: Iterable[str] | None = None) -> list[str]:
-        """Return the names of all texts of a table. listed: names of the table's files if already known."""
+        """Return the names of all texts of a table. listed: names of the table's files, if already known."""
 
     def read(self, table: str, names: Sequence[str] | None = None) -> dict[str, bytes]:
         """Return the existing texts of `names`, or all texts."""
@@ -51,7 +51,7 @@ class Catalog(Protocol):
         """Store texts, and remove those given as None."""
 
     def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
-        """Return a text per table that changes with every commit; "" for a table without commits. Returns None without marks."""
+        """Return a text per table that changes with every commit; "" for a table without commits, None in a catalog that keeps no marks."""
 
 
 class FileCatalog:
@@ -133,7 +133,10 @@ class IndexCatalog:
         return self._storage.reader_options.get("aws_endpoint_url", ""), self._storage.location(_index_name(table))
 
     def _fetch(self, table: str) -> tuple[dict[str, Any] | None, str | None]:
-        """Return the index of a table and its ETag; None without one. Raises `LakeError` if it is damaged or the store does not respond."""
+        """Return the index of a table and its ETag, or None for both if the table has no index.
+
+        Raises `LakeError` if the index is damaged or the store does not respond.
+        """
         name, place = _index_name(table), self._place(table)
         for attempt in range(_ATTEMPTS):
             data, etag = _cached_indexes.get(place, (b"", None)) if attempt == 0 else (b"", None)

@@ -31,7 +31,7 @@ class StorageEntry:
 
 @contextmanager
 def writing(what: str) -> Iterator[None]:
-    """Convert a failed write to a `LakeError` about `what`."""
+    """Convert the error of a failed write to a `LakeError` about `what`."""
     try:
         yield
     except (OSError, PolarsError) as error:
@@ -42,7 +42,7 @@ def writing(what: str) -> Iterator[None]:
 
 @contextmanager
 def reading(what: str) -> Iterator[None]:
-    """Convert a failed read to a `LakeError` about `what`; a missing file remains a `FileNotFoundError`."""
+    """Convert the error of a failed read to a `LakeError` about `what`; a missing file remains a `FileNotFoundError`."""
     try:
         yield
     except FileNotFoundError:

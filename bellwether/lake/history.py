@@ -1,4 +1,4 @@
-"""Rows of a publication that continue those of the previous one: standings, and numbers of names, which select colours."""
+"""Rows that a publication carries over from the previous one: standings, and a number for each name, which selects its colour."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Row = Mapping[str, Any]
 
 
 def name_rows(connection: duckdb.DuckDBPyConnection, tables: Collection[str], former: Sequence[Row]) -> list[dict[str, Any]]:
-    """Return rows of meta.names: those of the previous publication, then new names of the declared tables."""
+    """Return rows of meta.names: those of the previous publication, then the names that are new in `tables`."""
     known = {str(row["name"]): int(row["number"]) for row in former}
     for table, sql in _NAMES.items():
         if table in tables:
@@ -44,7 +44,7 @@ def name_rows(connection: duckdb.DuckDBPyConnection, tables: Collection[str], fo
 def standing_rows(
     connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Sequence[Row]
 ) -> list[dict[str, Any]]:
-    """Return rows of meta.standings: those of this publication, and those of the last previous one that differs."""
+    """Return rows of meta.standings: those of this publication, and those of the latest earlier publication whose standings differ."""
     found = [row for table, sql in _STANDINGS.items() if table in tables for row in connection.execute(sql).fetchall()]
     current = [{**dict(zip(_COLUMNS, row, strict=True)), "published_at": published_at, "current": True} for row in found]
     shown = [row for row in former if row["current"]]

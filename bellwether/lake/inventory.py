@@ -52,9 +52,9 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """Rows known from a publication.
+    """Rows of meta.partitions already known from a publication.
 
-    rows: of meta.partitions, by the location of the file.
+    rows: by the location of the file.
     since: files unchanged since this instant match their rows.
     """
 
@@ -71,7 +71,7 @@ NOTHING_KNOWN = KnownRows({}, datetime.min.replace(tzinfo=UTC))
 
 
 def take_inventory(lake: Lake, table: Table, former: KnownRows = NOTHING_KNOWN, *, complete: bool = True) -> Inventory:
-    """List the partitions of a table. A partition with a missing or damaged manifest or file has a row with the damage.
+    """List the partitions of a table. The row of a partition with a missing or damaged manifest or file describes the damage.
 
     A file is verified against its checksum unless `former` has it and it is unchanged. complete: read every manifest and file; otherwise
     unchanged rows are taken from `former`.

@@ -118,7 +118,7 @@ class Lake:
         return isinstance(self._catalog, IndexCatalog)
 
     def marks(self, tables: Iterable[Table] = tuple(TABLES.values())) -> dict[str, str | None]:
-        """Return a text per table that changes with every write; "" before the first write. Returns None without marks."""
+        """Return a text per table that changes with every write; "" before the first write, None in a lake whose catalog keeps no marks."""
         return self._catalog.marks([table.name for table in tables])
 
     def _publish(self, draft: Path, stem: str) -> str:
@@ -142,7 +142,10 @@ class Lake:
         return [partitions.partition_of_folder(table, name.rpartition("/")[0]) for name in self._names(table)]
 
     def intact_manifests(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the manifests of the table's current rules whose file exists with its size. Contents are not verified."""
+        """Return the manifests written under the table's current version whose file exists and has the recorded size.
+
+        Contents are not verified.
+        """
         listed = {entry.name: entry.bytes for entry in self.storage.files(table.name)}
         found = self._readable_manifests(table, None if self.has_index else self._names(table, listed))
         return {
@@ -230,7 +233,7 @@ class Lake:
         return self.slice_from(table, found)
 
     def slice_from(self, table: Table, found: Mapping[Partition, Manifest]) -> Slice:
-        """Return a slice of the rows of these manifests. Raises `LakeError` if one was written by other rules than the table's."""
+        """Return a slice of the rows of these manifests. Raises `LakeError` if one was written under another version of the table."""
         outdated = [partition for partition, manifest in found.items() if manifest.version != table.version]
         if outdated:
             theirs = found[outdated[0]].version

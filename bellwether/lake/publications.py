@@ -55,10 +55,10 @@ class Place(Protocol):
         """Provide a local file of the latest publication until the block ends. Raises `LakeError` if there is none."""
 
     def lock_publishing(self, timeout: float) -> AbstractContextManager[None]:
-        """Hold the lock of publishers, released if the process dies. Raises `LakeError` after `timeout` seconds."""
+        """Hold the lock of publishers, which is released if the process dies. Raises `LakeError` after waiting `timeout` seconds."""
 
     def open_former(self) -> AbstractContextManager[Path]:
-        """Provide a local file of the publication to be replaced; a path without a file if there is none."""
+        """Provide a local file of the publication to be replaced; without a publication, a path at which no file exists."""
 
     def draft(self) -> Path:
         """Return a new local path for the next publication and delete drafts of dead publishers. Requires the lock."""

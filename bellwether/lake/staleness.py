@@ -66,7 +66,7 @@ class Staleness:
         self._marks: dict[str, str | None] = {}
 
     def stored_partitions(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the partitions whose file exists, written by the table's current rules.
+        """Return the partitions whose file exists and was written under the table's current version.
 
         On a store a process lists a table again only after a commit: a sensor tick without one costs a single request.
         """
@@ -121,7 +121,7 @@ class Staleness:
         return any(made.inputs.get(source.name) != now[source.name] for source in recipe.followed)
 
     def _predates_inputs(self, recipe: TableInputs, partition: Partition, made: Manifest) -> bool:
-        """Return whether an input was written later, for manifests without recorded versions."""
+        """Return whether an input was written after this partition. Used for manifests that do not record the versions of their inputs."""
         inputs = (other for source in recipe.followed for _, other in self._inputs(recipe, partition, source))
         return any(other.written_at > made.written_at and other.run_id != made.run_id for other in inputs)
 

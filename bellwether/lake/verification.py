@@ -23,7 +23,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Numbers of verified files and bytes, and the damaged partitions."""
+    """Result of a verification: numbers of verified files and bytes, and the damaged partitions."""
 
     files: int
     bytes: int

@@ -122,7 +122,7 @@ def connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
 
 @contextmanager
 def _connect(path: Path | str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open a warehouse as `connect` does, even if it is a copy."""
+    """Open a warehouse as `connect` does, including one that was copied together with its lake."""
     # A separate connection: DuckDB would reuse an older file of the same name that this process has open.
     with open_place(path).open_file() as file, duckdb_connection.connect() as connection:
         try:
@@ -188,7 +188,7 @@ def _choose_requests(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 
 
 def publication_time(path: Path | str) -> int:
-    """Return the time of the latest publication in nanoseconds since 1970, 0 for none. Raises `LakeError` for an unreadable store."""
+    """Return the time of the latest publication in nanoseconds since 1970; 0 without one. Raises `LakeError` for an unreadable store."""
     return open_place(path).modified()
 
 

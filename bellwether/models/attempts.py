@@ -229,7 +229,7 @@ class AttemptRunner:
             raise
 
     def _beside(self, exceeded: BudgetExceeded) -> list[asyncio.Task[CallEnd]]:
-        """Return the attempts in progress that count towards the budget."""
+        """Return this process's attempts in progress that count towards the exceeded budget."""
         of = exceeded.budget.of.model
         return [self._in_flight[key] for key, name in self._sent.items() if of in (None, name)]
 

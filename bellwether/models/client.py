@@ -247,7 +247,7 @@ class ModelClient:
         return end
 
     async def _other_end(self, asked: PendingCall, found: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
-        """Return `found`; while another process has the call, poll the journal until it is settled or free again."""
+        """Return `found`. If another process has the call, poll the journal until it is settled; send it here if it becomes free."""
         looks = 0
         while found is None or isinstance(found, Busy | TakenCall):
             if found is None:
@@ -259,7 +259,7 @@ class ModelClient:
         return found
 
     async def _told(self, scheduler: Scheduler, found: Answered | Failed) -> Answer | NoAnswer:
-        """Return what the journal already has, counted as reused."""
+        """Return the result that the journal already has, and count it as reused."""
         scheduler.stats.reused += 1
         return await self._settled(found, reused=True)
 
@@ -272,7 +272,7 @@ class ModelClient:
         return await self._settled(found, reused=False)
 
     async def _miss(self, asked: PendingCall, result: AttemptResult) -> NoAnswer:
-        """Leave the call to the next run."""
+        """Return the call as unanswered and leave it to the next run."""
         asked.scheduler.stats.unanswered += 1
         asked.scheduler.missed(f"{result.outcome.value}: {result.reason}")
         attempts, usage = await self._used(asked.key)

@@ -84,7 +84,7 @@ class Retry:
                 raise ConfigError(f"retries of model calls: {name} is {getattr(self, name)!r}; give a whole number from 1")
 
     def wait(self, failures: int, rng: Random, asked: float | None = None) -> float:
-        """Return the seconds to wait after some failures, at least `asked` as requested by the provider."""
+        """Return the seconds to wait after some failures, at least the `asked` seconds that the provider requests."""
         return max(compute_delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(asked or 0.0, self.patience))
 
 

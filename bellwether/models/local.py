@@ -1,4 +1,7 @@
-"""Local model as a provider of LiteLLM: SmolLM2-135M in this process, without key and network (the extra `local`). Its forecasts are poor."""
+"""Local model as a LiteLLM provider: SmolLM2-135M in this process, which needs no key and no network (extra `local`).
+
+Its forecasts are poor.
+"""
 
 from __future__ import annotations
 

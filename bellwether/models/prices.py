@@ -71,8 +71,8 @@ NO_TOKENS = Tokens()
 class Price:
     """Prices in dollars per token, for a prompt of a certain length.
 
-    put_in: prompt. out: completion. cached, written: parts of the prompt that are read from and written to the cache.
-    reasoning: reasoning part of the completion.
+    put_in: prompt tokens. out: completion tokens. cached, written: prompt tokens that are read from and written to the cache.
+    reasoning: reasoning tokens of the completion.
     """
 
     put_in: Decimal
@@ -389,5 +389,5 @@ def _round_up_cost(micro: Decimal) -> int | None:
 
 
 def _storable(micro: int | None) -> int | None:
-    """Return micro-dollars that the journal can store; None for more."""
+    """Return an amount in micro-dollars, or None if it exceeds the maximum that the journal can store."""
     return micro if micro is None or micro < _LARGEST else None

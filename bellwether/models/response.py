@@ -143,7 +143,7 @@ def _text(value: Any) -> str | None:
 
 
 class Ending(Enum):
-    """Reason for which an answer ended.
+    """Reason why an answer ended.
 
     NORMAL: ended by the model, or with a tool call. CUT: at a limit of tokens, context or time.
     FILTERED: withheld by a filter, or refused. BROKEN: by an error of the provider. UNKNOWN: no reason, or an undocumented one.

@@ -148,7 +148,7 @@ class Permit:
 
 
 class Run:
-    """Limits common to all models of a run. shared: limits of all processes, for the run (by name) and for models."""
+    """Limits common to all models of a run. shared: limits that apply across processes, to the run (by its name) and to models."""
 
     def __init__(self, limits: Limits, name: str = "", shared: SharedLimits | None = None) -> None:
         self.shared = shared
@@ -337,7 +337,7 @@ class Scheduler:
         self._paused_until = max(self._paused_until, now + pause)
 
     def heard(self) -> None:
-        """Record an answer or other final output of the model."""
+        """Record an answer or another final result of the model, which ends a series of failed calls."""
         self._failing_since, self._failed_in_a_row = None, 0
 
     def missed(self, reason: str) -> None:

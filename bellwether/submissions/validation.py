@@ -101,7 +101,7 @@ def _join_markets(frame: pl.DataFrame, known: pl.DataFrame) -> pl.DataFrame:
 
 
 def _find_misfits(frame: pl.DataFrame, weeks: ArenaWeeks | None) -> pl.DataFrame | None:
-    """Return row and misfit of the rows that name a week of the arena; None without such rows."""
+    """Return the columns row and misfit (`ArenaWeeks.find_misfits`) for the rows that name a week of the arena; None without such rows."""
     if frame["wanted"].null_count() == frame.height:
         return None
     if weeks is None:

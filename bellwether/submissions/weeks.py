@@ -25,7 +25,7 @@ class ArenaWeeks:
     rules: Mapping[str, Methodology]
 
     def find_misfits(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return row and misfit of rows that name a week; misfit: why the row does not fit the week, or null.
+        """Return the columns row and misfit for the rows that name a week. misfit: reason why the row does not fit the week, or null.
 
         rows: row, wanted (week in the file), found_on (venue), market (venue:id) and stated_at; all but row may be null.
         """

@@ -1,4 +1,4 @@
-"""Tables of the arena: facts by week, and what one fold makes of them."""
+"""Tables of the arena: facts by week, and the tables that one fold computes from them."""
 
 from __future__ import annotations
 

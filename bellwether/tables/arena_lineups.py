@@ -1,4 +1,4 @@
-"""Tables of the arena's lineups: the releases that cohorts used, and what the last review of the catalogue found."""
+"""Tables of the arena's lineups: the model releases that cohorts used, and the findings of the last review of the model catalogue."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _HALF = Decimal("0.5")
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """Stated probability: exact value in [0, 1], and the manner of statement, "" for the requested form."""
+    """Stated probability. value: exact, in [0, 1]. manner: notation in which it was stated; "" for the requested one."""
 
     value: Decimal
     manner: str

@@ -85,7 +85,7 @@ _remembered = lru_cache(maxsize=_REMEMBERED)(_read)
 
 @lru_cache(maxsize=_REMEMBERED)
 def _read_after_reasoning(text: str, ended: bool) -> tuple[object, ...] | None:
-    """Parse the text after a block of reasoning, without that reasoning; None if it states nothing or has its own reasoning."""
+    """Parse the text that follows a block of reasoning; None if it states no answer or contains reasoning of its own."""
     said = _read(text, ended)
     return said[:6] if said.path != "none" and said.reasoning is None and not is_tagged(text) else None
 

@@ -45,7 +45,7 @@ class Agent:
     _params: Mapping[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Record the arguments, which create the objects of further runs."""
+        """Record the arguments, from which `anew` creates the agents of further runs."""
         agent = super().__new__(cls)
         agent._params = _bind_arguments(cls, args, kwargs)
         return agent

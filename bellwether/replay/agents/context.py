@@ -163,7 +163,7 @@ class AgentContext:
         self._begin(-1, 0)
 
     def _begin(self, step: int, calls: int) -> None:
-        """Discard the values read at the previous decision. The simulator counts calls separately."""
+        """Begin a decision: discard the values read at the previous one. The simulator counts calls separately."""
         self._step, self._calls, self._left, self._beyond = step, calls, calls, 0
         self._now: int | None = None
         self._states: np.ndarray | None = None

@@ -139,7 +139,7 @@ class Gateway:
             self._freeze()
 
     def wake(self, *, stopped: bool) -> None:
-        """Start a callback with a full budget. stopped: whether the session has stopped between two decisions."""
+        """Start a callback with a full budget. stopped: whether the session has paused between two decisions."""
         self._left, self._sends, self._between, self._is_over = self._limit, True, True, self._is_over or stopped
         if self._frozen:
             self._freeze()
@@ -157,7 +157,7 @@ class Gateway:
     # Callbacks between decisions.
 
     def watch(self, callbacks: Callbacks) -> None:
-        """Stop the session at the events of the agent's callbacks. Called before the first step."""
+        """Make the session pause at every event for which the agent has a callback. Called before the first step."""
         times = []
         self._callbacks = callbacks
         if callbacks.on_trade:
@@ -169,7 +169,7 @@ class Gateway:
             self._session.stop_at_news(np.concatenate(times) if times else None, fills=callbacks.on_fill, orders=callbacks.on_order)
 
     def news(self) -> News | None:
-        """Return new fills, order updates, trades, markets with changed best prices, and due timers; None without any."""
+        """Return new fills, order updates, trades, markets with changed best prices, and due timers; None if nothing is new."""
         watched, fills, trades, books, timers = self._callbacks, [], [], [], []
         orders = self._updates() if watched.on_order else []
         if watched.on_fill and self._reported_fills < self._fill_count():
@@ -397,7 +397,7 @@ class Gateway:
         return self._session.quoted.copy() if self._frozen else None
 
     def _quoted(self, most: int, left: int, before: np.ndarray | None) -> int:
-        """Deduct the cost of quotes, and record the quotes that they cancelled."""
+        """Deduct the calls that new quotes cost, and record the earlier quotes that they cancelled."""
         self._left -= most - left if left > 0 else most
         if before is not None:
             gone = before[(before >= 0) & (before != self._session.quoted)]
@@ -419,7 +419,7 @@ class Gateway:
         return True
 
     def _listed(self, ticker: int) -> np.ndarray:
-        """Return the resting orders under frozen observations.
+        """Return the orders that count as resting while observations are frozen.
 
         These are orders that rested when the step began, including those filled since, without those cancelled in earlier steps.
         """

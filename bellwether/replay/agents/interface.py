@@ -249,7 +249,7 @@ def hide_function(function: Callable[Arguments, Result]) -> Callable[Arguments, 
 
 
 class SimulatorProxy:
-    """Methods of a simulator, wrapped by `hide_function`, for an agent in this process. `conditions` returns the terms of its episode."""
+    """Proxy of a simulator for an agent in this process: its methods wrapped by `hide_function`. `conditions` returns the terms."""
 
     __slots__ = (*CALLS, "conditions")
 

@@ -60,7 +60,7 @@ def check_api(kind: type[agents.Agent]) -> None:
 
 
 def price_unit(name: str, api: int, grids: Iterable[np.ndarray]) -> int:
-    """Return the $0.0001 per integer of an agent's prices: 1 for version 3, otherwise a mill, with a `DeprecationWarning`.
+    """Return the unit of an agent's prices in multiples of $0.0001: 1 for version 3 of the interface, otherwise 10, with a `DeprecationWarning`.
 
     grids: allowed prices of the markets, $0.0001. Raises `ConfigError` if a market has finer prices than the agent.
     """

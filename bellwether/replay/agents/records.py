@@ -200,7 +200,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class RecordReader:
-    """Converter of integer rows to records. unit: $0.0001 per integer of a price that the agent sees. tags: labels by order id."""
+    """Converter of integer rows to records. unit: unit of the agent's prices in multiples of $0.0001. tags: labels by order id."""
 
     tickers: Sequence[str]
     tags: Mapping[int, str]

@@ -134,7 +134,7 @@ def read_state(simulator: Simulator) -> list[Any]:
 
 
 def restore_result(value: Any, call: MethodSignature) -> Any:
-    """Convert a decoded result to the types that the simulator returned."""
+    """Convert a result decoded from JSON back to the types that the simulator returned."""
     if value is None:
         return None
     shape = call.shape
@@ -149,7 +149,7 @@ def _tuples(value: Any) -> Any:
 
 
 class MessageChannel:
-    """End of a connection.
+    """One end of a connection.
 
     With an output no call blocks beyond its deadline. Without one, as in the agent process, calls block without a deadline.
 
@@ -170,7 +170,7 @@ class MessageChannel:
 
     @property
     def printed(self) -> str:
-        """End of the output, with undecodable bytes replaced."""
+        """Last part of the process's output, with undecodable bytes replaced."""
         self._drain()
         return self._printed.decode("utf-8", "replace")
 

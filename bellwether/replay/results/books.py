@@ -54,7 +54,7 @@ def grid(tape: Tape) -> np.ndarray:
 
 
 def _rows(ticker: str, times: np.ndarray, state: np.ndarray) -> pl.DataFrame:
-    """Build the rows of instants at which a market's book differs from the previous instant, and of the last. state: rows of `tops_at`."""
+    """Build a row for each instant at which a market's book differs from the previous one, and for the last. state: rows of `tops_at`."""
     kept = np.append(True, (state[1:] != state[:-1]).any(axis=1))
     kept[-1] = True
     shown = state[kept].T

@@ -15,7 +15,7 @@ YEAR = 31_557_600_000_000_000
 
 
 class Sharpe(NamedTuple):
-    """Mean over standard deviation (n - 1) of simple returns, risk-free rate 0; both null where undefined.
+    """Sharpe ratio: mean over standard deviation (n - 1) of simple returns, risk-free rate 0; both ratios are null where undefined.
 
     ratio: per sample. annualised: times the square root of the samples per year. returns: number of returns.
     """

@@ -118,7 +118,7 @@ def _tops_at(ts, event, first, prices, begins, times, most, result):  # type: ig
 
 @compiled
 def _near(size, place, level, most):  # type: ignore[no-untyped-def]
-    """Lots at the best `most` prices from a level down."""
+    """Return the lots at the best `most` prices that have orders, from `level` down."""
     lots = 0
     while level > 0 and most > 0:
         if size[place + level] > 0:

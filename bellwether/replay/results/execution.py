@@ -11,8 +11,9 @@ from bellwether.units import Lots, MicroDollars
 
 
 class Slippage(NamedTuple):
-    """Slippage of fills. micros: micro-dollars paid beyond the middle of the book, negative if better than it. lots: of the fills with a
-    middle.
+    """Slippage of fills.
+
+    micros: micro-dollars paid beyond the mid price, negative for better prices. lots: total size of the fills with a mid price.
     """
 
     micros: MicroDollars

@@ -28,9 +28,9 @@ class Settlements(NamedTuple):
 
 
 class Exposure(NamedTuple):
-    """Time in market and profit. share: of the time from the tape's start to its end with an open position; null for a tape without
-    duration.
+    """Time in market and profit.
 
+    share: fraction of the time from the tape's start to its end with an open position; null for a tape without duration.
     traded, settled: micro-dollars, realised profit before fees of positions closed by trading and by settlement; their sum is the engine's
     realised profit.
     """

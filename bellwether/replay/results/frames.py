@@ -185,7 +185,8 @@ def _decimal(values: pl.Series, digits: int, dtype: pl.Decimal) -> pl.Series:
 
 
 def _most_filled(filled: np.ndarray, most: np.ndarray) -> np.ndarray:
-    """Return the upper bound of each order's filled lots, int64[n], at least its own fills: within a chain of quotes only sums are
-    bounded.
+    """Return the upper bound of each order's filled lots, int64[n].
+
+    It is at least the order's own fills, because within a chain of quotes only sums are bounded.
     """
     return np.where(most >= 0, np.maximum(filled, most), most)

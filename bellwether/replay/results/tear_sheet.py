@@ -155,8 +155,9 @@ def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
 
 
 def drawn(equity: pl.DataFrame) -> dict[str, Rows]:
-    """Return the drawn rows of replay/equity by agent: x, the curve with its band, and the drawdown from the running peak; null if not
-    finite.
+    """Return the points of the equity charts by agent, from rows of replay/equity.
+
+    Each has x, the curve with its band, and the drawdown from the running peak; null if not finite.
     """
     found: dict[str, Rows] = {}
     for (agent,), part in equity.partition_by("agent", as_dict=True, include_key=False).items():

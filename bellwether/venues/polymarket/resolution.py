@@ -178,7 +178,7 @@ def _draw_conclusions() -> dict[str, pl.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRule:
-    """Rule with its condition and its resolution. place: position of the winner."""
+    """Resolution rule: its condition, and the resolution if it applies. place: position of the winner among the outcomes."""
 
     name: str
     applies: pl.Expr

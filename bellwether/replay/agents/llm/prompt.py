@@ -150,7 +150,7 @@ def fees_text(episode: EpisodeInfo, terms: Conditions) -> str:
 
 
 def _rules_of(row: np.ndarray, rules: RuleSet) -> RuleSet:
-    """Return the rules of a market. In a portfolio, its units follow its fees in the row."""
+    """Return the rules of a market. In a portfolio, the market's `row` contains its units after its fees."""
     units = row[FEE_COLS:].tolist()
     if not units:
         return rules
@@ -196,7 +196,7 @@ def _rounding(rules: RuleSet) -> str:
 
 
 def _fee_examples(rules: RuleSet, row: np.ndarray) -> str:
-    """Summarize the table: fees per contract of a large and of a small order."""
+    """Summarize the fee table: fees per contract of a large and of a small order."""
     large = [fee_cents(rules, row, 100, 50, role) / 100 for role in _ROLES]
     small = [fee_cents(rules, row, 1, 50, role) for role in _ROLES]
     return (
@@ -263,7 +263,7 @@ def _titles(episode: EpisodeInfo) -> str:
 
 
 def _groups(tickers: Sequence[str], rows: Sequence[np.ndarray] | np.ndarray) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Yield tickers with equal rows, and the row, in the order of the tickers."""
+    """Group tickers with equal rows. Yields each group with its row, in the order of the tickers."""
     groups: dict[bytes, list[int]] = {}
     for place in range(len(tickers)):
         groups.setdefault(rows[place].tobytes(), []).append(place)

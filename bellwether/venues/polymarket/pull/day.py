@@ -67,7 +67,7 @@ class DayPull(BaseDayPull):
         return (parsed.rows for parsed in self._all_winners() if parsed.rows.height)
 
     def prices(self) -> Iterator[pl.DataFrame]:
-        """Yield frames of raw/polymarket_prices within the plan's days before each market's close, each price once."""
+        """Yield frames of raw/polymarket_prices, each price once, for the number of days before each market's close that the plan sets."""
         return (rows.unique(["market_id", "at"], keep="first", maintain_order=True) for rows in self.price_frames())
 
     def other_rejects(self) -> Iterator[pl.DataFrame]:
@@ -95,7 +95,7 @@ class DayPull(BaseDayPull):
         return None if rows is None else self.plan.within_window(rows, pl.Series(closes, dtype=rows["at"].dtype))
 
     def prices_of(self, step: str, page: VenuePage) -> ParsedRecords:
-        """Parse the prices of one page, without those after the close and before the plan's days."""
+        """Parse the prices of one page, and drop those outside the price plan's window before the close."""
         (token,) = routes.parse_requested_tokens(page)
         quarantine = self.tables.prices.quarantine(self.day, page.origin)
         market = self.markets_of_day.by_token.get(token)
@@ -117,7 +117,7 @@ class DayPull(BaseDayPull):
         return self._winners
 
     def _without_prices(self) -> Iterator[pl.DataFrame]:
-        """Yield rejects for traded markets without prices at either resolution, with the last call for each."""
+        """Yield rejects for traded markets that have neither fine nor coarse prices, each with the last call for its prices."""
         last: dict[str, VenuePage] = {}
         found: set[str] = set()
         for page in self.pull.pages(_COARSE):
@@ -235,7 +235,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         await puller.calls(step, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=self.clob)
 
     def expected(self, puller: Puller, markets: DayMarkets) -> list[str]:
-        """Return the markets of the day for which another resolution is expected, in order."""
+        """Return the ids of the day's markets whose resolution is not final, in order."""
         parsed = parse_day_winners(_latest_winners(puller.pages), self.day)
         winners = pl.concat([POLYMARKET_WINNERS.empty(), *(one.rows for one in parsed)])
         return build_resolutions(markets.rows.lazy(), winners.lazy()).filter(~pl.col("final"))["market_id"].sort().to_list()

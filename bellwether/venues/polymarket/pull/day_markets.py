@@ -55,7 +55,7 @@ def parse_requested_ids(page: VenuePage) -> list[str]:
 
 @dataclass
 class MarketCollector(BaseMarketCollector["DayMarkets"]):
-    """Collector of a day's markets. by_close: markets dated by their closing time. followed: markets with a later response."""
+    """Collector of a day's markets. by_close: markets assigned to the day of their closing. followed: markets with a later response."""
 
     tables = TABLES
     steps = (LISTED, CLOSINGS, NAMED, FOLLOWED)
@@ -87,7 +87,7 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         return parse_requested_ids(page)
 
     def _add_closings(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the markets whose scheduled end is missing or distant, and add those that closed on this day to `by_close`."""
+        """Return the markets whose scheduled end is missing or far from their closing. Adds those that closed on this day to `by_close`."""
         found = rows.filter((pl.col("end_time") == pl.col("closed_at")) | (pl.col("end_time") > pl.col("closed_at") + DISTANT))
         self.by_close.update(found.filter(pl.col("day") == self.day)["market_id"])
         return found

@@ -21,10 +21,10 @@ COARSE_MINUTES = 720
 
 @dataclass(frozen=True, slots=True)
 class PricePlan(PullPlan):
-    """Plan for past prices based on a `PullPlan`; the venue later drops prices of resolved markets, and keeps coarser ones."""
+    """Plan for pulling past prices. Some time after a market resolves, the venue drops its fine prices and keeps only coarser ones."""
 
     def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
-        """Return the markets whose prices are pulled, by id; a `sample` if there are too many.
+        """Return the markets whose prices are pulled, sorted by id; a `sample` of them if there are too many.
 
         `markets` has the columns market_id, price_token and close_time; markets without a token have no prices.
         """

@@ -118,7 +118,7 @@ _LENGTHS = "not as many as there are outcomes"
 
 
 def _record(record: Record) -> Record:
-    """Return the object with unpacked lists, numbers as plain text, amounts from either of two names, and only its trading ids."""
+    """Return the object in normal form: lists unpacked, amounts as plain decimals (from either of two fields), and only its trading ids."""
     event = take_first(record.get("events"))
     tags = record.get("tags") or (event.get("tags") if type(event) is dict else None)
     amounts = {name: to_plain_decimal(_either(record, name, f"{name}Num"), USDC_PLACES) for name in ("volume", "liquidity")}
@@ -129,7 +129,10 @@ def _record(record: Record) -> Record:
 
 
 def _protocol(record: Record) -> str | None:
-    """Return v1 or v2, or None for another version or for position ids alone; objects older than Protocol V2 have no version."""
+    """Return "v1" or "v2"; None for any other version.
+
+    Objects older than Protocol V2 state no version and are v1. An object that states none and has only position ids gives None.
+    """
     stated = record.get("version")
     if stated in (None, ""):
         only_positions = unpack_ids(record.get("positionIds")) and not unpack_ids(record.get("clobTokenIds"))
