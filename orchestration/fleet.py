@@ -171,7 +171,7 @@ class AdvisoryLock:
         self._connection: Connection | None = None
 
     def acquire(self, *, wait: bool = True) -> bool:
-        """Acquire the lock, or confirm that this process still has it. wait: until it is free; otherwise return False."""
+        """Acquire the lock, or confirm that this process still has it. wait: wait until it is free instead of returning False."""
         try:
             if self._connection is not None:
                 self._connection.execute(text("SELECT 1"))

@@ -151,7 +151,7 @@ def _split_range(group: list[str], most: int) -> list[list[str]]:
 
 
 def keys_from_tags(definition: dg.PartitionsDefinition[Any] | None, tags: Mapping[str, str], instance: dg.DagsterInstance) -> list[str]:
-    """Return the partitions of a run with these tags; all without a tag."""
+    """Return the partitions of a run with these tags; without a partition tag, all partitions."""
     if definition is None:
         return [""]
     if PARTITION in tags:

@@ -35,7 +35,10 @@ _HOURS, _NOW = 0.5, datetime(2026, 7, 1, tzinfo=UTC)
 
 
 def import_all(packages: Iterable[str]) -> list[str]:
-    """Import the modules of packages and the imports of their functions, without missing extras. Returns the names of the modules."""
+    """Import every module of the packages, and all that they import, also inside functions. Returns the names of the modules.
+
+    Extras that are not installed, and rare packages that are slow to import, are skipped.
+    """
     names = []
     for module in _modules(packages):
         names.append(module.__name__)

@@ -50,7 +50,7 @@ NO_RETRIES = {"dagster/max_retries": "0"}
 
 
 class RunFailed(BellwetherError):
-    """Run without success.
+    """Error of a run that did not succeed.
 
     partitions: reasons of failed partitions by key, if the others were finished.
     """

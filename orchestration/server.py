@@ -230,7 +230,7 @@ def _watched(server: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def _end(server: subprocess.Popen[bytes], patience: float = 0) -> None:
-    """Kill Dagster's processes, since SIGTERM would record runs as failed. patience: seconds to end in order before."""
+    """Kill Dagster's processes, since SIGTERM would record runs as failed. patience: seconds to exit on SIGINT before."""
     if patience and server.poll() is None:
         server.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):

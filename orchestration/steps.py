@@ -44,7 +44,7 @@ def partitions_failure(reasons: Mapping[str, str], *, allow_retries: bool) -> dg
 
 
 def failure_reasons(event: dg.DagsterEvent) -> dict[str, str]:
-    """Return the reasons of failed partitions by key; empty unless the failure is of `partitions_failure`."""
+    """Return the reasons of failed partitions by key; empty unless the failure was created by `partitions_failure`."""
     failure = event.step_failure_data.user_failure_data
     found = failure.metadata.get(_PARTITIONS) if failure else None
     return dict(found.value) if isinstance(found, dg.JsonMetadataValue) and isinstance(found.value, Mapping) else {}

@@ -52,7 +52,7 @@ class ArenaResource(dg.ConfigurableResource):
         )
 
     def world(self, run: str, *, dollars: float | None = None, lineup: str | None = None, methodology: str | None = None) -> "WeekContext":
-        """Create the context of a run. dollars: budget of its calls; BELLWETHER_BUDGET when left out."""
+        """Create the context of a run. dollars: budget of its calls, by default BELLWETHER_BUDGET."""
         from bellwether.arena.weekly.context import WeekBudgets, WeekContext
 
         upgrade_partitions(self.lake.lake)

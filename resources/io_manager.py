@@ -102,7 +102,7 @@ class LakeIOManager(dg.ConfigurableIOManager):
         return rows
 
     def store(self, context: dg.AssetExecutionContext, name: str, key: str, rows: Any) -> None:
-        """Write one of several partitions of a run, for which the step returns `Unchanged` at its end."""
+        """Write one of several partitions of a run. At its end, the step returns `Unchanged` for them."""
         declared, step = table(name), context.get_step_execution_context()
         partition = lake_partition(declared, key)
         versions = self._versions(step, dg.AssetKey(name.split("/")))

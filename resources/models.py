@@ -26,7 +26,10 @@ BACKFILL, PAID_BY = "dagster/backfill", "bellwether/paid_by"
 
 
 def payer(run: dg.DagsterRun) -> str:
-    """Return the name of a run's budget: of its backfill, of its command, or of the run that it retries."""
+    """Return the name under which a run's costs are counted.
+
+    It is that of its backfill, else of its command, else of the run that it retries, else its own id.
+    """
     return run.tags.get(BACKFILL) or run.tags.get(PAID_BY) or run.root_run_id or run.run_id
 
 
@@ -50,7 +53,7 @@ class ModelsResource(dg.ConfigurableResource):
 
 @dataclass(frozen=True)
 class ModelsOfRun:
-    """Access of a run to models, through a client."""
+    """Access of a run to language models, within its limits."""
 
     models: ModelsResource
     run: str
@@ -58,7 +61,7 @@ class ModelsOfRun:
 
     @asynccontextmanager
     async def client(self) -> "AsyncIterator[ModelClient]":
-        """Open a client. It also serves the sandbox while it is open."""
+        """Open a client. In the sandbox its calls are answered in this process while it is open."""
         from bellwether.models.client import ModelClient
         from bellwether.models.transport import ProviderWire
 

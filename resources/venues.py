@@ -79,7 +79,7 @@ class WorldResource(dg.ConfigurableResource):
 
     @contextmanager
     def addresses(self, *, served: bool = True) -> Iterator[Addresses]:
-        """Open the addresses of the venues. Sandbox and playback are served on a loopback port meanwhile, if `served`."""
+        """Open the addresses of the venues. If `served`, sandbox and playback are served on a loopback port until the context ends."""
         chosen = {name: value for name, value in self.model_dump(include=set(type(self).model_fields)).items() if value is not None}
         with addresses(Settings(**chosen), served=served) as found:
             yield found

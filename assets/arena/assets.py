@@ -41,7 +41,7 @@ FACT_TABLES = ("arena/agents", "arena/decisions", "arena/refusals", "arena/trade
 
 
 class CohortConfig(dg.Config):
-    """Cohort that a week starts unless it has one."""
+    """Configuration of the cohort that a week starts if it has none."""
 
     lineup: str | None = None
     """Lineup of a new cohort; BELLWETHER_LINEUP when left out."""

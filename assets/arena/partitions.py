@@ -1,4 +1,4 @@
-"""Partitions of the arena: weeks, named by their Sunday. The current week is one.
+"""Partitions of the arena: weeks, named by their Sunday, including the current week.
 
 Not here: days (orchestration/partitions.py).
 Concept: https://docs.dagster.io/guides/build/partitions-and-backfills

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_arena(lineup: str | None = None, methodology: str | None = None, run: str = "reading") -> Iterator[WeekContext]:
-    """Open the context of the arena. lineup, methodology: of new cohorts; those of the settings when left out. run: name of the writer."""
+    """Open the context of the arena. lineup, methodology: for new cohorts, by default those of the settings. run: name of the writer."""
     from resources.arena import ArenaResource
 
     arena = ArenaResource.of(settings())

@@ -1,4 +1,4 @@
-"""Weekly review of lineups: families with a later release. It proposes; the registry decides."""
+"""Weekly review of lineups: families with a later release. It only proposes; operators change the registry."""
 
 from collections import Counter
 

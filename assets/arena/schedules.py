@@ -92,7 +92,7 @@ def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipR
     description="Marks past days with positions of reconstructed cohorts when trades or evidence are newer.",
 )
 def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
-    """Request a run per range of days; the same facts are requested once a day."""
+    """Request a run per range of outdated days, at most once a day for the same facts."""
     from bellwether.arena.weekly.held_prices import reconstructed_days
 
     assert context.repository_def is not None

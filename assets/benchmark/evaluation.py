@@ -62,7 +62,10 @@ def _evaluations() -> Any:
 
 
 def release_name(release: str | None, samples: int | None) -> str:
-    """Return the name of a release, by default the first of this world, or of its first `samples` questions. Raises `ConfigError` for an unknown one."""
+    """Return the name of a release, by default the first of this world; with `samples`, that of its first `samples` questions.
+
+    Raises `ConfigError` for an unknown release.
+    """
     here = list(releases_here())
     if release is None and not here:
         raise ConfigError(f"bellwether evaluate: no release belongs to the world {settings().world}; name one with --release")
@@ -105,7 +108,7 @@ def require_any_key(models: Sequence[LanguageModel]) -> None:
 
 
 def resolve_limits(stated: Decimal | None, each: Decimal | None, begun: Evaluation | None) -> tuple[Decimal, Decimal | None]:
-    """Return the budgets of all models and of each: given, or of the evaluation in progress, or of the settings."""
+    """Return the budget of all models and that of each: as given, else of the evaluation in progress, else of the settings."""
     whole, each_before = (settings().budget, None) if begun is None else (begun.dollars, begun.dollars_per_model)
     return whole if stated is None else stated, each_before if each is None else each
 
@@ -131,7 +134,10 @@ def estimate_costs(chosen: EvaluationPlan, begun: Evaluation | None) -> list[dic
 def evaluate(
     work: Runner, chosen: EvaluationPlan, questions: pl.DataFrame, begun: Evaluation | None, limits: Limits
 ) -> dict[str, BellwetherError | None]:
-    """Send the calls of all models concurrently, then score their answers from the journal. Returns by name None, or the reason of an early end."""
+    """Send the calls of all models concurrently, then score their answers from the journal.
+
+    Returns None for each forecaster that finished, and the error for any other.
+    """
     from assets.benchmark.runs import evaluate_release
     from assets.warehouse.runs import publish
 

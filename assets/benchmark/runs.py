@@ -28,7 +28,7 @@ DEMO = "sandbox-2026"
 
 
 def forecast_releases(work: Runner, releases: Sequence[str], chosen: Sequence[str] = ()) -> dict[str, BellwetherError | None]:
-    """Build, forecast and rank releases. Returns by forecaster and release None, or the error; the others continue.
+    """Build, forecast and rank releases. Returns None or the error per forecaster and release; after an error the others continue.
 
     chosen: forecasters; the automatic ones when left out.
     """

@@ -46,14 +46,14 @@ def _to_metadata(summary: dict[str, object]) -> dict[str, Any]:
 
 
 class PullConfig(dg.Config):
-    """Use of stored pages by a pull."""
+    """Whether a pull requests pages that are already stored."""
 
     refresh: bool = False
     """Query the venue again although this partition is final."""
 
 
 class DayConfig(PullConfig):
-    """Use of stored pages of a day."""
+    """Configuration of the pull of days: use of stored pages, and whether to wait until a day's next request is due."""
 
     patient: bool = False
     """Skip a day with only curable rejects until its next request is due."""
@@ -176,7 +176,7 @@ def _pull_days(
 
 
 async def _pull_each(pull: Callable[[date], Awaitable[T]], days: Sequence[date]) -> tuple[Mapping[str, T], Mapping[str, Exception]]:
-    """Pull days concurrently. Returns pulls and failures by day; the failure of a single day is raised."""
+    """Pull days concurrently. Returns pulls and failures by day. If only one day was requested, its failure is raised."""
     found, failures = await each({day.isoformat(): partial(pull, day) for day in days}, most=DAYS_AT_ONCE)
     if failures and len(days) == 1:
         raise next(iter(failures.values()))
@@ -210,7 +210,10 @@ def _list_outputs(tables: tuple[str, str], rows: Any, pull: Any) -> Iterator[dg.
 
 
 def select_rows(lake: Lake, name: str, part: str, pull: Any) -> Any:
-    """Return the rows of a table from a pull; `Unchanged` if the pull only followed open markets and the table does not."""
+    """Return the rows of a table from a pull, or `Unchanged` if its stored rows remain valid.
+
+    They do if the pull only updated open markets and such updates do not affect the table.
+    """
     if part in NOT_FOLLOWED and pull.pull.base is not None and (pull.day.isoformat(),) in lake.intact_manifests(table(name)):
         return Unchanged()
     return getattr(pull, part)()

@@ -83,7 +83,7 @@ def _ignore(_: int) -> None:
 
 
 def count_rejects(lake: Lake, first: date, last: date) -> pl.DataFrame:
-    """Count the rejects of days by venue, table, field and reason, the most frequent first. `requested_again`: by the daily pull."""
+    """Count the rejects of days by venue, table, field and reason, most frequent first. `requested_again`: whether daily pulls retry them."""
     days = [(day,) for day in _day_names(first, last)]
     found = pl.concat([lake.slice(declared, days, missing="skip").read() for declared in REJECTS.values()])
     places = found.select("day", "venue", "table", "field", "reason")
@@ -131,7 +131,7 @@ def pull(work: Runner, first: date, last: date, *, with_archive: bool, refresh: 
 
 
 def last_days(count: int) -> tuple[date, date]:
-    """Return the first and the last of so many days up to yesterday, within this world."""
+    """Return the first and the last of the `count` days up to yesterday, within this world."""
     today = settings().now().date()
     first = max(today - timedelta(days=count), settings().first_day.date())
     return first, today - timedelta(days=1)

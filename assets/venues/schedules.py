@@ -44,7 +44,7 @@ def days_to_pull(today: date, final: Collection[date], followed: Collection[date
 
 
 def final_days(lake: LakeResource, today: date, venues: Collection[Venue]) -> set[date]:
-    """Return days within `PATIENCE` that are not pulled today: final, or with only curable rejects that wait."""
+    """Return days within `PATIENCE` that are not pulled today: final, or with only curable rejects whose next request is not yet due."""
     from bellwether.venues.http.pages import PageStore
     from bellwether.venues.http.pull_choice import list_next_requests
 

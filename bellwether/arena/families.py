@@ -53,7 +53,7 @@ class FamilyRelease(BaseModel):
 
 
 class Family(BaseModel):
-    """A competitor over the years.
+    """Competitor that successive releases of a model represent over the years.
 
     control: the family has one release for ever; every lineup with models needs a control. provider: provider of the family's models. has,
     without: fragments that ids of later releases contain or lack. releases: by the name of the model, oldest first.

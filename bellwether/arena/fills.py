@@ -1,4 +1,4 @@
-"""Fill policies: at which price a leg is filled, given the quote of its side.
+"""Fill policies: the price at which a leg is filled, given the quote of its side.
 
 mid: at the midpoint, for any number of micro-shares, regardless of depth. realistic: against the resting orders of the other side, best first,
 on the market's ticks, in whole steps of shares, at least the minimum order, all or nothing.

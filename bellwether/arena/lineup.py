@@ -36,7 +36,7 @@ RULE = "rule/"
 
 
 class Lineup(BaseModel):
-    """One lineup.
+    """Lineup of the registry, from which cohorts are started.
 
     methodology: of new cohorts. worlds: settings in which it can be used. families: representative of each family: the name of a model of the
     registry, or `rule/` and the name of a rule. Rules that are not listed also compete, each as a family of its own name.

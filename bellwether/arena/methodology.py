@@ -30,7 +30,7 @@ _Count = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 
 
 class Methodology(BaseModel):
-    """One methodology.
+    """Parameters of a methodology.
 
     venue: where its cohorts bet. initial_cash, minimum_bet: dollars. bet_fraction: share of the cash before a decision that may be bet. limit:
     whether that applies to each bet or to all bets of a decision. confidence: how a bet's size implies a confidence. primary: metrics that

@@ -126,7 +126,7 @@ class InterventionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Intervention:
-    """One intervention.
+    """Intervention of an operator.
 
     subject: a market id, an agent (cohort/family), a release (family/provider/id), or a cohort's Sunday. by: the operator. at: when it became
     known, UTC.

@@ -180,7 +180,7 @@ class _MarketHistory:
 
 
 def missing_evidence_row(market_id: str, at: datetime) -> dict[str, Any]:
-    """Build a row of evidence for a market that the venue did not list, or not readably."""
+    """Build a row of evidence for a market that the venue did not list, or whose record is unreadable."""
     return {"market_id": market_id, "outcomes": [], "missing": True, "fetched_at": at}
 
 
@@ -216,7 +216,7 @@ class PollState:
 
 
 def awaited_markets(book: Book) -> list[str]:
-    """Return the markets with a bet that no settlement has scored, cancelled or split, for held and sold positions."""
+    """Return the markets with a bet that no settlement has scored, cancelled or split, even if its position was sold."""
     return sorted(
         market_id
         for market_id, trades in book.bets.items()

@@ -91,7 +91,7 @@ class Results:
 
 
 def _drop_later_ends(rows: pl.DataFrame, at: datetime, *words: str) -> pl.DataFrame:
-    """Remove ends after an instant: for the word closed, `closed_at` and `closed_by` become null if these columns exist."""
+    """Set ends after an instant to null: for the word `closed`, the columns `closed_at` and `closed_by`, if they exist."""
     return rows.with_columns(
         pl.when(pl.col(f"{word}_at") <= at).then(pl.col(name)).alias(name)
         for word in words

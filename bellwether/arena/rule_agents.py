@@ -26,7 +26,7 @@ def hold(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
 
 
 def bet_on_favourites(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Bet the maximum on the most expensive sides below a dollar, and state their prices. Baseline for following the market."""
+    """Bet the maximum on the most expensive sides below a dollar, with their prices as probabilities. Baseline for following the market."""
     sides = sorted(_priced_sides(markets), key=lambda side: (-side[2], side[0], side[1]))
     return _size_bets(sides[:MOST_BETS], limits, lambda price: 1.0, "The sides that the market is surest of.")
 
@@ -77,7 +77,7 @@ def _priced_sides(markets: Sequence[Market]) -> list[tuple[str, str, SharePrice]
 def _size_bets(
     sides: Sequence[tuple[str, str, SharePrice]], limits: Limits, share: Callable[[SharePrice], float], reasoning: str
 ) -> dict[str, Any]:
-    """Bet a share of the maximum amount on each side, in whole cents. Too small bets are omitted; without any the answer is HOLD."""
+    """Bet a share of the maximum amount on each side, in whole cents. Bets below the minimum are omitted; if none remain, it is HOLD."""
     together = limits.most // max(len(sides), 1) if limits.limit == "decision" else min(limits.most, limits.cash // max(len(sides), 1))
     bets = []
     for market_id, side, price in sides:

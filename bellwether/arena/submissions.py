@@ -1,4 +1,4 @@
-"""Submitted forecasts in the arena: the week that a forecast is for, and the rows of those that fit one.
+"""Submitted forecasts in the arena: the week of each forecast, and the rows of those that fit a week.
 
 A forecast is for the first week whose decisions it precedes: those of a live week are due at its deadline, those of a reconstructed week are as
 of its universe. It counts if the universe of the week contains the market, the market is binary, and the forecast precedes its close.

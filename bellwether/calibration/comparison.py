@@ -91,7 +91,7 @@ def compare(
 
 
 def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, plan: Inference) -> Comparison:
-    """Like `compare`, for validated forecasts. `ranked` bool (M,) selects the forecasters of the ranking; pairs are made of all."""
+    """Like `compare`, for validated forecasts. `ranked` bool (M,) selects the forecasters to rank; pairs include all forecasters."""
     tested = pair_tests(panel, loss, plan.level)
     return Comparison(_pairs(panel, tested), _ranking(panel, ranked, tested, loss, plan), loss, plan)
 
@@ -181,7 +181,7 @@ def _share_first(panel: Panel, losses: Floats, ranked: Bools, plan: Inference) -
 
 
 def _groups(panel: Panel, loss: Floats, p: Floats) -> list[str | None]:
-    """Return the letters of each forecaster; None without a loss."""
+    """Return the letters of each forecaster's significance groups; None without a loss."""
     size = len(panel.names)
     differ = np.zeros((size, size), dtype=bool)
     differ[panel.pairs] = p <= SIGNIFICANCE

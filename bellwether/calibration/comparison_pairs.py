@@ -38,7 +38,7 @@ class Loss(StrEnum):
         )
 
     def slope(self, p: Floats) -> Floats:
-        """Return the derivative of the loss by the outcome."""
+        """Return the derivative of the loss with respect to the outcome."""
         clipped = np.clip(p, CLIP, 1 - CLIP)
         return 1 - 2 * p if self is Loss.BRIER else np.log((1 - clipped) / clipped)
 
@@ -108,7 +108,7 @@ def pair_tests(panel: Panel, loss: Loss, level: float) -> PairTests:
 
 
 def holm(p: Floats) -> Floats:
-    """Return Holm's step-down adjusted p-values of the defined ones (S. Holm, Scandinavian Journal of Statistics 6, 1979); NaN stays NaN."""
+    """Adjust p-values by Holm's step-down method (Scandinavian Journal of Statistics 6, 1979). NaN stays NaN and does not count."""
     adjusted = np.full(len(p), np.nan)
     defined = np.flatnonzero(~np.isnan(p))
     order = defined[np.argsort(p[defined], kind="stable")]
@@ -171,7 +171,7 @@ def _common_questions(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
 
 
 def _minimum_variance(panel: Panel, loss: Loss, first: int, second: int) -> float:
-    """Return the minimum variance of two forecasters' difference that follows from random outcomes."""
+    """Return a lower bound on the variance of two forecasters' difference from the randomness of outcomes."""
     common = panel.seen[:, first] & panel.seen[:, second]
     p, other, y, weight = panel.p[common, first], panel.p[common, second], panel.y[common], panel.weight[common]
     slope = weight * (loss.slope(p) - loss.slope(other)) / weight.sum()

@@ -1,4 +1,4 @@
-"""KalshiBench's published numbers, to the last bit, recomputed from its published predictions by its own definitions.
+"""Exact recomputation of KalshiBench's published numbers from its published predictions, by its own definitions.
 
 These known defects are reproduced on purpose. Labels are looked up by an id that is not unique (the last entry wins). A forecast of exactly 1
 falls into no bin but counts in the divisor. Undefined rates are 0. Confidence thresholds are compared in floats. ACE depends on the order in
@@ -240,7 +240,7 @@ def _calibration(valid: _ValidPredictions) -> dict[str, Number]:
 
 
 def _bins(p: Floats) -> list[Bools]:
-    """Return left-closed bins, the last one included: p == 1 is in none of them."""
+    """Return bins that exclude their right edge, even the last one: p == 1 is in none of them."""
     return [(p >= low) & (p < high) for low, high in pairwise(EDGES)]
 
 

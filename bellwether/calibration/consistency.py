@@ -227,7 +227,7 @@ def _draw_independent(p: Floats, rows: int, bits: np.random.BitGenerator) -> Ite
 
 
 def _counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
-    """Draw numbers of independent yes outcomes."""
+    """Draw the number of yes outcomes in each cell, with independent outcomes."""
     generator = np.random.Generator(np.random.PCG64(seed))
     trials = np.rint(cells.mass).astype(np.int64)
     block = max(1, _BLOCK // max(1, len(trials)))
@@ -254,7 +254,7 @@ def _central_range(resampled: Floats, level: float, resamples: int) -> Floats:
 
 
 def _spaced_indices(groups: int, most: int) -> Ints:
-    """Return at most `most` evenly spaced indices of so many groups, including both ends."""
+    """Return at most `most` evenly spaced indices of `groups` groups, including the first and the last."""
     return np.unique(np.linspace(0, groups - 1, min(groups, most)).astype(np.intp))
 
 

@@ -55,8 +55,9 @@ _LEAST = 1e-12
 
 
 def influence_on_average_precision(forecasts: Forecasts) -> Floats:
-    """Return the derivative of the average precision by each forecast's weight, times that weight: float64 (N,), in the order of the forecasts.
+    """Return the derivative of the average precision with respect to each forecast's weight, times that weight: float64 (N,).
 
+    Values are in the order of the forecasts.
     The sum over a cluster is, to first order, the change when it is left out.
     """
     ordered = SortedForecasts.of(forecasts)

@@ -109,7 +109,7 @@ def _check(name: str, values: Floats, good: Bools, advice: str) -> None:
 
 
 def _probability_advice(p: Floats) -> str:
-    """Return the remedy for the first invalid probability in `p`."""
+    """Return advice on the first invalid probability in `p`, for the error message."""
     bad = p[~((p >= 0) & (p <= 1))]
     if not len(bad) or np.isnan(bad[0]):
         return "leave out questions without a forecast"

@@ -101,12 +101,12 @@ def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeaveOneOut:
 
 
 def few_clusters_reason(clusters: int) -> str:
-    """Return the reason for no interval with so few clusters."""
+    """Return the reason why so few clusters give no interval."""
     return f"{clusters} cluster{'' if clusters == 1 else 's'}; an interval needs {LEAST_CLUSTERS}"
 
 
 def large_cluster_reason(share: float) -> str:
-    """Return the reason for no interval when one cluster has this share."""
+    """Return the reason why there is no interval if one cluster has this share of the weight."""
     return f"one cluster holds {math.ceil(round(100 * share, 6))}% of it; an interval needs at most {LARGEST_SHARE:.0%}"
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Better(StrEnum):
-    """Better direction of a metric; `NEITHER` describes without judging."""
+    """Direction in which a metric improves; `NEITHER` for a descriptive metric."""
 
     LOWER = "lower"
     HIGHER = "higher"

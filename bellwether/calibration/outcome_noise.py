@@ -1,4 +1,4 @@
-"""Minimum variance of a score that follows from random outcomes, for samples of few clusters.
+"""Lower bound on a score's variance from the randomness of outcomes, for samples with few clusters.
 
 With few clusters, surprising outcomes may be missing from the sample, so that the clusters look alike. The variance is then at least that of the
 score if each outcome were drawn from a pooled forecast, with correlation one half inside a cluster. From 20 clusters on, only the variation
@@ -24,7 +24,7 @@ _PRIOR = 1.0
 
 
 def pool_forecasts(p: Floats, other: Floats, y: Floats, weight: Floats) -> Floats:
-    """Mix two forecasts as fits the outcomes best, shrunk towards their mean: float64 (N,).
+    """Return the mix of two forecasts that fits the outcomes best, shrunk towards their mean: float64 (N,).
 
     The share of `p` is the ridge regression of y - other on p - other, clipped to [0, 1].
     """
@@ -35,16 +35,20 @@ def pool_forecasts(p: Floats, other: Floats, y: Floats, weight: Floats) -> Float
 
 
 def pool_with_base_rate(forecasts: Forecasts) -> Floats:
-    """Pool a forecast with the base rate of its outcomes, which one added outcome of either kind keeps from 0 and 1: float64 (N,)."""
+    """Pool a forecast with the base rate of its outcomes: float64 (N,).
+
+    One added outcome of each kind keeps the base rate above 0 and below 1.
+    """
     relative = forecasts.weight / forecasts.weight.mean()
     base_rate = ((relative * forecasts.y).sum() + 1) / (relative.sum() + 2)
     return pool_forecasts(forecasts.p, np.full(len(forecasts), base_rate), forecasts.y, forecasts.weight)
 
 
 def minimum_variance(slope: Floats, probability: Floats, clusters: Clusters) -> float:
-    """Return the variance of a score with the derivative `slope` by each outcome, (N,), for outcomes with these probabilities, (N,).
+    """Return the variance of a score that follows from random outcomes.
 
-    Two-way clusters give the larger of the two.
+    slope: derivatives of the score with respect to the outcomes, (N,). probability: probabilities of the outcomes, (N,). With two-way
+    clusters it is the larger of the two variances.
     """
     deviation = slope * np.sqrt(probability * (1 - probability))
     independent = np.square(deviation).sum()
@@ -53,9 +57,10 @@ def minimum_variance(slope: Floats, probability: Floats, clusters: Clusters) -> 
 
 
 def slopes(forecasts: Forecasts, metric: str) -> Floats | None:
-    """Return the derivative of a score by each outcome on the scale of its interval, float64 (N,); None for a metric without such a bound.
+    """Return the derivatives of a score with respect to the outcomes, float64 (N,); None for a metric without a minimum variance.
 
-    The scales are the logit for `brier`, the logarithm for `log_loss`, and that of 1 - skill for the skills.
+    They are on the scale of the score's interval: the logit for `brier`, the logarithm for `log_loss`, and that of 1 - skill
+    for the skills.
     """
     p, y, weight = forecasts.p, forecasts.y, forecasts.weight
     size, error = weight.sum(), (weight * np.square(p - y)).sum()

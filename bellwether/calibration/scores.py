@@ -1,4 +1,4 @@
-"""Scores of benchmark frames: metrics, reliability, comparisons and ranking of forecasters, under the strict rules."""
+"""Scores of benchmark frames: metrics, reliability, comparisons and ranking of forecasters, by the scoring rules `RULES`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ def score(
 def reliability(
     forecasts: pl.DataFrame, questions: pl.DataFrame, *, known_at: datetime | None = None, clusters: Clusters = "cluster"
 ) -> pl.DataFrame:
-    """Compute ten bins per forecaster of one release, over the questions that count: table benchmark/reliability. Arguments and errors as in `score`."""
+    """Compute the reliability of every forecaster of one release in ten bins: table benchmark/reliability.
+
+    Only forecasts on questions that the forecaster could not have known count. Arguments and errors are those of `score`.
+    """
     answers = Answers.of(forecasts, questions, clusters)
     stamp = _stamp(forecasts, questions, known_at)
     rows: list[Mapping[str, Any]] = []
@@ -180,7 +183,7 @@ def leaderboard(
 
 
 def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
-    """Return names of scopes with their part of a forecaster's sheet. A part equal to the whole is scored only once."""
+    """Yield scopes with their part of a forecaster's sheet. Scopes that cover the whole sheet come together and are scored once."""
     own = {scope: part for scope, part in own_scopes(sheet) if part.height}
     parts = {**dict(common_scopes(sheet)), **own}
     whole = [scope for scope, part in parts.items() if part.height == sheet.height and scope != COULD_KNOW]

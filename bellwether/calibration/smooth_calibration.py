@@ -77,7 +77,7 @@ class Smoother:
 
     @classmethod
     def on(cls, p: Floats, modes: int) -> Smoother:
-        """Build a smoother for groups with the ascending forecasts `p` and so many cosines."""
+        """Build a smoother with `modes` cosines for groups with the ascending forecasts `p`."""
         cells = _CELLS * modes
         position = p * cells - 0.5
         cell = np.floor(position).astype(np.intp)

@@ -1,4 +1,4 @@
-"""Validity of the books of a recording, followed by the sequence numbers of its frames.
+"""Validity of the books of a recording, determined from the sequence numbers of its frames.
 
 A book is followed on every subscription that sent a snapshot of it. Each of these is a line, valid from its snapshot on. A line ends at a skipped
 number of its subscription, at the end of its connection, when the market is unsubscribed, or at a frame that does not fit. Only a snapshot
@@ -27,7 +27,7 @@ _REMEMBERED = 4096
 
 
 class Effect(Enum):
-    """Effect of a frame on its market's book on its subscription.
+    """Effect of a frame on the book of its market, as kept for its subscription.
 
     OPENED: a snapshot without a valid line. RENEWED: a snapshot of a valid line. CHANGED: a delta of a valid line. REPEATED: a frame that came
     before. SUPERSEDED: a frame older than a later snapshot, or of a replaced subscription. UNAPPLIED: a frame without a valid book.
@@ -42,7 +42,7 @@ class Effect(Enum):
 
 
 class FrameEffect(NamedTuple):
-    """Effect of a frame of a book, its market and subscription, and whether a later number came before it."""
+    """Effect of a book frame, with its market and subscription, and whether a frame with a higher number arrived before it."""
 
     effect: Effect
     market: str
@@ -51,7 +51,7 @@ class FrameEffect(NamedTuple):
 
 
 class BookEnd(NamedTuple):
-    """End of a valid line: the book is invalid after frame `start` of subscription `source`, or from the exchange's time `at` on (ns UTC)."""
+    """End of a line: the book is invalid after frame `start` of subscription `source`, or from the exchange time `at` (ns UTC)."""
 
     market: str
     key: Key
@@ -62,7 +62,7 @@ class BookEnd(NamedTuple):
 
 
 class _PendingEnd(NamedTuple):
-    """End of a market's lines unless one of them has a frame at or after the exchange's time `until`."""
+    """Pending end of all lines of a market; it is withdrawn if one of them receives a frame at or after the exchange time `until`."""
 
     start: FramePosition
     source: Key
@@ -72,7 +72,10 @@ class _PendingEnd(NamedTuple):
 
 @dataclass(slots=True)
 class _BookLine:
-    """opened, last: numbers of the snapshot and of the last frame; None where the subscription has no numbers."""
+    """Valid book of a market on one subscription.
+
+    opened, last: numbers of its snapshot and its last frame; None if the subscription has no numbers.
+    """
 
     opened: int | None
     last: int | None
@@ -167,7 +170,7 @@ class BookValidator:
         return found
 
     def finish(self) -> None:
-        """End the input: open doubts stay unresolved."""
+        """Finish the input: lines that are still in doubt end."""
         for market in list(self._doubts):
             self._give_up(market)
         for key in sorted(self._doubtful):
@@ -184,7 +187,7 @@ class BookValidator:
             self._end_all(key, "break", self._marks[key])
 
     def _count(self, key: Key, seq: int, mark: FramePosition) -> bool:
-        """Count a number and return whether it is not above all earlier ones."""
+        """Count a frame's number and return whether the frame is late or repeated: its number is not higher than all earlier ones."""
         numbers = self.numbers.get(key)
         before = self._marks.get(key)
         if numbers is None:
@@ -202,7 +205,10 @@ class BookValidator:
         return seq < expected
 
     def _doubt(self, connection: int) -> None:
-        """Mark the subscriptions that an unreadable frame may belong to, where numbers have no holes."""
+        """Put in doubt the subscriptions to which an unreadable frame may belong.
+
+        Where numbers cannot decide it (without numbers, or in a partial recording), their lines end.
+        """
         for key in [key for key in self._marks if key[0] == connection]:
             self._doubt_one(key)
 
@@ -286,7 +292,7 @@ class BookValidator:
         return Effect.CHANGED
 
     def _late(self, market: str, key: Key, mark: FramePosition, at: int | None) -> Effect:
-        """End the line from the place of a change that arrived after later ones."""
+        """End the line at the position of a change that arrived out of order."""
         self._end(market, key, "late", mark, at)
         return Effect.UNAPPLIED
 
@@ -306,21 +312,24 @@ class BookValidator:
         return Effect.UNAPPLIED
 
     def _go_on(self, market: str, key: Key, at: int | None) -> None:
-        """Confirm a subscription's lines with pending ends up to time `at`: of all its markets, in a partial recording of `market` only."""
+        """Withdraw the pending ends that a frame at exchange time `at` refutes.
+
+        These are the ends of all markets of the subscription; in a partial recording only that of `market`.
+        """
         for one in [market] if self.partial else [one for one in self._doubts if key in self._lines[one]]:
             doubt = self._doubts.get(one)
             if doubt is not None and (at is None or doubt.until is None or at >= doubt.until):
                 del self._doubts[one]
 
     def _doubt_others(self, numbers: SequenceNumbers, key: Key, start: FramePosition) -> None:
-        """Mark the valid lines of other subscriptions, whose markets may be affected by a loss on this one."""
+        """Put in doubt the lines of other subscriptions on the markets that a loss on this one may affect."""
         until = read_exchange_time(self._body)
         for market in numbers.markets:
             if self._lines.get(market):
                 self._doubts.setdefault(market, _PendingEnd(start, key, None, until))
 
     def _give_up(self, market: str) -> None:
-        """End the lines that no later frame confirmed."""
+        """End the lines of a market that no later frame confirmed."""
         doubt = self._doubts[market]
         for key in list(self._lines.get(market, ())):
             self._end(market, key, "subscription", doubt.start, doubt.at)

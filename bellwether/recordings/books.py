@@ -23,11 +23,11 @@ _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
 
 class MalformedFrame(ValueError):
-    """Error of a frame of a book without a valid price, size or side; names the field and the value."""
+    """Error for a book frame without a valid price, size or side. The message names the field and the value."""
 
 
 def scale_decimal(value: Any, digits: int) -> int:
-    """Convert a decimal text or whole number to units of 10**-digits, exactly. Raises `MalformedFrame` for another or a finer value."""
+    """Convert a decimal text or whole number to units of 10**-digits, exactly. Raises `MalformedFrame` for any other value."""
     if type(value) not in (str, int):
         raise MalformedFrame(f"{value!r} is not a decimal number")
     return _scale_text(str(value), digits)
@@ -152,7 +152,7 @@ class RecordedBook:
 
 
 class _PriceEvidence:
-    """Balance of books and trades that fit only one form: positive for prices of YES, negative for prices of NO."""
+    """Evidence for the form of NO prices: books and trades that only fit prices of YES, minus those that only fit prices of NO."""
 
     def __init__(self) -> None:
         self.books = self.trades = 0
@@ -186,7 +186,7 @@ def _book_evidence(book: RecordedBook) -> int:
 
 
 def _trade_evidence(book: RecordedBook, body: dict[str, Any]) -> int:
-    """Return the same for a taker of YES, whose price is that of a level on the NO side. Raises `MalformedFrame`."""
+    """Return the evidence, 1, -1 or 0, of a trade whose taker bought YES, from the level of the NO side at its price."""
     taker = next((side for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (side := body.get(name))), None)
     price = parse_price(body["yes_price_dollars"]) if "yes_price_dollars" in body else None
     if taker not in ("yes", "bid") or price is None:

@@ -100,7 +100,7 @@ def make_recording(root: Path, capture: Capture, name: str) -> Recording:
 
 
 def _find_existing(target: Path, capture: Capture, digests: dict[str, str]) -> Recording:
-    """Return the existing recording of the same capture. Raises `ConfigError` when it was made of another."""
+    """Return the existing recording of the same capture. Raises `ConfigError` if it was made from another capture."""
     known = Recording(target)
     if known.about.capture == digests and known.status is RecordingStatus.FINISHED:
         return known

@@ -56,7 +56,7 @@ class Capture:
         return stated.pop() if len(stated) == 1 else None
 
     def digests(self) -> dict[str, str]:
-        """Sources: SHA-256 of each file by its path below their common folder, or the origin."""
+        """Return `origin` if it is known, otherwise the SHA-256 of each file by its path below the common folder."""
         if self.origin:
             return self.origin
         folder = Path(os.path.commonpath([path.parent for path in self.files]))

@@ -1,4 +1,4 @@
-"""Recordings below a folder, local or in an object store; the store contains only finished ones."""
+"""Recordings below a folder, local or in an object store. An object store contains only finished recordings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def list_recordings(root: Path) -> list[Recording]:
 
 
 def find_recording(root: Path, name: str) -> Recording:
-    """Return the recording of this name. Raises `ConfigError` with the existing names."""
+    """Return the recording of this name. Raises `ConfigError`, with the existing names, if it does not exist."""
     if not (root / check_name(name) / _marker(root)).is_file():
         known = ", ".join(recording.name for recording in list_recordings(root)) or "none"
         raise ConfigError(f"looking for the recording {name!r}: below {root} there are {known}")

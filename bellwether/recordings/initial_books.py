@@ -24,7 +24,7 @@ class InitialBooks:
 
 
 def find_initial_books(recording: Recording) -> InitialBooks:
-    """Find the start of a recording's books. Types are searched as text, so that only the absence of one is certain."""
+    """Find the start of a recording's books. Message types are searched as text, so only the absence of a type is certain."""
     snapshot, last, changes, polled = None, -1, 0, False
     for frame in recording.frames():
         if snapshot is None and _SNAPSHOT in frame.data:

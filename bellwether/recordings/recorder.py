@@ -179,7 +179,7 @@ class Recorder:
         write_durably(self.folder / DONE, dump_json(done))
 
     def close(self) -> None:
-        """Flush, sync and release the lock; after `finish` only the last. Repeated calls have no effect."""
+        """Flush, sync and release the lock; after `finish`, only release the lock. Repeated calls have no effect."""
         try:
             if not self._file.closed:
                 if self._buffer and not self._failure:

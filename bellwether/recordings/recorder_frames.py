@@ -1,4 +1,4 @@
-"""Notes of a recorder as frames among the venue's: the announced close of each market at the time of recording.
+"""Notes of the recorder, stored as frames among those of the venue: the close that each market announced at the time of recording.
 
 The venue rewrites the close of a market that ends early, so that the earlier value cannot be found out later.
 """

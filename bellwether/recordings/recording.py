@@ -1,4 +1,4 @@
-"""Recording: a folder, local or in an object store, with the request, segments of frames, and the end."""
+"""Recording: a folder, local or in an object store, with its request, segments of frames, and a final file once it is finished."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ class Recording:
 
     @property
     def name(self) -> str:
-        """Name, and partition of the tables made from the recording."""
+        """Name of the recording, which is also its partition in tables."""
         return self.folder.name
 
     @property
     def about(self) -> RecordingRequest:
-        """The request. Raises `LakeError` when the file is damaged."""
+        """Request of the recording. Raises `LakeError` if its file is damaged."""
         found = self._json(ABOUT)
         names = {field.name for field in fields(RecordingRequest)}
         given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items() if name in names}
@@ -105,7 +105,7 @@ class Recording:
 
     @property
     def status(self) -> RecordingStatus:
-        """Return its state."""
+        """State of the recording."""
         if self._is_finished:
             return RecordingStatus.FINISHED
         return RecordingStatus.RECORDING if is_locked(self.folder) else RecordingStatus.INTERRUPTED
@@ -125,7 +125,7 @@ class Recording:
 
     @property
     def torn(self) -> list[TornSegment]:
-        """Unread ends of segments."""
+        """Incomplete last lines of segments, which are not read."""
         found = ((path.name, _torn_bytes(path)) for path in self.segments)
         return [TornSegment(name, size) for name, size in found if size]
 

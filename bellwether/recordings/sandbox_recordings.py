@@ -65,7 +65,7 @@ def generate_recordings(
 
 
 def settled_events(world: GeneratedWorld, now: datetime, count: int) -> list[str]:
-    """Return the tickers of up to `count` latest settled events with several markets, each of another series."""
+    """Return the tickers of up to `count` latest settled events with several markets, each of a different series."""
     at = to_instant(now)
     found: dict[str, str] = {}
     for number in range(to_day_number(at), -1, -1):

@@ -36,10 +36,10 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Losses:
-    """N losses.
+    """N losses, each of one forecaster on one question.
 
-    forecaster: 0 to M - 1, intp (N,). question: intp (N,). events: event of every question. slope: derivative of each loss by its outcome,
-    float64 (N,). exposure: these outcomes. slope and exposure are None if prices are unknown.
+    forecaster: 0 to M - 1, intp (N,). question: intp (N,). events: event of every question. slope: derivative of each loss with respect to its
+    outcome, float64 (N,). exposure: these outcomes. slope and exposure are None if prices are unknown.
     """
 
     loss: Floats

@@ -102,7 +102,7 @@ def _priced_means(rows: pl.DataFrame, plan: Inference) -> PricedMeans:
 
 
 def size_slope() -> pl.Expr:
-    """Return the derivative of a bet's Brier score (of its size) by the outcome of its question."""
+    """Return the derivative of a bet's Brier score (of its size) with respect to the outcome of its question."""
     confidence = (pl.col("won") - pl.col("size").sqrt()).abs()
     return (1 - 2 * confidence) * pl.col("direction")
 

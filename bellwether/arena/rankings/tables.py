@@ -36,7 +36,7 @@ from bellwether.tables.schema import Table
 
 @dataclass(frozen=True, slots=True)
 class _RankingGroup:
-    """Families ranked together: agents and submitted forecasters. due, stated: of both. agents, bets, profits: of agents.
+    """Families ranked together: agents and submitted forecasters. due, stated: rows of both. agents, bets, profits: of agents only.
 
     asked: questions of its cohort-weeks, for which an agent of any group of these cohorts stated a probability.
     """

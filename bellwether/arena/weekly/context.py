@@ -210,7 +210,7 @@ def load_evidence(context: WeekContext, found_again: Collection[date] | None = (
 
 
 def freeze_cohort(context: WeekContext, week: date, *, reconstructed: bool, forced: bool = True) -> FrozenCohort | None:
-    """Return the cohort of a week, starting it on first use. forced: also after the first hour; otherwise None then."""
+    """Return the cohort of a week, starting it on first use; after the week's first hour only if `forced`, else return None."""
     if not reconstructed and not forced and not is_start_allowed(context.now()) and load_cohort(context.records, week) is None:
         return None
     return store_once(context.records, FrozenCohort, week.isoformat(), lambda: build_cohort(context, week, reconstructed=reconstructed))

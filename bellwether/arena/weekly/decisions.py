@@ -78,10 +78,10 @@ class DecisionOutcome:
 
 @dataclass(frozen=True)
 class WeekDecisions:
-    """A week after a run.
+    """Decisions of a week after a run.
 
-    universes: by venue, the own cohort's first. cohort: started in this week, if any. cohorts: all that decide. decisions: with their tasks, in
-    order.
+    universes: by venue, that of the week's own cohort first. cohort: started in this week, if any. cohorts: all that decide. decisions: with their
+    tasks, in order.
     """
 
     week: date
@@ -97,7 +97,7 @@ class WeekDecisions:
 
 
 def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> WeekDecisions:
-    """Complete a week's decisions. Stored decisions are reused unchanged; a week before one that an agent has decided is not changed."""
+    """Complete a week's decisions. Stored ones are reused unchanged. Once an agent has decided a later week, this one stays as it is."""
     universes = {venue: freeze_universe(context, week, venue) for venue in list_venues(context, week)}
     own_venue, own = next(iter(universes.items()))
     cohort = freeze_cohort(context, week, reconstructed=own.reconstructed, forced=forced)

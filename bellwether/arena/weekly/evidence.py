@@ -89,7 +89,7 @@ def _due_by_venue(context: WeekContext, known: FactRows, now: datetime) -> dict[
 
 
 def _look_at_markets(context: WeekContext, known: FactRows, now: datetime, asked: Collection[str]) -> pl.DataFrame:
-    """Observe due and `asked` markets. Markets that the venue does not list, or not readably, also give a row."""
+    """Observe due and `asked` markets. Unlisted markets, and those with an unreadable record, also give a row."""
     looks: list[dict[str, Any]] = []
     wanted_by_venue = {venue: set(due_ones) for venue, due_ones in _due_by_venue(context, known, now).items()}
     for reconstructed in (False, True) if asked else ():

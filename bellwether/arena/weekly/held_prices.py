@@ -168,7 +168,7 @@ def _clip_spans(
 
 
 def _fold_books(context: WeekContext, *, reconstructed: bool | None) -> dict[Venue, Book]:
-    """Fold the books of live or reconstructed cohorts by venue; None: of all that are not archived."""
+    """Fold the books of live or reconstructed cohorts, by venue. reconstructed: None selects all cohorts that are not archived."""
     agents, trades, evidence = (context.lake.slice(table, missing="skip").read() for table in (AGENTS, TRADES, EVIDENCE))
     wanted = pl.col("archived_at").is_null() if reconstructed is None else pl.col("reconstructed") == reconstructed
     return fold_books(context, agents.filter(wanted), trades, evidence)

@@ -63,7 +63,7 @@ class Kalshi:
     ask: KalshiRunner
 
     def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
-        """Fetch the open markets of the largest volume. All open events are read, because the venue does not sort by volume."""
+        """Fetch the open markets with the largest volume. All open events are read, because the venue does not sort by volume."""
         return self.ask(lambda client: _fetch_universe(client, limit, now))
 
     def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:

@@ -71,7 +71,7 @@ AnswerRequest = Callable[[Task, DecisionPlan, Sequence[Message], int], Answer | 
 
 
 class _ModelClients:
-    """Model clients, opened on first use. Each client has one entry per name, so that cohorts with other terms have another client."""
+    """Model clients, opened on first use. A client has one entry per model name, so cohorts with different terms use different clients."""
 
     def __init__(self, models: Models | None, portal: BlockingPortal, opened: ExitStack) -> None:
         self._models, self._portal, self._opened = models, portal, opened

@@ -58,7 +58,7 @@ class Polymarket:
     ask: PolymarketRunner
 
     def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
-        """Fetch the open markets of the largest volume."""
+        """Fetch the open markets with the largest volume."""
         return self.ask(lambda gamma, clob: _fetch_universe(gamma, limit, now))
 
     def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:

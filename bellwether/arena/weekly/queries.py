@@ -200,7 +200,7 @@ def agent_rows(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.
 
 @dataclass(frozen=True)
 class DecisionExplanation:
-    """All records of one decision. answers: texts in the order of the calls. None: not yet available, or none."""
+    """All records of one decision; None for one that does not exist. answers: texts in the order of the calls."""
 
     decision_id: str
     plan: DecisionPlan | None

@@ -47,7 +47,7 @@ _TIMES = ("known_at", "changed_at", "superseded_at")
 
 
 def decisions_rows(context: WeekContext, done: WeekDecisions) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Build rows of arena/decisions and arena/decision_versions for all agents that decide in the week, without credentials.
+    """Build rows of arena/decisions and arena/decision_versions for all agents that decide in the week; credentials are redacted.
 
     A state that differs from the stored one, or belongs to a later execution, is recorded with its time; the stored one becomes a version.
     Versions missing in the lake are rebuilt from earlier executions in the journal.
@@ -210,7 +210,7 @@ def messages_rows(context: WeekContext, done: WeekDecisions, *states: pl.DataFra
 
 
 def refusals_rows(context: WeekContext, done: WeekDecisions) -> pl.DataFrame:
-    """Build rows of arena/refusals of all executions, without credentials."""
+    """Build rows of arena/refusals for all executions; credentials are redacted."""
     rows: list[Mapping[str, Any]] = [
         {
             "week": done.week,

@@ -166,7 +166,7 @@ class PromptPreview:
 
 
 def preview_week(context: WeekContext, week: date) -> tuple[list[FrozenUniverse], list[PromptPreview]]:
-    """Return the universes that a run would use, the own cohort's venue first, and all prompts in the order of sending.
+    """Return the universes that a run would use, that of the week's own cohort first, and all prompts in the order of sending.
 
     Nothing is stored, and no model is called.
     """

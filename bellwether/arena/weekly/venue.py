@@ -28,7 +28,7 @@ class VenueData(Protocol):
     """Markets, prices and evidence of one venue. Quoted instruments are named by a market's `token_ids`."""
 
     def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
-        """Fetch the present universe: the open markets of the largest volume."""
+        """Fetch the present universe: the open markets with the largest volume."""
         ...
 
     def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
@@ -36,7 +36,7 @@ class VenueData(Protocol):
         ...
 
     def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
-        """Fetch markets outside the universe: status, last prices and, if past, quotes."""
+        """Fetch markets outside the universe: status, last prices and, for a past week, quotes."""
         ...
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
