@@ -85,7 +85,7 @@ class Random(Registered):
 
 
 class Submitted(Registered):
-    """Forecasts submitted as a file.
+    """Forecaster whose forecasts were submitted as a file.
 
     path: folder of the stored submissions (`bellwether.submissions.Submissions`).
     """

@@ -38,7 +38,7 @@ class Claim:
     """Right to make a model call, held by one process. Created by `Journal.begin`.
 
     Attributes:
-        key: of the call.
+        key: key of the call.
         holder, run: the holder, and the run that pays.
         attempts: number of previous attempts.
         taken_from: the holder whose lease had expired; None if the call was free.
@@ -70,7 +70,7 @@ class Claim:
     def give_up(self, outcome: Outcome, reason: str) -> None:
         """End the call as a failure, final until an operator reopens it. An attempt in progress counts as abandoned.
 
-        Raises `LeaseLost`, also if a late attempt has brought an answer: the call is then answered.
+        Raises `LeaseLost`, also if the reply of a late attempt has become the call's answer.
         """
         _require_failure(self.key, outcome)
         self._do("giving up a model call", lambda transaction: self._put_down(transaction, State.FAILED, outcome, reason))
@@ -146,8 +146,9 @@ class Attempt:
     def answer(self, reply: Reply) -> Answered:
         """Store the reply and finish the call, in one transaction.
 
-        Raises `LeaseLost` when the call passed on meanwhile. Then the reply and its cost are kept as those of a late attempt, and
-        they are the call's answer if it has none and no other process has an attempt in progress; only who claims the call may act on it.
+        Raises `LeaseLost` if another process has taken the call meanwhile. The reply and its cost are then stored as those of a late
+        attempt. The reply becomes the call's answer if there is none and no other process has an attempt in progress. Only the holder of a
+        claim may use it.
         """
         if reply.content is None:
             raise ConfigError(f"model call {self.key[:12]}: a reply without content is no answer; end the attempt with fail()")
@@ -156,8 +157,8 @@ class Attempt:
     def fail(self, outcome: Outcome, reason: str, reply: Reply | None = None) -> None:
         """Record that the attempt failed, with its reply and cost; the claim is kept.
 
-        Without a reply the cost is unknown, except for rate limit, out of credit and authentication: the provider bills none for these.
-        Raises `LeaseLost` when the call passed on meanwhile; what the attempt brought is kept all the same.
+        Without a reply the cost is unknown, except for rate limit, out of credit and authentication, for which the provider bills nothing.
+        Raises `LeaseLost` if another process has taken the call meanwhile; the attempt's reply and cost are stored nevertheless.
         """
         _require_failure(self.key, outcome)
         given = reply or (_TURNED_AWAY if outcome in UNBILLED else _NO_REPLY)

@@ -43,7 +43,7 @@ class Urgency(IntEnum):
 
 
 class Writer:
-    """Runs works on a journal in threads, many in one transaction (`Journal.together`). Use it from one event loop.
+    """Runner of journal operations (works) in threads, many in one transaction (`Journal.together`). Use it from one event loop.
 
     A submitted work is completed even if its caller is cancelled, so replies are stored. It has no task of its own, which a closing loop would
     cancel with the others.

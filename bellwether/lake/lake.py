@@ -216,7 +216,7 @@ class Lake:
     def slice(self, table: Table, partitions: Iterable[Partition] | None = None, *, missing: Literal["error", "skip"] = "error") -> Slice:
         """Return a slice of the current rows of `partitions` (default: all).
 
-        Raises `LakeError` for a partition that was never written (unless `missing` is "skip") or was written by other rules than the table's.
+        Raises `LakeError` for a partition that was never written (unless `missing` is "skip") or was written under another version.
         """
         if partitions is None:
             found = self.manifests(table)

@@ -205,7 +205,7 @@ def load_litellm() -> ModuleType:
 
 
 class ProviderWire:
-    """Sends calls to providers through LiteLLM. Use it as an async context manager, in one event loop.
+    """Sender of calls to providers through LiteLLM. Use it as an async context manager, in one event loop.
 
     connections: maximum number of connections over all models; the client limits the calls in progress.
     sandbox: transport to the application that answers for the sandbox's models; None for the network.

@@ -153,8 +153,9 @@ def _limit_per_series(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
 
 
 def _draw_sample(release: Release, markets: pl.DataFrame) -> pl.DataFrame:
-    """Draw the sample without replacement, with `ordinal` as its order. Its hashes are independent of those within a series;
-    reusing them would favour series with many markets.
+    """Draw the sample without replacement, with `ordinal` as its order.
+
+    The hashes of the draw are independent of those that order the markets of a series; reusing them would favour series with many markets.
     """
     drawn = markets.with_columns(lot=_lots("sample", release.seed, _ids(markets))).sort("lot")
     return drawn.head(release.sample_size or drawn.height).with_row_index("ordinal")

@@ -65,8 +65,8 @@ class RandomAgent(Agent):
     """Agent that sends a small market order on a random side of a random quoted market (PredictionMarketBench, section 5.2).
 
     trade_probability: probability of an order per decision. max_position: contracts of a side from which it sells instead of buying.
-        max_size: maximum
-    contracts of an order. The random generator is seeded by episode, name and seed of the run. Nothing is sent with less than a dollar of cash.
+    max_size: maximum contracts of an order. The random generator is seeded by episode, name and seed of the run. Nothing is sent with less
+    than a dollar of cash.
     """
 
     api = 3

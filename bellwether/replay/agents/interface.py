@@ -200,7 +200,7 @@ class Simulator(Protocol):
         """Keep a post-only bid per side, at a cost of one call per order placed or cancelled. Price 0 cancels a quote, -1 leaves it unchanged.
 
         calls: maximum number of calls. Returns the remaining calls (-1 if they did not suffice) and the numbers of the quotes for YES and
-            NO (-1 without one).
+        NO (-1 without one).
         """
         ...
 

@@ -17,9 +17,9 @@ from bellwether.units import CentiCents, Lots
 class Momentum(Agent):
     """Agent that buys YES after the mid price has risen, and sells its YES after the mid price has fallen.
 
-    lookback: decisions over which the change is measured, per market. threshold_cents: minimum change. max_position: maximum contracts of
-        YES. Orders
-    are market orders of one contract; a buy needs twice the price in cash. The mid price is rounded down to whole cents, as in the original.
+    lookback: decisions over which the change is measured, per market. threshold_cents: minimum change.
+    max_position: maximum contracts of YES. Orders are market orders of one contract; a buy needs twice the price in cash. The mid price is
+    rounded down to whole cents, as in the original.
     """
 
     api = 3
@@ -57,7 +57,7 @@ class SpreadCapture(Agent):
     """Agent that buys one contract of YES at the ask in markets with a wide spread. It pays the spread, as in the original's example.
 
     min_spread_cents: minimum spread. limit: maximum number of markets held at once; the original states a limit of 5 without its unit.
-        Orders are IOC.
+    Orders are IOC.
     """
 
     api = 3

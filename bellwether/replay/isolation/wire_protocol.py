@@ -155,7 +155,7 @@ class MessageChannel:
 
     Args:
         descriptor: Socket of the connection.
-        output: Descriptor of the other process's output, whose end is stored.
+        output: Descriptor of the other process's output, whose last part is stored.
     """
 
     def __init__(self, descriptor: int, output: int | None = None) -> None:

@@ -27,8 +27,9 @@ MOST_PANELS = 12
 
 
 def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
-    """Build the rows of `replay/books`, by market in the order of the tape, then by time. known_at: time from which the episode is
-    known.
+    """Build the rows of `replay/books`, by market in the order of the tape, then by time.
+
+    known_at: time from which the episode is known.
     """
     times = grid(tape)
     parts = [BOOKS.empty().drop("episode", "known_at")]
@@ -39,10 +40,10 @@ def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
 
 
 def grid(tape: Tape) -> np.ndarray:
-    """Return the instants, int64 ns, ascending: start of the episode, multiples of a step after it, and end of its books; at most
-    `BOOK_INSTANTS`.
+    """Return at most `BOOK_INSTANTS` instants, int64 ns, ascending.
 
-    The step is in whole seconds, of short episodes in milliseconds. Later events, such as a settlement after days, have no instants.
+    They are the start of the episode, multiples of a step after it, and the end of its books. The step is a whole number of seconds, or of
+    milliseconds in short episodes. Later events, such as a settlement after days, have no instants.
     """
     kind, *_ = unpack(tape.event)
     last = np.flatnonzero((kind != PRINT) & (kind != SETTLE) & (kind != VOID))
@@ -67,10 +68,10 @@ def _rows(ticker: str, times: np.ndarray, state: np.ndarray) -> pl.DataFrame:
 
 
 def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:
-    """Sample best prices of markets in equal intervals of the episode: ticker, at (end), low (lowest bid), high (highest ask) and middle in
-    cents.
+    """Sample best prices of markets in equal intervals of the episode.
 
-    The middle is that at the end; null without one.
+    Columns: ticker, at (end of the interval), low (lowest bid), high (highest ask) and middle (mid price at the end, null without one), in
+    cents.
     """
     tops = tops_of(tape)
     edges = edges_of(tape, stretches)
@@ -85,8 +86,9 @@ def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.Data
 
 
 def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw `bellwether.figures.books.price_with_fills` of a recorded episode as an Altair chart. fills: rows of replay/fills of one agent
-    in it.
+    """Draw `bellwether.figures.books.price_with_fills` of a recorded episode as an Altair chart.
+
+    fills: rows of replay/fills of one agent in the episode.
     """
     from bellwether.figures.books import price_with_fills as chart
 
@@ -96,8 +98,9 @@ def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Se
 
 
 def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw `bellwether.figures.books.book_heat_map` of a recorded episode as an Altair chart. tickers: markets, by default the most active
-    ones.
+    """Draw `bellwether.figures.books.book_heat_map` of a recorded episode as an Altair chart.
+
+    tickers: markets, by default the most active ones.
     """
     from bellwether.figures.books import book_heat_map as chart
 

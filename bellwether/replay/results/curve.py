@@ -67,9 +67,9 @@ def _max_drawdown(equity):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _returns(ts, equity, every):  # type: ignore[no-untyped-def]
-    """Return (number of returns, mean, standard deviation); mean NaN if a return is undefined. Sequential sums are bitwise equal on every
-    machine.
+    """Return (number of returns, mean, standard deviation); mean NaN if a return is undefined.
 
+    Sequential sums are bitwise equal on every machine.
     A difference and an equity of less than 2^53 micro-dollars divide to the nearest float, so equal returns are equal floats.
     """
     returns = np.empty(max(len(ts) - 1, 0))

@@ -21,8 +21,9 @@ class Slippage(NamedTuple):
 
 
 def fill_ratio(requested: np.ndarray, filled: np.ndarray) -> float | None:
-    """Return lots filled over lots requested, int64 (n,) each, one entry per accepted order, filled or not; null if nothing was
-    requested.
+    """Return lots filled over lots requested; null if nothing was requested.
+
+    Both are int64 (n,), with one entry per accepted order, filled or not.
     """
     asked = int(requested.sum())
     return int(filled.sum()) / asked if asked else None

@@ -18,8 +18,9 @@ _LOTS = 100
 
 
 class Settlements(NamedTuple):
-    """First settlement or void of each market in chronological order: int64 (k,) ns, market, and payout of a YES contract in micro-dollars,
-    -1 if void.
+    """First settlement or void of each market, in chronological order.
+
+    Arrays int64 (k,): time in ns, market, and payout of a YES contract in micro-dollars, -1 if the market was voided.
     """
 
     ts: np.ndarray
@@ -49,8 +50,8 @@ def settlements_of(tape: Tape) -> Settlements:
 def exposure(tape: Tape, fills: np.ndarray, *, apart: bool) -> Exposure:
     """Compute time in market and realised profit from one backtest's fills, int64 (m, F_COLS) in chronological order.
 
-    apart: YES and NO of a market are separate positions and may be short; else they net. Cost bases are averages; closing a part removes
-    its share of the basis, rounded down.
+    apart: YES and NO of a market are separate positions and may be short; otherwise they are netted. Cost bases are
+    averages; closing a part removes its share of the basis, rounded down.
     """
     until = max(tape.end, int(tape.ts[-1])) if len(tape) else tape.end
     duration = until - tape.start

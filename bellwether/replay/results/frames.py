@@ -1,5 +1,6 @@
-"""Orders, fills and equity of one backtest as frames of the replay's tables, with exact decimals and names instead of the engine's
-integers.
+"""Orders, fills and equity of one backtest as frames of the replay's tables.
+
+Exact decimals and names replace the engine's integers.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ _MOST_LOTS = 10**18 - 1
 
 
 def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """Build the frames of one backtest by table name: replay/orders, replay/fills, replay/equity, replay/market_pnl and replay/backtests
-    (one row).
+    """Build the frames of one backtest by table name.
 
+    Tables: replay/orders, replay/fills, replay/equity, replay/market_pnl and replay/backtests (one row).
     known_at: time from which the episode is known; its end by default, here and in the functions for single tables.
     """
     return {**details(backtest, known_at), BACKTESTS.name: backtests([backtest], known_at)}
@@ -60,8 +61,9 @@ def backtests(runs: Iterable[RunRecord], known_at: datetime | None = None) -> pl
 
 
 def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
-    """Build the rows of replay/orders. Only refused orders have sizes beyond the table's range, which are clipped, or invalid prices, which
-    are null.
+    """Build the rows of replay/orders.
+
+    Sizes beyond the table's range are clipped, and invalid prices are null; only refused orders have such values.
     """
     rows = backtest.outcome.orders
     price, count = rows[:, codes.O_PRICE], np.clip(rows[:, codes.O_COUNT], -_MOST_LOTS, _MOST_LOTS)

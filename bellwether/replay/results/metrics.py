@@ -161,8 +161,9 @@ def _adverse_selection(backtest: RunRecord, horizons: Sequence[int]) -> dict[str
 
 
 def mean_markouts(tape: Tape, fills: np.ndarray, horizons: Sequence[int] = HORIZONS) -> list[float | None]:
-    """Return the mean markout of fills, int64 (m, F_COLS), after each horizon, weighted by contracts: dollars per contract, null if no fill
-    has a markout.
+    """Return the mean markout of fills, int64 (m, F_COLS), after each horizon, weighted by contracts.
+
+    In dollars per contract; null if no fill has a markout.
     """
     if not len(fills):  # avoids indexing the tape
         return [None] * len(horizons)

@@ -104,7 +104,7 @@ def p_value(pnl: Floats) -> float:
 
 
 def _flips(episodes: int) -> Floats:
-    """Return signs by exchange and episode, the identity first: all exchanges, or a fixed sample."""
+    """Return the signs of the episodes in each exchange, the identity first: all exchanges, or a fixed sample of them."""
     if episodes <= _ALL_FLIPS:
         bits = np.arange(2**episodes)[:, None] >> np.arange(episodes) & 1
     else:

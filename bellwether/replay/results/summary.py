@@ -1,6 +1,4 @@
-"""Summaries of agents over their episodes: lines of a results table, and one row per agent with intervals, from rows of
-replay/backtests.
-"""
+"""Summaries of agents over their episodes, from rows of replay/backtests: lines of a results table, and a row per agent with intervals."""
 
 from __future__ import annotations
 
@@ -37,8 +35,9 @@ class Estimate:
 
 
 def mean_over(values: np.ndarray) -> Estimate:
-    """Compute the mean of float64 values without NaN, with its interval (`bellwether.calibration.mean_inference`) from `LEAST_EPISODES`
-    values on.
+    """Compute the mean of float64 values without NaN, and its interval (`bellwether.calibration.mean_inference`).
+
+    The interval requires at least `LEAST_EPISODES` values.
     """
     defined = values[~np.isnan(values)]
     n = len(defined)
@@ -86,7 +85,7 @@ def results(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame
 def summarise(backtests: pl.DataFrame, *, unsettled: bool = False) -> pl.DataFrame:
     """Build the rows of replay/summary, by agent and rule set. Each number covers the episodes in which it is defined.
 
-    unsettled: include episodes with an unsettled position, at its mark; else they are only counted.
+    unsettled: include episodes with an unsettled position, at its mark; otherwise such episodes are only counted.
     """
     return SUMMARY.frame(
         [{"agent": agent, "rules": rules, **_summary(rows, unsettled=unsettled)} for (agent, rules), rows in _groups(backtests)]

@@ -1,5 +1,6 @@
-"""Tear sheet of an agent in an episode: numbers, equity, prices with fills, inventory, markouts and orders, as a page of the site or one
-file.
+"""Tear sheet of an agent in an episode, as a page of the site or one file.
+
+Contains metrics, equity, prices with fills, inventory, markouts and orders.
 """
 
 from __future__ import annotations
@@ -182,8 +183,9 @@ _AT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 
 
 def book_rows(known: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
-    """Return the rows of book charts by market, from rows of replay/books: name, x, until, and the top of the book; about `most` instants
-    of each.
+    """Return the rows of book charts by market, from rows of replay/books.
+
+    Each has name, x, until and the top of the book. About `most` instants are kept per market.
     """
     found: dict[str, Rows] = {}
     for (ticker,), part in cast_decimals(known).sort("ticker", "at").group_by("ticker", maintain_order=True):

@@ -224,7 +224,7 @@ def _rules() -> tuple[ResolutionRule, ...]:
 
 
 def _first(rules: Sequence[ResolutionRule], name: str) -> pl.Expr:
-    """Return an expression for one column by the first rule that applies."""
+    """Return an expression for one column of the resolution, by the first rule that applies."""
     last = rules[-1].part(name)
     return reduce(lambda rest, rule: pl.when(rule.applies).then(rule.part(name)).otherwise(rest), reversed(rules[:-1]), last)
 

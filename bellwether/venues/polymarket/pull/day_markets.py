@@ -40,7 +40,7 @@ HELD = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "descr
 def parse_page(step: str, page: VenuePage, day: date, by_close: Collection[str]) -> ParsedRecords:
     """Parse the markets of a page, whatever their day.
 
-    by_close: markets dated by their closing time. A page that cannot be processed becomes a reject.
+    by_close: markets assigned to the day of their closing. A page that cannot be processed becomes a reject.
     """
     ended = None if step == CLOSINGS else by_close
     return parse_or_reject(

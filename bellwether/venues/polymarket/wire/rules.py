@@ -121,7 +121,7 @@ def extract_texts(value: Any, field: str) -> Any:
 
 
 def rename_columns(columns: WireColumns, shape: ObjectShape, names: Mapping[str, str]) -> Typed:
-    """Rename the columns of `shape` to the names of the table; `names` maps column -> field, and other fields keep their names."""
+    """Return the typed columns of `shape` under the table's names. `names` maps column -> field; other fields keep their names."""
     typed = columns.typed(shape)
     fields = {field: column for column, field in names.items()}
     return {fields.get(field, field): series for field, series in typed.items()}
