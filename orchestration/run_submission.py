@@ -86,7 +86,7 @@ class Terminated(KeyboardInterrupt):
 
 @dataclass
 class Submission:
-    """Run to submit and follow; only followed if `run_id` is given. say: shows a line of its steps. end: receives the finished run."""
+    """Run to submit and follow; with `run_id`, a submitted run to follow. say: shows a line of a step. end: receives the finished run."""
 
     job: str
     tags: Mapping[str, str]

@@ -97,7 +97,7 @@ class RunStats:
 
 
 class Runner:
-    """Launcher of runs that waits for their ends."""
+    """Launcher of runs that waits until they end."""
 
     def __init__(self, defs: dg.Definitions, instance: dg.DagsterInstance, progress: Progress | None = None) -> None:
         self._defs = defs

@@ -119,7 +119,7 @@ def run(work: Callable[[], Awaitable[T]]) -> T:
 
 
 class VenueResource(dg.ConfigurableResource):
-    """Interfaces of a venue, and the amount of prices to pull."""
+    """Access to the interfaces of a venue, and limits on the prices to pull."""
 
     #: Name of the venue in tables.
     venue: ClassVar[str]

@@ -74,7 +74,7 @@ def poll_market(work: Runner, market_id: str) -> None:
 
 
 def _set_aside_damaged(work: Runner) -> None:
-    """Treat partitions with damaged manifests as missing if all cohorts are reconstructed, which rebuilds them."""
+    """Treat partitions with damaged manifests as missing, so that they are rebuilt, if all cohorts are reconstructed."""
     tables = [declared for name, declared in TABLES.items() if name.startswith("arena/")]
     if all(len(work.lake.readable_manifests(one)) == len(work.lake.partitions(one)) for one in tables):
         return

@@ -54,7 +54,7 @@ def pull_days(work: Runner, first: date, last: date, *, refresh: bool = False) -
 
 
 def _run_days(work: Runner, due: list[str], config: dict[str, Any]) -> dict[str, str]:
-    """Run days. Days that failed together with others of their run are retried once. Returns the reasons of failed days.
+    """Run days. Days of a failed run that have no failure of their own are run again. Returns the reasons of failed days.
 
     Raises the failure of a single day, or of the storage.
     """

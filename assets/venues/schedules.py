@@ -116,7 +116,7 @@ def daily_pull(context: dg.ScheduleEvaluationContext, lake: LakeResource) -> Ite
     description="Every Monday at 00:40 UTC: pulls the list of series with categories and fees.",
 )
 def weekly_series(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
-    """Request a run that queries the venue again."""
+    """Request a run that pulls the series again, even if they are stored."""
     return dg.RunRequest(
         run_key=f"{context.scheduled_execution_time:%Y-%m-%d}",
         run_config={"ops": {"raw__kalshi_series": _REFRESH}},

@@ -26,7 +26,7 @@ _equal: dict[tuple[str, int], dict[str, str | None]] = {}
 
 
 def publication_key(current: frozenset[str], published: frozenset[str]) -> str | None:
-    """Return a key of the files to publish; None if they are published.
+    """Return a key of the lake's current files; None if they are already published.
 
     Every write of a partition has a new file name, so equal names mean equal contents.
     """

@@ -78,7 +78,7 @@ _STATUSES = {"determined": MarketStatus.PROPOSED, "disputed": MarketStatus.DISPU
 
 @dataclass(frozen=True)
 class MarketListing:
-    """Parts of one market of the arena: id, event (None if the venue has none of that name), and contracts by ticker.
+    """Kalshi's records of one market of the arena: its event (None if unknown) and its contracts, by ticker.
 
     named: whether the contracts are the outcomes; otherwise the market is one contract.
     """

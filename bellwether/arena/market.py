@@ -194,7 +194,7 @@ class Quote:
     listed: SharePrice | None = None
 
     def opposite(self) -> Quote:
-        """Return the quote of the other side of a binary market; its ask is the complement of the bid."""
+        """Return the quote of the other side of a binary market: its ask is the complement of this side's bid."""
         return Quote(
             mid=_complement_price(self.mid),
             bid=_complement_price(self.ask),

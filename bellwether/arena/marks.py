@@ -27,7 +27,7 @@ PriceKey = tuple[str, str]
 
 
 class PriceSource(StrEnum):
-    """Source of a mark: the present quote; the last known price without a quote; the entry price if there never was a quote."""
+    """Source of a mark: the present quote, else the last known price, else (if there never was a quote) the entry price."""
 
     LIVE = "live"
     PRIOR = "prior"

@@ -114,8 +114,8 @@ class Execution:
 class InterventionKind(StrEnum):
     """Kind of an intervention.
 
-    CANCEL: a market; positions are refunded at once. CLOSE: an agent; it decides no more, and its cohort does not wait for it. DISMISS: a later
-    release of a family; reviews no longer propose it. ARCHIVE: a cohort; it is no longer ranked or marked.
+    CANCEL: a market; positions are refunded at once. CLOSE: an agent; it makes no further decisions, and its cohort does not wait for it.
+    DISMISS: a later release of a family; reviews no longer propose it. ARCHIVE: a cohort; it is no longer ranked or marked.
     """
 
     CANCEL = "cancel"

@@ -261,7 +261,7 @@ class _Index:
             self.connections.append(connection)
 
     def _goes_on(self, place: int, last: dict[int, int]) -> bool:
-        """Return whether the numbers of the messages after a place are above those before it."""
+        """Return whether numbering continues after `place`: each subscription's next number is above its `last`."""
         begun = set[int]()
         for sid, seq in zip(self.sids[place + 1 :], self.seqs[place + 1 :], strict=True):
             if sid >= 0 and sid not in begun and seq <= last.get(sid, -1):

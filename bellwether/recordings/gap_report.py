@@ -35,7 +35,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers skipped between two frames, as seen when the later one came. `missing` counts those that never came."""
+    """Numbers skipped between two consecutive frames. `missing` counts those that did not arrive later."""
 
     connection: int
     sid: int
@@ -49,7 +49,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class GapReport:
-    """Missing data of a recording. In a `partial` one holes are expected: frames of other markets cannot be distinguished from lost ones."""
+    """Missing data of a recording. If it is `partial`, gaps are expected: frames of other markets and lost ones look the same."""
 
     recording: str
     partial: bool
@@ -77,5 +77,5 @@ class GapReport:
 
     @property
     def inversions(self) -> int:
-        """Count of frames that came after a later number."""
+        """Count of frames that arrived after one with a higher number."""
         return sum(numbers.inversions for numbers in self.numbers)

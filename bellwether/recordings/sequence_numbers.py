@@ -31,7 +31,7 @@ class SequenceNumbers:
 
     @property
     def missing(self) -> int:
-        """Count of numbers that never came."""
+        """Count of numbers that never arrived."""
         return sum(last - first + 1 for first, last in self.ranges)
 
     def count(self, seq: int) -> bool:

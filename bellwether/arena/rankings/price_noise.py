@@ -1,4 +1,4 @@
-"""Intervals of the arena's metrics with a variance that is at least the variance implied by prices.
+"""Intervals of the arena's metrics, with the variance implied by prices as a lower bound.
 
 Losses of a favourite at .97 are rare: a sample without losses looks certain. A bet at price p has variance p (1 - p), so that a metric with
 known slopes in the outcomes has a known variance under the prices. All intervals and tests use Student's t with the larger of the variance over
@@ -44,7 +44,7 @@ class Exposure:
         return Exposure.of(self.chance[rows], self.market[rows], self.event[rows])
 
     def variance(self, slope: Floats) -> Floats:
-        """Return the variance of P sums with slopes (N, P), if outcomes occur as often as prices state: float64 (P,)."""
+        """Return the variance of P sums with slopes (N, P), if the prices are the true probabilities: float64 (P,)."""
         return self.joint_variance(self.deviations(slope))
 
     def deviations(self, slope: Floats) -> Floats:

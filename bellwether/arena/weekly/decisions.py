@@ -97,7 +97,7 @@ class WeekDecisions:
 
 
 def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> WeekDecisions:
-    """Complete a week's decisions. Stored ones are reused unchanged. Once an agent has decided a later week, this one stays as it is."""
+    """Complete a week's decisions. Stored ones are reused unchanged. Weeks before one that an agent has decided are not changed."""
     universes = {venue: freeze_universe(context, week, venue) for venue in list_venues(context, week)}
     own_venue, own = next(iter(universes.items()))
     cohort = freeze_cohort(context, week, reconstructed=own.reconstructed, forced=forced)

@@ -79,7 +79,7 @@ def require_bets(lake: Lake, market_id: str, doing: str) -> None:
 
 
 def close_agent(context: WeekContext, agent_id: str, by: str, reason: str) -> Intervention:
-    """Close an agent (cohort/family) from now on: it decides no more, and its positions stay until settlement.
+    """Close an agent (cohort/family) from now on: it makes no further decisions, and its positions stay open until settlement.
 
     Raises `ConfigError` for an unknown agent.
     """

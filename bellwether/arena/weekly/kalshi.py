@@ -119,7 +119,7 @@ class Kalshi:
         return {ticker: PriceObservation(quote_from_book(book.yes, book.no, book.at).mid, book.at) for ticker, book in books.items()}
 
     def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
-        """Return nothing: Kalshi's listing is no second source, as it quotes the order book."""
+        """Return an empty mapping: Kalshi's listing quotes the order book, so it is no second source."""
         return {}
 
     def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:

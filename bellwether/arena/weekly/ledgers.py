@@ -1,4 +1,4 @@
-"""Accounts before a week is decided, from decisions in the journal and evidence known by then; and books of all agents by venue."""
+"""Accounts before a week is decided, from journaled decisions and the evidence known by then, and books of all agents by venue."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def is_week_decided(context: WeekContext, week: date, at: datetime) -> bool:
 
 
 def has_unexecuted_answer(context: WeekContext, week: date) -> bool:
-    """Return whether a decision of the week has an answer but no executed leg. After the deadline it is executed or becomes refused."""
+    """Return whether a decision of the week has an answer but no executed leg. A run after the deadline executes or refuses it."""
     rows = context.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     return bool((rows["state"] == str(DecisionState.READ)).any())
 
