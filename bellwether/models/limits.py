@@ -64,7 +64,7 @@ class Retry:
     Attributes:
         attempts: maximum per call and run, without those rejected by a rate limit.
         turned_away: maximum number of attempts per call that are rejected by a rate limit.
-        base, cap: seconds of `bellwether.venues.http.retry.delay`, with equal jitter; never shorter than requested by the provider.
+        base, cap: seconds of `bellwether.venues.http.retry.compute_delay`, with equal jitter; never shorter than requested by the provider.
         patience: seconds without any answer after which a model whose calls are rejected or fail is stopped.
         in_a_row: minimum number of failed calls since the last answer before a failing model is stopped.
         unreachable: rounds of connection errors, without any connection between them, after which a model is stopped.

@@ -90,7 +90,7 @@ def test_f8_a_running_cohort_keeps_its_lineup_when_another_is_asked_for(upgraded
 
 def test_f8_running_a_week_with_another_lineup_than_its_cohort_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = tables.AGENTS.frame([row_of("arena/agents", week=WEEK, agent_id=f"{WEEK}/f", lineup="pair")])
-    monkeypatch.setattr(commands, "rows_known", lambda known_at: lambda table: rows)
+    monkeypatch.setattr(commands, "open_table_reader", lambda known_at: lambda table: rows)
     found = CliRunner().invoke(commands.arena, ["run", "--week", str(WEEK), "--lineup", "rules"])
     assert found.exit_code == 2
     assert f"the cohort {WEEK} keeps the lineup pair" in " ".join(found.output.replace("│", " ").split())

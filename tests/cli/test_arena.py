@@ -67,7 +67,7 @@ def test_decisions_that_wait_for_money_fail_the_command(
         {"week": [WEEK, WEEK - timedelta(days=7)], "place": [1, 1], "state": [state, "blocked"], "reason": [reason, "of another week"]},
         schema_overrides={"reason": pl.String},
     )
-    monkeypatch.setattr(queries, "rows_known", lambda known_at: lambda declared: rows)
+    monkeypatch.setattr(queries, "open_table_reader", lambda known_at: lambda declared: rows)
     if waits:
         with pytest.raises(BellwetherError, match=r"1 decisions are not taken: .*The same command continues"):
             queries.require_answers([WEEK])

@@ -26,14 +26,14 @@ from bellwether.replay.results.books import books
 from bellwether.replay.results.metrics import metrics
 from bellwether.sandbox import GeneratedWorld
 from bellwether.settings import Settings
-from orchestration.precompile import replay
+from orchestration.precompile import compile_replay
 
 def compiled():
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("bellwether.replay.")]
     functions = {one for module in modules for one in vars(module).values() if isinstance(one, Dispatcher)}
     return {(one.py_func.__qualname__, signature) for one in functions for signature in one.signatures}
 
-replay()
+compile_replay()
 before = compiled()
 world, now, folder = GeneratedWorld(8), Settings().sandbox_now, Path(sys.argv[1])
 (recording,) = generate_recordings(folder, world, settled_events(world, now, 2)[1:], hours=1, now=now)
