@@ -117,7 +117,7 @@ def test_comments_say_what_a_row_and_a_column_is(unchanged: Path) -> None:
     rows = query(unchanged, "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'clean'")
     assert dict(rows.rows())["prices"] == PRICES.row
     rows = query(unchanged, "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'clean' AND table_name = 'prices'")
-    assert dict(rows.rows())["bid"] == "best YES bid; null when none [dollars per contract]"
+    assert dict(rows.rows())["bid"] == "best YES bid; null if missing [dollars per contract]"
     assert dict(rows.rows())["venue"] == "kalshi or polymarket"
     rows = query(unchanged, "SELECT comment FROM duckdb_tables() WHERE schema_name = 'benchmark' AND table_name = 'scores'")
     assert rows.rows() == [(SCORES.row,)]

@@ -126,7 +126,7 @@ def test_a_file_is_zstd_with_statistics_and_describes_its_columns(lake: Lake) ->
         column = file.metadata.row_group(0).column(bid)
         assert (column.compression, column.statistics.has_min_max) == ("ZSTD", True)
         assert file.schema_arrow.field("bid").metadata == {
-            b"description": b"best YES bid; null when none",
+            b"description": b"best YES bid; null if missing",
             b"unit": b"dollars per contract",
         }
 
