@@ -212,7 +212,7 @@ def test_an_export_goes_where_the_reports_are(bucket: str, tmp_path: Path) -> No
         assert (folder / path.relative_to(local.folder).as_posix()).read_bytes() == path.read_bytes()
     other = place(f"{bucket}/theirs")
     (other / "file").write_bytes(b"x")
-    with pytest.raises(ConfigError, match=r"exporting to s3://.*/theirs: the folder holds something that is no earlier export"):
+    with pytest.raises(ConfigError, match=r"exporting to s3://.*/theirs: the folder contains something that is no earlier export"):
         export(questions(), other, world=World.LIVE)
 
 
