@@ -47,7 +47,7 @@ def read(text: str | None, *, ended: bool = True) -> Reading:
     if not close:
         return _remembered(text, ended)
     start = 7 if before.startswith(_OPEN) else 0
-    if not is_tagged(before, start):
+    if not is_tagged(before, start) and not behind.lstrip(" \t\r\n")[:1].isspace():
         # Shortcut for one block of reasoning and a short answer; `_read` gives the same result.
         said = _read_after_reasoning(behind, ended)
         if said is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bellwether.forecasting.parsing import PATHS, PROBLEMS, Reading, compat, parser, read
@@ -71,6 +71,7 @@ def test_any_text_is_a_reading_or_a_reason(text: str) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(PIECES, max_size=8).map("".join), st.lists(PIECES, max_size=8).map("".join), st.booleans(), st.booleans())
+@example(before="", after="\u2028Answer: yes", opened=False, ended=False)
 def test_the_short_way_is_the_long_way(before: str, after: str, opened: bool, ended: bool) -> None:
     text = f"{'<think>' if opened else ''}{before}</think>{after}"
     assert read(text, ended=ended) == parser._read(text, ended)
