@@ -1,4 +1,4 @@
-"""Concurrent coroutines: cancelled by signals, bounded in number, and with one failure for all or for each."""
+"""Running coroutines concurrently: cancelled by signals, limited in number, and either failing together or each on its own."""
 
 from __future__ import annotations
 

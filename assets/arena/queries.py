@@ -1,4 +1,4 @@
-"""Queries of commands that read the arena or record interventions. No model is called."""
+"""Queries behind the commands that read the arena or record interventions. They never call a model."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def open_lake() -> Lake:
 
 
 def load_rows(declared: Table, known_at: datetime | None, first: date | None, last: date | None) -> pl.DataFrame:
-    """Load rows of a table without credentials, as stored or as known at an instant. first, last: UTC days."""
+    """Load rows of a table, with credentials redacted, as stored or as known at an instant. first, last: UTC days."""
     from bellwether.arena.weekly.queries import filter_days
 
     rows = redact_rows(declared.name, open_table_reader(known_at)(declared))

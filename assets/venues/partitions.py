@@ -1,4 +1,4 @@
-"""Partitions of recordings. Days are those of the world (orchestration/partitions.py)."""
+"""Dagster partitions of recordings. For the daily partitions see orchestration/partitions.py."""
 
 from __future__ import annotations
 

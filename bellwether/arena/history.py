@@ -70,7 +70,7 @@ def reconstruct_universe(rows: Iterable[Mapping[str, Any]], prices: Mapping[str,
 
 
 def priced_tokens(market: Market) -> tuple[str, ...]:
-    """Return the tokens whose past prices value a market: all of them, or only the YES token of a binary market."""
+    """Return the tokens whose price history is needed to value a market: only YES if it is binary, else all."""
     place = market.place("YES") if market.binary else None
     wanted = market.token_ids if place is None else market.token_ids[place : place + 1]
     return tuple(token for token in wanted if token)

@@ -39,7 +39,7 @@ def to_document(examination: Examination) -> dict[str, Any]:
 
 
 def _counts(examination: Examination, *by: str) -> list[dict[str, Any]]:
-    """Count published numbers by status; in `needs`, count the ones that are not recomputed by what they need."""
+    """Count published numbers by status. `needs`: of those not recomputed, how many lack each required input."""
     rows = examination.counts(*by).to_dicts()
     without = examination.numbers().filter(pl.col("status") == RecomputationStatus.NOT_RECOMPUTED)
     for row in rows:

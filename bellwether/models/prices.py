@@ -260,7 +260,7 @@ def _max_completion_tokens(model: Model, parameters: Mapping[str, Any]) -> int:
 
 
 def compute_max_cost(model: Model, messages: Messages, parameters: Mapping[str, Any] | None = None) -> int | None:
-    """Return the maximum expected cost of one call, in micro-dollars rounded up, for budgets; None if the price is unknown.
+    """Return an upper bound on the cost of one call for budgets, in micro-dollars rounded up; None if the price is unknown.
 
     Assumes one token per byte of the prompt and an answer of `max_tokens`, each at its highest price.
     """
@@ -363,7 +363,7 @@ def _reported_cost(provider: str, usage: Mapping[str, Any]) -> int | None:
 
 
 def _openrouter(usage: Mapping[str, Any]) -> int | None:
-    """Return OpenRouter's charge, plus that of the other provider if the user's own key was used there."""
+    """Return OpenRouter's charge, plus the upstream provider's if the call used the user's own key for that provider."""
     dollars = _number(usage.get("cost"))
     if dollars is None:
         return None

@@ -178,9 +178,7 @@ class _Run:
     settings: BacktestSettings
 
     def context(self, name: str, api: int) -> dict[str, Any] | Failure:
-        """Return the arguments of an agent's `AgentContext`; if a market's prices are finer than those of its interface, end the session
-        and return the failure.
-        """
+        """Return the arguments of an agent's `AgentContext`; where its interface cannot state the prices of a market, return the failure."""
         try:
             unit = price_unit(name, api, self.prepared.tape.levels)
         except ConfigError as error:
@@ -225,15 +223,16 @@ def _trade(
 
 
 def _depends_on_queue(outcome: ReplayOutcome) -> bool:
-    """Return whether a queue history could fill an order other than on its arrival."""
+    """Return whether any order could be filled from the queue, after its arrival, in some queue history."""
     return bool((outcome.filled[:, 1] > outcome.orders[:, O_TAKEN]).any())
 
 
 def _run_again(
     trade: Callable[[BacktestSettings], tuple[Session, _Ran]], settings: BacktestSettings, chosen: ReplayOutcome, failed: Failure | None
 ) -> tuple[ReplayOutcome, Failure | None]:
-    """Rerun the agent under the slowest and the fastest queue model, and return the outcome with their bounds. A failure in only one of
-    them names its model.
+    """Rerun the agent under the slowest and the fastest queue model, and return the outcome with the resulting bounds.
+
+    The failure of a rerun alone names its queue model.
     """
     others = []
     for queue in ("reconciled", "optimistic"):

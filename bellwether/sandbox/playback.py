@@ -33,7 +33,7 @@ def _last_updated(body: Object) -> int | None:
 
 
 def _select_rows(rows: dict[str, Row], tickers: Iterable[str]) -> list[Row]:
-    """Return the rows with these tickers, in their own order."""
+    """Return the rows with these tickers, in recorded order."""
     return sorted((rows[ticker] for ticker in set(tickers) if ticker in rows), key=lambda row: row.key)
 
 

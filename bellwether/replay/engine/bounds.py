@@ -45,7 +45,7 @@ def note_difference(sim, s, level, short, extra):
 
 @compiled
 def _set_net(sim, s):
-    """Set the prices of a side's levels including fees, at the rate of the largest fill."""
+    """Set the net price of each level of a side: price plus fee per lot, at the fee rate of the largest possible fill."""
     market, side, prices, levels = markets_of(sim)[s >> 1], sides_of(sim)[s], prices_of(sim), levels_of(sim)
     for level in range(1, market.levels + 1):
         price = prices[market.prices + level]
@@ -118,7 +118,7 @@ def _move_pivot(sim, s, each):
 
 @compiled
 def _add_ends(sim, m, mark):
-    """Compute the changes of equity, in 10^-9 dollars, from the differences of a market at `mark` (micro-dollars of a YES contract).
+    """Compute the worst and best change of equity (10^-9 dollars) from a market's uncertain fills at `mark` (micro-dollars per YES contract).
 
     Returns the sum of the worse ends of all levels and that of the better ends.
     """

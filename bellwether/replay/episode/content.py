@@ -1,4 +1,4 @@
-"""Content of an episode as integers, and its digest, which is independent of file encoding and of snapshots or changes."""
+"""Content of an episode as integers, and its digest: the same for any file encoding, and for books stored as snapshots or as changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reader of an episode's trades: native columns, or the original's."""
+"""Reader of an episode's trades, in native columns or in those of the original PredictionMarketBench."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def match_levels(book: BookColumns, trades: Trades, levels: PriceLevels) -> np.n
 
 
 def infer_convention(book: BookColumns, trades: Trades, levels: PriceLevels) -> str:
-    """Infer the convention that agrees with the books for more trades of NO takers; taker, the original's own, if equal."""
+    """Infer the price convention that matches the books for more trades of NO takers; a tie gives the original's own, taker."""
     tells = trades.taker == 1
     agree = {name: int(match_levels(book, apply_convention(trades, name), levels)[tells].sum()) for name in (TAKER_PRICE, YES_PRICE)}
     return YES_PRICE if agree[YES_PRICE] > agree[TAKER_PRICE] else TAKER_PRICE

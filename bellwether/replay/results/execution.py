@@ -41,7 +41,7 @@ def fill_ratio_pmb(requested: np.ndarray, taken: np.ndarray, maker_orders: np.nd
 
 
 def slippage(action: np.ndarray, price: np.ndarray, lots: np.ndarray, mid2: np.ndarray) -> Slippage:
-    """Compute the cost of taker fills relative to the mid price at order arrival, without fees; int64 (m,) each.
+    """Compute the total cost of taker fills relative to the mid price at order arrival, without fees. Arguments: int64 (m,), one entry per fill.
 
     price: of the order's side. mid2: best bid plus best ask of that side, $0.0001; fills with -1 (an empty side) count in neither number.
     """

@@ -1,4 +1,4 @@
-"""Polymarket's listing, a day at a time, of the generated world's events and of its own events."""
+"""The sandbox's Polymarket listing, one day at a time: events of the generated world, and events that only this venue has."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,18})?")
 
 
 class FeeRegime(Enum):
-    """Formula of fees from `since` on, in `decimals` decimals."""
+    """Fee formula in force from `since` on; fees are rounded to `decimals` decimals."""
 
     NONE = datetime(2020, 1, 1, tzinfo=UTC), 5
     SHORT_CRYPTO = datetime(2026, 1, 1, tzinfo=UTC), 4

@@ -179,7 +179,7 @@ class KalshiStream:
                 raise VenueError(refusal.call, max(attempts, 1), refusal.cause, _ADVICE[refusal.kind], kind=refusal.kind) from None
 
     async def _wait(self, failure: TransientFailure, retry: RetryPolicy, attempts: int, since: float) -> None:
-        """Wait before the next attempt, or raise `VenueError` if the bounds are reached."""
+        """Wait before the next attempt, or raise `VenueError` once the retry limit is reached."""
         self.stats.failures[failure.kind] = self.stats.failures.get(failure.kind, 0) + 1
         pause = Backoff(retry, self._rng).drawn(min(max(attempts, 1), _MOST_DOUBLINGS))
         if attempts >= retry.attempts or time.monotonic() - since + pause > retry.seconds:
@@ -398,7 +398,7 @@ class _Session:
                 return
 
     async def _settle_doubt(self) -> None:
-        """Query which markets have ended if messages may have been lost; if all have, end the connection one tick later."""
+        """If messages may have been lost, ask the venue which markets have ended; if all have, close the connection one tick later."""
         if not self._trading.in_doubt or self._over_among is None:
             return
         self._trading.in_doubt = False
