@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import click
@@ -12,6 +10,7 @@ from bellwether.console import console
 from bellwether.errors import ConfigError
 from bellwether.progress import shown
 from bellwether.settings import settings
+from orchestration.site_server import HOST, open_site_server
 
 
 @click.command()
@@ -35,20 +34,13 @@ def site(target: Path | None, serving: bool, port: int) -> None:
         _serve(local_folder(built.folder), port)
 
 
-class _Handler(SimpleHTTPRequestHandler):
-    """Handler of a folder's files, without a log."""
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing."""
-
-
 def _serve(folder: Path, port: int) -> None:
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), partial(_Handler, directory=str(folder)))
+        server = open_site_server(folder, port)
     except OSError as error:
         raise ConfigError(f"serving the site on port {port}: {error.strerror}; choose another with --port") from None
     with server:
-        console().print(f"http://127.0.0.1:{server.server_address[1]}/; Ctrl-C ends it", soft_wrap=True)
+        console().print(f"http://{HOST}:{server.server_port}/; Ctrl-C ends it", soft_wrap=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -14,12 +14,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from textwrap import wrap
 from threading import Thread
-from typing import IO, Any
+from typing import IO
 
 import dagster as dg
 
@@ -33,6 +31,7 @@ from orchestration.fleet import DAEMON_LOCK, AdvisoryLock
 from orchestration.home import CODE, LOCATION, prepare, storage_errors
 from orchestration.orphaned_runs import UI, ProcessLock, end_orphans, requeue_runs
 from orchestration.run_submission import HOST, announce_ui, describe_ui, is_listening
+from orchestration.site_server import open_site_server
 
 _POLL_SECONDS = 0.2
 #: Seconds between checks of the daemon's lock, and for a daemon to launch the runs that it has taken from the queue.
@@ -177,19 +176,10 @@ def _run_dagster(
     return 0 if ended is None else _report_end(ended, home / "ui.log", say)
 
 
-class _SitePages(SimpleHTTPRequestHandler):
-    """Pages of the static site."""
-
-    error_message_format = "<p>%(message)s. Build the site with <code>bellwether site</code>, or materialize <code>summary/site</code>.</p>"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log nothing."""
-
-
 @contextmanager
 def _serve_site(folder: Path) -> Iterator[str]:
     """Serve the static site on a free port of this machine; yields its address."""
-    with ThreadingHTTPServer((HOST, 0), partial(_SitePages, directory=str(folder))) as server:
+    with open_site_server(folder) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         try:
             yield f"http://{HOST}:{server.server_port}"

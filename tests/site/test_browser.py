@@ -6,8 +6,6 @@ import io
 import re
 import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import ThreadingHTTPServer
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from PIL import Image
 from bellwether.lake.warehouse import query
 from bellwether.site import build
 from bellwether.site.arena_paths import agent_path, cohort_path, decision_path, family_path
-from cli.site import _Handler
+from orchestration.site_server import open_site_server
 from tests.site import chromium
 from tests.site.screenshots import KINDS, SCHEMES, WIDTHS, page_of
 from tests.site.test_site import HOSTILE
@@ -201,7 +199,7 @@ def test_the_data_of_a_chart_has_titles_of_axes(site: Path, page: Any) -> None:
 
 
 def test_pages_work_over_http(site: Path, page: Any) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, directory=str(site))) as server:
+    with open_site_server(site) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         page.goto(f"http://127.0.0.1:{server.server_address[1]}/benchmark/release-0/index.html")
         assert all(draw(page))

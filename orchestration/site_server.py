@@ -1,0 +1,24 @@
+"""Local HTTP server of the static site. Imports no Dagster: `bellwether site --serve` needs none."""
+
+from __future__ import annotations
+
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+HOST = "127.0.0.1"
+
+
+class _SitePages(SimpleHTTPRequestHandler):
+    """Pages of the static site."""
+
+    error_message_format = "<p>%(message)s. Build the site with <code>bellwether site</code>, or materialize <code>summary/site</code>.</p>"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing."""
+
+
+def open_site_server(folder: Path, port: int = 0) -> ThreadingHTTPServer:
+    """Bind a server of a folder's pages to a port of this machine; 0: a free one. Raises `OSError` if the port is taken."""
+    return ThreadingHTTPServer((HOST, port), partial(_SitePages, directory=str(folder)))
