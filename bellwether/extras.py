@@ -5,6 +5,7 @@ Not here: the other extras. The modules that use those say themselves what to in
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
@@ -72,5 +73,19 @@ def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[st
         if name not in home:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{home[name]}"), name)
+
+    return found
+
+
+def renamed_names(module: str, renamed: Mapping[str, str], load: Callable[[str], Any], *, prefix: str = "") -> Callable[[str], Any]:
+    """Create the `__getattr__` of a module whose former names warn until 0.4.
+
+    renamed: current names by former ones. load: returns the object of a current name. prefix: text before the current name in the warning.
+    """
+
+    def found(name: str) -> Any:
+        if name in renamed:
+            warnings.warn(f"{module}.{name} is deprecated until 0.4; use {prefix}{renamed[name]}", DeprecationWarning, stacklevel=2)
+        return load(renamed.get(name, name))
 
     return found

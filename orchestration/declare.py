@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
+from bellwether.extras import lazy_names, renamed_names
 
-from orchestration import asset_declarations
-
+_HOME = "asset_declarations"
 _RENAMED = {
     "of": "table_asset",
     "out": "table_output",
@@ -15,13 +13,4 @@ _RENAMED = {
     "select": "select",
     "key": "key",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _RENAMED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    current = _RENAMED[name]
-    warnings.warn(
-        f"{__name__}.{name} is deprecated until 0.4; use {asset_declarations.__name__}.{current}", DeprecationWarning, stacklevel=2
-    )
-    return getattr(asset_declarations, current)
+__getattr__ = renamed_names(__name__, _RENAMED, lazy_names("orchestration", {_HOME: _RENAMED.values()}), prefix=f"orchestration.{_HOME}.")

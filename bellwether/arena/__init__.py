@@ -6,10 +6,9 @@ use.
 
 from __future__ import annotations
 
-import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from bellwether.extras import lazy_names
+from bellwether.extras import lazy_names, renamed_names
 
 if TYPE_CHECKING:
     from bellwether.arena.account import Account, Position
@@ -91,10 +90,4 @@ __all__ = [
 ]
 
 _RENAMED = {"Entry": "LedgerEntry", "Executed": "ExecutionResult", "Price": "HeldPrice"}
-_import_name = lazy_names(__name__, _HOMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _RENAMED:
-        warnings.warn(f"bellwether.arena.{name} is deprecated until 0.4; use {_RENAMED[name]}", DeprecationWarning, stacklevel=2)
-    return _import_name(_RENAMED.get(name, name))
+__getattr__ = renamed_names(__name__, _RENAMED, lazy_names(__name__, _HOMES))
