@@ -28,7 +28,7 @@ from bellwether.journal import Answered, CallKey, Journal
 from bellwether.journal.records import Records
 from bellwether.units import MicroDollars
 from bellwether.untrusted_text import redact
-from bellwether.venues.polymarket.fees import FREE, FeeRegime, FeeSchedule
+from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime
 
 #: Content of an answer that is not in the journal.
 MISSING = "(not in this journal)"
@@ -248,7 +248,7 @@ def _decode_fees(text: str | None) -> FeeSchedule | KalshiFees | UnknownFees:
         return UnknownFees(**said)
     # Fractional exponents are text, as all decimals; whole ones are numbers.
     exact = {name: Decimal(said[name]) for name in ("rate", "rebate_rate", "exponent") if isinstance(said[name], str)}
-    return FeeSchedule(**{**said, **exact, "regime": FeeRegime[said["regime"]]})
+    return FeeSchedule(**{**said, **exact, "regime": Regime[said["regime"]]})
 
 
 def _to_json(value: Any) -> Any:

@@ -125,16 +125,11 @@ def _digest(markets: Sequence[Market]) -> str:
                 market.event_id,
                 market.volume,
             ),
-            *(market.closes_at and market.closes_at.isoformat(), market.status, market.tick, market.min_shares, _fee_terms(market.fees)),
+            *(market.closes_at and market.closes_at.isoformat(), market.status, market.tick, market.min_shares, repr(market.fees)),
         ]
         for market in markets
     ]
     return hashlib.sha256(json.dumps(rows, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _fee_terms(fees: object) -> str:
-    """Return the text of fee terms in digests, in which the enumeration `FeeRegime` keeps its earlier name."""
-    return repr(fees).replace("<FeeRegime.", "<Regime.")
 
 
 def _to_unit(unit: Callable[[int], Amount], value: Decimal | int | str | None) -> Amount | None:

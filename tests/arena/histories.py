@@ -16,13 +16,13 @@ from bellwether.arena.market import Level, Market, MarketStatus, Quote
 from bellwether.arena.methodology import load_methodology
 from bellwether.arena.resolution import UNKNOWN, Observation, Ruling, derive_settlements
 from bellwether.units import MicroDollars, MicroShares, SharePrice
-from bellwether.venues.polymarket.fees import FeeRegime, FeeSchedule
+from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.world import COHORT, usd
 
 #: With a short grace period, so that refunds happen within a history.
 RULES = {name: load_methodology(name).model_copy(update={"grace_days": 6}) for name in ("v1", "v2", "v1-realistic")}
 MARKETS = (
-    Market("m1", "q", ("Yes", "No"), token_ids=("y", "n"), fees=FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.05"))),
+    Market("m1", "q", ("Yes", "No"), token_ids=("y", "n"), fees=FeeSchedule(Regime.BY_SHARES, Decimal("0.05"))),
     Market("m2", "q", ("No", "Yes"), token_ids=("n", "y")),
     Market("m3", "q", ("Alice", "Bob", "No"), token_ids=("a", "b", "c")),
 )

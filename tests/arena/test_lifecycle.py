@@ -20,7 +20,7 @@ from bellwether.arena.universe import build_universe, market_from_row, select_un
 from bellwether.arena.weekly.context import deciding_cohorts as weekly_deciding
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.journal import Journal
-from bellwether.venues.polymarket.fees import FeeRegime, FeeSchedule
+from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.weeks import Arena
 from tests.arena.world import V1, usd
 
@@ -202,7 +202,7 @@ def test_fees_are_read_where_they_can_be() -> None:
     )
     assert known.fees.rate == Decimal("0.03")
     half = row("m", fees_enabled=True, fee_type="weather_fees", fee_rate=Decimal("0.025000"), fee_exponent=Decimal("0.500000"))
-    assert market_from_row(half, at).fees == FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
+    assert market_from_row(half, at).fees == FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
     assert not market_from_row(row("m", taker_base_fee=1000), at).fees.is_free, "a base fee alone tells that there are fees"
     sports = row("m", fees_enabled=True, fee_type="sports_fees_v2")
     assert [market_from_row(sports, when).fees.rate for when in (at, datetime(2026, 7, 1, tzinfo=UTC))] == [
@@ -218,14 +218,12 @@ def test_fees_that_cannot_be_read_are_unknown_and_never_nothing(terms: dict[str,
     market = market_from_row(row("m", fees_enabled=True, **terms), datetime(2026, 5, 1, tzinfo=UTC))
     assert isinstance(market.fees, UnknownFees)
     assert market.fees.reason.startswith("reading the fees of market 'm': feeSchedule")
-    stored = build_universe(
-        [market, replace(market, market_id="h", fees=FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))]
-    )
+    stored = build_universe([market, replace(market, market_id="h", fees=FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5")))])
     assert decode_record(FrozenUniverse, encode_record(FrozenUniverse(stored, NOW, False, "test"))).universe == stored
 
 
 def test_the_digest_of_a_universe_is_that_of_earlier_versions() -> None:
     """Names of classes are not part of it: journals keep the digests of their prompts."""
-    fees = FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
+    fees = FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
     markets = [Market("a", "Will it rain?", ("Yes", "No"), prices=(400_000, 600_000), fees=fees), Market("b", "Q", ("Yes", "No"))]  # type: ignore[arg-type]
     assert build_universe(markets).digest == "220c25475131d9b64603255b185c53d1ecf0a5eab52549c161aa92c76eac5716"

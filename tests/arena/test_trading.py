@@ -13,7 +13,7 @@ from bellwether.arena.ledger import fold
 from bellwether.arena.market import Level, MarketStatus, Quote, UnknownFees
 from bellwether.arena.methodology import Methodology
 from bellwether.units import SharePrice
-from bellwether.venues.polymarket.fees import FeeRegime, FeeSchedule
+from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.world import (
     AGENT,
     KEY,
@@ -192,7 +192,7 @@ BOOK = Quote(
     bids=(Level(440_000, usd(100)), Level(430_000, usd(1000))),
     asks=(Level(460_000, usd(100)), Level(480_000, usd(1000))),
 )
-FEES = FeeSchedule(FeeRegime.BY_SHARES, Decimal("0.04"))
+FEES = FeeSchedule(Regime.BY_SHARES, Decimal("0.04"))
 
 
 def test_realistic_buys_walk_the_asks_in_whole_steps_and_pay_fees() -> None:

@@ -40,7 +40,7 @@ _DIGITS = 200
 _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,18})?")
 
 
-class FeeRegime(Enum):
+class Regime(Enum):
     """Fee formula in force from `since` on; fees are rounded to `decimals` decimals."""
 
     NONE = datetime(2020, 1, 1, tzinfo=UTC), 5
@@ -53,7 +53,7 @@ class FeeRegime(Enum):
         self.decimals = decimals
 
     @classmethod
-    def at(cls, at: datetime) -> FeeRegime:
+    def at(cls, at: datetime) -> Regime:
         """Return the regime at an aware time. Raises `ConfigError` without a zone.
 
         The venue states the first and last change only to the month.
@@ -65,15 +65,15 @@ class FeeRegime(Enum):
     @property
     def by_value(self) -> bool:
         """True if the fee is proportional to the trade's value instead of its shares, and withheld in shares from buys."""
-        return self in (FeeRegime.SHORT_CRYPTO, FeeRegime.BY_VALUE)
+        return self in (Regime.SHORT_CRYPTO, Regime.BY_VALUE)
 
 
 #: Rate and exponent by kind of market, where its own object does not state them; known kinds that are not listed pay nothing.
-_TABLES: Mapping[FeeRegime, Mapping[str, tuple[Decimal, int]]] = {
-    FeeRegime.NONE: {},
-    FeeRegime.SHORT_CRYPTO: {"crypto_15_min": (Decimal("0.25"), 2)},
-    FeeRegime.BY_VALUE: {"crypto": (Decimal("0.25"), 2), "sports": (Decimal("0.0175"), 1)},
-    FeeRegime.BY_SHARES: {
+_TABLES: Mapping[Regime, Mapping[str, tuple[Decimal, int]]] = {
+    Regime.NONE: {},
+    Regime.SHORT_CRYPTO: {"crypto_15_min": (Decimal("0.25"), 2)},
+    Regime.BY_VALUE: {"crypto": (Decimal("0.25"), 2), "sports": (Decimal("0.0175"), 1)},
+    Regime.BY_SHARES: {
         "crypto": (Decimal("0.07"), 1),
         "sports": (Decimal("0.03"), 1),
         **dict.fromkeys(("finance", "politics", "mentions", "tech"), (Decimal("0.04"), 1)),
@@ -100,7 +100,7 @@ class FeeSchedule:
     one. A fee below one unit of the last decimal is zero.
     """
 
-    regime: FeeRegime = FeeRegime.NONE
+    regime: Regime = Regime.NONE
     rate: Decimal = Decimal(0)
     exponent: int | Decimal = 1
     taker_only: bool = True
@@ -153,22 +153,22 @@ def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None
     is a market without fees. The object's own `feeSchedule` is used if it belongs to the regime of `at`; otherwise a table by category, and
     `source` states so. Raises `SchemaError` for invalid terms, and for fees charged by unknown terms.
     """
-    regime = FeeRegime.at(at)
-    if regime is FeeRegime.NONE or not _charges(market, base_fee):
+    regime = Regime.at(at)
+    if regime is Regime.NONE or not _charges(market, base_fee):
         return FREE
-    if market.get("feeSchedule") is not None and regime is not FeeRegime.SHORT_CRYPTO:
+    if market.get("feeSchedule") is not None and regime is not Regime.SHORT_CRYPTO:
         stated = _stated(market, market["feeSchedule"], regime)
         # Fractional exponents were given up with the regime by value, so that a market that has one states terms of that time.
-        if regime is FeeRegime.BY_SHARES or not isinstance(stated.exponent, int):
+        if regime is Regime.BY_SHARES or not isinstance(stated.exponent, int):
             return stated
     kind = _kind(market, category, regime)
-    if regime is FeeRegime.BY_VALUE and kind not in _TABLES[regime] and (kind == "other" or (at >= _EXTENDED and kind != "geopolitics")):
+    if regime is Regime.BY_VALUE and kind not in _TABLES[regime] and (kind == "other" or (at >= _EXTENDED and kind != "geopolitics")):
         raise _unfit(market, "feeType", market.get("feeType"), f"which has no known terms on {at.date()}")
     return _by_kind(kind, regime, at)
 
 
-def _by_kind(kind: str, regime: FeeRegime, at: datetime) -> FeeSchedule:
-    if regime is FeeRegime.BY_SHARES and kind in _CHANGES and at >= _CHANGES[kind][0]:
+def _by_kind(kind: str, regime: Regime, at: datetime) -> FeeSchedule:
+    if regime is Regime.BY_SHARES and kind in _CHANGES and at >= _CHANGES[kind][0]:
         _, rate, exponent, rebate = _CHANGES[kind]
     else:
         rate, exponent = _TABLES[regime].get(kind, (Decimal(0), 1))
@@ -186,7 +186,7 @@ def _charges(market: Mapping[str, Any], base_fee: int | None) -> bool:
     return bool(market.get("feeSchedule") or market.get("feeType") or market.get("takerBaseFee"))
 
 
-def _stated(market: Mapping[str, Any], stated: Any, regime: FeeRegime) -> FeeSchedule:
+def _stated(market: Mapping[str, Any], stated: Any, regime: Regime) -> FeeSchedule:
     if not isinstance(stated, Mapping):
         raise _unfit(market, "feeSchedule", stated, "no JSON object")
     exponent = _ratio(market, stated, "exponent", most=10)
@@ -216,14 +216,14 @@ def _ratio(market: Mapping[str, Any], stated: Mapping[str, Any], name: str, *, m
     return ratio
 
 
-def _kind(market: Mapping[str, Any], category: str | None, regime: FeeRegime) -> str:
+def _kind(market: Mapping[str, Any], category: str | None, regime: Regime) -> str:
     """Return the market's key in the rate tables: by its fee type (crypto_fees_v2, sports_fees, …), else by its category."""
     fee_type = str(market.get("feeType") or "")
-    if regime is FeeRegime.SHORT_CRYPTO:
+    if regime is Regime.SHORT_CRYPTO:
         return fee_type
     words = (fee_type.split("_", maxsplit=1)[0], str(category or market.get("category") or "").strip().lower())
     kind = next((word for word in words if word in _KINDS), "other")
-    return "other" if kind == "general" and regime is FeeRegime.BY_SHARES else kind
+    return "other" if kind == "general" and regime is Regime.BY_SHARES else kind
 
 
 def _exact(name: str, value: Decimal | int) -> Decimal:

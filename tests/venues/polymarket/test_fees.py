@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.venues.polymarket.fees import FREE, FeeRegime, FeeSchedule, schedule_of
+from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime, schedule_of
 
 BEFORE = datetime(2025, 12, 31, 23, 59, 59, tzinfo=UTC)
 JANUARY = datetime(2026, 1, 20, tzinfo=UTC)
@@ -210,19 +210,19 @@ def test_fees_that_were_charged_by_unknown_terms_are_never_nothing(market: dict[
 @pytest.mark.parametrize(
     ("at", "regime"),
     [
-        (BEFORE, FeeRegime.NONE),
-        (datetime(2020, 1, 1, tzinfo=UTC) - timedelta(days=1), FeeRegime.NONE),
-        (MARCH - timedelta(seconds=1), FeeRegime.SHORT_CRYPTO),
-        (MARCH, FeeRegime.BY_VALUE),
-        (JULY, FeeRegime.BY_SHARES),
+        (BEFORE, Regime.NONE),
+        (datetime(2020, 1, 1, tzinfo=UTC) - timedelta(days=1), Regime.NONE),
+        (MARCH - timedelta(seconds=1), Regime.SHORT_CRYPTO),
+        (MARCH, Regime.BY_VALUE),
+        (JULY, Regime.BY_SHARES),
     ],
 )
-def test_the_day_of_the_trade_chooses_the_regime(at: datetime, regime: FeeRegime):
-    assert FeeRegime.at(at) is regime
+def test_the_day_of_the_trade_chooses_the_regime(at: datetime, regime: Regime):
+    assert Regime.at(at) is regime
 
 
 def test_rounding_is_a_term_that_can_be_changed():
-    terms = {"regime": FeeRegime.BY_SHARES, "rate": Decimal("0.07")}
+    terms = {"regime": Regime.BY_SHARES, "rate": Decimal("0.07")}
     amounts = [FeeSchedule(**terms, **more).fee(Decimal("0.03"), Decimal("0.5"), "buy") for more in ({}, {"rounding": ROUND_DOWN})]
     assert amounts == [Decimal("0.00053"), Decimal("0.00052")]
 
@@ -232,9 +232,9 @@ def test_rounding_is_a_term_that_can_be_changed():
     price=st.decimals(min_value=0, max_value=1, places=6),
     rate=st.decimals(min_value=0, max_value=1, places=4),
     exponent=st.integers(0, 4),
-    regime=st.sampled_from([FeeRegime.BY_VALUE, FeeRegime.BY_SHARES]),
+    regime=st.sampled_from([Regime.BY_VALUE, Regime.BY_SHARES]),
 )
-def test_a_fee_is_exact_within_half_a_unit(shares: Decimal, price: Decimal, rate: Decimal, exponent: int, regime: FeeRegime):
+def test_a_fee_is_exact_within_half_a_unit(shares: Decimal, price: Decimal, rate: Decimal, exponent: int, regime: Regime):
     fee = FeeSchedule(regime, rate, exponent).fee(shares, price, "buy")
     p, unit = Fraction(price), Fraction(1, 10**regime.decimals)
     exact = Fraction(shares) * (p if regime.by_value else 1) * Fraction(rate) * (p * (1 - p)) ** exponent
