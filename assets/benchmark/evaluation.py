@@ -50,7 +50,7 @@ class EvaluationPlan:
 
 
 def find_unfinished(names: Sequence[str], release: str | None, samples: int | None) -> Evaluation:
-    """Find the unfinished evaluation to continue. Raises `ConfigError` if there is none, or if other models are named."""
+    """Find the unfinished evaluation to continue. Raises `ConfigError` if no evaluation is unfinished, or if other models are named."""
     found = _evaluations().unfinished(release_name(release, samples) if release or samples else None)
     if names and set(names) != set(found.models):
         raise ConfigError(f"resuming {found.run}: it evaluates {', '.join(found.models)}; name the same models, or none")

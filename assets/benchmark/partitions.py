@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
 
 import dagster as dg
 
 from bellwether import forecasting
 from bellwether.errors import ConfigError
+from bellwether.forecasting.language_model import LanguageModel
 from bellwether.lake import Manifest
 from bellwether.lake.partitions import Partition
+from bellwether.models.keys import status
 from bellwether.questions import ReleaseName
 from bellwether.settings import settings
 
@@ -22,35 +23,40 @@ RELEASE_FORECASTER = dg.MultiPartitionsDefinition({"release": RELEASE, "forecast
 
 def forecasters() -> list[str]:
     """List the forecasters of this world for the partition picker: available ones first, then by missing key."""
-    missing = forecasting.without_key()
-    return sorted(forecasting.available(), key=lambda name: missing.get(name, ""))
+    return [name for _, names in _forecasters_by_key() for name in names]
 
 
 def forecaster_list() -> str:
     """List the forecasters of this world by missing key, as Markdown; the error if the registry cannot be read."""
     try:
-        missing = forecasting.without_key()
-        return "\n".join(
-            f"- {why or 'ready'}: {', '.join(f'`{name}`' for name in names)}"
-            for why, names in groupby(forecasters(), key=lambda name: missing.get(name, ""))
-        )
+        return "\n".join(f"- {why or 'ready'}: {', '.join(f'`{name}`' for name in names)}" for why, names in _forecasters_by_key())
     except ConfigError as error:
         return str(error)
 
 
+def _forecasters_by_key() -> list[tuple[str, list[str]]]:
+    """Group the forecasters by the reason why they are not ready, "" for those that are."""
+    missing = forecasting.without_key()
+    groups: dict[str, list[str]] = {}
+    for name in forecasting.available():
+        groups.setdefault(missing.get(name, ""), []).append(name)
+    return sorted(groups.items())
+
+
 def require_key(name: str, stored: Iterable[Partition]) -> None:
-    """Raise `ConfigError` for a model whose key is missing, unless forecasts of it are stored: its answers may be in the journal.
+    """Raise `ConfigError` for a model that is not ready, unless forecasts of it are stored: its answers may be in the journal.
 
     stored: releases and forecasters.
     """
-    why = forecasting.without_key().get(name)
-    if why and all(forecaster != name for _, forecaster in stored):
-        variable = why.removeprefix("key missing: ")
+    entry = forecasting.available().get(name)
+    found = status(entry.model) if isinstance(entry, LanguageModel) else None
+    if found is None or found.is_ready or any(forecaster == name for _, forecaster in stored):
+        return
+    if found.variable:
         raise ConfigError(
-            f"{name}: the environment variable {variable} is not set. Set it to your key and restart `bellwether ui`, or choose another forecaster"
-            if variable != why
-            else f"{name}: {why}"
+            f"{name}: the environment variable {found.variable} is not set. Set it to your key and restart `bellwether ui`, or choose another forecaster"
         )
+    raise ConfigError(f"{name}: {found}")
 
 
 #: Age of a release up to which models of the settings run automatically.

@@ -46,7 +46,7 @@ def _to_metadata(summary: dict[str, object]) -> dict[str, Any]:
 
 
 class PullConfig(dg.Config):
-    """Whether a pull requests pages that are already stored."""
+    """Configuration of a pull: use of stored pages."""
 
     refresh: bool = False
     """Query the venue again although this partition is final."""

@@ -184,7 +184,7 @@ _POLYMARKET_MARKET = (
         blocking=True,
     ),
     holds("bid_at_or_below_ask", "the best bid does not exceed the best ask", pl.col("best_bid") <= pl.col("best_ask")),
-    holds("closed_has_a_time", "a closed market says when it closed", applies_to(pl.col("closed"), pl.col("closed_at").is_not_null())),
+    holds("closed_has_a_time", "a closed market has a closing time", applies_to(pl.col("closed"), pl.col("closed_at").is_not_null())),
     present("has_event", "the market names its event", "event_id"),
 )
 

@@ -36,8 +36,8 @@ class FactRows:
 
         decided: weeks whose agents and trades are rebuilt and not read. found_again: weeks whose evidence is rebuilt, as in `load_evidence`.
         """
-        anew = {(week.isoformat(),) for week in decided}
-        agents, trades = (context.lake.slice(table, missing="skip").exclude(anew).read() for table in (AGENTS, TRADES))
+        rebuilt = {(week.isoformat(),) for week in decided}
+        agents, trades = (context.lake.slice(table, missing="skip").exclude(rebuilt).read() for table in (AGENTS, TRADES))
         return cls(agents, trades, load_evidence(context, found_again).read())
 
     def replace_week(self, week: date, **rows: pl.DataFrame) -> FactRows:
