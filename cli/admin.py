@@ -21,7 +21,7 @@ from cli.options import AS_JSON
 from orchestration.run_session import print_summary, require_success, runner
 
 #: Rough seconds of the demo's stages in an empty home; the finished stages correct the speed.
-_DEMO_SECONDS = {"venues": 40.0, "benchmark": 25.0, "replay": 30.0, "arena": 20.0, "warehouse": 15.0}
+_DEMO_SECONDS = {"venues": 65.0, "benchmark": 40.0, "replay": 50.0, "arena": 25.0, "warehouse": 35.0}
 
 
 @click.command()
