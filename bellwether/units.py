@@ -1,4 +1,4 @@
-"""Integer amounts that type checkers keep apart. At run time each is an `int`; the result of arithmetic is a plain `int`, to be converted again.
+"""Integer amounts that type checkers distinguish. At run time each is an `int`; the result of arithmetic is a plain `int`, to be converted again.
 
 Prices in $0.0001, lots and micro-dollars are the units of a replay (`bellwether.replay.units`); micro-dollars, micro-shares and prices of a share those
 of the arena (`bellwether.arena.units`).
