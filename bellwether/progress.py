@@ -85,11 +85,11 @@ class _Plan:
         self.number, self.begun = self.names.index(name), self.clock()
 
     def remaining(self) -> float:
-        """Seconds to the end of all stages, at the speed of the finished ones."""
+        """Return the seconds to the end of all stages, at the speed of the finished ones, or of the current one if that is slower."""
         now, expected = self.clock(), list(self.seconds.values())
         finished, current = sum(expected[: self.number]), expected[self.number]
-        pace = (self.begun - self.began) / finished if finished else 1.0
-        return max(pace * current - (now - self.begun), 0) + pace * sum(expected[self.number + 1 :])
+        pace = max((self.begun - self.began) / finished if finished else 1.0, (now - self.begun) / current)
+        return pace * sum(expected[self.number :]) - (now - self.begun)
 
     def __str__(self) -> str:
         left = f", about {_span(seconds)} left" if (seconds := self.remaining()) >= 1 else ""

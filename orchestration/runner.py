@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
+from bellwether.console import output_to_stderr
 from bellwether.errors import BellwetherError
 from bellwether.lake.staleness import Staleness
 from bellwether.progress import Progress, Silent
@@ -183,13 +184,14 @@ class Runner:
         definition = self._defs.resolve_job_def(job)
         self._wait_for_pools(definition, self._line_printer(one.label))
         token = listener.set(self._line_printer(one.label))
-        result = definition.execute_in_process(
-            instance=self.instance,
-            partition_key=one.tags.get(PARTITION),
-            tags={**self.process.tags, **TAGS, **NO_RETRIES, **one.tags},
-            run_config={**QUIET, **one.config},
-            raise_on_error=False,
-        )
+        with output_to_stderr():
+            result = definition.execute_in_process(
+                instance=self.instance,
+                partition_key=one.tags.get(PARTITION),
+                tags={**self.process.tags, **TAGS, **NO_RETRIES, **one.tags},
+                run_config={**QUIET, **one.config},
+                raise_on_error=False,
+            )
         listener.reset(token)
         run = self.instance.get_run_by_id(result.run_id) or result.dagster_run
         events = [event for event in result.all_events if event.is_step_failure or event.is_job_failure]
