@@ -1,4 +1,4 @@
-"""Recordings and episodes made of the captures of the real venue, once for all processes of a test run."""
+"""Recordings and episodes of captures of the real venue, built once for all processes of a test run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """An episode with the recording and the draft that it was made of."""
+    """Episode with its recording and draft."""
 
     recording: Recording
     draft: EpisodeDraft
@@ -30,22 +30,22 @@ class Built:
 
 
 class Captures:
-    """Imports and builds folders of captures below `source` when they are first asked for; the results are shared and not to be changed."""
+    """Captures below `source`, imported and built at first use. The results are shared; tests must not change them."""
 
     def __init__(self, source: Path, root: Path) -> None:
         self._source, self._root = source, root
         root.mkdir(exist_ok=True)
 
     def recordings(self, folder: str) -> list[Recording]:
-        """A recording of each capture in the folder."""
+        """Return a recording of each capture in the folder."""
         return self._once(f"{folder}.recordings", lambda: import_captures(self._root / folder, self._source / folder))
 
     def checked(self, folder: str) -> list[tuple[BookCheck, GapReport]]:
-        """What the books of each recording showed, and what is missing in it."""
+        """Return the check of books and the gaps of each recording."""
         return self._once(f"{folder}.checks", lambda: [check_books(recording) for recording in self.recordings(folder)])
 
     def built(self, folder: str) -> list[Built]:
-        """The episodes of each recording."""
+        """Return the episodes of all recordings."""
         drafts = self._once(f"{folder}.drafts", lambda: [(made, draft) for made in self.recordings(folder) for draft in self._write(made)])
         return [Built(recording, draft, load(self._folder(draft))) for recording, draft in drafts]
 

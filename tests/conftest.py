@@ -1,4 +1,4 @@
-"""Fixtures shared by all tests: where recordings of the real venues are, and an environment without anyone's settings."""
+"""Fixtures shared by all tests: recordings of real venues, servers, and an environment without the developer's settings."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ if TYPE_CHECKING:
 __all__ = ["bucket", "s3_server"]
 
 ROOT = Path(__file__).resolve().parent.parent
-#: Read before the environment is cleaned: for the commands under test this variable is the folder that they record into. Processes of the run inherit it.
+#: Read before the environment is cleaned, because commands under test use this variable for their output. Child processes inherit it.
 _RECORDINGS = Path(
     os.environ.setdefault("RECORDINGS_OF_TESTS", os.environ.get("BELLWETHER_RECORDINGS", str(ROOT.parent / "shared" / "data")))
 )
 for _name in [name for name in os.environ if name.startswith("BELLWETHER_")]:
     del os.environ[_name]
-# Each process of the tests has a core: threads of linear algebra would wait for each other in a loop.
+# Each test process has one core. More threads of linear algebra would only wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# A shell that runs the tests in the background ignores Ctrl-C for them, and with them for the processes that tests interrupt.
+# A shell that runs the tests in the background ignores Ctrl-C for them and for the processes that they interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# How fast examples are drawn tells of the machine and what else it does.
+# The time to draw an example depends on the load of the machine.
 hypothesis.settings.register_profile("bellwether", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
 hypothesis.settings.load_profile("bellwether")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol() -> None:
-    """Dagster notes the instance that a test opens, and asks it for the state of definitions, which there is none of, also after it is gone."""
+    """Stop Dagster from reading the state of definitions from the instance of an earlier test, which may be closed."""
     noted = sys.modules.get("dagster._core.storage.defs_state.base")
     if noted is not None:
         noted.DefsStateStorage.get = classmethod(lambda _: None)
 
 
-#: Where folders of tests are kept in memory, and how many bytes must be free there and in the machine.
+#: Folder in memory for tests, and the minimum of free bytes there and in the machine.
 _IN_MEMORY, _ENOUGH = Path("/dev/shm"), 8 * 2**30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep the folders of tests in memory where there is plenty: lakes and Dagster's databases flush every write to the disk."""
+    """Keep temporary folders in memory if there is enough, because lakes and Dagster's databases flush every write to disk."""
     if config.option.basetemp is None and _IN_MEMORY.is_dir():
         free = min(shutil.disk_usage(_IN_MEMORY).free, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2)
         if free >= _ENOUGH:
@@ -61,20 +61,20 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests first, so that no process is left with one at the end."""
+    """Run files with slow tests first, so that none is still running alone at the end."""
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests live as long as the process: the garbage collector need not look at millions of their objects again and again."""
+    """Exclude modules and tests from garbage collection, because they live as long as the process."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 100)
 
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No setting of the developer reaches a test, and nothing is written outside its own folder."""
+    """Remove the developer's settings, and keep all written files in the test's folder."""
     from bellwether.settings import settings
 
     for name in [name for name in os.environ if name.startswith("BELLWETHER_")]:
@@ -86,7 +86,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def recordings() -> Path:
-    """Folder with recordings of the real venues; the test skips where there is none."""
+    """Folder with recordings of the real venues. Skips the test if there is none."""
     if not _RECORDINGS.is_dir():
         pytest.skip(f"no recordings of the real venues at {_RECORDINGS} (set BELLWETHER_RECORDINGS)")
     return _RECORDINGS
@@ -94,7 +94,7 @@ def recordings() -> Path:
 
 @pytest.fixture(scope="session")
 def captures(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Captures:
-    """The captures of Kalshi's stream, imported and built once for all processes of the run."""
+    """Captures of Kalshi's stream, imported and built once for all processes of the run."""
     from tests.captures import Captures
 
     return Captures(recordings / "kalshi", shared(tmp_path_factory) / "captures")
@@ -110,17 +110,17 @@ def _served(start: Callable[[loopback.Processes], loopback.Process]) -> Iterator
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[loopback.Process]:
-    """Postgres with the database of its `url`, for the session."""
+    """Postgres server for the session. Its `url` includes the database."""
     yield from _served(loopback.postgres)
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[loopback.Process]:
-    """Redis at its `url`, for the session."""
+    """Redis server for the session."""
     yield from _served(loopback.redis)
 
 
 @pytest.fixture(scope="session")
 def object_store() -> Iterator[loopback.Process]:
-    """An S3 server with the bucket `bellwether`, for the session; `loopback.credentials(url)` are variables of its clients."""
+    """S3 server with the bucket `bellwether`, for the session. `loopback.credentials(url)` returns the variables for clients."""
     yield from _served(loopback.object_store)

@@ -1,4 +1,4 @@
-"""Damages files for tests."""
+"""Damage to files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of HTML as a browser splits them."""
+"""Parser of HTML pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class Reader(HTMLParser):
-    """Tables, links, tags with attributes, scripts, and texts outside of them, of a file or a text."""
+    """Tables, links, tags with attributes, scripts and other texts of an HTML file or string."""
 
     def __init__(self, page: Path | str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""An oracle that computes with NumPy: where there is numba, scoringrules compiles all of its scores whenever it is imported."""
+"""scoringrules imported without numba, which would compile all scores at each import."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The tables of the README and of the tour, written by the commands that its comments name: `<!-- bellwether COMMAND -->` before a block that is indented;
-the tour's picture of a backtest, and pictures of charts of the site. `make readme` runs it.
+"""Update tables and pictures of the README and the tour (`make readme`).
 
-`| TITLE` takes the part of the output from that line to the next empty one. `query, as above` stands for the query that is shown before it.
+A comment `<!-- bellwether COMMAND -->` names the command whose output is the indented block below it. `| TITLE` selects the output from that line to the
+next empty line. `query, as above` repeats the previous query on the page.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^<!-- bellwether (?P<command>.+?) -->\n\n(?P<text>(?: {4}.*
 QUERY = re.compile(r'^    \.venv/bin/bellwether (query "[^"]*")', re.MULTILINE)
 #: The backtest that the tour shows.
 PICTURE, AGENT, EPISODE = ROOT / "docs" / "images" / "backtest.png", "market-maker", "KXEARNSAYTRELLI-26JUN29"
-#: Charts of the site by the picture that shows them: the page, the beginning of the chart's title, and the lines that are drawn.
+#: Picture of each chart: its page of the site, the beginning of its title, and the lines to draw.
 CHARTS = {
     ROOT / "docs" / "images" / "reliability.png": (
         "benchmark/sandbox-2026/index.html",
@@ -30,12 +30,12 @@ CHARTS = {
         ("sandbox-calibrated", "sandbox-timid"),
     ),
 }
-#: Columns of a terminal that are left for a block.
+#: Width of the terminal, in columns.
 WIDTH = 80
 
 
 def rewritten(text: str, run: Callable[[list[str]], str]) -> str:
-    """The page with every block as the command prints it now."""
+    """Return the page with the current output of the command of each block."""
 
     def block(found: re.Match[str]) -> str:
         command, _, title = found["command"].partition(" | ")
@@ -53,7 +53,7 @@ def rewritten(text: str, run: Callable[[list[str]], str]) -> str:
 
 
 def bellwether(words: list[str]) -> str:
-    """What a command prints in a terminal of `WIDTH` columns."""
+    """Return the output of a command in a terminal of `WIDTH` columns."""
     environment = {**os.environ, "COLUMNS": str(WIDTH), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", "bellwether", *words], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
@@ -62,7 +62,7 @@ def bellwether(words: list[str]) -> str:
 
 
 def backtest_picture(agent: str, episode: Path) -> bytes:
-    """An agent's equity with its band, and next to it its fills in the market where it has the most, as a PNG."""
+    """Draw an agent's equity with its band, and its fills in the market where it has the most. Returns a PNG."""
     import altair as alt
 
     from bellwether.figures.canvas import FILE_BYTES, add_title, png
@@ -89,7 +89,7 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
 
 
 def site_pictures(site: Path, charts: Mapping[Path, tuple[str, str, tuple[str, ...]]]) -> int:
-    """Write pictures of charts of a built site; returns how many were written: none, with the reason on the standard error, without a browser."""
+    """Write pictures of charts of a built site. Returns their number, or 0 after a message to standard error if there is no browser."""
     try:
         with chromium() as browser:
             for target, (page, title, lines) in charts.items():

@@ -1,4 +1,4 @@
-"""Helpers for tests with several processes: the folder that they share, and waiting with a deadline."""
+"""Helpers for tests with several processes: a shared folder, and waiting with a deadline."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 
 
 def shared(factory: pytest.TempPathFactory) -> Path:
-    """The folder of this test run, the same in all of its processes."""
+    """Return the folder that all processes of this test run share."""
     own = factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float = 120.0) -> None:
-    """Wait for another thread or process; fail with `what` after so many seconds."""
+    """Wait until a condition holds. Fails with the message `what` after some seconds."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not after {seconds:g} seconds: {what}"
@@ -28,7 +28,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 120.
 
 
 def status_of(child: int, seconds: float = 120.0) -> int:
-    """Wait for a forked child, as `os.waitpid` does, and return its status; kill it and fail after so many seconds."""
+    """Return the status of a forked child, like `os.waitpid`. Kills the child and fails after some seconds."""
     end = time.monotonic() + seconds
     while not (found := os.waitpid(child, os.WNOHANG))[0]:
         if time.monotonic() > end:
@@ -40,7 +40,7 @@ def status_of(child: int, seconds: float = 120.0) -> int:
 
 
 async def until(condition: Callable[[], object], what: str = "what other tasks do", seconds: float = 120.0) -> None:
-    """`wait_until` for other tasks of the same event loop."""
+    """Wait like `wait_until`, but let other tasks of the event loop run."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not after {seconds:g} seconds: {what}"
@@ -48,7 +48,7 @@ async def until(condition: Callable[[], object], what: str = "what other tasks d
 
 
 def start_together(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """Have processes that print `ready` and then read a line continue at the same moment."""
+    """Release processes at the same moment that print `ready` and then read a line."""
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

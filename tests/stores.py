@@ -1,4 +1,4 @@
-"""A bucket on an S3 server on loopback, and the environment of commands that use it."""
+"""Fixtures of an S3 server and a bucket."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.lake.s3_server import S3Server
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
-    """The server, which fails on demand."""
+    """S3 server on loopback that fails on demand."""
     pytest.importorskip("moto.server")
     pytest.importorskip("s3fs")
     server = S3Server()
@@ -21,7 +21,7 @@ def s3_server() -> Iterator[S3Server]:
 
 @pytest.fixture
 def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """URL of an empty bucket, which the environment's keys open."""
+    """URL of an empty bucket. The environment contains its keys."""
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     for name, value in s3_server.options.items():
         monkeypatch.setenv(name.upper(), value)

@@ -1,4 +1,4 @@
-"""Back-off and the times that servers ask for."""
+"""Back-off and `Retry-After` headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A signal ends a coroutine, whatever its handler raises."""
+"""Coroutines interrupted by signals."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.concurrency import SIGNALS, run
 
 
 class Stopped(BaseException):
-    """What a framework's handler raises."""
+    """Exception raised by a framework's signal handler."""
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +30,7 @@ def stop(*_: object) -> None:
 
 
 async def work(cleaned: list[str], number: signal.Signals = signal.SIGINT) -> str:
-    """A coroutine that a signal meets while it waits."""
+    """Coroutine that waits until a signal arrives."""
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(3):

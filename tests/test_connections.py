@@ -1,4 +1,4 @@
-"""Trying venues and keys: what works, what is refused, what does not answer, and that no key is ever shown."""
+"""`bellwether doctor --live`: addresses and keys that work, fail or do not answer, without showing any key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OPENAI = PROVIDERS[0]
 
 
 class Fake:
-    """A provider that knows one key, notes what it is asked, and repeats a wrong key in its answer, as some do."""
+    """Provider that accepts one key, records requests, and repeats a wrong key in its answer, as some providers do."""
 
     def __init__(self, *answers: Response) -> None:
         self.answers = list(answers)
@@ -51,7 +51,7 @@ Serving = Callable[[Fake], str]
 
 
 class Host:
-    """Serves one fake after another from one place."""
+    """Server that is passed from one fake to the next."""
 
     def __init__(self) -> None:
         self.fake = Fake()
@@ -69,7 +69,7 @@ def site() -> Iterator[tuple[Host, str]]:
 
 @pytest.fixture
 def serving(site: tuple[Host, str]) -> Serving:
-    """Puts a fake behind the address that it returns."""
+    """Serve a fake and return its address."""
 
     def put(fake: Fake) -> str:
         site[0].fake = fake
@@ -116,7 +116,7 @@ def test_a_wrong_key_is_refused_and_not_shown(provider: Provider, serving: Servi
 
 
 def parts_of(text: str) -> set[str]:
-    """All runs of six characters."""
+    """Return all substrings of six characters."""
     return {text[first : first + 6] for first in range(len(text) - 5)}
 
 
@@ -225,7 +225,7 @@ def pem_of(credentials: Any) -> str:
 
 @pytest.fixture
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Runs `bellwether doctor --live` in a world; returns its exit code and output."""
+    """Run `bellwether doctor --live` in a world, and return its exit code and output."""
 
     def run(*arguments: str, **environment: str) -> tuple[int, str]:
         for name, value in {"BELLWETHER_HOME": str(tmp_path), **environment}.items():
@@ -277,7 +277,7 @@ def test_a_live_world_is_tried_at_its_own_addresses_with_its_own_key(command: An
 
 
 def nowhere() -> Settings:
-    """A live world in which nobody answers."""
+    """Settings of a live world in which no address answers."""
     return Settings(world=World.LIVE, kalshi_url=DEAD, kalshi_stream_url="ws://127.0.0.1:9", gamma_url=DEAD, clob_url=DEAD, _env_file=None)
 
 

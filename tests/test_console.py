@@ -1,4 +1,4 @@
-"""Tables for people: the leaderboard says what was left out, and fits a terminal."""
+"""Tables in a terminal: their width and the omitted rows."""
 
 from __future__ import annotations
 

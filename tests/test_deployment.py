@@ -1,4 +1,4 @@
-"""Probes of places and servers: what answers, what does not, and how long that takes."""
+"""Health probes of folders and servers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def look(config: Settings) -> dict[str, Finding]:
 
 @contextmanager
 def deaf() -> Iterator[int]:
-    """Port at which connections are accepted and never answered."""
+    """Port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 

@@ -1,4 +1,4 @@
-"""The documentation as a site: it builds without warnings, loads nothing from elsewhere, and has every table and every public name."""
+"""The documentation site builds without warnings, loads nothing from elsewhere, and documents every table and public name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STABLE = ("arena", "calibration", "forecasting", "replay", "scoring")
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built as `make docs` builds it. Strict: a link or an anchor without its target fails the build."""
+    """The site, built as by `make docs`. A broken link or anchor fails the build."""
     folder = tmp_path_factory.mktemp("docs")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT)}

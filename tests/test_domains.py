@@ -1,4 +1,4 @@
-"""A domain declares itself once: docs/extending.md, run step by step in a folder of its own."""
+"""The example domain of docs/extending.md, executed step by step."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bellwether.tables import _collect_tables
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 
-#: Makes a day of the page's table through its job, publishes, and says where the domain is found.
+#: Build one day of the example's table through its job, publish it, and print the location of the domain.
 USE = """
 import json
 import dagster as dg
@@ -46,7 +46,7 @@ print(json.dumps({
 
 
 def install(folder: Path) -> None:
-    """Write the files of the page, and the metadata that pip would make of its pyproject.toml."""
+    """Write the files of the page, and the metadata that pip would write for its pyproject.toml."""
     for language, name, text in re.findall(r"```(python|toml)\n# ([\w./]+)\n(.*?)```", PAGE, flags=re.DOTALL):
         file = folder / name
         file.parent.mkdir(exist_ok=True)
@@ -63,7 +63,7 @@ def install(folder: Path) -> None:
 
 
 def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python with the package of `folder` installed, in a home of its own."""
+    """Run Python with the package of `folder` installed and a separate home."""
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "BELLWETHER_HOME": str(folder / "home")}
     environment.pop("DAGSTER_HOME", None)
     return subprocess.run([sys.executable, *words], env=environment, cwd=folder, capture_output=True, text=True, check=False)
@@ -71,7 +71,7 @@ def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture
 def uncached() -> Iterator[None]:
-    """The domains as they are now, before and after a test."""
+    """Reload the domains before and after the test."""
     for function in (load_domains, _collect_tables):
         function.cache_clear()
     yield

@@ -1,4 +1,4 @@
-"""The programs in `examples/` run."""
+"""The programs in `examples/`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOLDER = ROOT / "examples"
 
 
 def example(name: str) -> ModuleType:
-    """An example as a module; its main part does not run."""
+    """Import an example as a module, without its main part."""
     spec = importlib.util.spec_from_file_location(f"example_{name}", FOLDER / f"{name}.py")
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -59,7 +59,7 @@ def test_the_market_maker_quotes_within_the_book_and_its_limit(tmp_path: Path) -
     done = run(episode, maker(half_spread_cents=1, size=3, max_position=5), BacktestSettings(cadence=5 * SECOND))
     assert done.failure is None
     assert done.orders.height > 1
-    assert set(done.orders["reason"].drop_nulls()) <= {"agent", "closed"}  # none was rejected
+    assert set(done.orders["reason"].drop_nulls()) <= {"agent", "closed"}  # no rejects
     prices = [price for price in done.orders["price"] if price is not None]
     assert prices and all(price * 100 == int(price * 100) for price in prices)
 

@@ -1,4 +1,4 @@
-"""Atomic folders: whole or absent, and clean after a kill."""
+"""Atomic folders: complete or absent, and no leftovers after a kill."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the targets of the Makefile share, and what CI makes of them."""
+"""Shared settings of the Makefile's targets, and their use in CI."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def test_python_keeps_what_it_compiles_also_where_the_environment_says_otherwise() -> None:
-    """The installation compiles nothing: processes that keep nothing either would compile Dagster and all the rest at each start."""
+    """Without bytecode files, each process would compile Dagster and all other packages again."""
     target = 'shown:\n\t@echo "<$$PYTHONDONTWRITEBYTECODE>"\n'
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     command = ["make", "-s", "-f", "Makefile", "-f", "-", "shown"]

@@ -1,4 +1,4 @@
-"""Alarms reach a local web server and a local mail server, are tried again where that helps, and carry no secret anywhere."""
+"""Alerts by webhook and mail: delivery, retries, and no secrets in any message."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _settings(**given: object) -> Settings:
 
 
 def _send(config: Settings, alarm: Alarm = ALARM) -> list[float]:
-    """Notify, and return the pauses between attempts."""
+    """Send a notification and return the pauses between attempts."""
     waited: list[float] = []
     notify(alarm, notifiers(config), sleep=waited.append)
     return waited
@@ -41,7 +41,7 @@ def _send(config: Settings, alarm: Alarm = ALARM) -> list[float]:
 
 @dataclass
 class Web:
-    """A web server: what was posted to it, and with which states it answers, the last one for ever."""
+    """Web server that records posts and answers with the given states. The last state repeats."""
 
     answers: list[int] = field(default_factory=lambda: [204])
     bodies: list[dict[str, str]] = field(default_factory=list)
@@ -131,7 +131,7 @@ def test_the_log_is_a_file_as_well_which_keeps_every_alarm(tmp_path: Path, caplo
 
 @dataclass
 class Mail:
-    """A mail server: the mails that it took, who logged in, and the codes with which it answers to senders."""
+    """Mail server that records mails and logins and answers senders with the given codes."""
 
     mails: list[bytes] = field(default_factory=list)
     receivers: list[str] = field(default_factory=list)
@@ -201,7 +201,7 @@ def mail() -> Iterator[Mail]:
 
 @pytest.fixture
 def safe_mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Mail]:
-    """A mail server with TLS, whose certificate this process trusts."""
+    """A mail server with TLS and a certificate that this process trusts."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec

@@ -1,4 +1,4 @@
-"""Files outside the lake on an object store: whole or absent, and copied to this machine where programs need a folder."""
+"""Files and folders on an object store: complete or absent, with local copies for programs that need a folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, torn
 
 
 def put(target: Path, **files: str) -> None:
-    """Replace a folder whose marker is `last`."""
+    """Replace a folder whose marker file is `last`."""
     with atomic_folder(target, "last") as draft:
         for name, text in files.items():
             (draft / "below").mkdir(exist_ok=True)
@@ -157,7 +157,7 @@ def test_a_store_that_fails_at_random_gives_no_torn_copy(bucket: str, s3_server:
     target, listings, draw = place(f"{bucket}/episodes/one"), list[Answer](), random.Random(7)
 
     def fault(request: dict[str, Any], serve: Callable[[], Answer]) -> Answer | None:
-        """Refuse some requests, cut off some bodies without saying so, and answer some listings with earlier ones."""
+        """Refuse some requests, truncate some bodies silently, and return some earlier listings."""
         chance, is_listing = draw.random(), request["QUERY_STRING"].startswith("list-type")
         if chance < 0.1:
             return SLOW_DOWN

@@ -1,4 +1,4 @@
-"""A command says what it does, how far it is and how long it will take."""
+"""Progress messages of commands: current step, share done, and remaining time."""
 
 from __future__ import annotations
 
@@ -70,12 +70,12 @@ def test_stages_have_a_number_a_total_and_the_time_left_at_the_speed_of_this_mac
     lines = Lines(stream, interval=10.0, now=clock)
     with lines.plan({"pull": 10.0, "score": 30.0, "publish": 20.0}) as begin:
         begin("pull")
-        clock.now = 20.0  # twice as long as expected
+        clock.now = 20.0  # twice the estimate
         begin("score")
         lines.say("forecasts")
         clock.now = 50.0
         lines.tick()
-        clock.now = 100.0  # longer than the expected 60 seconds
+        clock.now = 100.0  # more than the estimate of 60 seconds
         begin("publish")
     assert stream.getvalue().splitlines() == [
         "stage 1 of 3 (pull), about 60 s left",
@@ -121,7 +121,7 @@ def test_a_terminal_has_a_live_display() -> None:
             stdout=subprocess.DEVNULL,
         )
     seen = b""
-    with os.fdopen(master, "rb", buffering=0) as screen, suppress(OSError):  # at its end, Linux reports an error
+    with os.fdopen(master, "rb", buffering=0) as screen, suppress(OSError):  # Linux reports an error when the terminal closes
         while chunk := screen.read(65536):
             seen += chunk
     assert talking.wait(60) == 0

@@ -1,4 +1,4 @@
-"""Rows that quote models have no credentials, and are otherwise byte for byte what they were."""
+"""Rows that quote models contain no credentials and are otherwise unchanged, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/scoring.md shows is what happens."""
+"""docs/scoring.md shows the real output."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PAGE = (Path(__file__).resolve().parents[1] / "docs" / "scoring.md").read_text(e
 
 
 def block(language: str, number: int = 0) -> str:
-    """A block of code of the page."""
+    """Return a code block of the page."""
     return re.findall(rf"```{language}\n(.*?)```", PAGE, flags=re.DOTALL)[number]
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working folder, with the forecasts that the page shows."""
+    """Working folder with the forecasts of the page."""
     (tmp_path / "forecasts.csv").write_text(block("csv"), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     return tmp_path

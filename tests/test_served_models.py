@@ -1,4 +1,4 @@
-"""Which names of models mean the same model."""
+"""Names that mean the same model."""
 
 from __future__ import annotations
 

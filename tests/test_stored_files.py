@@ -1,4 +1,4 @@
-"""Recordings, trajectories, evaluations, submissions, exports and the site in an object store, as in a folder."""
+"""Recordings, trajectories, evaluations, submissions, exports and the site behave on an object store as in a folder."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def forecast(name: str, market: str, p: float = 0.5) -> pl.DataFrame:
 
 
 def requests_of(place: Path, patch: pytest.MonkeyPatch) -> list[str]:
-    """The requests from now on of the store of a place."""
+    """Record all further requests to the store of a place."""
     fs, _ = filesystem(place)
     sent: list[str] = []
     request = fs._call_s3

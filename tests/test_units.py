@@ -1,4 +1,4 @@
-"""Type checkers keep the units of prices, sizes and money apart, and an agent as people write it needs no cast."""
+"""Type checkers distinguish the units of prices, sizes and money, and accept the agents of the documentation without casts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bellwether.units import CentiCents, Lots, MicroDollars, MicroShares, ShareP
 
 ROOT = Path(__file__).parents[1]
 
-#: Each line that is wrong says by which code.
+#: A comment on each wrong line states its error code.
 WRONG = """
 from decimal import Decimal
 
@@ -115,7 +115,7 @@ def traded(tape: Tape) -> Backtest:
     return run(tape, Plain(size=20), BacktestSettings(bankroll=500 * MICROS))
 """
 
-#: Arrays are no matter here, and their stubs take longer than all the rest.
+#: Arrays are not needed here, and their stubs take longer to load than everything else.
 CONFIG = """
 [mypy]
 strict = true
@@ -130,7 +130,7 @@ follow_imports_for_stubs = true
 
 @pytest.fixture(scope="module")
 def complaints(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[int, str]]]:
-    """Lines and codes of what mypy says of each file."""
+    """Return line and code of each error that mypy reports, by file."""
     folder = tmp_path_factory.mktemp("units")
     (folder / "wrong.py").write_text(WRONG)
     (folder / "plain.py").write_text(PLAIN)

@@ -1,6 +1,6 @@
-"""A week of three agents with a scripted provider: what tests of exactly-once decisions run, and kill.
+"""A week of three agents with a scripted provider, for tests of exactly-once decisions.
 
-`python -m tests.arena.deciding JOURNAL LOG` decides once, in lives that are killed one write of the journal later each time, until one survives.
+`python -m tests.arena.deciding JOURNAL LOG` decides the week repeatedly. Run N is killed at the Nth write to its journal, until a run survives.
 """
 
 from __future__ import annotations
@@ -41,16 +41,18 @@ MARKETS = {name: binary(name, "0.4") for name in ("m", "n")}
 
 BET = '{"action": "BET", "bets": [{"market_id": "m", "side": "YES", "amount": 500, "probability": 0.6}, {"market_id": "n", "side": "NO", "amount": 60}], "reasoning": "r"}'
 SELL = '{"action": "SELL", "sells": [{"position_id": "2026-03-01/beta/2026-03-01/1", "percentage": 50}], "reasoning": "r"}'
-#: What each family answers, sample by sample.
+#: Scripted answers by family, one per sample.
 ANSWERS: Mapping[str, Sequence[str]] = {"acme": (BET,), "beta": ("no idea", SELL), "zeta": ("{", "}")}
 
 
-#: Whose run is killed: one bets, one is asked twice and sells.
+#: Families of the killed runs: one bets; the other needs two answers and then sells.
 KILLED = ("acme", "beta")
 
 
 class Provider:
-    """Answers from a script through the journal, and notes every request that is really sent. `fails`: raises or returns instead, by family."""
+    """Return scripted answers through the journal and record every request sent. `fails`: exception to raise or result to return, by
+    family.
+    """
 
     def __init__(self, journal: Journal, saw: Callable[[str], object], answers: Mapping[str, Sequence[str]] = ANSWERS) -> None:
         self.journal, self.saw, self.answers = journal, saw, answers
@@ -82,12 +84,12 @@ class Provider:
 
 
 def look(decision: Decision) -> MarketData:
-    """The same quotes whenever it is looked."""
+    """Return the same quotes for every decision."""
     return MarketData(MARKETS, {name: {0: Quote(SharePrice(400_000), at=NOW)} for name in MARKETS}, NOW)
 
 
 def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> list[Task]:
-    """The agents of the cohort; beta holds a position."""
+    """Return the decisions of the cohort. `beta` has an open position."""
     made = []
     for place, family in enumerate(families, start=1):
         key = DecisionKey(AgentKey(COHORT, family), COHORT + timedelta(days=7))
@@ -105,7 +107,7 @@ def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> 
 
 @dataclass
 class Run:
-    """A run: who answers, and the time."""
+    """A run of the week: its records, its provider and the time."""
 
     records: Records
     ask: Any

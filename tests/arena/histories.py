@@ -1,4 +1,6 @@
-"""Random histories: agents that bet, sell and blunder over weeks, on markets that resolve, are voided, split, cancelled and corrected."""
+"""Random histories: agents that bet, sell and make invalid decisions over weeks, in markets that resolve, are voided, split, cancelled or
+corrected.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from bellwether.units import MicroDollars, MicroShares, SharePrice
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime
 from tests.arena.world import COHORT, usd
 
-#: With a short grace period, so that refunds happen within a history.
+#: A short grace period, so that refunds occur within a history.
 RULES = {name: load_methodology(name).model_copy(update={"grace_days": 6}) for name in ("v1", "v2", "v1-realistic")}
 MARKETS = (
     Market("m1", "q", ("Yes", "No"), token_ids=("y", "n"), fees=FeeSchedule(Regime.BY_SHARES, Decimal("0.05"))),
@@ -32,7 +34,7 @@ DAY = timedelta(days=1)
 
 @dataclass
 class History:
-    """The facts of a history. legs: how many trades each finished BET asked for."""
+    """Facts of a history. `legs`: number of trades that each finished BET requested."""
 
     agents: list[Agent] = field(default_factory=list)
     trades: list[Trade] = field(default_factory=list)
@@ -75,7 +77,7 @@ def _decide(made: History, rng: Random, at: datetime) -> None:
         decision = _decision(rng, agent, list(owners))
         rules = RULES[agent.methodology]
         done = execute(decision, key, book.accounts[agent.agent_id], data, rules, owners=owners)
-        if rng.random() < 0.1:  # A crash between execution and storage: it is executed again, from what was stored.
+        if rng.random() < 0.1:  # A crash between execution and storage repeats the execution from stored data.
             again = execute(decision, key, book.accounts[agent.agent_id], data, rules, owners=owners)
             assert (again.trades, again.refusals) == (done.trades, done.refusals)
         if decision.action is Action.BET:

@@ -1,4 +1,4 @@
-"""A small arena on the sandbox's Kalshi, otherwise as `tests.arena.weeks`."""
+"""A small arena on the sandbox's Kalshi, like `tests.arena.weeks`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ bet_fraction = "0.02"
 
 @dataclass
 class KalshiArena(Arena):
-    """An arena whose new cohorts bet on Kalshi."""
+    """Arena whose new cohorts bet on Kalshi."""
 
     methodology: str | None = "small-kalshi-realistic"
 

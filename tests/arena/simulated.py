@@ -1,4 +1,4 @@
-"""Simulated arenas of families whose true skill is known: rows that rankings read, in fractions of a second."""
+"""Simulated arenas of families with known skill, drawn as the rows that rankings read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ CASH = 10_000.0
 
 @dataclass(frozen=True)
 class Simulated:
-    """An arena: noises by family (standard deviation of the log odds that a family adds to the truth), cohorts, one a week, bets of a decision."""
+    """Parameters of an arena.
+
+    `noises` is the standard deviation of each family's error in log odds. A cohort starts every week; `bets` is the number of bets per decision.
+    """
 
     noises: dict[str, float]
     cohorts: int = 12
@@ -29,7 +32,7 @@ class Simulated:
     reconstructed: bool = False
 
     def inputs(self, seed: int) -> RankingInputs:
-        """One draw of the arena. Markets of one event share a part of their luck."""
+        """Draw the rows of the arena. Outcomes within an event are correlated."""
         generator = np.random.default_rng(seed)
         weeks = self.cohorts + WEEKS_OF_A_COHORT - 1
         families, noise = list(self.noises), np.array(list(self.noises.values()))
@@ -138,7 +141,7 @@ def _chance(odds: Floats) -> Floats:
 
 
 def _shared(generator: np.random.Generator, shape: tuple[int, int, int]) -> Floats:
-    """Uniform luck of markets, correlated inside an event."""
+    """Draw uniform numbers for markets, correlated within an event."""
     from scipy.special import ndtr
 
     common = generator.normal(0, 1, shape[:2])[:, :, None]

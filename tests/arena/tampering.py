@@ -1,4 +1,4 @@
-"""A venue whose answers are other ones, to test that nothing known later is used."""
+"""Altered venue answers, for tests that no later information is used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx
 
 
 class Tampering(httpx.AsyncBaseTransport, ABC):
-    """Changes the objects of every JSON answer, outer ones first, and counts what it changed."""
+    """Transport that alters the objects of every JSON answer, outer ones first, and counts the changes."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport, changed: Counter[str]) -> None:
         self._inner, self.changed = inner, changed

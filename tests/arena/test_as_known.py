@@ -1,4 +1,4 @@
-"""Random histories of live weeks: what was published at an instant is what every table gives as known at that instant, whatever comes later."""
+"""Random histories of live weeks: for every past instant, each table gives the rows that were published then, whatever happened later."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ from tests.arena.weeks import Arena
 
 START = datetime(2026, 3, 1, 0, 7, 13, tzinfo=UTC)
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
-#: Tables that are read here: all facts, and what is folded from them.
+#: Tables with facts, and tables computed from them.
 READ = ("universe", "agents", "decisions", "decision_versions", "messages", "refusals", "trades", "evidence", "prices", "submissions")
 FOLDED = ("settlements", "ledger", "positions", "scores", "portfolios", "leaderboard")
 FAULTS = ("fine", "fine", "fine", "fine", "unreachable", "out_of_credit", "failed")
-#: Histories, of so many events, that together have every event, state and table.
+#: Seeds and length of histories that together contain every event, state and table.
 SEEDS, LENGTH = (0, 8), 15
 EVENTS = ("decide", "decide", "decide", "look", "look", "mark", "mark", "mark", "cancel", "close", "archive", "submit")
 
 
 class Trouble:
-    """Faults of models and of the venue, drawn anew for each event."""
+    """Faults of models and the venue, drawn again for each event."""
 
     def __init__(self, rng: Random, patch: pytest.MonkeyPatch) -> None:
         self.rng, self.fault, self.asks, self.looks = rng, "", dict[str, str](), "all"
@@ -110,7 +110,7 @@ class Trouble:
 
 
 def _flipped(look: dict[str, Any], names: set[str]) -> dict[str, Any]:
-    """The other outcome won, by every source."""
+    """Return evidence of the opposite outcome from every source."""
     if look["market_id"] not in names or not look["outcome_prices"]:
         return look
     prices = list(reversed(look["outcome_prices"]))
@@ -118,7 +118,7 @@ def _flipped(look: dict[str, Any], names: set[str]) -> dict[str, Any]:
 
 
 class History:
-    """An arena in which events happen. published: by instant, the rows of every table after its last event."""
+    """Arena with random events. `published`: rows of every table after the last event, by instant."""
 
     def __init__(self, home: Path, seed: int, patch: pytest.MonkeyPatch) -> None:
         self.rng = Random(seed)
@@ -137,7 +137,7 @@ class History:
         begun = arena.read(tables.AGENTS)["week"].unique().sort()
         event = rng.choice(EVENTS) if len(begun) else "decide"
         if event == "decide" and week not in begun and arena.now - week_start(week) > 40 * HOUR:
-            event = "look"  # it would be reconstructed, with earlier times
+            event = "look"  # a cohort that starts this late would be marked as reconstructed, with earlier times
         with arena.journal() as journal:
             world = arena.world(journal)
             agents, held = sorted(arena.read(tables.AGENTS)["agent_id"]), sorted(set(arena.read(tables.TRADES)["market_id"]))
@@ -206,14 +206,14 @@ def test_what_was_published_at_an_instant_is_known_as_of_it(tmp_path: Path) -> N
     assert not [name for name in wanted if not seen[name]], seen
 
 
-#: Runs of a live week, an hour apart, as (what the models do, what the venue quotes).
+#: Hourly runs of a live week, as (behaviour of the models, quotes of the venue).
 RUNS = (("out_of_credit", "all"), ("fine", "none"), ("fine", "none"), ("fine", "all"))
 TIMES = [START + number * HOUR for number in range(len(RUNS))]
 
 
 @pytest.fixture(scope="module")
 def run_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A week after `RUNS`: blocked, refused twice for the same reasons, and executed."""
+    """Home a week after `RUNS`: agents were blocked, refused twice for the same reasons, and executed."""
     home = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         arena, trouble = Arena(home, now=START, lineup="rules"), Trouble(Random(0), patch)
@@ -225,7 +225,7 @@ def run_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def arena(run_home: Path, tmp_path: Path) -> Arena:
-    """The week an hour after its last run."""
+    """Arena an hour after the last run of the week."""
     return Arena(Path(shutil.copytree(run_home, tmp_path / "home")), now=START + len(RUNS) * HOUR, lineup="rules")
 
 
@@ -257,7 +257,7 @@ def test_a_week_that_is_run_again_keeps_its_bytes(arena: Arena) -> None:
 
 
 def test_versions_that_a_home_lacks_are_those_of_the_executions_in_its_journal(arena: Arena) -> None:
-    """As an older version left it: the time of the last execution alone, and no version."""
+    """Older versions stored only the time of the last execution, and no versions."""
     partition, whole = (START.date().isoformat(),), arena.read(tables.REFUSALS)
     old = arena.read(tables.DECISIONS).with_columns(known_at="changed_at", changed_at=pl.lit(None, tables.DECISIONS.schema["changed_at"]))
     arena.lake.write(tables.DECISIONS, partition, old, run_id="test")
@@ -292,7 +292,7 @@ def test_a_decision_without_an_answer_ends_with_its_agent(tmp_path: Path, monkey
 
 
 def test_a_forecast_is_known_once_the_universe_of_its_week_is_frozen(arena: Arena) -> None:
-    """One for the next week, received before that week has a universe."""
+    """The forecast for the next week arrives before that week has a universe."""
     arena.now = START + 2 * DAY
     market = arena.read(tables.UNIVERSE).filter(pl.col("outcomes").list.sort() == pl.lit(["No", "Yes"])).sort("closes_at")["market_id"][-1]
     stored = pl.DataFrame([("ann", f"polymarket:{market}", arena.now, 0.5, arena.now)], schema=SCHEMA, orient="row")

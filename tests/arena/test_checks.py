@@ -1,4 +1,4 @@
-"""Checks of the lake for operators: each with rows that alarm and rows that do not."""
+"""Lake checks of the arena, each with rows that fail and rows that pass."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def write(lake: Lake, name: str, day: date | None, *rows: dict[str, Any]) -> None:
-    """Rows of a table; day: of its partition, and of their column week."""
+    """Write rows of a table. `day`: partition and value of the column `week`."""
     column = {} if day is None else {table(name).partitioned_by[0]: day}
     lake.write(
         table(name),
@@ -89,7 +89,7 @@ def test_a_held_market_that_closed_long_ago_is_named(lake: Lake) -> None:
 
 
 def test_a_decision_outside_the_window_of_its_cohort_is_named(lake: Lake) -> None:
-    """The newest five cohorts decide, however many weeks that takes."""
+    """The newest five cohorts decide, for as many weeks as needed."""
     cohorts(lake, 7)
     first = f"{WEEK}/f"
     decide(lake, WEEK + 4 * SEVEN, first)
@@ -123,7 +123,7 @@ def test_a_bet_without_a_trade_is_named(lake: Lake) -> None:
 
 @pytest.mark.parametrize(("hours", "reconstructed", "passed"), [(25, False, True), (27, False, False), (27, True, True)])
 def test_a_held_market_that_is_not_marked_is_named(lake: Lake, hours: int, reconstructed: bool, passed: bool) -> None:
-    """A reconstructed mark values no live cohort."""
+    """A reconstructed mark does not value a live cohort."""
     cohorts(lake, 1, reconstructed=reconstructed)
     write(lake, "arena/positions", None, {"agent_id": f"{WEEK}/f", "market_id": "m", "status": "open", "opened_at": NOW - SEVEN})
     write(lake, "arena/prices", NOW.date(), {"market_id": "m", "at": NOW, "reconstructed": True})

@@ -1,4 +1,4 @@
-"""Live weeks after their settlements: corrections, markets that the venue no longer lists, and the second source of marks."""
+"""Settled live weeks: corrections, delisted markets, and the second source of marks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Change = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
 class Venue:
-    """Evidence as the sandbox has it, changed for some markets; None drops a market."""
+    """Evidence of the sandbox with changes for some markets. None removes a market."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.changes: dict[str, Change] = {}
@@ -62,7 +62,7 @@ def check(arena: Arena, name: str) -> Observation:
 
 
 def flipped(look: dict[str, Any]) -> dict[str, Any]:
-    """The other outcome won, by every source."""
+    """Return evidence of the opposite outcome from every source."""
     prices = list(reversed(look["outcome_prices"]))
     return {**look, "outcome_prices": prices, "winners": [name for name, price in zip(look["outcomes"], prices, strict=True) if price == 1]}
 

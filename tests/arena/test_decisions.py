@@ -1,4 +1,4 @@
-"""Decisions through the journal: acceptance rows D of runs, outages, races, and a kill at every write."""
+"""Decisions through the journal: outages, concurrent runs, and a kill at every write."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ def test_d16_records_come_back_as_they_were_stored(journal: Journal) -> None:
 
 
 def test_records_of_earlier_versions_are_read_and_written_alike() -> None:
-    """Bytes that journals contain."""
+    """Bytes from existing journals."""
     intent = Intent(Decision(Action.BET, (Bet("m", "YES", usd("500"), 0.6),), reasoning="café"), ("ab12",), None)
     assert encode_record(intent) == (
         b'{"calls":["ab12"],"cost":null,"decision":{"action":"BET","bets":[{"amount":500000000,"market_id":"m","probability":0.6,"side":"YES"}],'
@@ -285,7 +285,7 @@ def _records(means: Run) -> list[bytes | None]:
 
 @pytest.mark.slow
 def test_a_run_killed_at_every_write_loses_and_repeats_nothing(tmp_path: Path) -> None:
-    """D31, D32: every life is killed one write of the journal later; the next run gives what an undisturbed one gives."""
+    """Each run is killed one write of the journal later. The next run must end like an undisturbed one."""
     log, folder = tmp_path / "log", tmp_path / "lives"
     command = [sys.executable, "-m", "tests.arena.deciding", str(folder), str(log)]
     survived = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
@@ -312,14 +312,14 @@ def _recover(path: Path, before: list[str], expected: list[bytes | None]) -> Non
         stored = {words.removeprefix("stored ") for words in before if words.startswith("stored")}
         again = {words.removeprefix("asked ") for words in asked(after)}
         assert not stored & again, "an answer that was stored was paid for again"
-        # Only a request whose answer was under way at the kill is sent twice.
+        # Only a request that was in progress at the kill is sent twice.
         repeated = {words.removeprefix("asked ") for words in asked(before)} & again
         assert len(repeated) <= 1
         assert len(set(asked(before) + asked(after))) == 3
 
 
 def test_what_was_paid_for_answers_that_never_came_is_known(journal: Journal) -> None:
-    """The first answer could not be used and cost 70; the second never came, for good, and cost 30 in vain."""
+    """The first answer was unusable and cost 70. The second request failed finally and cost 30."""
     provider = Provider(journal, [].append, {"beta": ["no JSON"]})
     keys: list[CallKey] = []
 

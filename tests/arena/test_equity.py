@@ -1,4 +1,4 @@
-"""Equity by range: acceptance rows K16, K18, K19 and K20."""
+"""Equity over a range of time."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_k19_all_has_a_point_per_week() -> None:
 
 
 def test_k20_a_range_ends_with_the_newest_portfolio_and_not_with_the_clock() -> None:
-    """On 10 March, with a newest portfolio of 5 March, a day is that of 5 March."""
+    """On 10 March, the range of one day is 5 March, the day of the newest portfolio."""
     assert shown("1D", *SNAPSHOTS, datetime(2026, 3, 4, 11, 29, tzinfo=UTC), datetime(2026, 3, 4, 11, 30, tzinfo=UTC)) == [
         "2026-03-04 11:30",
         "2026-03-05 11:30",
@@ -62,7 +62,7 @@ def test_a_month_before_the_31st_of_march_is_the_28th_of_february() -> None:
 
 
 def inputs(*totals: tuple[str, int, datetime]) -> RankingInputs:
-    """Agents of one family, of cohorts that started on 1 March, with their portfolios."""
+    """Agents of one family in cohorts from 1 March on, with their portfolios."""
     names = ("decisions", "universe", "trades", "prices", "ledger", "positions", "portfolios", "scores")
     empty = {name: getattr(tables, name.upper()).empty() for name in names}
     agents = pl.DataFrame(
@@ -96,7 +96,7 @@ def test_an_agent_that_did_not_change_keeps_its_total_and_one_that_has_not_start
 
 
 def test_a_mean_is_exact_and_rounded_once_half_to_even() -> None:
-    """Sums over six agents end in a half millionth as often as not."""
+    """Means of six sums often end in exactly half a millionth."""
     rng = Random(5)
     groups = [[rng.randrange(-10_000_000, 20_000_000_000) for _ in range(rng.choice((1, 2, 3, 4, 6, 8)))] for _ in range(300)]
     rows = [(place, Decimal(micros) / 1_000_000) for place, group in enumerate(groups) for micros in group]
@@ -109,6 +109,6 @@ def test_a_mean_is_exact_and_rounded_once_half_to_even() -> None:
 
 @pytest.mark.parametrize(("traded", "preview"), [(10, False), (0, True)])
 def test_k26_a_board_on_which_nothing_was_traded_is_a_preview(traded: int, preview: bool) -> None:
-    """P/L 0 and no bet of the families: live with 10 markets traded, a preview with none."""
+    """All families have a P/L of 0. The board is live once 10 markets were traded, and a preview without trades."""
     board = pl.DataFrame({"profit": [0, 0], "bets": [0, 0], "turnover": [0.0, 0.1 * traded]})
     assert is_preview(board) is preview

@@ -1,4 +1,4 @@
-"""Bets that the venue can fill are filled: in weeks of the default sandbox, and at each source of a price."""
+"""Fillable bets are filled: in weeks of the default sandbox, and for each source of a price."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WEEK = date(2026, 5, 3)
 
 
 class Seeded(Arena):
-    """An arena of the sandbox's default lineup and methodology."""
+    """Arena with the sandbox's default lineup and methodology."""
 
     seed = 7
 
@@ -71,7 +71,7 @@ BOOKS: dict[str, dict[str, list[dict[str, str]]]] = {
     "stale": {"bids": [{"price": "0.60", "size": "100"}], "asks": []},
     "phantom": {"bids": [{"price": "0.39", "size": "100"}], "asks": []},
 }
-#: Fields of each listing; of a book with one side the venue lists the middle to 0 or 1.
+#: Fields of each listing. For a one-sided book the venue lists the midpoint to 0 or 1.
 LISTED: dict[str, dict[str, Any]] = {
     "both": {"bestBid": 0.4, "bestAsk": 0.44, "outcomePrices": '["0.42", "0.58"]'},
     "bid": {"bestBid": 0.39, "bestAsk": 1, "lastTradePrice": 0.41, "outcomePrices": '["0.695", "0.305"]'},
@@ -80,7 +80,7 @@ LISTED: dict[str, dict[str, Any]] = {
     "unread": {"bestBid": 0.3, "bestAsk": 0.34, "outcomePrices": '["0.32", "0.68"]'},
     "silent": {"bestBid": 0.3, "bestAsk": 0.34, "outcomePrices": '["0.32", "0.68"]'},
 }
-#: Price of YES and its source in v1, and whether v2 trades too.
+#: Price of YES and its source in v1, and whether v2 trades as well.
 FILLED = {
     "both": ("0.42", "clob", True),
     "bid": ("0.41", "listing", False),
@@ -92,7 +92,7 @@ FILLED = {
 
 
 def _venue(request: httpx.Request) -> httpx.Response:
-    """Gamma's listing, books without those of two markets, and a midpoint of one of these."""
+    """Gamma's listing, all books but two, and the midpoint of one of these two."""
     names = list(LISTED)
     if request.url.path == "/books":
         tokens = [one["token_id"] for one in json.loads(request.content)]

@@ -1,4 +1,4 @@
-"""An exported cohort stands alone: one query over its files gives its leaderboard, and nothing in it is a formula or a secret."""
+"""An exported cohort is self-contained: one query over its files gives its leaderboard, and no cell is a formula or a secret."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.arena.weeks import WEEK, Arena
 
 @pytest.fixture(scope="module")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    """A cohort of two models and the rules, its markets resolved, and a second cohort."""
+    """A cohort of two models and the rules whose markets are resolved, and a second cohort."""
     arena = Arena(tmp_path_factory.mktemp("exported"))
     for number in range(3):
         week = WEEK + number * timedelta(days=7)
@@ -49,13 +49,13 @@ def exported(arena: Arena) -> dict[str, pl.DataFrame]:
 
 
 def asked(folder: Path) -> pl.DataFrame:
-    """The rows of the query, run in the folder of the export."""
+    """Run the query in the folder of the export, and return its rows."""
     text = (folder / QUERY).read_text().replace("'data/", f"'{folder}/data/")
     return duckdb.sql(text).pl()
 
 
 def test_one_query_over_the_export_gives_its_leaderboard(exported: dict[str, pl.DataFrame], tmp_path: Path) -> None:
-    """A second computation of every published column, from the facts and what they are folded into."""
+    """Recomputes every published column from the facts and the tables computed from them."""
     found, expected = asked(export_cohort(exported, WEEK, tmp_path / "cohort")), exported["leaderboard"].sort("family")
     assert found["scored"].sum() > 0
     assert found["brier_stated"].drop_nulls().len() >= 2
@@ -80,7 +80,6 @@ def test_the_export_is_of_this_cohort_alone(arena: Arena, exported: dict[str, pl
 
 
 def test_prompts_and_answers_are_in_it_in_order_unless_left_out(arena: Arena, exported: dict[str, pl.DataFrame]) -> None:
-    """X1."""
     mine = exported["messages"].filter(decision_id=f"{WEEK}/calibrated/{WEEK}")
     assert mine["role"].to_list() == ["system", "user", "assistant"]
     assert mine["number"].to_list() == [1, 2, 3]
@@ -90,7 +89,6 @@ def test_prompts_and_answers_are_in_it_in_order_unless_left_out(arena: Arena, ex
 
 
 def test_a_cell_that_is_a_formula_is_text_in_csv_and_as_it_was_in_parquet(exported: dict[str, pl.DataFrame], tmp_path: Path) -> None:
-    """X2."""
     evil = {**exported, "decisions": exported["decisions"].with_columns(reasoning=pl.lit('=HYPERLINK("http://x")'))}
     folder = export_cohort(evil, WEEK, tmp_path / "cohort")
     assert pl.read_parquet(folder / "data" / "decisions.parquet")["reasoning"][0].startswith("=")
@@ -186,7 +184,7 @@ def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Ar
 
 
 def _with(asked: Any, kind: type, **changes: object) -> Any:
-    """The stored record, with other fields where it is of the kind."""
+    """Return the stored record with other fields if it is of this kind."""
     found: Any = load_record(*asked)
     return replace(found, **changes) if asked[1] is kind else found
 

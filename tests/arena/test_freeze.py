@@ -1,4 +1,6 @@
-"""A cohort keeps its lineup: families, releases and prices; a change of the registry concerns later cohorts, and shows as a release of its family."""
+"""A cohort keeps its families, releases and prices. Changes of the registry apply to later cohorts, and appear as a new release of the
+family.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ from tests.arena.weeks import SEVEN, WEEK, Arena
 MODELS = '[third]\nmodel = "sandbox/noisy"\nworlds = ["sandbox"]\n\n[first]\nmodel = "sandbox/timid"\nworlds = ["sandbox"]\n\n[second]\nmodel = "sandbox/overconfident"\nworlds = ["sandbox"]\n'
 FIRST = '[rising]\ntitle = "Rising"\n[rising.releases.first]\nreleased = 2026-01-01\ninput_price = 2\noutput_price = 4\n'
 BOTH = FIRST.replace("= 4", "= 40") + "[rising.releases.second]\nreleased = 2026-04-20\ninput_price = 3\noutput_price = 6\n"
-#: A family that keeps its release while the price of that changes.
+#: A family that keeps its release when its price changes.
 STEADY = '[steady]\ntitle = "Steady"\n[steady.releases.third]\nreleased = 2026-01-01\ninput_price = {}\noutput_price = 8\n'
 LINEUP = '[pair]\ntitle = "t"\nmethodology = "small"\nworlds = ["sandbox"]\n[pair.families]\ncalibrated = "sandbox-calibrated"\nsteady = "third"\nrising = "{}"\n'
 
@@ -40,7 +42,7 @@ def _register(folder: Path, release: str, competing: str, known: str = MODELS) -
 
 @pytest.fixture(scope="module")
 def upgraded(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    """A week by the first release; then it costs another price, its model is another, and the lineup has a second one."""
+    """A week with the first release. Afterwards its price and model change, and the lineup gets a second release."""
     arena = Arena(tmp_path_factory.mktemp("arena"), lineup="pair")
     _register(arena.registry, "first", FIRST + STEADY.format(5))
     arena.decide(WEEK)

@@ -1,4 +1,5 @@
-"""Random histories keep every invariant and equal a fold written from the rules alone; their rows are exact both ways, and the same bytes in any order."""
+"""Random histories keep every invariant, equal the reference implementation, survive storage exactly, and give the same bytes in any order.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ from tests.arena.histories import RULES, History, history
 from tests.arena.reference.fold import ledger, results
 from tests.arena.world import COHORT, NOW, binary, named, usd
 
-#: Histories: enough for more than 20 of each kind of entry.
+#: Number of histories: enough for more than 20 entries of each kind.
 HISTORIES = 600
 
 
@@ -91,7 +92,7 @@ def test_histories_keep_the_invariants_and_equal_the_literal_fold() -> None:
 
 
 def _earlier(made: History, seed: int, settled: list[object], counted: dict[tuple[str, str], list[dict[str, object]]]) -> None:
-    """As known at some instant, from facts in another order."""
+    """Return the history as known at a random instant, from facts in another order."""
     rng = Random(-seed - 1)
     until = rng.choice([made.end, *(trade.executed_at for trade in made.trades), *(look.observed_at for look in made.looks)])
     trades, settlements = rng.sample(made.trades, len(made.trades)), rng.sample(settled, len(settled))

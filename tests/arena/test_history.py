@@ -1,4 +1,4 @@
-"""Universes as of the past: chosen by dates alone, priced by what was known, whatever became of the markets."""
+"""Universes of the past: markets are chosen by dates alone and priced by known prices, regardless of their outcomes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def row(name: str = "1", **more: Any) -> dict[str, Any]:
-    """A market that opened a week before and ends a week after, still open."""
+    """Return an open market that opened a week ago and ends in a week."""
     plain = {
         "market_id": name,
         "question": f"Will {name}?",

@@ -1,4 +1,4 @@
-"""Interventions of operators, and results as known before and after: a cancelled market, a closed agent, an archived cohort (K22, V18)."""
+"""Interventions of operators, and results as known before and after: a cancelled market, a closed agent, an archived cohort."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(scope="module")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    """A live week of rules; an hour later one of its markets is cancelled and one of its agents closed, and it is told of both."""
+    """A live week of rules. An hour later one market is cancelled and one agent closed, and evidence and decisions are updated."""
     arena = Arena(tmp_path_factory.mktemp("operators"), now=START, lineup="rules")
     week = START.date()
     arena.decide(week)
@@ -102,7 +102,7 @@ def test_an_intervention_is_recorded_once(arena: Arena) -> None:
 
 
 def test_a_cancellation_never_takes_the_place_of_a_look(arena: Arena, tmp_path: Path) -> None:
-    """The clock of a sandbox stands still, and a look and a cancellation of one instant are two facts."""
+    """The clock of a sandbox does not move, so evidence and a cancellation may have the same time. Both must be kept."""
     other = Arena(tmp_path, now=START, lineup="rules")
     other.decide(START.date())
     looks = other.evidence(START.date())
@@ -179,7 +179,7 @@ OLD = WEEKS[1]
 
 @pytest.fixture(scope="module")
 def archived(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    """Three live cohorts; the second is archived an hour after the third has decided, and a tick of marks is made then."""
+    """Three live cohorts. The second is archived an hour after the third has decided, followed by marks."""
     arena = Arena(tmp_path_factory.mktemp("archived"), lineup="rules")
     for week in WEEKS:
         arena.now = datetime(week.year, week.month, week.day, 0, 10, tzinfo=UTC)

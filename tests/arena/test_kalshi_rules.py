@@ -1,4 +1,4 @@
-"""Kalshi's rules in the arena as literal values: which markets its contracts make, prices of both sides, fees, results."""
+"""Kalshi's rules in the arena as literal values: markets from contracts, prices of both sides, fees and results."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 
 
 def contract(ticker: str = "KXA-1-X", event: str = "KXA-1", **more: Any) -> dict[str, Any]:
-    """A contract that opened a week before and ends a week after, still traded at 40 to 44 cents."""
+    """Return a contract at 40 to 44 cents that opened a week ago and ends in a week."""
     plain = {
         "ticker": ticker,
         "event_ticker": event,
@@ -62,7 +62,7 @@ def event(ticker: str = "KXA-1", **more: Any) -> dict[str, Any]:
 
 
 def paid(result: str, value: str | None = None, ticker: str = "KXA-1-X", **more: Any) -> dict[str, Any]:
-    """A contract that was paid out at AT."""
+    """Return a contract that was paid out at `AT`."""
     word = {"yes": "1", "no": "0"}.get(result) if value is None else value
     done = {"status": "finalized", "result": result, "settlement_value": word and Decimal(word), "settled_at": AT, "close_time": AT - HOUR}
     return contract(ticker, **{**done, **more})
@@ -164,7 +164,9 @@ def test_no_fee_before_its_waiver_ends() -> None:
 
 
 def test_a_bet_pays_the_ask_and_the_fee() -> None:
-    """100 dollars at an ask of 0.44: 227.27 contracts cost 99.9988; 0.07 x 227.27 x 0.44 x 0.56 = 3.9199 are rounded to 3.92 and to whole cents."""
+    """100 dollars at an ask of 0.44 buy 227.27 contracts for 99.9988. The fee 0.07 × 227.27 × 0.44 × 0.56 = 3.9199 is rounded to 3.92 and
+    then to whole cents.
+    """
     (one,) = group_contracts([contract()], {})
     market = build_market(one, {}, AT)
     quote = quote_from_book([(Decimal("0.40"), Decimal(5000))], [(Decimal("0.56"), Decimal(5000))], AT)
@@ -195,7 +197,7 @@ def test_a_bet_pays_the_ask_and_the_fee() -> None:
     ],
 )
 def test_markets_of_the_past_are_chosen_by_what_was_known(more: dict[str, Any], chosen: bool) -> None:
-    """An early close moves close_time: it says nothing but that the market was open."""
+    """An early close moves `close_time`, which only shows that the market was open."""
     assert [one.market_id for one in find_candidates([contract(**more)], {}, AT)] == ["KXA-1-X"] * chosen
 
 
@@ -262,7 +264,7 @@ def test_past_looks_are_dated_when_the_window_for_disputes_was_over() -> None:
 
 
 def _settled(results: tuple[str, ...]) -> tuple[Any, Any]:
-    """A book after a bet of 102 dollars on Y at 0.51 in a race with these results, seen by rules without fees; and its trades."""
+    """Settle a bet of 102 dollars on Y at 0.51 in a race with these results, under rules without fees. Returns the book and its trades."""
     rules = load_methodology("v1-kalshi")
     (one,) = group_contracts(RACE, {"KXA-1": event()})
     market = build_market(one, SERIES, AT)

@@ -1,4 +1,4 @@
-"""Weeks on the sandbox's Kalshi: one reconstructed after a week on Polymarket, one lived through; the same whatever happened later; the money adds up."""
+"""Weeks on the sandbox's Kalshi, reconstructed and live: independent of later events, with a balanced ledger."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ KALSHI = pl.col("market_id").str.starts_with("KX")
 
 
 def fee(shares: Decimal, price: Decimal, half: bool, *, sold: bool = False) -> Decimal:
-    """April 2026: 7 % of price x (1 - price), up to a hundredth of a cent; then whatever makes the change of the balance whole cents."""
+    """Fee of April 2026: 7 % of price × (1 − price), rounded up to 0.01 cents, then up to a whole cent of the balance."""
     trade = (Decimal("0.07") / (2 if half else 1) * shares * price * (1 - price)).quantize(Decimal("0.0001"), ROUND_CEILING)
     change = (shares * price if sold else -shares * price) - trade
     return trade + change - change.quantize(Decimal("0.01"), ROUND_FLOOR)
 
 
 def payout(world: GeneratedWorld, market_id: str, side: str) -> Decimal | None:
-    """Dollars that a share pays by the sandbox's own truth; None for a void."""
+    """Return the payout of a share in dollars by the sandbox's own outcome. None if the market is void."""
     found = world.market(market_id)
     if found is None:
         event = world.event(market_id)
@@ -60,7 +60,7 @@ def payout(world: GeneratedWorld, market_id: str, side: str) -> Decimal | None:
 
 
 def plain_cash(trades: pl.DataFrame) -> dict[str, Decimal]:
-    """The cash of each agent that bought and never sold, when everything is paid out."""
+    """Return the final cash of each agent that bought and never sold."""
     world, cash = GeneratedWorld(7), {}
     for row in trades.iter_rows(named=True):
         assert row["action"] == "BUY"
@@ -78,7 +78,7 @@ def plain_cash(trades: pl.DataFrame) -> dict[str, Decimal]:
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
-    """A cohort on Polymarket, and a week later one on Kalshi; both decide in the second week."""
+    """A cohort on Polymarket, and a week later one on Kalshi. Both decide in the second week."""
     arena = KalshiArena(tmp_path_factory.mktemp("venues"), lineup="few", methodology=None)
     arena.decide(WEEK)
     arena.lineup, arena.methodology = "tiny", "small-kalshi-realistic"
@@ -181,7 +181,7 @@ def test_an_export_has_the_universe_of_its_venue(decided: KalshiArena, tmp_path_
 
 @dataclass
 class Tampered(KalshiArena):
-    """An arena to which Kalshi tells other things of the time after `AT`."""
+    """Arena in which Kalshi reports altered data about the time after `AT`."""
 
     changed: Counter[str] = field(default_factory=Counter)
 
@@ -190,7 +190,7 @@ class Tampered(KalshiArena):
         return _Tampering(inner, self.changed)
 
 
-#: What a listing says of now: other values must change nothing.
+#: Fields of a listing that describe the present. Other values must change nothing.
 NOW_FIELDS: dict[str, Any] = {
     "last_price_dollars": "0.1230",
     "yes_bid_dollars": "0.1100",
@@ -235,7 +235,7 @@ _OTHER_CANDLE = (("yes_bid", "0.2200"), ("yes_ask", "0.2300"))
 
 
 def test_later_facts_change_nothing(decided: KalshiArena, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Reconstructed at another time, and from a venue whose every later fact is another."""
+    """The reconstruction runs at another time, against a venue that alters every later fact."""
     tampered = Tampered(tmp_path_factory.mktemp("tampered"), now=datetime(2026, 5, 20, 1, tzinfo=UTC))
     tampered.decide(NEXT)
     assert min(tampered.changed[what] for what in ("contract", "close", "result")) > 50
@@ -264,7 +264,7 @@ def test_a_week_that_the_venue_no_longer_lists_is_refused(tmp_path_factory: pyte
 
 @pytest.fixture(scope="module")
 def lived(tmp_path_factory: pytest.TempPathFactory) -> KalshiArena:
-    """A live week of the rules, marked and looked after until its bets are paid out."""
+    """A live week of the rules, marked and observed until its bets are paid out."""
     start = AT + timedelta(minutes=5)
     arena = KalshiArena(tmp_path_factory.mktemp("live"), lineup="rules", methodology="small-bets-kalshi", now=start)
     arena.decide(start.date(), forced=False)

@@ -1,4 +1,4 @@
-"""State machines: acceptance rows D and R22, weeks, order, and the universe's rows M."""
+"""State machines of decisions, weeks, their order, and the universe."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DUE = NOW + timedelta(hours=40)
 
 
 def deciding_in(week: date, tmp_path: Path, *started: date) -> list[date]:
-    """The cohorts that decide in a week, of those that were started, from the journal."""
+    """Return the cohorts in the journal that decide in a week."""
     with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
         world = Arena(tmp_path).world(journal)
         for sunday in started:
@@ -223,7 +223,7 @@ def test_fees_that_cannot_be_read_are_unknown_and_never_nothing(terms: dict[str,
 
 
 def test_the_digest_of_a_universe_is_that_of_earlier_versions() -> None:
-    """Names of classes are not part of it: journals keep the digests of their prompts."""
+    """Class names must not enter the digest, because journals store the digests of prompts."""
     fees = FeeSchedule(Regime.BY_SHARES, Decimal("0.025"), Decimal("0.5"), source="market")
     markets = [Market("a", "Will it rain?", ("Yes", "No"), prices=(400_000, 600_000), fees=fees), Market("b", "Q", ("Yes", "No"))]  # type: ignore[arg-type]
     assert build_universe(markets).digest == "220c25475131d9b64603255b185c53d1ecf0a5eab52549c161aa92c76eac5716"

@@ -1,4 +1,4 @@
-"""The same weeks lived through and reconstructed afterwards: live_and_past.md states field by field which are equal."""
+"""The same weeks run live and reconstructed afterwards. live_and_past.md lists the fields that are equal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 PAGE = Path(__file__).with_name("live_and_past.md")
 START = datetime(2026, 3, 1, 0, 7, tzinfo=UTC)
 WEEKS, DECIDED = 4, 2
-#: What makes a row of one arena that of the other.
+#: Columns that identify a row in both arenas.
 SAME = {
     "universe": ["week", "market_id"],
     "agents": ["week", "agent_id"],
@@ -39,7 +39,7 @@ SAME = {
 
 
 class Wide(Arena):
-    """An arena of a model and two rules whose universe has every market that may be in it."""
+    """Arena of a model and two rules whose universe contains every eligible market."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,10 +52,10 @@ class Wide(Arena):
 
 @pytest.fixture(scope="module")
 def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Universe]:
-    """The weeks lived through, the same reconstructed, and the first universe as it is chosen live.
+    """The live arena, its reconstruction, and the universe that the live arena would choose.
 
-    Live, too, the markets are those that a reconstruction chooses, so that the same agents see the same ones. Both take part with the markets of which
-    a price and both sides are listed: of the others history has a middle that the listing does not show.
+    Both use the universe of the reconstruction, restricted to markets whose listing has a price and both sides, because only for these the midpoint of
+    the price history equals that of the listing.
     """
     quoted: dict[date, set[str]] = {}
     live, past = (Wide(tmp_path_factory.mktemp(name)) for name in ("live", "past"))
@@ -101,7 +101,7 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
 
 
 def rows_of(arena: Arena, name: str) -> pl.DataFrame:
-    """Rows of a table; of evidence the last look at each market."""
+    """Return the rows of a table, of evidence only the last per market."""
     if name == "settlements":
         return arena.results().frames["arena/settlements"]
     rows = arena.read(getattr(tables, name.upper()))
@@ -109,7 +109,7 @@ def rows_of(arena: Arena, name: str) -> pl.DataFrame:
 
 
 def classified(live: pl.DataFrame, past: pl.DataFrame, same: list[str]) -> dict[str, str]:
-    """Each further field of the rows that both have: equal, empty (in both), missing (in the reconstruction alone) or other."""
+    """Classify each other field of the common rows: equal, empty (in both), missing (in the reconstruction only) or other."""
     both = live.join(past, on=same, suffix="_past")
     assert both.height >= 6
     found = {}
@@ -123,7 +123,7 @@ def classified(live: pl.DataFrame, past: pl.DataFrame, same: list[str]) -> dict[
 
 
 def told(name: str) -> dict[str, str]:
-    """The classification of a table's fields as the page has it."""
+    """Return the classification of a table's fields in the document."""
     found: dict[str, str] = {}
     for word, fields in re.findall(rf"^\| `arena/{name}` \| (\w+) \| ([^|]*) \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE):
         for field in re.findall(r"`(\w+)`", fields):
@@ -141,7 +141,8 @@ def test_the_page_says_which_fields_are_equal(arenas: tuple[Arena, Arena, Univer
 
 
 def test_reconstructed_universes_are_other_markets(arenas: tuple[Arena, Arena, Universe]) -> None:
-    """Live, the largest volumes; afterwards the soonest ends, and without a price of the day before a market is left out."""
+    """Live universes have the largest volumes. Reconstructed ones have the earliest ends, and only markets with a price on the day before.
+    """
     live, past, largest = arenas
     first = past.read(tables.UNIVERSE).filter(week=START.date()).sort("place")
     ids = [one.market_id for one in largest.markets]

@@ -1,4 +1,4 @@
-"""Marks: acceptance rows V, provenance, and curves that need no row where nothing changed."""
+"""Marks: their values and sources, and curves without rows when nothing changed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_v4_without_tokens_nothing_is_asked_for_and_the_last_price_stands() -> N
 
 
 def test_a_book_with_one_side_moves_no_mark() -> None:
-    """On both venues, whatever the only side is quoted at; and an empty book moves none."""
+    """On both venues, a one-sided book at any quote and an empty book leave the mark unchanged."""
     only = ((Decimal("0.39"), Decimal(100)),)
     mids = [
         *(book_midpoint(Book(bids, asks, NOW)) for bids, asks in ((only, ()), ((), only), ((), ()))),
@@ -164,7 +164,7 @@ def test_live_cohorts_are_worth_what_was_seen_and_reconstructed_ones_also_what_w
 
 
 def _naive(made: History, prices: list[HeldPrice], at: datetime) -> dict[str, Valuation]:
-    """Every portfolio at an instant, valued from nothing but the facts known by then."""
+    """Value every portfolio at an instant from all facts known then."""
     then = fold(made.agents, made.trades, made.settlements(), known_at=at)
     newest = {(row.market_id, row.outcome): row for row in prices if row.at <= at}
     return {agent_id: valuation(account, newest, at) for agent_id, account in then.accounts.items()}

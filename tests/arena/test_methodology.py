@@ -1,4 +1,4 @@
-"""Methodologies and lineups as data, rules that decide, units, and the numbers of docs/arena.md."""
+"""Methodologies, lineups, rule agents, units, and the numbers of docs/arena.md."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_texts() -> None:
     assert share_value(usd(1250), usd("0.4")) == usd(500)
 
 
-#: `gpt` is the control of the lineups here.
+#: `gpt` is the control family of these lineups.
 FAMILIES = '[a]\ntitle = "t"\ncontrol = true\n[a.releases.gpt]\nreleased = 2026-01-01\n'
 
 

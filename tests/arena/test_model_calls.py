@@ -1,4 +1,4 @@
-"""Weeks over real connections: a dead endpoint, a gateway that serves another model, and budgets of the week and of each model."""
+"""Weeks over real connections: a dead endpoint, a gateway that serves another model, and budgets per week and model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LINEUP = (
 
 
 class Gateway(BaseHTTPRequestHandler):
-    """Holds, in the name of another model."""
+    """Server that answers HOLD under the name of another model."""
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
@@ -111,7 +111,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
 
 
 def _decide(arena: Arena, budgets: WeekBudgets, run: str) -> tuple[dict[str, str], dict[str, str], dict[str, float]]:
-    """Decide the week; the states and reasons by family, and what the asset says of money."""
+    """Decide the week. Returns states by family, reasons by family, and the spending in the metadata of the asset."""
     with arena.journal() as journal:
         world = replace(arena.world(journal, run), budgets=budgets)
         frame, _ = rows.decisions_rows(world, decide_week(world, WEEK))

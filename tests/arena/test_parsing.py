@@ -1,4 +1,4 @@
-"""Answers of models: acceptance rows P, and any text at all."""
+"""Parsing of decisions, with valid answers, invalid answers and arbitrary text."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_an_answer_that_cannot_be_used_says_why(row: str) -> None:
 
 
 DRAFT = HOLD.replace("wait", "a draft")
-#: Answers whose end, or whose other half, is missing; with a normal finish reason too.
+#: Answers without their end or their second half, also with a normal finish reason.
 CUT = {
     "a draft and a cut object": f"{DRAFT}\nOr rather: {SELL[:-2]}",
     "a draft within a cut object": f'{{"draft": {DRAFT}, "action": "SELL", "reasoning": "r',
@@ -160,7 +160,7 @@ def test_reasoning_alone_is_an_empty_answer(text: str) -> None:
     ],
 )
 def test_a_cut_decision_is_read_as_the_whole_one_or_not_at_all(whole: str) -> None:
-    """The exception is a text that ends with the draft itself, which no reader can tell from an answer."""
+    """The exception is a text that ends with the draft itself, because no parser can distinguish the draft from the answer."""
     full = parse_decision(whole, LIMITS)
     for end in range(len(whole)):
         said = parse_decision(whole[:end], LIMITS, ended=False)

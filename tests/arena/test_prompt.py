@@ -1,4 +1,4 @@
-"""The prompt: what it states, that its limits are accepted, and that no market's text can pose as anything else."""
+"""The prompt: its contents, its limits, and no way for a market's text to imitate other parts."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_markets_are_listed_with_prices_volume_and_close() -> None:
 
 
 def test_cohorts_of_the_first_version_keep_its_words() -> None:
-    """The hash is that of the text as the first version had it."""
+    """The hash is that of the first version's text."""
     markets = [binary(yes=None), named({"Alice": "0.25", "Bob": None}, "n")]
     first = build_messages(V1, EMPTY, markets, today=TODAY, week=2, version=FIRST_VERSION)
     assert prompt_hash(first) == "f20fd8620ac3707e"

@@ -28,12 +28,12 @@ REGISTRY = {
 
 
 def is_v2(tokens: Sequence[str]) -> bool:
-    """Whether the second trading id follows on the first: those of Protocol V2 are one number with the outcome at its end."""
+    """Return True if the token ids are consecutive. In Protocol V2 they are one number that ends with the outcome."""
     return int(tokens[1]) == int(tokens[0]) + 1
 
 
 def bet_on_one(markets: Sequence[Market], limits: Any, key: str) -> dict[str, Any]:
-    """A bet on one market that is neither nearly sure nor nearly impossible, of the version and place that the family is named after."""
+    """Return a bet on one market between 10 and 90 cents. The family's name gives its protocol version and position."""
     family = key.split("/")[1]
     chosen = [
         one for one in markets if one.binary and is_v2(one.token_ids) == (family[:2] == "v2") and 10**5 < (one.price(YES) or 0) < 9 * 10**5
@@ -48,7 +48,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     live = request.param == "live"
     arena = Arena(tmp_path_factory.mktemp("protocols"), now=START if live else START + timedelta(days=50), lineup="few")
     for name, text in REGISTRY.items():
-        # Of past books only midpoints are known.
+        # Only midpoints are available of past books.
         (arena.registry / name).write_text(text if live else text.replace("v1-realistic", "v1"))
     with pytest.MonkeyPatch.context() as patch:
         for module in (rule_agents, lineup):
@@ -69,14 +69,14 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def by_version(played: Arena, frame: pl.DataFrame) -> Mapping[str, pl.DataFrame]:
-    """The rows of V1 and of V2 markets."""
+    """Return the rows of V1 markets and of V2 markets."""
     universe = played.read(tables.UNIVERSE)
     v2 = [market_id for market_id, tokens in universe.select("market_id", "token_ids").iter_rows() if is_v2(tokens)]
     return {"v1": frame.filter(~pl.col("market_id").is_in(v2)), "v2": frame.filter(pl.col("market_id").is_in(v2))}
 
 
 def test_markets_of_both_versions_are_listed_filled_marked_and_resolved(played: Arena) -> None:
-    """Each at its own book, and resolved by the flags of the CLOB."""
+    """Each market trades on its own book and is resolved by the flags of the CLOB."""
     universe, trades, prices, evidence, settled = (
         by_version(played, rows)
         for rows in (

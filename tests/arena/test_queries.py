@@ -24,7 +24,7 @@ AGENTS = {"acme": "2026-03-01/acme", "zeta": "2026-03-01/zeta"}
 
 
 def _row(name: str, **given: Any) -> dict[str, Any]:
-    """A row of a table with nothing in the columns that are not given."""
+    """Return a row of a table. Other columns are null."""
     nothing: dict[Any, Any] = {pl.String: "", pl.Boolean: False, pl.Float64: 0.0, pl.List: [], pl.Date: WEEK, pl.Datetime: AT}
     row = {one.name: nothing.get(one.dtype.base_type(), 0) for one in table(name).columns if not one.nullable}
     return {**row, **given}

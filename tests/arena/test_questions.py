@@ -1,4 +1,4 @@
-"""Which forecasts answer the same question, who is asked it, and what stands for a missing answer: small arenas, their numbers by hand."""
+"""Questions shared by forecasts, who must answer them, and imputation of missing answers, in small arenas with hand-computed numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLAN = Inference(replicates=0)
 
 
 class Bet(NamedTuple):
-    """A scored bet: p that its side wins, the price paid, and the midpoint quoted."""
+    """A scored bet: probability p that its side wins, the price paid, and the quoted midpoint."""
 
     family: str
     market: str
@@ -46,7 +46,7 @@ class Listed(NamedTuple):
 def arena(
     bets: list[Bet], markets: dict[str, Listed] | None = None, others: tuple[str, ...] = (), cutoffs: dict[str, Any] | None = None
 ) -> RankingInputs:
-    """One cohort-week in which each family decides, `others` without a bet; markets that are not listed are of yes and no, of an event each."""
+    """Build one cohort-week. Each family decides; `others` do not bet. Markets that are not listed are binary, each in its own event."""
     listed = {bet.market: Listed() for bet in bets} | (markets or {})
     families = sorted({bet.family for bet in bets} | set(others))
     agents = [f"{WEEK}/{family}" for family in families]
@@ -110,7 +110,7 @@ def row(inputs: RankingInputs, family: str, metric: str, imputation: str = "none
 
 
 def alone_and_two() -> Losses:
-    """Forecaster 0 answers ten questions that nobody else has; 1 and 2 have one in common, and one each besides."""
+    """Forecaster 0 answers ten questions alone. Forecasters 1 and 2 share one question and answer one more each."""
     return Losses(
         np.array([0.9] * 10 + [0.5, 0.1, 0.3, 0.2]),
         np.array([0] * 10 + [1, 1, 2, 2], dtype=np.intp),
@@ -121,7 +121,9 @@ def alone_and_two() -> Losses:
 
 
 def test_the_largest_set_of_connected_families_is_adjusted_however_much_one_alone_forecasts() -> None:
-    """Questions have 0.5 - a1, 0.1 - a1 and 0.2 - a2 as g, and a1 - a2 is 0.2: the mean of g over the three questions, once each, is (0.8 - 2 a1 - a2) / 3."""
+    """The questions have g = 0.5 − a1, 0.1 − a1 and 0.2 − a2, with a1 − a2 = 0.2. The mean of g over the three questions is (0.8 − 2 a1 −
+    a2) / 3.
+    """
     fitted = adjust_scores(alone_and_two(), np.ones(3, dtype=bool), Inference(replicates=200))
     np.testing.assert_allclose(fitted.score, [np.nan, 1 / 3, 1 / 3 - 0.2], atol=1e-12)
     assert fitted.bounds[0].reason == UNCONNECTED
@@ -183,7 +185,7 @@ def test_both_sides_of_a_market_with_two_outcomes_are_one_question_about_the_fir
 
 @pytest.mark.parametrize("listed", [Listed(("Fairmont", "Bayside", "Greywater")), Listed(("Fairmont", "Bayside"), "kalshi")])
 def test_each_outcome_of_a_race_is_a_question(listed: Listed) -> None:
-    """Of three outcomes, and of two contracts of Kalshi, of which none need win."""
+    """A race of three outcomes, and two contracts of Kalshi that may both lose."""
     inputs = arena([Bet("a", "race", "Fairmont", 0.7, won=False), Bet("b", "race", "Bayside", 0.6, won=False)], {"race": listed})
     assert inputs.bets["question"].n_unique() == 2
     assert inputs.bets.select("p", "y").rows() == [(0.7, 0.0), (0.6, 0.0)]
@@ -191,7 +193,9 @@ def test_each_outcome_of_a_race_is_a_question(listed: Listed) -> None:
 
 
 def test_what_is_missing_is_imputed_with_the_midpoint_and_what_was_stated_keeps_the_price_it_paid() -> None:
-    """Book 0.05 to 0.09; the bets walked it and paid 0.2397 and 0.2026. The second bought NO of a mirrored book, and so quotes the same."""
+    """The book is 0.05 to 0.09. The bets filled several levels, at 0.2397 and 0.2026 on average. The second bought NO in the mirrored book,
+    so its quote is the same.
+    """
     walked = [Bet("a", "m", "YES", 0.2, won=False, price=0.2397, mid=0.07), Bet("b", "m", "NO", 0.9, won=True, price=1 - 0.2026, mid=0.93)]
     inputs = arena(walked, others=("c",))
     missing = row(inputs, "c", "brier_stated", "price")
@@ -219,7 +223,7 @@ def submitted(said: list[tuple[str, str, float, bool]]) -> pl.DataFrame:
 
 
 def test_everybody_is_asked_what_any_agent_of_the_cohort_answered() -> None:
-    """Contaminated agents ask and are asked as others are; submitted forecasts, late or not, ask nothing, and are asked what they can answer: yes or no."""
+    """Contaminated agents count like others. Submitted forecasts, late or not, add no questions, and must answer the binary ones."""
     bets = [
         *(Bet("clean", market, "YES", 0.9, won=True) for market in ("m1", "m2")),
         Bet("clean", "game", "Fairmont", 0.9, won=True),
@@ -237,7 +241,7 @@ def test_everybody_is_asked_what_any_agent_of_the_cohort_answered() -> None:
 
 
 def test_several_bets_on_one_question_count_singly_whatever_is_imputed() -> None:
-    """0.04 and 0.16, and not the 0.09 of their mean."""
+    """The errors are 0.04 and 0.16, not 0.09 for the mean of both."""
     inputs = arena([Bet("a", "m", "YES", 0.2, won=False, price=0.3), Bet("a", "m", "YES", 0.4, won=False, price=0.5)])
     for imputation in ("none", "price", "half"):
         found = row(inputs, "a", "brier_stated", imputation)
@@ -247,7 +251,7 @@ def test_several_bets_on_one_question_count_singly_whatever_is_imputed() -> None
 
 @pytest.mark.parametrize(("least", "lower"), [(-9_000.0, -1.0), (-10_000.0, -1.035)])
 def test_no_interval_of_a_return_goes_below_the_loss_of_everything(least: float, lower: float) -> None:
-    """Only what is owed after a correction makes a return itself less."""
+    """Only a debt after a correction makes a return less than −100 %."""
     agents = pl.DataFrame({"agent_id": ["a"], "initial_cash": [10_000.0]})
     profits = pl.DataFrame(
         {"event": [1, 2, 3, 4], "market": [1, 2, 3, 4], "profit": [least, -300.0, -50.0, 0.0], "exposed": 100.0, "price": 0.5}

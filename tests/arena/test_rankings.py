@@ -1,4 +1,4 @@
-"""How families compare: effects as least squares has them, groups apart, intervals, pairs, imputation, equity."""
+"""Comparison of families: effects by least squares, separate groups, intervals, pairs, imputation and equity."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def losses(seed: int, families: int = 4, questions: int = 12, n: int = 60) -> Lo
 
 
 def least_squares(one: Losses, rows: np.ndarray) -> np.ndarray:
-    """Effects of forecasters plus the mean effect of the questions, each row counting once, by a design matrix."""
+    """Compute effects of forecasters plus the mean effect of questions with a design matrix. Each row counts once."""
     questions = len(one.events.index)
     design = np.zeros((len(rows), one.forecasters + questions))
     design[np.arange(len(rows)), one.forecaster[rows]] = 1
@@ -137,7 +137,7 @@ def test_live_reconstructed_and_contaminated_cohorts_never_meet(inputs: RankingI
 
 
 def test_f10_cohorts_of_two_methodologies_never_meet(inputs: RankingInputs) -> None:
-    """Where the reference archives the cohorts of v1, each methodology is ranked here as if the other were not there, and so again."""
+    """Each methodology is ranked as if the other did not exist."""
     later, plan = START + 6 * WEEK, replace(FEW, replicates=0)
     named = inputs.agents.with_columns(methodology=pl.when(pl.col("week") < later).then(pl.lit("v1")).otherwise(pl.lit("v2")))
     mixed = compute_rankings(replace(inputs, agents=named), plan)
@@ -151,7 +151,7 @@ def test_f10_cohorts_of_two_methodologies_never_meet(inputs: RankingInputs) -> N
 
 
 def test_pairs_are_paired_by_cohort_and_week() -> None:
-    """A week that is hard for both makes no difference; only what is common counts."""
+    """A week that is hard for both families does not change their difference."""
     rows = []
     for cohort in range(4):
         for week in range(cohort, cohort + 3):

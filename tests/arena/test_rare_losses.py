@@ -1,4 +1,4 @@
-"""Intervals and ranks of agents that rarely lose: the variance of prices, simulated coverage, and what a rank needs."""
+"""Intervals and ranks of agents that rarely lose: the variance of prices, simulated coverage, and the minimum for a rank."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def means(chance: list[float], market: list[int] | None = None, event: list[int]
 
 
 def test_the_variance_of_prices_is_that_of_all_outcomes_counted_out() -> None:
-    """Independent markets, two bets on the first of them: moments over all eight outcomes."""
+    """Three independent markets with two bets on the first. Moments are computed over all eight outcomes."""
     chance, slope = np.array([0.9, 0.9, 0.6, 0.2]), np.array([1.0, 2.0, -1.5, 0.5])
     by_market = np.array([3.0, -1.5, 0.5])
     sums, weights = [], []
@@ -39,7 +39,9 @@ def test_the_variance_of_prices_is_that_of_all_outcomes_counted_out() -> None:
 
 
 def test_a_favourite_that_never_lost_may_still_have_been_lucky() -> None:
-    """30 bets at .97 without a loss: at the price, 0.9 losses were expected; the interval of the win rate contains the price, that of the return zero."""
+    """30 bets at 0.97 without a loss, where the price implies 0.9 losses. The interval of the win rate contains the price; that of the
+    return contains zero.
+    """
     one = means([0.97] * 30)
     won, profit = np.ones(30), np.full(30, 0.25 * (1 / 0.97 - 1))
     rate = one.estimates({"win_rate": LinearMetric(won, np.ones(30), 0.0, 1.0)})["win_rate"]
@@ -60,7 +62,7 @@ def test_two_events_have_no_interval_and_a_score_without_slope_is_exact() -> Non
 
 
 def test_a_skill_over_ordinary_prices_is_fieller_s() -> None:
-    """The ends are the ratios at which the mean of loss - r price has a t of exactly the quantile."""
+    """The ends are the ratios r at which the mean of loss − r × price has a t statistic equal to the quantile."""
     from scipy.stats import t as student
 
     generator = np.random.default_rng(3)
@@ -80,7 +82,7 @@ def test_a_skill_over_ordinary_prices_is_fieller_s() -> None:
 
 
 def test_intervals_of_rare_losses_cover_and_equal_agents_do_not_differ() -> None:
-    """60 replicates of seed 0; benchmarks/README.md has 2,000. The allowance is three standard errors."""
+    """60 replicates with seed 0; benchmarks/README.md has 2,000. The tolerance is three standard errors."""
     chosen = [
         kind
         for kind in KINDS

@@ -1,4 +1,4 @@
-"""The weekly review proposes a later release where there is exactly one with prices, and otherwise asks."""
+"""The weekly review proposes a later release if exactly one has prices, and otherwise leaves the choice to the operator."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ SOLD = {"litellm_provider": "openai", "mode": "chat", "input_cost_per_token": 5e
 
 @pytest.fixture
 def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arena:
-    """An arena where the price map has one later GPT."""
+    """Arena with one later GPT in the price map."""
     monkeypatch.setattr(prices, "price_map", lambda: {"gpt-5.2": SOLD, "gpt-9.1": SOLD})
     return Arena(tmp_path)
 
 
 def test_the_review_changes_nothing_and_a_dismissal_ends_its_proposal(arena: Arena, monkeypatch: pytest.MonkeyPatch) -> None:
-    """F7: no family, release or lineup is made of a dismissal."""
+    """A dismissal changes no family, release or lineup."""
     files = {path: path.read_bytes() for path in arena.registry.iterdir()}
     monkeypatch.setattr(interventions, "load_families", lambda models, folder: {"gpt": GPT_NOW})
     with arena.journal() as journal:

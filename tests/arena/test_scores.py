@@ -1,4 +1,4 @@
-"""Scores and returns: acceptance rows K and A; sql/arena/leaderboard.sql on rows counted by hand (exports compute real weeks a second time)."""
+"""Scores and returns, and sql/arena/leaderboard.sql on hand-counted rows. tests/arena/test_export.py recomputes real weeks."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def frame(name: str, columns: str, *rows: tuple[Any, ...]) -> pl.DataFrame:
 
 
 def scored(*families: tuple[Any, ...]) -> pl.DataFrame:
-    """Means of families: the Brier score of sizes, or nothing."""
+    """Return families with these mean Brier scores of sizes. None: not scored."""
     rows = [(*key, 0 if size is None else 3, 0, None, size, 0.25, None, None) for *key, size in families]
     return frame("scored", f"methodology reconstructed family {' '.join(MEANS)}", *rows)
 

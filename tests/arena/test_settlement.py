@@ -1,4 +1,4 @@
-"""Resolution and settlement: acceptance rows R and M, from looks at markets to the ledger."""
+"""Resolution and settlement, from evidence to the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A settlement that stops anywhere continues where it was: every write of the journal and of the lake is tried (kills: tests/journal, tests/lake)."""
+"""An interrupted settlement continues where it stopped, tested for every write of the journal and the lake. Real kills: tests/journal,
+tests/lake.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +22,17 @@ from bellwether.tables import TABLES
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
 
-#: When the week starts, and when it is settled: most of its markets are resolved.
+#: Start of the week, and a time at which most of its markets are resolved.
 START = datetime(2026, 3, 1, 0, 10, tzinfo=UTC)
 SETTLED = START + timedelta(days=40)
 
 
 class Killed(BaseException):
-    """What a kill looks like from inside."""
+    """Exception that replaces a kill."""
 
 
 def settle(arena: Arena) -> None:
-    """Cancel a market, close an agent, look at all markets that are due, and fold the books."""
+    """Cancel a market, close an agent, collect evidence of all due markets, and rebuild the ledger."""
     with arena.journal() as journal:
         world = arena.world(journal)
         cancel_market(world, sorted(arena.read(tables.TRADES)["market_id"])[0], "ann", "withdrawn")
@@ -40,14 +42,14 @@ def settle(arena: Arena) -> None:
 
 
 def contents(arena: Arena) -> tuple[dict[Any, str], list[Intervention]]:
-    """The SHA-256 of every partition, and the interventions of the journal."""
+    """Return the SHA-256 of every partition, and the interventions in the journal."""
     found = {(name, place): one.sha256 for name, table in TABLES.items() for place, one in arena.lake.manifests(table).items()}
     with arena.journal() as journal:
         return found, load_interventions(arena.world(journal).records)
 
 
 def killing(patch: pytest.MonkeyPatch, step: int, done: Counter[str]) -> None:
-    """Kill after the write number `step` of the journal or the lake."""
+    """Raise `Killed` after write number `step` of the journal or the lake."""
 
     def kill_at(kind: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def write(*args: Any, **more: Any) -> Any:

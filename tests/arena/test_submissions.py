@@ -1,4 +1,6 @@
-"""Submitted forecasts in the arena's rankings: scored as families are, without trading columns, live, reconstructed and late ones apart."""
+"""Submitted forecasts in the arena's rankings: scored like families, without trading columns, and ranked separately if reconstructed or
+late.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ AT = pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC") + timede
 
 
 def said(inputs: RankingInputs, p: pl.Expr, family: str = "oracle", *, late: bool = False) -> pl.DataFrame:
-    """A forecast of every question that the families have."""
+    """Return a forecast of every question of the families."""
     asked = inputs.bets.select("week", "market_id", "y", "price").unique(["week", "market_id"], keep="first", maintain_order=True)
     rows = asked.select("week", "market_id", family=pl.lit(family), stated_at=AT, known_at=AT, probability=p)
     return rows.with_columns(late=late, reconstructed=pl.lit(value=False)).select(SUBMISSIONS.names)

@@ -1,4 +1,4 @@
-"""A past week whose every later fact is another gives the same bytes: universe, prompts, answers, quotes and trades."""
+"""Altering every later fact of a past week leaves its universe, prompts, answers, quotes and trades unchanged, byte for byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.arena.tampering import Tampering
 from tests.arena.weeks import WEEK, Arena
 
 AT = decision_time(WEEK)
-#: What a listing says of now: other values must change nothing.
+#: Fields of a listing that describe the present. Other values must change nothing.
 NOW_FIELDS: dict[str, Any] = {
     "lastTradePrice": 0.123,
     "bestBid": 0.11,
@@ -37,7 +37,7 @@ NOW_FIELDS: dict[str, Any] = {
 
 
 class _Tampering(Tampering):
-    """Changes whatever an answer says of the time after `AT`."""
+    """Alter all data about the time after `AT`."""
 
     def change(self, found: dict[str, Any]) -> None:
         if "conditionId" in found:
@@ -64,7 +64,7 @@ class _Tampering(Tampering):
 
 
 class Tampered(Arena):
-    """An arena to which the venue tells other things of the time after `AT`."""
+    """Arena whose venue reports altered data about the time after `AT`."""
 
     def transport(self, inner: httpx.AsyncBaseTransport | None) -> httpx.AsyncBaseTransport | None:
         assert inner is not None
@@ -85,7 +85,7 @@ def prompts(arena: Arena) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def told_twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena]:
-    """The same week, reconstructed from what the venue says and from what it would say had everything after it gone another way."""
+    """The same week, reconstructed from the venue's data and from data with every later fact altered."""
     found = (Arena(tmp_path_factory.mktemp("told")), Tampered(tmp_path_factory.mktemp("tampered")))
     for arena in found:
         arena.decide(WEEK)

@@ -1,4 +1,4 @@
-"""Bets and sells: acceptance rows B and S, fill policies, and refusals in their order."""
+"""Bets and sales, fill policies, and the order of refusals."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_b21_a_price_above_one_is_never_filled_at() -> None:
 
 @pytest.mark.parametrize("rules", [V1, V2, REALISTIC], ids=lambda rules: rules.name)
 def test_b24_a_leg_that_the_venue_cannot_fill_is_refused_alone(rules: Methodology) -> None:
-    """Each leg has its own reason: a closed market, a book without offers, too few of them, a price off the grid, an order below the smallest."""
+    """Each leg has its own reason: a closed market, an empty book, a thin book, a price off the grid, an order below the minimum."""
     ask = SharePrice(400_000)
     resting = {"thin": Level(ask, usd(1)), "grid": Level(SharePrice(405_000), usd(1000))}
     quotes = {name: {0: Quote(ask, ask, level.price, asks=(level,))} for name, level in resting.items()}
@@ -211,13 +211,13 @@ def test_realistic_no_is_bought_at_what_the_bid_for_yes_leaves_of_a_dollar() -> 
 
 
 def off_tick(*prices: tuple[str, int], **more: object) -> Quote:
-    """A book of asks at prices with sizes."""
+    """Return a book of asks with these prices and sizes."""
     asks = tuple(Level(usd(price), usd(size)) for price, size in prices)
     return Quote(mid=None, ask=asks[0].price, at=NOW, asks=asks, **more)  # type: ignore[arg-type]
 
 
 def test_one_level_between_two_ticks_is_skipped_and_counted() -> None:
-    """Tick 0.01, asks 0.95 (1,000) and 0.965 (10), 100 dollars: the first level is enough."""
+    """Tick 0.01, asks 0.95 (1,000) and 0.965 (10), 100 dollars: the first level suffices."""
     quotes = {"m": {0: off_tick(("0.95", 1000), ("0.965", 10))}}
     (trade,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).trades
     assert (trade.price, trade.shares, trade.skipped_levels) == (950_000, usd("105.26"), 1)
@@ -227,7 +227,7 @@ def test_one_level_between_two_ticks_is_skipped_and_counted() -> None:
 
 
 def test_the_tick_of_the_book_counts_before_that_of_the_listing() -> None:
-    """Ticks become finer near 0 and 1, and the book knows first."""
+    """Ticks become finer near 0 and 1, and the book shows that first."""
     quotes = {"m": {0: off_tick(("0.965", 1000), tick=1_000, skipped=3)}}
     (trade,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).trades
     assert (trade.price, trade.skipped_levels) == (965_000, 3)

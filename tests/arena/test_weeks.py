@@ -1,4 +1,4 @@
-"""Whole weeks on the sandbox: decided once whatever happens, the same whenever they are decided, and the money adds up."""
+"""Whole weeks in the sandbox: each decided once, the same at any time, with a balanced ledger."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _same(one: dict[str, pl.DataFrame], other: dict[str, pl.DataFrame]) -> None:
 
 @pytest.fixture(scope="module")
 def decided(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    """Two weeks decided one after the other, undisturbed, with their evidence."""
+    """Two weeks decided one after the other without interruptions, with their evidence."""
     arena = Arena(tmp_path_factory.mktemp("arena"))
     for week in (WEEK, WEEK + SEVEN):
         arena.decide(week)
@@ -74,7 +74,7 @@ def test_a_past_week_is_reconstructed_and_says_so(decided: Arena) -> None:
 
 
 def test_each_agent_decides_once_a_week_one_after_another(decided: Arena) -> None:
-    """D14, D20: one universe for all, each call once, the places of a cohort in order."""
+    """All agents share one universe, each call is made once, and the cohort decides in order."""
     decisions = decided.read(tables.DECISIONS)
     counts = Counter(decisions["agent_id"])
     assert [counts[f"{WEEK}/{family}"] for family in FAMILIES] == [2] * 6
@@ -103,7 +103,7 @@ def test_the_money_adds_up(decided: Arena) -> None:
     from bellwether.arena.results import Facts
 
     assert find_changed_cash(Facts(**facts), found.book) == []
-    # Evidence of the first week that nobody had seen changes the cash with which the second was decided, and is named.
+    # New evidence of the first week changes the cash of the second week's decisions, and is reported.
     first = {**facts, "evidence": facts["evidence"].filter(pl.col("week") > WEEK)}
     from bellwether.arena.results import compute_results
 
@@ -123,14 +123,15 @@ def test_a_second_run_asks_nobody_and_stores_the_same_bytes(decided: Arena) -> N
 
 
 class Killed(BaseException):
-    """What a kill looks like from inside."""
+    """Exception that replaces a kill."""
 
 
 @pytest.mark.parametrize("step", range(1, 6))
 def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
     decided: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """D31, D32: killed after the work of a step and before it is stored: the universe, the cohort, a prompt, an answer that was read, an execution."""
+    """Each run is killed after a step and before its result is stored: the universe, the cohort, a prompt, a parsed answer, an execution.
+    """
     arena, done, once = Arena(tmp_path), [0], Records.once
 
     def killed(self: Records, kind: str, subject: str, make: Callable[[], bytes], number: int = 0) -> bytes:
@@ -152,7 +153,6 @@ def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
 
 
 def test_two_runs_at_once_make_one_set_of_decisions(decided: Arena, tmp_path: Path) -> None:
-    """D29."""
     arena = Arena(tmp_path)
     failed: list[BaseException] = []
 
@@ -163,7 +163,7 @@ def test_two_runs_at_once_make_one_set_of_decisions(decided: Arena, tmp_path: Pa
         except ConfigError as error:
             failed.append(error)
         except Exception as error:
-            # One of the two may find the universe in the other's hands: it says so, and does nothing.
+            # If the other run holds the claim of the universe, this one reports that and does nothing.
             if "is writing it" not in str(error):
                 failed.append(error)
 
@@ -213,7 +213,7 @@ def test_an_outage_of_the_venue_leaves_the_week_open(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Arena:
-    """A week that was decided while it began."""
+    """A week decided while it begins."""
     arena = Arena(tmp_path_factory.mktemp("live"), now=datetime(2026, 6, 28, 0, 10, tzinfo=UTC))
     arena.decide(arena.now.date())
     return arena
@@ -283,7 +283,6 @@ def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> Non
 
 
 def test_a_cohort_starts_late_only_when_it_is_asked_for(tmp_path: Path) -> None:
-    """D24, D25."""
     arena = Arena(tmp_path, now=datetime(2026, 6, 28, 12, tzinfo=UTC), lineup="rules")
     with arena.journal() as journal:
         world = arena.world(journal)

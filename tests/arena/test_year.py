@@ -1,4 +1,4 @@
-"""A few weeks of the simulated year of the benchmark: eight agents in the sandbox under a moving clock."""
+"""A few weeks of the benchmark's simulated year: eight agents in the sandbox under a moving clock."""
 
 from __future__ import annotations
 

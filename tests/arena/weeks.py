@@ -1,4 +1,5 @@
-"""A small arena on the sandbox for tests of whole weeks: its own journal and lake, a clock that stands where it is put, a lineup of two models and the rules."""
+"""A small arena in the sandbox for tests of whole weeks: own journal and lake, a settable clock, and a lineup of two models and the rules.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from bellwether.venues.http.client import RateLimit
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.worlds import addresses
 
-#: A Sunday, and the present of the sandbox long after it.
+#: A Sunday, and a time in the sandbox long after it.
 WEEK = date(2026, 4, 19)
 LATER = datetime(2026, 7, 1, tzinfo=UTC)
 SEVEN = timedelta(days=7)
@@ -48,7 +49,7 @@ REGISTRY = {
 
 @dataclass
 class Arena:
-    """An arena below a folder. calls: how often models were really asked, by everybody who uses this object."""
+    """Arena below a folder. `calls`: every model call that was really sent."""
 
     home: Path
     now: datetime = LATER
@@ -74,7 +75,7 @@ class Arena:
         return Settings(sandbox_now=self.now, home=self.home)
 
     def transport(self, inner: httpx.AsyncBaseTransport | None) -> httpx.AsyncBaseTransport | None:
-        """What answers are fetched through."""
+        """Return the transport to the venue."""
         return inner
 
     def _ask(self, work: Callable[[GammaClient, ClobClient], Awaitable[Any]]) -> Any:
@@ -111,7 +112,7 @@ class Arena:
             self.lake.write(declared, partition, frame, run_id="test")
 
     def evidence(self, week: date) -> pl.DataFrame:
-        """Look for evidence of a week, and store it."""
+        """Collect evidence of a week and store it."""
         with self.journal() as journal:
             world = self.world(journal)
             found = evidence_rows(world, week, FactRows.load(world))
@@ -128,12 +129,12 @@ class Arena:
             return compute_results(facts, self.world(journal).rules)
 
     def books(self) -> None:
-        """Fold the facts, and store what follows from them."""
+        """Compute results from the facts and store them."""
         for name, frame in self.results().frames.items():
             self.lake.write(table(name), (), frame, run_id="test")
 
     def stored(self) -> dict[str, pl.DataFrame]:
-        """The rows of a week's tables."""
+        """Return the rows of a week's tables."""
         return {one.name: self.read(one) for one in (tables.UNIVERSE, tables.AGENTS, tables.DECISIONS, tables.REFUSALS, tables.TRADES)}
 
 
@@ -164,7 +165,7 @@ class _Client(AbstractAsyncContextManager[ModelClient]):
 
 
 class _Counting(ModelClient):
-    """A client that notes what it really asks."""
+    """Client that records every call it sends."""
 
     def __init__(self, arena: Arena, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)

@@ -1,4 +1,4 @@
-"""A small world for the arena's tests: one agent, binary and named markets, quotes stated in dollars."""
+"""A small world for the arena's tests: one agent, binary and named markets, quotes in dollars."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AGENT = Agent(KEY.agent.agent_id, str(COHORT), "acme", "v1", MicroDollars(micros
 
 
 def usd(value: str | int) -> Any:
-    """Millionths, of dollars or of shares."""
+    """Convert dollars or shares to millionths."""
     return micros(value)
 
 
@@ -59,7 +59,7 @@ def mid(price: str | float | None) -> Quote:
 
 
 def raw_mid(price: str) -> Quote:
-    """A quote that no source passes on: the executor refuses it all the same."""
+    """Return a quote that no source would return, to test that the executor refuses it."""
     return Quote(SharePrice(int(Decimal(price) * 1_000_000)))
 
 
@@ -88,7 +88,7 @@ def run(
     week: date = COHORT,
     **more: Any,
 ) -> ExecutionResult:
-    """Execute a decision; markets without a quote of their own are quoted at the prices that they state."""
+    """Execute a decision. Markets without a quote trade at their own prices."""
     stated = {
         market.market_id: {place: Quote(price) for place, price in enumerate(market.prices) if price is not None} for market in markets
     }
@@ -97,7 +97,7 @@ def run(
 
 
 def bought(shares: str, cost: str, side: str = "YES", market_id: str = "m", leg: int = 1, **more: Any) -> Trade:
-    """A BUY of so many shares for so many dollars that opens a position."""
+    """Return a BUY of these shares for these dollars that opens a position."""
     trade_id = KEY.trade_id(leg)
     values: dict[str, Any] = {
         "trade_id": trade_id,
@@ -118,14 +118,14 @@ def bought(shares: str, cost: str, side: str = "YES", market_id: str = "m", leg:
 
 
 def sold(shares: str, proceeds: str, position: Trade, leg: int, **more: Any) -> Trade:
-    """A SELL of part of the position that a trade opened."""
+    """Return a SELL of part of the position that a trade opened."""
     trade_id = KEY.trade_id(leg)
     made = position._replace(trade_id=trade_id, action="SELL", shares=usd(shares), amount=usd(proceeds), confidence=None)
     return made._replace(price=usd(proceeds) * 1_000_000 // usd(shares), **more)
 
 
 def holding(*trades: Trade, cash: str = "10000") -> Account:
-    """The account of an agent after trades."""
+    """Return the account of an agent after these trades."""
     found = book(*trades, cash=cash)
     return found.accounts[AGENT.agent_id]
 

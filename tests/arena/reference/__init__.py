@@ -1,1 +1,1 @@
-"""A second fold, written from the rules alone."""
+"""A second implementation of settlement and the ledger, from the documented rules alone."""

@@ -1,6 +1,6 @@
-"""The rules of docs/arena.md, taken literally: dictionaries and Decimals in dollars, one fact after the other, nothing shared with the product.
+"""The rules of docs/arena.md, implemented literally: dictionaries, Decimals in dollars, one fact after the other, and no code of the product.
 
-Facts come in as the product's tuples and are read by name alone. Everything is computed exactly and rounded to six decimals, half to even.
+Facts are the product's tuples, read by field name. Results are exact until they are rounded to six decimals, half to even.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def dollars(millionths: int) -> Decimal:
 
 
 def results(looks: list[Any], grace: timedelta, often: int, window: timedelta, refunds_unknown: bool, void: str) -> list[dict[str, Any]]:
-    """Of the looks at one market: what counts, from when on, and what it pays per share (None: its cost)."""
+    """Return the results of one market from its evidence: from when each counts, and its payout per share (None: the cost is refunded)."""
     counted: list[dict[str, Any]] = []
     looks = sorted(looks, key=lambda look: (look.observed_at, look.by_operator, look.rule, repr(look.ruling)))
     for place, look in enumerate(looks):
@@ -31,7 +31,7 @@ def results(looks: list[Any], grace: timedelta, often: int, window: timedelta, r
         said = (look.ruling.result, look.ruling.payouts)
         if counted and (counted[-1]["said"] == said or look.ruling.result is None):
             continue
-        # The looks before this one that say the same, back to the last one that did not, or that was counted.
+        # Earlier evidence with the same result, back to the last one that differs or already counted.
         times = {look.observed_at}
         for earlier in reversed(looks[:place]):
             agrees = earlier.ruling is not None and (earlier.ruling.result, earlier.ruling.payouts) == said
@@ -53,7 +53,7 @@ def results(looks: list[Any], grace: timedelta, often: int, window: timedelta, r
 
 
 def ledger(agents: list[Any], trades: list[Any], counted: dict[tuple[str, str], list[dict[str, Any]]], until: Any = None) -> dict[str, Any]:
-    """Cash movements, balances, positions and scores. counted: what `results` gave, by (methodology, market)."""
+    """Compute cash movements, balances, positions and scores. `counted`: output of `results` by (methodology, market)."""
     cash = {agent.agent_id: dollars(agent.initial_cash) for agent in agents}
     rules = {agent.agent_id: agent.methodology for agent in agents}
     positions: dict[str, dict[str, Any]] = {}
