@@ -1,5 +1,4 @@
-"""Random histories keep every invariant, equal the reference implementation, survive storage exactly, and give the same bytes in any order.
-"""
+"""Random histories keep every invariant, equal the reference implementation, survive storage exactly, and give the same bytes in any order."""
 
 from __future__ import annotations
 

@@ -141,8 +141,7 @@ def test_the_page_says_which_fields_are_equal(arenas: tuple[Arena, Arena, Univer
 
 
 def test_reconstructed_universes_are_other_markets(arenas: tuple[Arena, Arena, Universe]) -> None:
-    """Live universes have the largest volumes. Reconstructed ones have the earliest ends, and only markets with a price on the day before.
-    """
+    """Live universes have the largest volumes. Reconstructed ones have the earliest ends, and only markets with a price on the day before."""
     live, past, largest = arenas
     first = past.read(tables.UNIVERSE).filter(week=START.date()).sort("place")
     ids = [one.market_id for one in largest.markets]

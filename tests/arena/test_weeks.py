@@ -130,8 +130,7 @@ class Killed(BaseException):
 def test_a_run_that_was_killed_goes_on_and_ends_like_an_undisturbed_one(
     decided: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    """Each run is killed after a step and before its result is stored: the universe, the cohort, a prompt, a parsed answer, an execution.
-    """
+    """Each run is killed after a step and before its result is stored: the universe, the cohort, a prompt, a parsed answer, an execution."""
     arena, done, once = Arena(tmp_path), [0], Records.once
 
     def killed(self: Records, kind: str, subject: str, make: Callable[[], bytes], number: int = 0) -> bytes:

@@ -1,5 +1,4 @@
-"""A small arena in the sandbox for tests of whole weeks: own journal and lake, a settable clock, and a lineup of two models and the rules.
-"""
+"""A small arena in the sandbox for tests of whole weeks: own journal and lake, a settable clock, and a lineup of two models and the rules."""
 
 from __future__ import annotations
 
