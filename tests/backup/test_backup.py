@@ -1,4 +1,4 @@
-"""A backup restores into an empty home and publishes the same warehouse; anything else is refused before a file is written."""
+"""A backup restores into an empty home and publishes the same warehouse. Any other restore is refused before a file is written."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def living(tmp_path_factory: pytest.TempPathFactory) -> Settings:
-    """A home with tables, a journal with a claim, a registry and submissions."""
+    """Settings of a home with tables, a journal with a claim, a registry and submissions."""
     home = tmp_path_factory.mktemp("living")
     registry = home / "registry"
     registry.mkdir()
@@ -312,7 +312,6 @@ def test_databases_and_object_stores_have_their_own_backups(tmp_path: Path) -> N
 
 
 def test_tiers_keep_the_newest_and_the_last_of_weeks_and_months() -> None:
-    """G1, and the tiers."""
     days = [datetime(2026, 3, 31, 2, tzinfo=UTC) - timedelta(days=number) for number in range(60)]
     assert select_expired(days[:4], newest=2, weeks=0, months=0) == [days[3], days[2]]
     kept = sorted({*days} - {*select_expired(days, newest=2, weeks=3, months=2)}, reverse=True)

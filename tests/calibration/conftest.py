@@ -1,4 +1,4 @@
-"""Small benchmark frames in the declared shape."""
+"""Fixtures that build small benchmark frames."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Build = Callable[..., pl.DataFrame]
 
 
 def _questions(truths: Sequence[str], **columns: Sequence[Any]) -> pl.DataFrame:
-    """One question per outcome, q0, q1, …, each in its own series of the category Politics unless `columns` says otherwise."""
+    """Build one question per outcome (q0, q1, …), each in its own series of the category Politics unless `columns` differ."""
     rows: list[Mapping[str, Any]] = []
     for index, truth in enumerate(truths):
         row = {
@@ -49,7 +49,7 @@ def _questions(truths: Sequence[str], **columns: Sequence[Any]) -> pl.DataFrame:
 
 
 def _forecasts(p: Sequence[float | None], *, forecaster: str = "f", **columns: Sequence[Any]) -> pl.DataFrame:
-    """One forecast per question q0, q1, …; None is a forecast that failed."""
+    """Build one forecast per question q0, q1, … None is a failed forecast."""
     rows: list[Mapping[str, Any]] = []
     for index, value in enumerate(p):
         row = {

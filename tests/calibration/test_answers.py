@@ -1,4 +1,4 @@
-"""What a forecaster made of each question: samples combined, the market's price of its moment, scopes, and rows that are refused."""
+"""The answer of a forecaster to each question: combined samples, the market price at the same time, scopes, and refused rows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_tied_answer_is_none(questions: Build, forecasts: Build) -> None:
 
 
 def prices(**minutes_before: float | None) -> dict[str, list[Any]]:
-    """Prices of 0.01 times the hours of the horizon, so that each is known by its value."""
+    """Prices of 0.01 per hour of the horizon, so that each value identifies its horizon."""
     hours = {"1h": 1, "6h": 6, "24h": 24, "7d": 168}
     columns: dict[str, list[Any]] = {}
     for name, minutes in minutes_before.items():

@@ -1,4 +1,4 @@
-"""Tests of calibration: their level under dependence, their power, and that they are functions of the residuals as the metrics are."""
+"""Tests of calibration: level under dependence, power, and dependence on the residuals alone, like the metrics."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bellwether.calibration.metrics import TESTED
 def drawn(
     seed: int, clusters: int, size: int = 5, correlation: float = 0.0, shared: bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Truth, outcomes and clusters; outcomes share a Gaussian shock inside a cluster."""
+    """Draw true probabilities, outcomes and clusters. Outcomes in a cluster share a Gaussian shock."""
     generator = np.random.default_rng(seed)
     cluster = np.repeat(np.arange(clusters), size)
     truth = generator.random(clusters)[cluster] if shared else generator.random(len(cluster))

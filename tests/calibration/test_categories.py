@@ -1,4 +1,4 @@
-"""Scores of forecasts of several categories, against scikit-learn and scoringrules."""
+"""Scores of forecasts of several categories, compared with scikit-learn and scoringrules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of clusters as people give them, and what is refused."""
+"""Accepted and refused labels of clusters."""
 
 from __future__ import annotations
 

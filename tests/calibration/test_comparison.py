@@ -1,4 +1,4 @@
-"""Paired comparisons against statsmodels and scipy, and what happens where there is nothing to compare."""
+"""Paired comparisons, checked against statsmodels and SciPy, and undefined comparisons."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TESTS = ("lower", "upper", "standard_error", "df", "t", "p", "p_holm", "p_mcnema
 
 
 def sample(seed: int = 7, models: int = 5, clusters: int = 40) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """Forecasters of decreasing skill on questions whose clusters share a shock."""
+    """Draw forecasters of decreasing skill on questions whose clusters share a shock."""
     generator = np.random.default_rng(seed)
     cluster = generator.integers(0, clusters, N)
     truth = expit(generator.normal(0, 1, N) + generator.normal(0, 1, clusters)[cluster])
@@ -43,7 +43,7 @@ def test_every_pair_has_a_row_and_every_forecaster_a_place() -> None:
     assert found.pairs.select("forecaster", "other").rows() == list(itertools.combinations(forecasts, 2))
     assert sorted(found.ranking["forecaster"]) == sorted(forecasts)
     assert found.ranking["loss"].is_sorted()
-    assert found.pairs.null_count().sum_horizontal().item() == found.pairs.height  # the reason alone
+    assert found.pairs.null_count().sum_horizontal().item() == found.pairs.height  # only the reason
 
 
 def test_a_difference_and_its_error_are_those_of_a_regression_on_a_constant_with_jackknifed_clusters() -> None:
@@ -143,7 +143,7 @@ def test_without_variation_there_is_a_reason_and_no_p(a: np.ndarray, b: np.ndarr
 
 
 def test_a_few_outcomes_that_all_came_the_same_way_do_not_settle_a_difference() -> None:
-    """Six noes: saying 0.1 was better than saying 0.3 on each, and one yes would have cost more than all of that."""
+    """On six outcomes of no, 0.1 scored better than 0.3 each time. A single yes would have cost more than the total difference."""
     row = pair(compare({"a": np.full(6, 0.1), "b": np.full(6, 0.3)}, np.zeros(6), range(6), replicates=0).pairs)
     assert row["lower"] < 0 < row["upper"]
     assert row["p"] > 0.05

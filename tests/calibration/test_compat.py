@@ -1,4 +1,4 @@
-"""The published definitions, one defect at a time, on made-up predictions."""
+"""Scores by the published definitions of KalshiBench, with one test per defect."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_undefined_rate_is_zero_and_an_undefined_mean_is_null() -> None:
 
 
 def test_thresholds_are_compared_in_floats() -> None:
-    """1 - 0.7 is a little more than 0.3, so a forecast of 0.3 counts as more than 70 % confident, and 0.7 does not."""
+    """In floats 1 − 0.7 is slightly more than 0.3. So a forecast of 0.3 counts as more than 70 % confident, and 0.7 does not."""
     assert recompute([entry("a", "yes", 0.3)]).scalars["overconfidence_rate_70"] == 1.0
     assert recompute([entry("a", "yes", 0.7)]).scalars["overconfidence_rate_70"] is None
 
@@ -65,7 +65,9 @@ def test_totals_are_over_all_entries_and_costs_are_rounded() -> None:
 
 
 def test_the_cost_is_that_of_the_totals() -> None:
-    """150 tokens at a dollar per million lie between two ten-thousandths: in floats the product rounds down, and the sum of ten products up."""
+    """150 tokens at a dollar per million lie halfway between two multiples of 0.0001. In floats one product rounds down, and the sum of ten
+    up.
+    """
     usage = {"input_tokens": 15, "output_tokens": 0}
     rows = [entry(str(index), "no", 0.2, **usage) for index in range(10)]
     assert round(sum(15 / 1e6 * 1.0 for _ in rows), 4) == 0.0002

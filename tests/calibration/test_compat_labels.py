@@ -1,4 +1,4 @@
-"""Published numbers from a part of the labels, and the published ACE under any order of ties, against every possibility."""
+"""Published numbers from partial labels and the range of the published ACE over all orders of ties, compared with enumerations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bellwether.calibration.compat_ace import ace, ace_range
 
 
 def entries(seed: int) -> list[dict[str, Any]]:
-    """Ten entries in three categories, some certain, some unanswered, on few forecasts."""
+    """Draw ten entries in three categories with few distinct forecasts, some certain, one without an answer."""
     rng = np.random.default_rng(seed)
     rows = []
     for index in range(10):
@@ -33,7 +33,7 @@ def numbers(rows: list[dict[str, Any]], truths: dict[int, str | None]) -> dict[s
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_number_is_given_where_every_completion_of_the_labels_gives_it(seed: int) -> None:
-    """And only there, but for those that no completion happens to change."""
+    """All other numbers are missing, except some that happen to be equal in all completions."""
     rows = entries(seed)
     rng = np.random.default_rng(seed)
     unknown = sorted(rng.choice(9, size=3, replace=False).tolist())
@@ -74,7 +74,7 @@ def test_a_category_is_whole_where_its_number_of_entries_is_known() -> None:
 
 
 def test_the_mean_of_a_bin_of_ace_is_summed_in_sorted_order() -> None:
-    """In the order asked the sums round otherwise: the last bit of the published values decides."""
+    """The order of summation decides the last bit of the published values."""
     rng = np.random.default_rng(4)
     differ = 0
     for _ in range(50):
@@ -93,7 +93,7 @@ def test_the_mean_of_a_bin_of_ace_is_summed_in_sorted_order() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_range_of_ace_is_that_of_all_orders(seed: int) -> None:
-    """Five forecasts of few values between others that stand alone, so that some bins begin or end within a tie."""
+    """Five tied forecasts of few values among untied ones, so that some bins begin or end within a tie."""
     rng = np.random.default_rng(seed)
     tied = rng.choice([0.4, 0.5], size=5)
     p = np.concatenate([tied, np.linspace(0.01, 0.3, int(rng.integers(7, 11))), np.linspace(0.7, 0.99, 7)])
@@ -101,7 +101,7 @@ def test_the_range_of_ace_is_that_of_all_orders(seed: int) -> None:
     values = set()
     alone = sorted(range(5, len(p)), key=lambda index: p[index])
     for order in permutations(range(5)):
-        whole = sorted([*order, *alone], key=lambda index: p[index])  # stable: ties stay in the order of this permutation
+        whole = sorted([*order, *alone], key=lambda index: p[index])  # stable: ties keep the order of this permutation
         each = len(p) // 10
         ends = [*range(each, 10 * each, each), len(p)]
         starts = [0, *ends[:-1]]

@@ -1,4 +1,4 @@
-"""What a forecaster could have known: the rule, and how much of a release it takes away."""
+"""Contaminated questions: the rule, and the share of a release that is excluded."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ TRUTHS = ["yes", "no"] * 10
 
 @pytest.fixture
 def asked(questions: Build) -> pl.DataFrame:
-    """Twenty questions, a day apart, the first four of which close by the cutoff."""
+    """Twenty questions, a day apart. The first four close by the cutoff."""
     closed = [CUTOFF + (index - 3) * DAY for index in range(20)]
     return questions(TRUTHS, close_time=closed, open_time=[CUTOFF - 30 * DAY] * 10 + [CUTOFF + DAY] * 10)
 
 
 @pytest.fixture
 def answered(forecasts: Build) -> pl.DataFrame:
-    """One that knows the four and guesses the rest, with a cutoff; the same without one."""
+    """Forecasts of a model that knows the four outcomes and guesses the rest, with and without a known cutoff."""
     p = [1.0, 0.0, 1.0, 0.0] + [0.6] * 16
     known = {"knowledge_cutoff": [CUTOFF] * 20, "could_know": [True] * 4 + [False] * 16}
     return pl.concat([forecasts(p, forecaster="model", **known), forecasts(p, forecaster="baseline")])

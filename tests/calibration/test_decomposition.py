@@ -1,4 +1,4 @@
-"""The decompositions: they add up to the Brier score, agree with the literature's formulas, and mean what they say."""
+"""Decompositions of the Brier score: sums, formulas of the literature, and interpretation."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_yates_equals_the_moments(rows: list[tuple[float, bool]]) -> None:
 @given(st.lists(st.tuples(STATED, st.booleans()), min_size=2, max_size=60))
 def test_corp_agrees_with_model_diagnostics(rows: list[tuple[float, bool]]) -> None:
     p, y = columns(rows)
-    assume(0 < y.sum() < len(y))  # of one class the library makes NaN
+    assume(0 < y.sum() < len(y))  # the library returns NaN for a single class
     theirs = decompose(y.astype(float), p, scoring_function=SquaredError())
     ours = corp(p, y)
     assume(theirs["miscalibration"].is_finite().all())  # nor does it merge forecasts that differ by rounding

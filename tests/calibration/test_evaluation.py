@@ -1,4 +1,4 @@
-"""The one-line interface for plain arrays, what it refuses, and the registry of metrics."""
+"""The interface for plain arrays, its errors, and the registry of metrics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_weights_count_as_repetitions() -> None:
     weighted = evaluate(p, y, weights=times, market=np.clip(p, 0.1, 0.8))
     repeated = evaluate(np.repeat(p, times), np.repeat(y, times), market=np.repeat(np.clip(p, 0.1, 0.8), times))
     for name in METRICS:
-        if "debiased" not in name:  # copies are pairs of different forecasts, weights are not
+        if "debiased" not in name:  # copies become pairs of different forecasts, weights do not
             assert weighted[name].value == pytest.approx(repeated[name].value, abs=1e-9), name
 
 

@@ -1,4 +1,4 @@
-"""The point metrics: agreement with scikit-learn, what is undefined, and invariances."""
+"""Point metrics: agreement with scikit-learn, undefined cases, and invariances."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.calibration.forecasts import DECILES, EDGES, Forecasts
 from bellwether.calibration.formulas import compute_metrics
 from bellwether.calibration.metrics import ESTIMATED
 
-#: Multiples of 1/256 have exact complements, and none of them is a threshold or an inner edge but 0.5.
+#: Multiples of 1/256 have exact complements. Only 0.5 is a threshold or an inner edge.
 DYADIC = st.integers(1, 255).map(lambda k: k / 256)
 STATED = st.one_of(st.integers(0, 100).map(lambda c: c / 100), st.integers(0, 100).map(lambda c: 1 - c / 100), st.floats(0, 1))
 
@@ -142,7 +142,7 @@ def test_the_answer_decides_where_one_was_given_and_else_half_is_a_yes() -> None
     ],
 )
 def test_what_is_undefined_is_not_a_number(p: list[float], y: list[int], answer: None, undefined: set[str]) -> None:
-    always = {"skill_vs_market", "murphy_reliability_debiased", "murphy_resolution_debiased"}  # no bin holds two forecasts
+    always = {"skill_vs_market", "murphy_reliability_debiased", "murphy_resolution_debiased"}  # no bin contains two forecasts
     one_class = {"roc_auc"} if len(set(y)) == 1 else set()
     one_class |= {"average_precision"} if not any(y) else set()
     ours = compute_metrics(Forecasts.of(p, y, answer=answer))

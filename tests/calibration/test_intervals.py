@@ -1,4 +1,4 @@
-"""Intervals: their methods against second computations, when there are none, and how often they contain the truth."""
+"""Intervals: agreement with second implementations, missing intervals, and coverage."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_wilson_intervals_agree_with_scipy() -> None:
 def test_the_interval_of_a_rate_over_independent_forecasts_is_wilsons_with_students_quantile() -> None:
     y = np.arange(50) < 20
     rate = evaluate(np.full(50, 0.5), y, range(50), replicates=0)["base_rate"]
-    # The effective number of independent forecasts is one less than their number.
+    # The effective number of independent forecasts is their number minus one.
     expected = wilson(np.asarray(0.4), np.asarray(49.0), stats.t.ppf(0.975, 49))
     assert (rate.lower, rate.upper) == pytest.approx(expected, abs=1e-3)
 
@@ -113,7 +113,7 @@ def test_forecasts_whose_score_no_outcome_changes_have_an_interval_of_no_width(c
 
 
 def test_few_lucky_clusters_do_not_look_certain() -> None:
-    """Five bold forecasts that all came true: the variance between them is nothing, that of their outcomes is not."""
+    """Five bold forecasts that all came true. Their residuals do not vary, but their outcomes have a variance."""
     one = evaluate([0.97, 0.96, 0.95, 0.97, 0.96], [1] * 5, range(5), replicates=0)["brier"]
     assert one.upper > 0.05  # type: ignore[operator]
     many = evaluate([0.97, 0.96, 0.95, 0.97, 0.96] * 5, [1] * 25, range(25), replicates=0)["brier"]
@@ -149,7 +149,7 @@ def test_intervals_contain_the_truth_as_often_as_they_say(clusters: int, numbers
 
 
 def rare(clusters: int, each: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Overconfident forecasts of events of which 5 % happen."""
+    """Draw overconfident forecasts of events of which 5 % happen."""
     generator = np.random.default_rng(seed)
     truth = np.clip(generator.beta(0.3, 6, clusters * each), 1e-9, 1 - 1e-9)
     y = generator.uniform(size=len(truth)) < truth

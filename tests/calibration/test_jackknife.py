@@ -1,4 +1,4 @@
-"""The jackknife over clusters: what is left out, the variance it gives, and its degrees of freedom."""
+"""The jackknife over clusters: omitted clusters, variance and degrees of freedom."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_two_ways_add_both_and_subtract_what_they_share() -> None:
 
 
 def by_matrices(size: np.ndarray, variance: np.ndarray) -> float:
-    """Bell and McCaffrey's degrees of freedom from the matrices of their definition, for a mean."""
+    """Compute Bell and McCaffrey's degrees of freedom of a mean from the matrices of their definition."""
     share = size / size.sum()
     residual = np.diag(variance) - np.outer(share, variance) - np.outer(variance, share) + np.outer(share, share) * variance.sum()
     adjusted = residual / np.sqrt(np.outer(1 - share, 1 - share))

@@ -1,4 +1,4 @@
-"""Means over clusters: intervals and tests that agree, and their coverage for skewed values."""
+"""Means over clusters: agreement of intervals and tests, and coverage for skewed values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.calibration.mean_inference import CONSTANT, NOTHING, ClusterSums
 
 
 def singles(values: np.ndarray) -> ClusterSums:
-    """Each row a cluster of one value, each column a mean."""
+    """Build clusters of one value each. Each column is a mean."""
     return ClusterSums(values, np.ones_like(values))
 
 

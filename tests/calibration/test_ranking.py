@@ -1,4 +1,4 @@
-"""Confidence set of the best, shares ranked first and significance groups."""
+"""The confidence set of the best, the probability of rank 1, and significance groups."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bellwether.calibration.ranking import letters, share_first
 
 
 def losses(seed: int, spread: float, models: int = 6, size: int = 200) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Forecasters with errors that grow from one to the next."""
+    """Draw losses of forecasters whose error grows from one to the next."""
     generator = np.random.default_rng(seed)
     y = (generator.random(size) < 0.5).astype(float)
     errors = [np.clip(0.3 + spread * index + generator.normal(0, 0.15, size), 0, 1) for index in range(models)]
@@ -35,7 +35,7 @@ def test_the_set_leaves_out_exactly_those_that_lose_a_pair_after_correction(seed
 
 
 def test_the_set_is_near_that_of_arch_on_independent_questions() -> None:
-    """Hansen's set from the bootstrap is the narrower one; both leave out what is clearly worse and keep the best."""
+    """Hansen's bootstrap set is narrower. Both exclude clearly worse forecasters and contain the best."""
     forecasts, y = losses(4, 0.05)
     ours = set(compare(forecasts, y, range(len(y)), replicates=0).ranking.filter("in_mcs")["forecaster"])
     theirs = MCS(np.stack([(p - y) ** 2 for p in forecasts.values()], axis=1), size=0.10, reps=5_000, block_size=1, seed=4)
@@ -61,7 +61,7 @@ def test_the_set_holds_all_equally_good_forecasters_as_often_as_it_says(clusters
         shock = np.sqrt(0.5) * generator.standard_normal(clusters)[cluster]
         y = (shock + np.sqrt(0.5) * generator.standard_normal(5 * clusters) < ndtri(truth)).astype(float)
         odds = logit(np.clip(truth, 1e-6, 1 - 1e-6))
-        # Doubling and halving the odds cost the same Brier score when probabilities are uniform.
+        # For uniform probabilities, doubling and halving the odds have the same Brier score.
         scales = [1.0] * 5 if kind == "equally noisy" else [2.0, 0.5, 2.0, 0.5]
         noise = 1.0 if kind == "equally noisy" else 0.05
         forecasts = {f"m{index}": expit(scale * odds + generator.normal(0, noise, len(y))) for index, scale in enumerate(scales)}

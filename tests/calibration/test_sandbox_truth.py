@@ -1,4 +1,4 @@
-"""Forecasters of known skill: the sandbox's personalities on known probabilities are measured as what they are."""
+"""Forecasters of known skill: measured values match the sandbox's personalities."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORECASTERS = ("calibrated", "overconfident", "timid", "contrarian", "noisy")
 
 @pytest.fixture(scope="module")
 def truth() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Probabilities that are known, outcomes drawn from them, and series that share a level."""
+    """Draw known probabilities, their outcomes, and series that share a level."""
     generator = np.random.default_rng(2026)
     series = generator.integers(0, CLUSTERS, N)
     p = 1 / (1 + np.exp(-generator.normal(0, 1.2, N) - generator.normal(0, 0.8, CLUSTERS)[series]))

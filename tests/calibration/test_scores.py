@@ -210,7 +210,7 @@ GOOD, FAIR, BAD = (
 
 
 def many(questions: Build, forecasts: Build, **p: list[float | None]) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Forecasts of each on the eight questions, five times over."""
+    """Return five copies of eight questions with the forecasts of each forecaster."""
     return pl.concat([forecasts(values * 5, forecaster=name) for name, values in p.items()]), questions(TRUTHS * 5)
 
 

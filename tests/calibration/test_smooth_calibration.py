@@ -13,7 +13,7 @@ from bellwether.calibration import smooth_ece
 
 
 def by_definition(p: np.ndarray, y: np.ndarray) -> float:
-    """The root found on a sum of Gaussians and of their reflections, integrated by midpoints."""
+    """Compute the error with a root finder and reflected Gaussian kernels, integrated by the midpoint rule."""
     t = (np.arange(4_000) + 0.5) / 4_000
     images = np.concatenate([2 * k + sign * p for k in range(-3, 4) for sign in (1, -1)])
     residual = np.tile(p - y, len(images) // len(p)) / len(p)

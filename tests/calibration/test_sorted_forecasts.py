@@ -1,4 +1,4 @@
-"""Statistics of forecasts in their order: the adaptive calibration error with ties and weights, and isotonic recalibration."""
+"""Statistics of sorted forecasts: the adaptive calibration error with ties and weights, and isotonic recalibration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans(
 
 
 def by_copies(p: np.ndarray, y: np.ndarray) -> float:
-    """ACE of N forecasts from ten copies of each, cut into ten bins of N, every tied outcome replaced by its group's mean."""
+    """Compute the ACE of N forecasts from ten copies of each in ten bins of N, with tied outcomes replaced by their mean."""
     mean_outcome = np.array([y[p == value].mean() for value in p])
     order = np.argsort(p, kind="stable")
     copies_p, copies_y = np.repeat(p[order], 10), np.repeat(mean_outcome[order], 10)
@@ -101,6 +101,6 @@ def test_each_row_is_fitted_alone(rows: list[list[float]]) -> None:
 
 
 def test_pools_of_equal_rates_count_as_one_whatever_the_order_of_pooling() -> None:
-    """Ten groups of one rate: 1/3 of 3, of 6, of 9 … have sums of squares whose rounding differs if pools stay apart."""
+    """Ten groups with the same rate: 1/3 of 3, of 6, of 9, … Separate pools would round their sums of squares differently."""
     mass = 3.0 * np.arange(1, 11)
     assert explained_squares(mass, mass / 3) == (mass.sum() / 3) ** 2 / mass.sum()

@@ -1,4 +1,4 @@
-"""What operators see of the lake as a whole."""
+"""Checks of the whole lake for operators."""
 
 from __future__ import annotations
 

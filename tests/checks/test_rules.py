@@ -1,4 +1,4 @@
-"""Every rule holds on ordinary rows and is seen to fail on rows made bad."""
+"""Every rule passes on ordinary rows and fails on altered ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ BOOK = {
 
 @cache
 def good(name: str) -> pl.DataFrame:
-    """Two ordinary rows of the table."""
+    """Return ordinary rows of the table, usually two."""
     recipe = Release(name="test", description="test", cutoff=CLOSE - timedelta(days=60), seed=1)
     rows = [market("A", outcome="no", settlement_value=Decimal("0")), market("B", event_id="E2")]
     questions = build(recipe, markets(*rows).lazy(), prices(price(170, "A"), price(2, "B")).lazy())
@@ -132,7 +132,7 @@ def good(name: str) -> pl.DataFrame:
 
 
 def change(**columns: Any) -> Callable[[pl.DataFrame], pl.DataFrame]:
-    """Change the first row of a frame."""
+    """Return a function that changes the first row of a frame."""
 
     def changed(frame: pl.DataFrame) -> pl.DataFrame:
         first = pl.int_range(pl.len()) == 0
@@ -169,13 +169,13 @@ def gap(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def episode_market(ticker: str, **changes: Any) -> dict[str, Any]:
-    """One market of an exclusive event, which lost."""
+    """Return a market of an exclusive event that resolved no."""
     row = {"episode": "E", "ticker": ticker, "start_at": OPEN, "end_at": CLOSE, "gaps": 0, "result": "NO", "mutually_exclusive": True}
     return {**filled("replay/episodes"), **row, "settlement_value": Decimal(0), **changes}
 
 
 def book(ticker: str, **changes: Any) -> dict[str, Any]:
-    """A book of which five contracts stand at each best price, and nine at the best five."""
+    """Return a book with 5 contracts at each best price and 9 at its best five."""
     sides = {"bid": CHEAP, "ask": Decimal("0.4")}
     amounts = {f"{side}_{name}": Decimal(size) for side in sides for name, size in (("size", 5), ("depth", 9))}
     return {**filled("replay/books"), "ticker": ticker, **sides, **amounts, "valid": True, **changes}
@@ -200,7 +200,7 @@ def backtest(agent: str, **changes: Any) -> dict[str, Any]:
 
 
 def arena(name: str, **changes: Any) -> dict[str, Any]:
-    """A row of a table of the arena, with zeros where money is."""
+    """Return a row of a table of the arena. Amounts of money are 0."""
     row = {
         one.name: Decimal(0) if isinstance(one.dtype, pl.Decimal) else some(one.dtype)
         for one in table(f"arena/{name}").columns
@@ -210,7 +210,7 @@ def arena(name: str, **changes: Any) -> dict[str, Any]:
 
 
 def filled(name: str) -> dict[str, Any]:
-    """A value for every column of a table that must have one."""
+    """Return a value for every required column of a table."""
     return {column.name: some(column.dtype) for column in table(name).columns if not column.nullable}
 
 
@@ -225,7 +225,7 @@ def some(dtype: pl.DataType) -> Any:
 
 
 def rejects(count: int) -> pl.DataFrame:
-    """So many rejects of one day, and one of the next."""
+    """Return this many rejects of one day, and one of the next."""
     rows = [*(reject(ordinal) for ordinal in range(count)), reject(0, day=DAY + timedelta(days=1))]
     return table("raw/kalshi_rejects").validate(table("raw/kalshi_rejects").frame(rows))
 

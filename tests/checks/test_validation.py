@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def cells(sample: str) -> list[list[str]]:
-    """Header and rows of a Markdown table."""
+    """Return header and rows of a Markdown table."""
     lines = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in sample.splitlines()]
     return [line for line in lines if set(line) != {"---"}]
 
@@ -156,7 +156,7 @@ def test_polars_finds_what_great_expectations_finds() -> None:
 
 
 def great_expectations_results(frame: pl.DataFrame, rules: list[Rule]) -> list[tuple[bool, int]]:
-    """Success and number of failing rows of each rule, in order."""
+    """Return success and number of failing rows of each rule, in order."""
     source = gx.get_context(mode="ephemeral").data_sources.add_pandas("drawn")
     batch = (
         source.add_dataframe_asset("rows")

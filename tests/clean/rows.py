@@ -1,4 +1,4 @@
-"""Rows of raw and clean tables with ordinary values, for tests to vary one field at a time."""
+"""Ordinary rows of raw and clean tables. Tests change single fields."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FETCHED = {"request": "GET /markets", "page": 0, "fetched_at": KNOWN, "known_at"
 
 
 def raw_market(ticker: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, Any]:
-    """A row of raw/kalshi_markets: a finalized binary market that resolved yes."""
+    """Return a row of raw/kalshi_markets: a finalized binary market that resolved yes."""
     return {
         "day": DAY,
         "ticker": ticker,
@@ -50,7 +50,7 @@ def raw_market(ticker: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, A
 
 
 def raw_event(event_ticker: str = "KXRAIN-26MAR10", **changes: Any) -> dict[str, Any]:
-    """A row of raw/kalshi_events."""
+    """Return a row of raw/kalshi_events."""
     return {
         "day": DAY,
         "event_ticker": event_ticker,
@@ -66,12 +66,12 @@ def raw_event(event_ticker: str = "KXRAIN-26MAR10", **changes: Any) -> dict[str,
 
 
 def raw_series(series_ticker: str = "KXRAIN", **changes: Any) -> dict[str, Any]:
-    """A row of raw/kalshi_series."""
+    """Return a row of raw/kalshi_series."""
     return {"series_ticker": series_ticker, "category": "Weather", "categories": [], "tags": [], "body": "{}", **FETCHED, **changes}
 
 
 def raw_candle(hours_before_close: float = 24, ticker: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, Any]:
-    """A row of raw/kalshi_candles: an hourly candle with a two-sided book and a trade."""
+    """Return a row of raw/kalshi_candles: an hourly candle with a two-sided book and a trade."""
     return {
         "day": DAY,
         "ticker": ticker,
@@ -90,7 +90,7 @@ def raw_candle(hours_before_close: float = 24, ticker: str = "KXRAIN-26MAR10-T1"
 
 
 def market(market_id: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, Any]:
-    """A row of clean/markets: a settled binary market that resolved yes."""
+    """Return a row of clean/markets: a settled binary market that resolved yes."""
     return {
         "day": changes.get("close_time", CLOSE).date(),
         "venue": "kalshi",
@@ -119,7 +119,7 @@ def market(market_id: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, An
 
 
 def price(hours_before_close: float = 24, market_id: str = "KXRAIN-26MAR10-T1", **changes: Any) -> dict[str, Any]:
-    """A row of clean/prices with a two-sided book around 0.42."""
+    """Return a row of clean/prices with a two-sided book around 0.42."""
     return {
         "day": DAY,
         "venue": "kalshi",
@@ -137,12 +137,12 @@ def price(hours_before_close: float = 24, market_id: str = "KXRAIN-26MAR10-T1", 
 
 
 def markets(*rows: dict[str, Any]) -> pl.DataFrame:
-    """Rows as a frame of clean/markets."""
+    """Return a frame of clean/markets."""
     return clean.MARKETS.validate(clean.MARKETS.frame(list(rows)))
 
 
 def prices(*rows: dict[str, Any]) -> pl.DataFrame:
-    """Rows as a frame of clean/prices."""
+    """Return a frame of clean/prices."""
     return clean.PRICES.validate(clean.PRICES.frame(list(rows)))
 
 
@@ -152,7 +152,7 @@ def raw_inputs(
     events: list[dict[str, Any]] | None = None,
     series: list[dict[str, Any]] | None = None,
 ) -> dict[str, pl.DataFrame]:
-    """The inputs of sql/clean/markets.sql, without any of Polymarket; events and series default to the ordinary ones."""
+    """Return the inputs of sql/clean/markets.sql without Polymarket's. Events and series are ordinary by default."""
     return {
         "kalshi_markets": raw.KALSHI_MARKETS.frame(live),
         "kalshi_archive": raw.KALSHI_ARCHIVE.frame(archive or []),
@@ -167,7 +167,7 @@ def polymarket_inputs(
     events: list[dict[str, Any]] | None = None,
     winners: list[dict[str, Any]] | None = None,
 ) -> dict[str, pl.DataFrame]:
-    """Polymarket's inputs of sql/clean/markets.sql, with the verdicts that follow from them."""
+    """Return Polymarket's inputs of sql/clean/markets.sql, with the resolutions that follow from them."""
     found, flagged = raw.POLYMARKET_MARKETS.frame(listed or []), raw.POLYMARKET_WINNERS.frame(winners or [])
     return {
         "polymarket_markets": found,
@@ -182,7 +182,7 @@ PM_CONDITION = f"0x{1:064x}"
 
 
 def polymarket_market(market_id: str = "501", **changes: Any) -> dict[str, Any]:
-    """A row of raw/polymarket_markets: a binary market that resolved yes an hour before its scheduled end."""
+    """Return a row of raw/polymarket_markets: a binary market that resolved yes an hour before its scheduled end."""
     return {
         "day": DAY,
         "market_id": market_id,
@@ -214,7 +214,7 @@ def polymarket_market(market_id: str = "501", **changes: Any) -> dict[str, Any]:
 
 
 def polymarket_event(event_id: str = "71", **changes: Any) -> dict[str, Any]:
-    """A row of raw/polymarket_events."""
+    """Return a row of raw/polymarket_events."""
     return {
         "day": DAY,
         "event_id": event_id,
@@ -229,7 +229,7 @@ def polymarket_event(event_id: str = "71", **changes: Any) -> dict[str, Any]:
 
 
 def polymarket_winner(position: int = 0, *, winner: bool | None = None, **changes: Any) -> dict[str, Any]:
-    """A row of raw/polymarket_winners: the first of two outcomes has won."""
+    """Return a row of raw/polymarket_winners: the first of two outcomes won."""
     return {
         "day": DAY,
         "condition_id": PM_CONDITION,
@@ -246,7 +246,7 @@ def polymarket_winner(position: int = 0, *, winner: bool | None = None, **change
 
 
 def polymarket_price(hours_before_close: float = 24, market_id: str = "501", **changes: Any) -> dict[str, Any]:
-    """A row of raw/polymarket_prices."""
+    """Return a row of raw/polymarket_prices."""
     return {
         "day": DAY,
         "market_id": market_id,
@@ -260,7 +260,7 @@ def polymarket_price(hours_before_close: float = 24, market_id: str = "501", **c
 
 
 def resolution(market_id: str = "501", **changes: Any) -> dict[str, Any]:
-    """A row of clean/resolutions."""
+    """Return a row of clean/resolutions."""
     return {
         "day": DAY,
         "venue": "polymarket",
@@ -282,7 +282,7 @@ def resolution(market_id: str = "501", **changes: Any) -> dict[str, Any]:
 
 
 def pull(**changes: Any) -> dict[str, Any]:
-    """A row of raw/<venue>_pulls."""
+    """Return a row of raw/<venue>_pulls."""
     return {
         "day": DAY,
         "pull": "raw/kalshi_pages/day/2026-03-10/0001",

@@ -1,4 +1,4 @@
-"""clean/markets: identity, question, outcome and time of knowledge."""
+"""clean/markets: identity, question, outcome, and the time at which each was known."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def clean_one(**changes: Any) -> dict[str, Any]:
 
 
 def clean_all(*changes: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of several markets that differ from the ordinary one, in their order."""
+    """Return the rows of several markets, in order. Each differs from the ordinary market by the given fields."""
     return clean([raw_market(f"M{place:02}", **one) for place, one in enumerate(changes)]).sort("market_id").rows(named=True)
 
 

@@ -1,4 +1,4 @@
-"""clean/markets and clean/prices of Polymarket: the question, the close, the outcome by evidence, and both venues side by side."""
+"""clean/markets and clean/prices of Polymarket: question, close, outcome by evidence, and tables of both venues."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def one(events: list[dict[str, Any]] | None = None, winners: list[dict[str, Any]
 
 
 def several(*changes: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of several markets that differ from the ordinary one, in their order."""
+    """Return the rows of several markets, in order. Each differs from the ordinary market by the given fields."""
     listed = (polymarket_market(f"{500 + place}", condition_id=f"0x{place + 1:064x}", **one) for place, one in enumerate(changes))
     return cleaned(*listed).sort("market_id").rows(named=True)
 

@@ -1,4 +1,4 @@
-"""clean/prices: what stood at the end of a candle, and nothing after the close."""
+"""clean/prices: quotes at the end of each candle, and none after the close."""
 
 from __future__ import annotations
 

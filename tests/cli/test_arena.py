@@ -1,4 +1,4 @@
-"""What the arena's commands say before and after a run: names that there are not, decisions that wait for money, nothing of Dagster's own."""
+"""Messages of the arena's commands before and after a run: unknown names, decisions blocked by a budget, no output of Dagster."""
 
 from __future__ import annotations
 

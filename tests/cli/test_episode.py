@@ -1,4 +1,4 @@
-"""`bellwether episode`, as a person types it."""
+"""Commands of `bellwether episode`."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_fees_that_nothing_states_are_said_to_be_a_default() -> None:
 
 
 def test_a_market_under_another_ticker_has_the_fees_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The S&P's series paid half until July 2026."""
+    """The series of the S&P paid half the fee until July 2026."""
     before = 1_777_600_000_000_000_000
     terms = {"KXNBAGAME": {"type": "quadratic_with_maker_fees", "multiplier": "1", "waiver_until": None, "source": "series"}}
     monkeypatch.setattr("bellwether.replay.episode_builder.overrides.load_series_terms", lambda lake: terms)

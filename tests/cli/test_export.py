@@ -1,4 +1,4 @@
-"""`bellwether export`: from the published warehouse to a folder, and what it says when it cannot."""
+"""`bellwether export` of the published warehouse, and its error messages."""
 
 from __future__ import annotations
 

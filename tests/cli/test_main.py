@@ -1,4 +1,4 @@
-"""The list of commands: nothing is imported before it is called, and what is missing is named with its remedy."""
+"""The list of commands: imports on demand, and remedies for missing packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.domains import PlatformCommand
 from cli.lazy import Lazy
 from cli.main import SECTIONS, Commands, main
 
-#: Modules of Bellwether that the help imports, with the declaration of each domain.
+#: Modules of Bellwether imported by the help, and the declaration of each domain.
 IMPORTED = [
     "bellwether.domains",
     *(f"bellwether.domains.{name}" for name in ("arena", "benchmark", "domain", "replay", "venues", "warehouse")),
@@ -34,13 +34,13 @@ INSTALL = "pip install 'bellwether[platform]'"
 
 @pytest.fixture
 def core(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the package duckdb alone were not installed."""
+    """Simulate that only the package duckdb is missing."""
     monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "duckdb" else object())
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Folder on the path of an installed package with the commands `good`, `broken`, `gone` and `number`."""
+    """Folder of an installed package with the commands `good`, `broken`, `gone` and `number`, on the Python path."""
     about = tmp_path / "others-1.0.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
@@ -124,7 +124,7 @@ def test_the_list_says_nothing_of_installing_what_is_there() -> None:
 
 
 def failing(name: str) -> click.Group:
-    """A group with a command that fails to import `name`."""
+    """Return a group with a command that fails to import `name`."""
 
     @click.command()
     def command() -> None:

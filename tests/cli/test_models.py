@@ -1,4 +1,4 @@
-"""`bellwether models`: who is listed, with which key status and price; and that no key is ever shown."""
+"""`bellwether models`: listed models with key status and price, without any key."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bellwether query`: tables as DuckDB's command line draws them, and complete JSON."""
+"""`bellwether query`: tables like those of DuckDB's command line, and complete JSON."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_query_without_rows_shows_its_columns() -> None:
 
 
 def test_the_suggested_query_fits_a_terminal() -> None:
-    """Its columns and rows, of as many releases as the sandbox has at most."""
+    """Width and height of its result for the maximum number of releases in the sandbox."""
     columns = FIRST_QUERY.removeprefix("SELECT ").partition(" FROM ")[0].split(", ")
     names = ("sandbox-2026@1000", "sandbox-overconfident")
     sql = f"SELECT '{names[0]}' AS {columns[0]}, '{names[1]}' AS {columns[1]}, 0.1234567890123 + range AS {columns[2]} FROM range(12)"

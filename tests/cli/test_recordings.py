@@ -1,4 +1,4 @@
-"""The commands, as a person types them."""
+"""Commands for recordings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run(*words: str) -> Result:
 
 
 def an_event() -> str:
-    """The first event of the sandbox with a market that trades for some days."""
+    """Return the first event of the sandbox with a market that trades for several days."""
     world, now = GeneratedWorld(settings().sandbox_seed), to_instant(settings().now())
     later = now + 3 * DAY
     rows = [row for row in world.markets(ListingFilter(settled_after=now), now) if row.status == "active"]

@@ -1,4 +1,4 @@
-"""The program that runs the core's paths, and what it must print."""
+"""Expected output of paths.py, the program that tests the core."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ PATHS = Path(__file__).with_name("paths.py")
 
 
 def brier_interval() -> list[float]:
-    """The Brier score of the README's four forecasts, (0.1^2 + 0.2^2 + 0.6^2 + 0.1^2) / 4, and its interval over the series a, a, b, c.
+    """Compute the Brier score of the README's four forecasts, (0.1² + 0.2² + 0.6² + 0.1²) / 4, and its interval over the series a, a, b, c.
 
-    Student's t around the logit, by docs/metrics.md: as three clusters are few, with the variance that random outcomes give, where it is more than the
-    jackknife's.
+    The interval is Student's t of the logit, as in docs/metrics.md. Because there are only three clusters, its variance is at least that of random outcomes.
     """
     p, y, size = np.array([0.9, 0.2, 0.6, 0.1]), np.array([1, 0, 0, 0]), np.array([2, 1, 1])
     brier = 0.42 / 4
-    # Without series a, b and c: 0.37 / 2, 0.06 / 3 and 0.41 / 3.
+    # Leaving out series a, b and c: 0.37 / 2, 0.06 / 3 and 0.41 / 3.
     jackknife = sum((logit(rest) - logit(brier)) ** 2 for rest in (0.37 / 2, 0.06 / 3, 0.41 / 3))
-    # Outcomes drawn from the forecasts pooled with the base rate, (1 + 1) / (4 + 2), correlated by one half in series a.
+    # Outcomes drawn from the forecasts, pooled with the base rate (1 + 1) / (4 + 2). Outcomes of series a have a correlation of one half.
     apart = p - 1 / 3
     share = min(1.0, float(((y - 1 / 3) @ apart + 1 / 2) / (apart @ apart + 1)))
     pooled = share * p + (1 - share) / 3
     change = (1 - 2 * p) / 4 / (brier * (1 - brier)) * np.sqrt(pooled * (1 - pooled))
     random = np.square(change).sum() / 2 + ((change[0] + change[1]) ** 2 + change[2] ** 2 + change[3] ** 2) / 2
-    # Satterthwaite's degrees of freedom of clusters of 2, 1 and 1.
+    # Satterthwaite's degrees of freedom for clusters of 2, 1 and 1.
     residual = (np.eye(3) - np.outer(size / 4, np.ones(3))) / np.sqrt(1 - size / 4)[:, None]
     covariance = residual @ np.diag(size) @ residual.T
     df = np.trace(covariance) ** 2 / np.square(covariance).sum()
@@ -39,7 +38,7 @@ def brier_interval() -> list[float]:
 
 
 def check(found: dict[str, Any]) -> None:
-    """What paths.py prints, for the episode that `Native` writes."""
+    """Compare the output of paths.py with the expected output for the episode that `Native` writes."""
     assert found["scores"]["brier"] == pytest.approx(brier_interval())
     assert {"brier", "log_loss", "ece", "smece", "corp_discrimination"} <= set(found["scores"]["metrics"])
     assert (found["scores"]["pairs"], found["scores"]["ranking"]) == (1, ["mine", "half"])
@@ -50,7 +49,7 @@ def check(found: dict[str, Any]) -> None:
     assert found["file"]["figures"] == ["reliability.png", "scores.png"]
     assert found["file"]["page"] > 500_000 and found["file"]["plots"] == 8
     assert found["file"]["refused"].startswith("Error: forecasts.csv, line 2, column 'probability': '90' is no probability")
-    # Ten contracts at 48 cents that pay a dollar, less the taker's fee: 7 % of 10 * 0.48 * 0.52, up to the next cent.
+    # Ten contracts at 48 cents that pay a dollar, less the taker fee: 7 % of 10 × 0.48 × 0.52, rounded up to a cent.
     assert (found["replay"]["pnl"], found["replay"]["fills"]) == ("5.020000", 1)
     assert found["replay"]["episodes"] == ["imported"]
     assert {"passive", "market-maker", "llm"} <= set(found["replay"]["agents"])

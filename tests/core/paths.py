@@ -1,8 +1,8 @@
-"""What the core does, as a program of its own: scores forecasts of a program and of a file, draws diagrams, lets an agent trade an episode. Prints what came out as JSON.
+"""Run the features of the core and print their results as JSON: score forecasts of a program and of a file, draw diagrams, backtest an agent.
 
     python paths.py EPISODE
 
-Written for an environment with the core's packages alone: it imports nothing of the tests.
+The program runs with the core's packages alone, so it imports nothing from the tests.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TenOfTheFirst(Agent):
 
 
 def scores() -> dict[str, object]:
-    """The example of the README."""
+    """Score the example of the README."""
     from bellwether.calibration import compare, evaluate
 
     p, y, series = [0.9, 0.2, 0.6, 0.1], [1, 0, 0, 0], ["a", "a", "b", "c"]
@@ -43,7 +43,7 @@ def scores() -> dict[str, object]:
 
 
 def diagram() -> int:
-    """Size in bytes of a reliability diagram."""
+    """Return the size of a reliability diagram in bytes."""
     import polars as pl
 
     from bellwether.calibration import corp_curve, reliability_bands, reliability_bins
@@ -64,7 +64,7 @@ def diagram() -> int:
 
 
 def file() -> dict[str, object]:
-    """The example of the README as a file: its scores by the command, the page and the figures."""
+    """Score the README's example as a file. Returns the scores of the command, of the page and of the figures."""
     from click.testing import CliRunner
 
     from cli.main import main
@@ -88,7 +88,7 @@ def file() -> dict[str, object]:
 
 
 def call(*words: str) -> str:
-    """What a command prints; it must succeed."""
+    """Return the output of a command that must succeed."""
     from click.testing import CliRunner
 
     from cli.main import main
@@ -99,7 +99,7 @@ def call(*words: str) -> str:
 
 
 def replay(episode: Path) -> dict[str, object]:
-    """An agent of a file in an imported episode: the row of its backtest, the tables of it, and the orders it sent."""
+    """Backtest an agent from a file in an imported episode. Returns the row of the backtest, its tables and the agent's orders."""
     import polars as pl
 
     Path("ten.py").write_text(AGENT)

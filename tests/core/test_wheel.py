@@ -1,4 +1,4 @@
-"""The wheel alone, in an environment of its own with nothing but the packages that it asks for, and those that they ask for."""
+"""The wheel in an environment that contains only its dependencies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ABSENT = (
 
 
 def call(folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a program in `folder`, as a user without settings would, on a system that has no time zones."""
+    """Run a program in `folder`, without settings and on a system without time zones."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("BELLWETHER_", "PYTHON"))}
     return subprocess.run(list(map(str, words)), cwd=folder, capture_output=True, text=True, check=False, env={**clean, "PYTHONTZPATH": ""})
 
@@ -46,7 +46,7 @@ def pip(folder: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def built(folder: Path) -> Path:
-    """The wheel of this repository, built from a copy: a build leaves files behind."""
+    """The wheel, built from a copy of the repository because a build leaves files behind."""
     copy = folder / "source"
     for name in ("assets", "bellwether", "cli", "orchestration", "resources", "sql"):
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -59,7 +59,7 @@ def built(folder: Path) -> Path:
 
 
 def needed(requirements: list[str] | None, extras: frozenset[str] = frozenset()) -> dict[str, Distribution]:
-    """The distributions of this environment that these requirements ask for, with those that they ask for in turn."""
+    """Return the installed distributions that these requirements need, including indirect ones."""
     found: dict[str, Distribution] = {}
     waiting = [(Requirement(text), extras) for text in requirements or ()]
     while waiting:
@@ -77,15 +77,15 @@ def needed(requirements: list[str] | None, extras: frozenset[str] = frozenset())
 
 
 def linked(dist: Distribution, packages: Path) -> None:
-    """Put what a distribution has installed into another environment, as links."""
+    """Link the installed files of a distribution into another environment."""
     tops = {file.parts[0] for file in dist.files or () if file.parts[0] not in ("..", "__pycache__")}
     for top in tops:
-        with suppress(FileExistsError):  # a namespace that several distributions share
+        with suppress(FileExistsError):  # a namespace shared by several distributions
             (packages / top).symlink_to(Path(str(dist.locate_file(top))))
 
 
 def installed(folder: Path) -> Path:
-    """The folder of the programs of an empty environment into which the wheel was installed, with links to what it depends on."""
+    """Folder of programs of a new environment with the wheel and links to its dependencies."""
     venv.create(folder / "environment", symlinks=True)
     programs = folder / "environment" / "bin"
     done = pip(folder, "--python", programs / "python", "install", "-q", "--no-compile", "--no-deps", "--no-index", built(folder))
@@ -99,7 +99,9 @@ def installed(folder: Path) -> Path:
 
 
 def take_compiled(packages: Path) -> None:
-    """Give the installed files the times of this repository's and what was compiled of them, which is found by time, size and folder."""
+    """Reuse compiled code of this repository, which numba finds by time, size and folder: copy it, and give the installed files the
+    original times.
+    """
     for file in (ROOT / "bellwether" / "replay").rglob("*.py"):
         os.utime(packages / file.relative_to(ROOT), ns=(file.stat().st_atime_ns, file.stat().st_mtime_ns))
     folders = [folder for folder in (ROOT / "bellwether").rglob("*") if folder.is_dir() and folder.name != "__pycache__"]
@@ -112,7 +114,7 @@ def take_compiled(packages: Path) -> None:
 
 
 def _cache_name(folder: Path) -> str:
-    """Name of numba's folder for the compiled functions of a folder."""
+    """Return the name of numba's cache folder for the functions of a folder."""
     return f"{folder.name}_{hashlib.sha1(str(folder).encode(), usedforsecurity=False).hexdigest()}"
 
 

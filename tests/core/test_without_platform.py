@@ -1,4 +1,4 @@
-"""The core works where no package is installed but those it needs, and never imports the graph."""
+"""The core works with only its required packages, and never imports the graph."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.replay.episode.folders import Native
 #: Packages of the wheel that belong to the platform.
 GRAPH = ("assets", "orchestration", "resources", "sql")
 
-#: Runs a program as if the modules of the first argument were not installed.
+#: Run a program as if the modules of the first argument were not installed.
 HIDE = """
 import runpy, sys
 hidden = set(sys.argv.pop(1).split(","))
@@ -42,14 +42,14 @@ for package in sys.argv[1:]:
 
 
 def declared(extra: str | None = None) -> set[str]:
-    """Names of the packages that pyproject.toml lists for the core, or for an extra."""
+    """Return the packages that pyproject.toml lists for the core or for an extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     listed = project["dependencies"] if extra is None else project["optional-dependencies"][extra]
     return {canonicalize_name(Requirement(text).name) for text in listed}
 
 
 def others(*packages: str) -> str:
-    """Every module installed here that the core does not need, and `packages`."""
+    """Return `packages` and every installed module that the core does not need."""
     core = {*needed(), "bellwether"}
     owners = {module: {canonicalize_name(name) for name in names} for module, names in packages_distributions().items()}
     return ",".join([*packages, *(module for module, names in owners.items() if not names & core)])
@@ -94,6 +94,6 @@ def test_what_needs_the_platform_says_so_in_one_line(tmp_path: Path, words: tupl
     Native().write(tmp_path / "KXTEST-26JAN20")
     done = run(tmp_path, ROOT / "bellwether" / "__main__.py", *words, hidden=())  # the wheel contains the graph
     assert (done.returncode, done.stdout) == (1, "")
-    # A first run announces that it compiles the simulator.
+    # The first run announces the compilation of the simulator.
     (error,) = [line for line in done.stderr.splitlines() if not line.startswith("Compiling the simulator")]
     assert error.startswith("Error: ") and "pip install 'bellwether[platform]'" in error

@@ -1,7 +1,7 @@
-"""Bad input of every kind that language models and their providers can give, on the whole path: registry, key, wire, journal, parser, score.
+"""Bad input of language models and their providers on the whole path: registry, key, HTTP, journal, parser, score.
 
-Each is a row with its reason, or ends the model's evaluation with a clear error; money that was spent is in the journal and in the forecasts.
-A release whose questions changed under a resumed evaluation is refused in tests/orchestration/test_evaluate.py.
+Each case is a row with its reason, or ends the model's evaluation with a clear error. Money spent is in the journal and in the forecasts.
+tests/orchestration/test_evaluate.py tests that a resumed evaluation refuses changed questions.
 """
 
 from __future__ import annotations
@@ -34,19 +34,22 @@ from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
 
 N, CONCURRENCY = 3, 2
 BOUNDS = Retry(attempts=4, turned_away=6, patience=1e6)
-#: Waits take so much less time.
+#: Factor by which waits are shortened.
 HASTE = 1000.0
 
 
 @dataclass(frozen=True)
 class Case:
-    """What is registered, and what must become of it.
+    """A bad input and its expected result.
 
     Attributes:
-        about: the kind of bad input. model: who is asked; `tests.models.misbehaving` says how it answers.
-        failure, reason: of each row, the reason as a pattern; or, where `stops` is set, of the error that ends the evaluation.
-        p: the forecast, where there is one after all. requests: per question. paid: micro-dollars per question; None where nobody knows.
-        final: whether it is the model's last word, so that the next run asks nothing.
+        about: the kind of bad input.
+        model: the queried model; `tests.models.misbehaving` defines its answers.
+        failure, reason: failure and pattern of the reason in each row. With `stops`, `reason` matches the error that ends the evaluation.
+        p: the forecast, if there is one.
+        requests: number per question.
+        paid: micro-dollars per question; None if unknown.
+        final: True if the next run sends no further request.
     """
 
     about: str
@@ -95,7 +98,7 @@ ROWS = (
 
 
 class Place:
-    """A journal, a registry and a provider; a model is asked there as the graph asks it."""
+    """A journal, a registry and a provider. Models are queried as in the graph."""
 
     def __init__(self, folder: Path, asked: Provider, url: str) -> None:
         self.folder, self.provider, self.url = folder, asked, url
@@ -158,7 +161,7 @@ def test_whatever_comes_back_is_a_row_with_its_reason_and_its_price(place: Place
 
 
 def check(row: dict[str, Any], case: Case) -> None:
-    """One row against what is declared."""
+    """Compare a row with its case."""
     assert row["failure"] == case.failure
     assert (row["cost"] is None) == (case.paid is None)
     assert row["attempts"] == case.requests
@@ -191,7 +194,7 @@ Change = Callable[[pl.DataFrame], pl.DataFrame]
 
 @pytest.fixture
 def answered(place: Place, monkeypatch: pytest.MonkeyPatch) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """What a good model answered, and the questions, with both outcomes."""
+    """Return the answers of a good model, and questions with both outcomes."""
     truths = pl.Series("ground_truth", ["yes", "no", "yes"])
     return place.ask(Case("good", "calibrated"), monkeypatch), place.questions.with_columns(truths)
 

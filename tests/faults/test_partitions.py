@@ -1,4 +1,4 @@
-"""The assets of a day under faults that never clear: the run fails, and every partition stays as it was."""
+"""Assets of a day under permanent faults: the run fails, and every partition stays unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DAY = date(2025, 8, 5)
 
 
 class Switch:
-    """ASGI: asks for a fault with every request below a path, once that is switched on."""
+    """ASGI app that requests a fault below a path, after it is switched on."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.path, self.fault = "", ""
@@ -39,7 +39,7 @@ class Switch:
 
 
 def partitions(world: World) -> dict[str, Any]:
-    """What the lake holds of the day: rows and files."""
+    """Return the manifests of the day."""
     lake = Lake(world.config.lake_uri)
     return {name: lake.manifest(table(name), (DAY.isoformat(),)) for name in DAY_TABLES}
 
@@ -71,7 +71,7 @@ def test_a_day_whose_pull_fails_in_its_last_step_leaves_every_partition_as_it_wa
 
 
 def ends(world: World, **options: Any) -> str:
-    """How a run over the day fails."""
+    """Return the failure of a run over the day."""
     with pytest.raises(RunFailed, match=r"HTTP 40[12]") as caught:
         runs.pull_days(world.runner(), DAY, DAY, **options)
     return "authentication" if "HTTP 401" in str(caught.value) else "out of credit"

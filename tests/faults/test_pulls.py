@@ -1,9 +1,9 @@
-"""Whole pulls under every fault: equal to undisturbed ones, or ended by a bounded failure that leaves everything as it was.
+"""Pulls under every fault either equal undisturbed pulls or fail after bounded retries and leave everything unchanged.
 
-An end is one of:
+Possible ends:
 
 - `equal`: the frames are those of an undisturbed pull;
-- `quarantined`: they lack what the venue kept back, and raw/<venue>_rejects says so;
+- `quarantined`: records are missing, and raw/<venue>_rejects lists them;
 - the kind of the `VenueError` that ends the pull.
 """
 
@@ -48,9 +48,9 @@ from bellwether.venues.polymarket.pull import pull_day as pull_polymarket
 from bellwether.venues.wire.rejects import HOLE
 
 NOW = datetime(2025, 4, 10, 17, 20, 3, tzinfo=UTC)
-#: A day whose markets are all live, and one whose markets are archived but for the last to settle.
+#: A day with live markets only, and one whose markets are archived except the last to settle.
 LIVE, ARCHIVED = date(2025, 3, 5), date(2025, 1, 8)
-#: Page sizes that make three pages or more of each listing that is pulled.
+#: Page sizes that split each pulled listing into at least three pages.
 SIZES = {
     f"{KALSHI_PATH}/markets": 5,
     f"{KALSHI_PATH}/historical/markets": 40,
@@ -62,7 +62,7 @@ SIZES = {
 STALLED, PATIENT = 0.3, 60.0
 PASSING = sorted(HTTP_FAULTS.keys() - LASTING.keys())
 
-#: How a pull that requests everything again ends under a fault that never clears.
+#: End of a pull without stored pages under each permanent fault.
 ENDS = {
     "storm": "rate limit",
     "status": "server",
@@ -77,19 +77,19 @@ ENDS = {
 }
 
 
-#: Part of every address; it must turn up nowhere.
+#: Part of every address. It must not appear in any output.
 SECRET = "s3cr3t-of-the-address"
 CELL = b"x-cell"
-#: How often a fault that never clears is met at most.
+#: Maximum number of attempts under a permanent fault.
 ATTEMPTS = 4
-#: One for all clients, because it takes long to make.
+#: Shared by all clients, because it takes long to create.
 _TLS = ssl.create_default_context()
 
 
 class Remembering:
-    """ASGI: what was asked once is answered from memory. It takes off the headers that are for the faults.
+    """ASGI app that answers repeated requests from memory, and removes the headers for faults.
 
-    sizes: by path, the most records that a page holds, whatever was asked for.
+    `sizes`: maximum number of records per page, by path.
     """
 
     def __init__(self, app: ASGIApp, sizes: Mapping[str, int]) -> None:
@@ -123,7 +123,7 @@ class Remembering:
 
 
 class Cells:
-    """ASGI: a venue with faults of its own, and no past, for each value of the header X-Cell."""
+    """ASGI app with separate faults and state for each value of the header X-Cell."""
 
     def __init__(self, app: ASGIApp, clock: Clock, sizes: Mapping[str, int]) -> None:
         self._app = Remembering(app, sizes)
@@ -131,7 +131,7 @@ class Cells:
         self._cells: dict[str, FaultMiddleware] = {}
 
     def open(self, cell: str, faults: Faults) -> None:
-        """Let these faults strike in a cell."""
+        """Set the faults of a cell."""
         self._cells[cell] = FaultMiddleware(self._app, faults, self._clock)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -142,7 +142,7 @@ class Cells:
 
 
 class Forcing(httpx.AsyncHTTPTransport):
-    """Asks for a fault with every request."""
+    """Transport that requests a fault with every request."""
 
     def __init__(self, cell: str, fault: str | None) -> None:
         super().__init__(verify=_TLS)
@@ -155,13 +155,13 @@ class Forcing(httpx.AsyncHTTPTransport):
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """The venues behind one socket, in cells."""
+    """The venues on one socket, in cells."""
 
     site: Site
     cells: Cells
 
     def client(self, kind: type[HttpClient], cell: str, fault: str | None, *, attempts: int, timeout: float) -> Any:
-        """A client of a cell that does not wait between its attempts."""
+        """Return a client of a cell that does not wait between attempts."""
         address = {"kalshi_url": self.site.kalshi, "gamma_url": self.site.gamma, "clob_url": self.site.clob}[kind.setting or "kalshi_url"]
         return kind(
             address.replace("//", f"//user:{SECRET}@"),
@@ -174,20 +174,20 @@ class Served:
 
 
 async def at_once(seconds: float) -> None:
-    """Instead of waiting."""
+    """Replace a wait."""
     await asyncio.sleep(0)
 
 
 @contextmanager
 def served(app: ASGIApp, clock: Clock, sizes: Mapping[str, int] | None = None) -> Iterator[Served]:
-    """Serve `app` in cells, in pages of these sizes by path."""
+    """Serve `app` in cells, with these page sizes by path."""
     cells = Cells(app, clock, sizes or {})
     with serve(cells) as site:
         yield Served(site, cells)
 
 
 def stored(folder: Path) -> dict[str, str]:
-    """Digests of all stored pages and notes, but for what the notes say of the effort."""
+    """Return the digests of all stored pages and manifests. Manifests are compared without their request statistics."""
 
     def content(path: Path) -> bytes:
         data = path.read_bytes()
@@ -248,7 +248,7 @@ PULLS: dict[str, Callable[..., Awaitable[Any]]] = {
     "archived": Venue.archived,
     "polymarket": Venue.polymarket,
 }
-#: What each pull has frames of.
+#: Frames of each pull.
 PARTS = {
     "series": ("series", "rejects"),
     "archive": ("markets", "rejects"),
@@ -259,7 +259,7 @@ PARTS = {
 
 
 def frames(name: str, pull: Any) -> dict[str, bytes]:
-    """Every part of a pull as the bytes of its rows."""
+    """Return every part of a pull as bytes."""
     return {part: as_bytes(getattr(pull, part)()) for part in PARTS[name]}
 
 
@@ -279,7 +279,7 @@ def venues() -> Iterator[Served]:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What the pulls give and store without faults."""
+    """Results and stored files of pulls without faults."""
 
     archive: pl.DataFrame
     frames: dict[str, dict[str, bytes]]
@@ -334,7 +334,7 @@ async def test_pulls_interrupted_by_every_fault_and_run_again_end_as_undisturbed
             except VenueError as error:
                 assert error.attempts == 1
                 interruptions += 1
-            # The end of a pull puts its pages into one file.
+            # The end of a pull merges its pages into one file.
             assert done is not None or before.items() <= stored(tmp_path).items()
         assert frames(name, done) == undisturbed.frames[name], name
     assert stored(tmp_path) == undisturbed.files
@@ -360,7 +360,7 @@ async def test_a_fault_that_never_clears_leaves_everything_as_it_was(
 
 
 async def end(venues: Served, undisturbed: Undisturbed, folder: Path, name: str, fault: str) -> str:
-    """How a pull that asks anew ends under a fault that never clears; a failed one is then taken up without it."""
+    """Return the end of a pull without stored pages under a permanent fault. A failed pull is then resumed without the fault."""
     venue = Venue(
         venues, f"never clears {name}", folder, undisturbed.archive, f"{fault}=1000", ATTEMPTS, STALLED if fault == "stall" else PATIENT
     )

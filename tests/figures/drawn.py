@@ -1,4 +1,4 @@
-"""What a chart draws: texts of its SVG, the rows of its data, and its PNG."""
+"""Contents of charts: texts of the SVG, rows of data, and the PNG."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from bellwether.figures.canvas import MOST_BYTES, png
 
 
 def texts(chart: Any) -> list[str]:
-    """Every text that is drawn."""
+    """Return every text of the SVG."""
     root = ElementTree.fromstring(vl_convert.vegalite_to_svg(chart.to_dict(validate=False)))
     return ["".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")]
 
 
 def rows(chart: Any) -> list[dict[str, Any]]:
-    """Every row of data of a chart and of its parts."""
+    """Return every row of data of a chart and its parts."""
     spec = chart.to_dict()
     return [row for values in spec.get("datasets", {}).values() for row in values]
 
 
 def strings(value: Any) -> Iterator[str]:
-    """Every text of a specification outside of its data."""
+    """Return every text of a specification outside its data."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -37,7 +37,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def picture(chart: Any) -> bytes:
-    """The PNG, which must be small."""
+    """Return the PNG, which must be small."""
     drawn = png(chart)
     assert drawn.startswith(b"\x89PNG") and drawn.endswith(b"IEND\xaeB`\x82")
     assert len(drawn) < MOST_BYTES

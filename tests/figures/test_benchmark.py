@@ -1,4 +1,4 @@
-"""Figures of the benchmark: the numbers of their frames, small PNGs with the same bytes each time, untrusted text drawn as text."""
+"""Figures of the benchmark: numbers equal those of the frames, PNGs are small and reproducible, and untrusted text is drawn as text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.report.frames import forecasts as stated
 
 
 def bins(*names: str, n: int = 400) -> pl.DataFrame:
-    """Reliability rows of overconfident forecasters."""
+    """Return reliability rows of overconfident forecasters."""
     frames = []
     for seed, name in enumerate(names):
         generator = np.random.default_rng(seed)
@@ -35,7 +35,7 @@ def bins(*names: str, n: int = 400) -> pl.DataFrame:
 
 
 def board(*lines: tuple[str, int | None, float | None]) -> pl.DataFrame:
-    """Leaderboard rows: name, rank, Brier score."""
+    """Return leaderboard rows from name, rank and Brier score."""
     rows = [
         {"release": "r1", "forecaster": name, "rank": rank, "kind": "constant", "brier": brier, "brier_lower": brier and brier - 0.02}
         | {"brier_upper": brier and brier + 0.02, "coverage": 1.0 if rank else 0.5}
@@ -46,7 +46,7 @@ def board(*lines: tuple[str, int | None, float | None]) -> pl.DataFrame:
 
 
 def asked(n: int = 120) -> pl.DataFrame:
-    """Questions q0, q1, … over four months, three to a cluster, a third of them yes."""
+    """Return questions q0, q1, … over four months, three per cluster. A third resolve yes."""
     start = datetime(2025, 1, 15, tzinfo=UTC)
     rows = [
         {"id": f"q{index}", "cluster": f"c{index // 3}", "ground_truth": "no" if index % 3 else "yes"}
@@ -57,7 +57,7 @@ def asked(n: int = 120) -> pl.DataFrame:
 
 
 def said(*names: str, n: int = 120, failure: str | None = None, could_know: bool = False) -> pl.DataFrame:
-    """Forecasts of `asked`, as far as the figures read them; with a `failure`, every tenth has none."""
+    """Return forecasts of `asked` with the columns that the figures read. With a `failure`, every tenth fails."""
     rows = []
     for seed, name in enumerate(names):
         generator = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def said(*names: str, n: int = 120, failure: str | None = None, could_know: bool
 
 
 def distances(*names: str) -> pl.DataFrame:
-    """Scores by distance from the knowledge cutoff, not in order."""
+    """Return scores by distance from the knowledge cutoff, out of order."""
     rows = [
         {
             "forecaster": name,
@@ -96,7 +96,7 @@ def distances(*names: str) -> pl.DataFrame:
 
 
 def draw_all(*names: str) -> dict[str, Any]:
-    """Every figure of `agent_names`."""
+    """Draw every figure of `agent_names`."""
     questions, forecasts = asked(), said(*names, failure="refusal")
     bands, curves = calibration_overlays(forecasts, questions)
     return {
@@ -138,7 +138,7 @@ def test_what_could_be_known_is_not_drawn() -> None:
 
 
 def test_scores_of_one_month_have_the_interval_of_the_leaderboard() -> None:
-    """One that always says no, right on 6 of 11 questions in 4 series: the interval around 5/11 stays inside [0, 1]."""
+    """A forecaster that always says no is right on 6 of 11 questions in 4 series. The interval around 5/11 stays inside [0, 1]."""
     truths = ["yes", "no", "no", "yes", "no", "yes", "no", "no", "yes", "no", "yes"]
     questions = release(11).with_columns(ground_truth=pl.Series(truths), cluster=pl.Series([f"c{index // 3}" for index in range(11)]))
     forecasts = stated([forecast("always-no", number, 0.0) for number in range(11)])

@@ -1,4 +1,4 @@
-"""Figures of backtests: the numbers of their frames, small PNGs with the same bytes each time, from one market and no fill to many of both."""
+"""Figures of backtests: numbers equal those of the frames, and PNGs are small and reproducible, for any number of markets and fills."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NS = pl.Datetime("ns", "UTC")
 
 
 def equity(agent: str = "a", episode: str = "E", count: int = 300, seed: int = 0) -> pl.DataFrame:
-    """Rows of replay/equity: a random walk from 1,000 dollars."""
+    """Return rows of replay/equity: a random walk from 1,000 dollars."""
     walk = 1000 + np.cumsum(np.random.default_rng(seed).normal(0, 1, count))
     names = ("cash", "equity", "equity_mid", "equity_pessimistic", "equity_optimistic")
     money = {name: walk + shift for shift, name in enumerate(names)}
@@ -37,7 +37,7 @@ def equity(agent: str = "a", episode: str = "E", count: int = 300, seed: int = 0
 
 
 def fills(on: Tape, count: int, seed: int = 0, agent: str = "a", episode: str = "E") -> pl.DataFrame:
-    """Rows of replay/fills at random prices and times."""
+    """Return rows of replay/fills at random prices and times."""
     generator = np.random.default_rng(seed)
     columns = {
         "fill_id": np.arange(count),
@@ -63,7 +63,7 @@ def _table(table: Any, frame: pl.DataFrame, time: str, agent: str, episode: str)
 
 
 def books(markets: int, changes: int) -> Tape:
-    """A tape on which every market's best bid and ask wander."""
+    """Return a tape with random walks of every market's best bid and ask."""
     generator, events = np.random.default_rng(1), []
     middle = generator.integers(20, 80, markets) * 10
     for at in range(changes):
@@ -104,7 +104,7 @@ def test_a_fill_is_marked_where_it_was_made_in_prices_of_yes() -> None:
 
 
 def test_prices_are_the_extremes_of_the_recorded_tops() -> None:
-    """A second computation: every top that holds within a stretch, one by one."""
+    """A second computation reads the best quotes of each interval one by one."""
     tops = tops_of(SMALL)
     drawn = [row for row in rows(price_with_fills(SMALL, fills(SMALL, 0), "x")) if "low" in row]
     edges = np.linspace(SMALL.start, tops.until, len(drawn) + 1).astype(np.int64).tolist()

@@ -1,4 +1,4 @@
-"""A reverse proxy in front of an S3 server that breaks some requests: errors, lost answers, torn bodies, stale listings."""
+"""A reverse proxy in front of an S3 server that injects faults: errors, lost answers, truncated bodies, stale listings."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 from yarl import URL
 
 _SLOW_DOWN = "<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
-#: Headers of one connection.
+#: Headers of a single connection.
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "date", "server"}
 
 
 @dataclass
 class Faults:
-    """Share of the requests that each fault breaks: every n-th of those it applies to, the first at a place that depends on `seed`.
+    """Frequency of each fault: every n-th applicable request, from an offset that depends on `seed`.
 
     slow_down: 503 before the store sees the request.
     lost_request: the connection closes after `pause` seconds, before the store sees the request.
@@ -39,7 +39,7 @@ class Faults:
     _seen: Counter[str] = field(default_factory=Counter)
 
     def happens(self, name: str) -> bool:
-        """Whether this request is broken so."""
+        """Return True if this fault applies to this request."""
         share = getattr(self, name)
         if not share:
             return False
@@ -112,7 +112,7 @@ class _Proxy:
 
     @staticmethod
     def _dropped(request: web.Request) -> web.Response:
-        """Close the connection. The response reaches no client."""
+        """Close the connection without a response."""
         if request.transport is not None:
             request.transport.abort()
         return web.Response(status=500)
@@ -120,7 +120,7 @@ class _Proxy:
 
 @contextmanager
 def proxied(target: str, faults: Faults) -> Iterator[str]:
-    """Address of a proxy of the server at `target`, in a thread of its own."""
+    """Run a proxy of the server at `target` in a thread, and return its address."""
     loop, proxy, started = asyncio.new_event_loop(), _Proxy(target, faults), threading.Event()
     port = 0
 

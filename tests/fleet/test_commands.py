@@ -1,4 +1,4 @@
-"""Commands of one node whose runs a worker of another node executes."""
+"""Commands on one node whose runs are executed by a worker on another node."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ pytestmark = [pytest.mark.fleet, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def fleet() -> Iterator[Fleet]:
-    """A UI with its daemon and one worker; commands are given on other nodes."""
+    """A UI with its daemon and one worker. Tests run commands on other nodes."""
     with Fleet(workers=1) as running:
         yield running
 
 
 def runs(fleet: Fleet, job: str) -> dict[str, str]:
-    """Statuses of the runs of a job by their ids."""
+    """Return the status of each run of a job by run id."""
     with psycopg.connect(fleet.postgres.url) as database:
         return dict(database.execute("SELECT run_id, status FROM runs WHERE pipeline_name = %s ORDER BY id", [job]).fetchall())
 
 
 @dg.job(logger_defs={"progress": progress})
 def nothing() -> None:
-    """A job without steps, whose runs only have a status here."""
+    """A job without steps. Its runs have a status and no work."""
 
 
 def test_a_machine_of_its_own_on_a_shared_postgres_ends_no_runs(postgres_server: Process, tmp_path: Path) -> None:

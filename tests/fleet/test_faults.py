@@ -1,4 +1,4 @@
-"""The lake on an object store that fails: what was acknowledged is there, and no reader sees a row that was not written so."""
+"""The lake on a failing object store: acknowledged writes persist, and readers see only written rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.lake.frames import PRICES, prices
 pytestmark = pytest.mark.fleet
 DAYS = [f"2025-09-{day:02d}" for day in range(1, 9)]
 VERSIONS, WRITERS = 12, 2
-#: Every fault at once; one request in seven is broken, and every second listing stale.
+#: All faults together: one request in seven fails, and every second listing is stale.
 BROKEN = {"slow_down": 0.04, "lost_request": 0.02, "lost_answer": 0.03, "torn_body": 0.1, "stale_listing": 0.5}
 
 
@@ -32,7 +32,7 @@ def _lake(store: Process, endpoint: str, name: str) -> Lake:
 
 
 class Writer(threading.Thread):
-    """Writes versions of its own days, each until the store acknowledges it or a newer one is due."""
+    """Writes versions of its own days. It retries each until the store acknowledges it or a newer version exists."""
 
     def __init__(self, lake: Lake, number: int) -> None:
         super().__init__(name=f"writer-{number}")
@@ -76,7 +76,7 @@ def test_a_pull_through_a_broken_store_has_the_rows_of_one_in_a_folder(object_st
 
 @pytest.fixture(params=[1, 2])
 def broken(request: pytest.FixtureRequest, object_store: Process) -> Iterator[tuple[str, str, Faults]]:
-    """Address of the proxy, of the store, and the faults."""
+    """Address of the proxy, address of the store, and the faults."""
     direct = credentials(object_store.url)["AWS_ENDPOINT_URL"]
     faults = Faults(seed=request.param, **BROKEN)
     with proxied(direct, faults) as address:

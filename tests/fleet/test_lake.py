@@ -1,4 +1,4 @@
-"""The lake on a real object store: writers that race, writers and a store that are killed."""
+"""The lake on a real object store: concurrent writers, killed writers, and a killed store."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def writer(lake: Lake, days: list[str]) -> subprocess.Popen[str]:
 
 
 def require_whole(lake: Lake, days: list[str]) -> None:
-    """Each day has the rows of its writer, and nothing is damaged."""
+    """Check that each day has the rows of its writer, and that nothing is damaged."""
     assert [day for (day,) in lake.manifests(PRICES)] == days
     for day in days:
         assert lake.slice(PRICES, [(day,)]).read().equals(prices(day))

@@ -1,4 +1,4 @@
-"""Servers of tests and of `make fleet`: where they listen, as which user they run, and what is left of them."""
+"""Servers of tests and of `make fleet`: their addresses, their user, and cleanup."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _client(store: Process):  # type: ignore[no-untyped-def]
 
 
 def _listening(pid: int) -> set[str]:
-    """Addresses at which a process listens, as hexadecimal words of /proc."""
+    """Return addresses at which a process listens, in the hexadecimal form of /proc."""
     sockets = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -99,7 +99,7 @@ def test_strangers_are_refused(postgres_server: Process, redis_server: Process, 
 
 
 def _is_alive(pid: str) -> bool:
-    """Whether a process runs; those that ended stay as zombies where the first process of the machine collects none."""
+    """Return True if a process runs. Ended processes may remain as zombies if the first process of the machine collects none."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:

@@ -1,4 +1,4 @@
-"""Work of a fleet of two workers: the rows of one machine, each model call once, though Redis and Postgres are killed."""
+"""A fleet of two workers gives the rows of one machine, and makes each model call once, although Redis and Postgres are killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.shared import wait_until
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(900)]
 PULL = ("pull", "2026-06-01", "2026-06-06")
-#: All forecasters that cost nothing, models of the sandbox included: those that automation runs between two commands.
+#: All forecasters without costs, including models of the sandbox. Automation runs them between two commands.
 RELEASE = ("release", "sandbox-2026")
 ANSWERS = "SELECT key, count(*) FROM attempts WHERE outcome = 'ok' GROUP BY key"
 STARTED = "SELECT run_id FROM runs WHERE status = 'STARTED'"
@@ -35,21 +35,21 @@ def fleet() -> Iterator[Fleet]:
 
 
 def rows(fleet: Fleet, sql: str) -> list[tuple[Any, ...]]:
-    """Rows of a query; none until a run has created the table."""
+    """Return the rows of a query, or none before the first run creates the table."""
     with suppress(psycopg.errors.UndefinedTable), psycopg.connect(fleet.postgres.url) as database:
         return database.execute(sql).fetchall()
     return []
 
 
 def begin_embedded(fleet: Fleet) -> subprocess.Popen[str]:
-    """The same work on one machine, in the background."""
+    """Start the same work on one machine in the background."""
     script = " && ".join(shlex.join((str(BELLWETHER), *words)) for words in (PULL, RELEASE))
     log = (fleet.folder / "embedded.log").open("w")
     return subprocess.Popen(["sh", "-c", script], env=fleet.embedded, cwd=fleet.folder, stdout=log, stderr=log, text=True)
 
 
 def release_through_kills(fleet: Fleet) -> int:
-    """Release while Redis and Postgres are killed and started again; returns how many calls had been answered at the last kill."""
+    """Release while Redis and Postgres are killed and restarted. Returns the number of answered calls at the last kill."""
     release, answered = fleet.begin(*RELEASE), 0
     for server in (fleet.redis, fleet.postgres):
         wait_until(lambda seen=answered: len(rows(fleet, ANSWERS)) > seen, "models answer", 300)
@@ -62,7 +62,7 @@ def release_through_kills(fleet: Fleet) -> int:
 
 
 def shares(fleet: Fleet) -> list[int]:
-    """Runs that each worker has executed."""
+    """Return the number of runs of each worker."""
     found = Celery(broker=fleet.redis.url).control.inspect(timeout=20).stats() or {}
     return [sum(worker["total"].values()) for worker in found.values()]
 
@@ -71,7 +71,7 @@ def test_two_workers_have_the_rows_of_one_machine_though_servers_are_killed(flee
     alone = begin_embedded(fleet)
     fleet.command(*PULL)
     answered = release_through_kills(fleet)
-    fleet.command(*RELEASE)  # a run whose write was in flight failed
+    fleet.command(*RELEASE)  # a run that was writing at the kill failed
     calls = rows(fleet, ANSWERS)
     assert answered < len(calls)
     assert all(count == 1 for _, count in calls)

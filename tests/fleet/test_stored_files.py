@@ -1,4 +1,4 @@
-"""Files of two machines in SeaweedFS: the tests of the S3 server in memory once more, on one that keeps objects on the disk."""
+"""The tests of files on object stores, repeated on SeaweedFS, which stores objects on disk."""
 
 from __future__ import annotations
 

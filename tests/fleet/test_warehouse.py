@@ -1,4 +1,4 @@
-"""The warehouse on a real object store: readers while it is published, two publishers, and publishers that are killed at every stage."""
+"""The warehouse on a real object store: readers during a publication, two publishers, and publishers killed at every stage."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ for n in range(int(sys.argv[4])):
     lake.write(FORECASTS, ("2025q3", f"{name}{n}"), forecasts(forecaster=f"{name}{n}"), run_id="r1")
     publish(lake, sys.argv[2], tables=(SERIES, PRICES, FORECASTS), complete_every=timedelta(days=1), lock_timeout=240.0)
 """
-#: Publishes, and is killed at the stage that argument 3 names.
+#: Publish, and kill the process at the stage of argument 3.
 KILLED = """
 import os, signal, sys
 import s3fs
@@ -105,7 +105,7 @@ def postgres(postgres_server: Process, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def started(code: str, home: Path, *arguments: str) -> subprocess.Popen[str]:
-    """A process of another machine: with a home of its own."""
+    """Start a process of another machine, with its own home."""
     environment = {**os.environ, "BELLWETHER_HOME": str(home), "PYTHONPATH": str(ROOT)}
     return subprocess.Popen([sys.executable, "-c", code, *arguments], cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE)
 
@@ -172,7 +172,7 @@ def test_a_killed_publisher_leaves_the_previous_publication_or_its_own(
     assert started(KILLED, tmp_path / "other", lake.uri, warehouse, stage).wait(timeout=120) == -9
     assert (pointer(warehouse) == before) == (stage != "after")
     assert query(warehouse, "SELECT rows FROM meta.tables WHERE table_name = 'raw.kalshi_series'").item() == (9 if stage == "after" else 3)
-    publish(lake, warehouse, tables=CHOSEN, lock_timeout=5.0)  # the dead publisher's lock is free
+    publish(lake, warehouse, tables=CHOSEN, lock_timeout=5.0)  # the lock of the killed publisher is free
     assert query(warehouse, "SELECT count(*) FROM raw.kalshi_series").item() == 9
 
 
@@ -184,7 +184,7 @@ def test_the_lock_in_postgres_holds_between_machines_and_ends_with_its_connectio
     warehouse, write, attempts = f"{place}/warehouse", build._write, []
 
     def during(*given: Any, **more: Any) -> Any:
-        """While this machine builds, another cannot publish; then this one loses its connection, and another can."""
+        """Check that another machine cannot publish until this one loses its connection."""
         if not attempts:
             attempts.append(1)
             with pytest.raises(LakeError, match=r"not free within 0\.2 s"):

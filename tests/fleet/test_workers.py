@@ -1,4 +1,4 @@
-"""A worker that is killed while its runs ask a model and hold a pool's slot."""
+"""A worker that is killed while its runs query a model and occupy a slot of a pool."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.shared import wait_until
 
 pytestmark = [pytest.mark.fleet, pytest.mark.timeout(1200)]
 PATIENCE = 300.0
-#: Only requests of users answer the beginning of a release.
+#: The first questions of a release, which automation never runs.
 RELEASE, MODEL = "sandbox-2026@30", "sandbox-noisy"
 SLOWLY = {"requests_per_minute": 30, "concurrency": 1}
 ANSWERS = "SELECT key, count(*) FROM attempts WHERE outcome = 'ok' GROUP BY key"
@@ -48,7 +48,7 @@ def fleet() -> Iterator[Fleet]:
 
 
 def rows(fleet: Fleet, sql: str, *values: str) -> list[tuple[Any, ...]]:
-    """Rows of a query; none until a run has created the journal."""
+    """Return the rows of a query, or none before the first run creates the journal."""
     time.sleep(0.3)
     with suppress(psycopg.errors.UndefinedTable), psycopg.connect(fleet.postgres.url) as database:
         return database.execute(sql, values).fetchall()
@@ -57,7 +57,7 @@ def rows(fleet: Fleet, sql: str, *values: str) -> list[tuple[Any, ...]]:
 
 @contextmanager
 def node(fleet: Fleet) -> Iterator[None]:
-    """The settings of one more node in this process."""
+    """Return the settings of another node in this process."""
     with patch.dict(os.environ, fleet.environment("observer"), clear=True):
         settings.cache_clear()
         try:
@@ -68,7 +68,9 @@ def node(fleet: Fleet) -> Iterator[None]:
 
 @contextmanager
 def sampled(fleet: Fleet) -> Iterator[Lake]:
-    """Thirty questions of a release in the lake, and the lock of publishers: a publication waits for it, with a slot of its pool."""
+    """Thirty questions of a release in the lake, and the lock of publishers. A publication waits for the lock and occupies a slot of its
+    pool.
+    """
     with node(fleet):
         lake = Lake(settings().lake_uri)
         lake.write(table("benchmark/questions"), (RELEASE,), questions(30, release=RELEASE), run_id="made")

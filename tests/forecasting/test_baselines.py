@@ -1,4 +1,4 @@
-"""Baselines: one row per question, never from what was known later, never a default."""
+"""Baselines: one row per question, no later information, no default values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BASELINES = [name for name, made in forecasters().items() if made.kind in KINDS]
 
 
 def questions(*rows: dict[str, Any], at: Sequence[dict[str, Any]] = (), history: Sequence[dict[str, Any]] = ()) -> pl.DataFrame:
-    """Questions on the markets `rows`, in a lake that also has those of `history`."""
+    """Return questions on the markets `rows`, in a lake that also contains the markets of `history`."""
     others = [row for row in history if row["market_id"] not in {asked["market_id"] for asked in rows}]
     made = build(RELEASE, markets(*rows, *others).lazy(), prices(*at).lazy())
     return made.filter(pl.col("market_id").is_in([row["market_id"] for row in rows]))

@@ -1,4 +1,4 @@
-"""A model is asked every question of a release, and whatever came of it is one row."""
+"""A model is queried for every question of a release, and each result is one row."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ async def test_an_answer_without_text_is_asked_for_once_more(tmp_path: Path, out
 @pytest.mark.parametrize("finish", ["length", None])
 @pytest.mark.parametrize("content", ['{"reasoning":"x","p_yes": 0.', ""])
 async def test_a_server_that_cuts_its_answers_gets_no_forecast_from_them(tmp_path: Path, content: str, finish: str | None) -> None:
-    """It cuts every answer until it is asked for the form alone; `ends`: whether it then gives the whole one."""
+    """The server cuts its answers. With `ends`, it completes the answer to the repeated request."""
     for ends in (False, True):
 
         def answer(request: Asked, ends: bool = ends) -> bytes:
@@ -284,7 +284,7 @@ async def test_an_estimate_counts_what_is_still_to_be_asked(tmp_path: Path) -> N
 
 
 async def test_an_estimate_takes_tokens_per_answer_and_not_per_attempt(tmp_path: Path) -> None:
-    """Requests that were turned away took no tokens, and do not make the next release look cheap."""
+    """Rejected requests used no tokens and must not lower the estimate of the next release."""
     model = competitor(input_price=Decimal(1), output_price=Decimal(2)).model
     turned_away = [failed(Outcome.RATE_LIMIT, 429)] * 3
     journal = Journal(f"sqlite:///{tmp_path / 'journal.db'}")

@@ -1,4 +1,4 @@
-"""An evaluation that is interrupted is resumed as the same, or not at all."""
+"""An interrupted evaluation is resumed with identical options, or refused."""
 
 from __future__ import annotations
 

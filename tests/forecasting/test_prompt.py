@@ -1,4 +1,4 @@
-"""The prompt: what it states, what it keeps to itself, and that a question cannot speak for it."""
+"""The prompt: its contents, hidden information, and resistance to text in questions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry of forecasters: the built-in ones, the user's own, and what is wrong with a wrong one."""
+"""The registry of forecasters: built-in entries, user entries, and error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sandbox's models over a generated world, asked in process."""
+"""Fixtures that query models of the sandbox in process."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def truth(world: GeneratedWorld) -> Truth:
 
 @pytest.fixture(scope="session")
 def markets(world: GeneratedWorld) -> list[Market]:
-    """One market of each event of some days."""
+    """One market of each event of several days."""
     return [event.markets[0] for day in range(60, 90) for event in world.day(day).events if not event.is_combo]
 
 
 @pytest.fixture(scope="session")
 def stated(truth: Truth) -> Callable[[str, Market], float]:
-    """The probability that a model of known skill states of a market."""
+    """Probability that a model of known skill states for a market."""
 
     def state(model: str, market: Market) -> float:
         known = truth.by_id(market.ticker, to_instant(NOW))
@@ -54,7 +54,7 @@ def stated(truth: Truth) -> Callable[[str, Market], float]:
 
 @pytest.fixture(scope="session")
 def ask(truth: Truth) -> Iterator[Ask]:
-    """What a model answers to messages; None where it refuses in a field of its own."""
+    """Function that returns a model's answer to messages, or None for a refusal in its own field."""
     app = Starlette(routes=[Mount("/v1", routes=ModelEndpoint(truth, Clock(NOW)).routes())])
     http = httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://sandbox/v1", headers={"Authorization": "Bearer sandbox-key"}

@@ -1,4 +1,4 @@
-"""The published rules, defects included; and the reading of published answers that agrees with the answer."""
+"""The published parsing rules including their defects, and published answers that the reading agrees with."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from bellwether.forecasting.parsing import compat, published
         ("<answer>yes</answer><confidence>70</confidence>", "yes", 0.7, "compat_tag"),
         ("<answer>no</answer><confidence>70</confidence>", "no", 1.0 - 0.7, "compat_tag"),
         ("<Answer> NO </Answer> <CONFIDENCE>62.5</CONFIDENCE>", "no", 0.375, "compat_tag"),
-        # The first match wins, inside the reasoning too.
+        # The first match counts, even inside the reasoning.
         ("<think><answer>yes</answer></think><answer>no</answer><confidence>70</confidence>", "yes", 0.7, "compat_tag"),
-        # Numbers in another form are not seen and count as 0.5.
+        # Other number formats are not recognised and count as 0.5.
         ("<answer>no</answer><confidence>70%</confidence>", "no", 0.5, "compat_tag"),
         ("<answer>yes</answer><confidence>-5</confidence>", "yes", 0.5, "compat_tag"),
         ("<answer>yes</answer><confidence>about 70</confidence>", "yes", 0.5, "compat_tag"),

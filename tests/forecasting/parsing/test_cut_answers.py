@@ -1,4 +1,4 @@
-"""Answers cut at every character, with every finish reason: what is read of one is what the whole answer says, or nothing."""
+"""Answers cut at every character with every finish reason: the parser reads the whole answer's value or nothing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ FORMS = {"tags": tags, "json": member, "pair": pair, "labels": lines}
 
 
 def said(text: str, reason: str | None) -> float | None:
-    """As the interview reads it."""
+    """Return the parser's reading, as in an elicitation."""
     answer = Answer(CallKey("k"), text, finish_reason=reason)
     return read(answer.content, ended=answer.ended).p_yes
 
@@ -82,14 +82,14 @@ class _Tags(HTMLParser):
 
 
 def independent(form: str, text: str, *, ended: bool) -> float | None:
-    """What a text in one form says, by Python's own readers of HTML and JSON, and line by line."""
+    """Return the value of a text in one form, by Python's own parsers of HTML and JSON, and line by line."""
     if form == "tags":
         return _p(_Tags(text).values)
     if form == "labels":
         whole = [line for line in text.splitlines(keepends=True) if ended or line.endswith("\n")]
         return _p({name.strip(" *").lower(): value.strip(" *\n") for name, _, value in (line.partition(":") for line in whole)})
     try:
-        # a text closes with its quote, also where the model forgets the object's brace
+        # a quote closes the text, even if the model omits the object's brace
         stated = json.loads(f"{text}}}" if ended and text.endswith('"') else text)
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""The default parser: what is read, by which path, and what is left unread with its reason."""
+"""The default parser: readable answers and their paths, unreadable answers and their reasons."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_an_answer_in_the_middle_of_the_reasoning_does_not_count(text: str) -> N
     assert reading.problem in ("no answer: no tag, member or line states one", "no answer: the reasoning has no end")
 
 
-#: What opens and what closes the reasoning, as models and servers write it, and what stands around the answer.
+#: Start and end of the reasoning in the forms of models and servers, with the text around the answer.
 BLOCKS = {
     "DeepSeek": ("<think>", "</think>"),
     "with an attribute": ('<thinking budget="200">', "</thinking>"),

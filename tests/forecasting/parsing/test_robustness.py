@@ -1,4 +1,4 @@
-"""No text is an exception, none takes long, and the short way through the parser ends where the long one does."""
+"""No text raises an exception or takes long, and both paths of the parser agree."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_what_is_no_text_is_no_response(value: Any) -> None:
     assert compat.read(value).answer is None
 
 
-#: Pieces whose repetition makes careless expressions backtrack.
+#: Pieces whose repetition causes backtracking in careless expressions.
 HOSTILE = {
     "letters": "a",
     "spaces": " ",

@@ -1,4 +1,6 @@
-"""The protocol end to end with models of known skill: what they state is what is read, and what they spoil is read rightly or not at all."""
+"""The protocol end to end with models of known skill: the parser reads the stated probability. A spoiled answer is read correctly or not at
+all.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def test_a_hostile_question_changes_neither_the_form_nor_the_market(
         assert (reading.p_yes, reading.path) == (stated("calibrated", market), elicitation)
 
 
-#: Wrong formats that state the probability all the same, by the path on which it is found; the rest gives its reason.
+#: Wrong formats that state the probability, by the path that finds it. All others give a reason.
 READ = {
     "tags": {"in words": "tags/words", "code fence": "tags", "other form": "json"},
     "json": {"in words": "json/words", "code fence": "json", "other form": "tags"},
@@ -93,10 +95,10 @@ def test_every_wrong_format_is_read_rightly_or_not_at_all(
 
 def _check(reading: Reading, wrong: str, elicitation: Elicitation, q: float) -> None:
     if elicitation == "json" and wrong == "neither":
-        # An object that states P(yes) has no answer that could be neither.
+        # An object with P(yes) has no answer that could be neither yes nor no.
         assert (reading.p_yes, reading.path) == (q, "json")
     elif wrong == "in words":
-        # It says seventy whatever it knows: as P(yes), or as confidence in its answer.
+        # It always states seventy: as P(yes), or as confidence in its answer.
         assert reading.p_yes == (0.7 if elicitation == "json" or q >= 0.5 else 0.3)
         assert reading.path == READ[elicitation][wrong]
     elif wrong in UNREAD:
