@@ -1,6 +1,6 @@
-"""Replay the golden run and rewrite its digests: `python -m tests.golden` prints each difference.
+"""Run the golden test, or rewrite its files: `python -m tests.golden` replays it, rewrites the digests and prints each difference.
 
-`record` records answers and captures again first; `replay HOME` only replays, into HOME.
+`record` first records answers and captures again. `replay HOME` only replays, into HOME.
 """
 
 from __future__ import annotations

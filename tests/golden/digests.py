@@ -1,4 +1,4 @@
-"""Digests of everything that the golden run publishes: columns of tables, printed tables, reports and exports."""
+"""Digests of all results of the golden run: columns of tables, printed tables, reports and exports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from bellwether.lake.warehouse import connect
 
 DIGESTS = Path(__file__).parent / "digests.json"
-#: Columns and JSON fields about the process instead of the result.
+#: Columns and JSON fields that describe the process, not the result.
 VOLATILE = frozenset(
     {
         "run_id",
@@ -33,9 +33,9 @@ VOLATILE = frozenset(
         "bytes",
     }
 )
-#: Printed tables, which are kept line by line.
+#: Printed tables, stored line by line.
 PRINTED = ("leaderboard", "trading", "arena leaderboard", "arena rankings", "arena equity")
-#: Exports, each to a folder of its own.
+#: Exports, each to its own folder.
 EXPORTS = {
     "export": ("export", "sandbox-2026", "--to"),
     "arena export": ("arena", "export", "2026-06-07"),
@@ -43,14 +43,14 @@ EXPORTS = {
 }
 #: A table of a report whose last column is the time of calls.
 _WITH_LATENCY = re.compile(r"^\|.*latency \(ms\) \|\n(?:\|.*\n)+", re.MULTILINE)
-#: Pictures, which depend on fonts and libraries.
+#: Pictures depend on fonts and libraries.
 PICTURES = frozenset({".png", ".svg"})
 
 Digests = dict[str, dict[str, Any]]
 
 
 def digests(home: Path) -> Digests:
-    """The digests of a home in which the golden run has ended; `tables`, `printed` and `files`."""
+    """Compute the digests of a home after the golden run: `tables`, `printed` and `files`."""
     files = dict(_files(home / "sandbox" / "reports", "reports"))
     with _commands(home) as run:
         printed = {words: run(words.split()).splitlines() for words in PRINTED}
@@ -62,7 +62,7 @@ def digests(home: Path) -> Digests:
 
 
 def tables(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Rows and a digest per column of each table and view, rows in the order of the table's key, else of all columns."""
+    """Compute the number of rows and a digest per column of each table and view. Rows are sorted by the table's key or else by all columns."""
     with connect(path) as warehouse:
         keys = dict(warehouse.execute("SELECT table_name, key FROM meta.tables").fetchall())
         names = "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema != 'meta' ORDER BY ALL"
@@ -77,7 +77,7 @@ def tables(path: Path | str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _text(value: object) -> str:
-    """A value as text: floats with twelve significant digits."""
+    """Format a value. Floats have twelve significant digits."""
     if isinstance(value, float):
         return f"{value + 0.0:.12g}"
     return f"[{', '.join(map(_text, value))}]" if isinstance(value, list) else str(value)
@@ -96,7 +96,7 @@ def _files(folder: Path, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _lines(path: Path) -> list[str]:
-    """The contents of a file: JSON without the fields of the process, Parquet as its rows."""
+    """Return the lines of a file: JSON without fields of the process, Parquet as rows."""
     if path.suffix == ".json":
         return [json.dumps(_plain(json.loads(path.read_text(encoding="utf-8"))), sort_keys=True)]
     if path.suffix == ".parquet":
@@ -115,7 +115,7 @@ def _plain(value: Any) -> Any:
 
 @contextmanager
 def _commands(home: Path) -> Iterator[Any]:
-    """Runs commands of `bellwether` on a home, at 120 columns; returns what they print."""
+    """Return a function that runs `bellwether` on a home at 120 columns and returns its output."""
     from unittest.mock import patch
 
     from bellwether.console import console
@@ -136,7 +136,7 @@ def _commands(home: Path) -> Iterator[Any]:
 
 
 def differences(old: Digests, new: Digests) -> list[str]:
-    """The differences in lines: tables that are new, gone or of other rows or columns, printed lines and files."""
+    """Return one line per difference: added, removed or changed tables, printed lines and files."""
     told = []
     for kind in ("tables", "printed", "files"):
         before, after = old.get(kind, {}), new.get(kind, {})
@@ -164,7 +164,7 @@ def _other(name: str, before: Any, after: Any) -> list[str]:
 
 
 def read() -> Digests:
-    """The digests that are committed; none when the file is missing."""
+    """Return the committed digests, or none if the file is missing."""
     return json.loads(DIGESTS.read_text(encoding="utf-8")) if DIGESTS.exists() else {}
 
 

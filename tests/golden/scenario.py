@@ -1,4 +1,4 @@
-"""The golden run: a few commands on a new home of the sandbox, with recorded answers instead of the generated world."""
+"""The golden run: a few commands on a new sandbox home, with recorded answers in place of the generated world."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.golden.wire import Player, Recorder, load, save
 
 RECORDINGS = Path(__file__).parent / "recordings"
 ANSWERS, CAPTURES = RECORDINGS / "answers.xz", RECORDINGS / "captures"
-#: The sandbox's present.
+#: Current time of the sandbox.
 NOW = "2026-07-01T00:00:00+00:00"
 #: Days with scalar, void and rejected markets, then the demo.
 COMMANDS = (
@@ -28,24 +28,24 @@ COMMANDS = (
 )
 #: Weeks of the arena in the demo.
 WEEKS = 2
-#: Hours of each capture, by the sandbox's event; the last one has a gap of so many seconds.
+#: Hours of each capture by event of the sandbox. The last one has a gap of this many seconds.
 EVENTS = {"KXGAMEESP-26JUN29": 24.0, "KXTOTALCFB-26JUN28": 3.0}
 GAP_SECONDS = 90.0
 
 
 def replay(home: Path) -> None:
-    """Run the commands with the recorded answers. Raises `AssertionError` for a request that was not recorded."""
+    """Run the commands with recorded answers. Raises `AssertionError` for a request that was not recorded."""
     player = Player(load(ANSWERS))
     _place_captures(home / "sandbox" / "recordings")
     with _world(home, lambda config, **how: player, lambda root, world, *, now: None):
         _run()
-    # Whether a listing's next page is requested ahead, and then not used, depends on timing.
+    # Requests of the next page of a listing ahead of time depend on timing and may be unused.
     unknown = sorted({request for request in player.unknown if "cursor=" not in request})
     assert not unknown, f"{len(unknown)} requests have no recorded answer: {unknown[:5]}"
 
 
 def record(home: Path) -> None:
-    """Run the commands on the generated world, and keep its answers and captures in place of those recorded before."""
+    """Run the commands on the generated world, and replace the recorded answers and captures."""
     from bellwether.recordings.sandbox_recordings import generate_recording
     from bellwether.sandbox.worlds import build_application
 
@@ -66,7 +66,7 @@ def record(home: Path) -> None:
 
 @contextmanager
 def _world(home: Path, application: Callable[..., ASGIApp], captures: Callable[..., Any]) -> Iterator[None]:
-    """The environment of the commands, with another application in place of the sandbox's."""
+    """Set the environment of the commands, with another application in place of the sandbox's."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("BELLWETHER_", "DAGSTER_"))}
     environment |= {"BELLWETHER_HOME": str(home), "BELLWETHER_SANDBOX_NOW": NOW, "DAGSTER_DISABLE_TELEMETRY": "1"}
     with (

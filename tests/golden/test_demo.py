@@ -1,4 +1,6 @@
-"""The golden run, which has something of every domain: its results are those recorded, it settles, and what only looks at it changes nothing and fits the terminal."""
+"""The golden run, which covers every domain: results equal the recorded ones and are up to date, and reading commands change nothing and
+fit the terminal.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from tests.golden.scenario import COMMANDS
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 EPISODE = "KXGAMEESP-26JUN29"
-#: Commands that list, show, preview, or write elsewhere: by what they are called, with arguments that answer with rows.
+#: Commands that only read a home, with arguments for which they print rows.
 READING = (
     "agents",
     "arena equity",
@@ -66,7 +68,7 @@ READING = (
     "trading --agent market-maker",
     "verify",
 )
-#: Those of them that show a table of a few columns, whose rows are lines in every terminal.
+#: Those that print a table of few columns, with one line per row in every terminal.
 TABLES = (
     "agents",
     "arena equity",
@@ -81,7 +83,7 @@ TABLES = (
     "recordings",
     "trading",
 )
-#: Commands that are to change something, or read nothing of a home.
+#: Commands that change a home or do not read one.
 OTHERS = {
     "agents new",
     "arena archive",
@@ -116,7 +118,7 @@ OTHERS = {
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the commands of the golden run have run, in a process of their own."""
+    """Home of the golden run, which runs in its own process."""
     folder = tmp_path_factory.mktemp("golden") / "home"
     assert all(report["runs"] > 0 for report in replayed(folder))
     return folder
@@ -124,7 +126,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def here(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The same, as the home of this process."""
+    """The same home, selected in this process."""
     monkeypatch.setenv("BELLWETHER_HOME", str(home))
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     settings.cache_clear()
@@ -135,7 +137,7 @@ def here(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def replayed(folder: Path) -> list[dict[str, Any]]:
-    """What each command of the golden run reports."""
+    """Output of each command of the golden run."""
     done = subprocess.run(
         [sys.executable, "-m", "tests.golden", "replay", str(folder)], cwd=ROOT, capture_output=True, text=True, timeout=1800, check=False
     )
@@ -150,7 +152,7 @@ def replayed(folder: Path) -> list[dict[str, Any]]:
 
 
 def contents(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """Which file it is, its size and when it was last written, of every file but what SQLite keeps beside an open database."""
+    """Return inode, size and modification time of every file, except SQLite's temporary ones."""
     return {
         str(path.relative_to(folder)): (found.st_ino, found.st_size, found.st_mtime_ns)
         for path in sorted(folder.rglob("*"))
@@ -163,7 +165,7 @@ def called(words: str, elsewhere: Path) -> Result:
 
 
 def test_every_result_is_the_recorded_one(home: Path) -> None:
-    """After a change that is meant to alter a number, `make golden` rewrites the digests and prints each difference."""
+    """After an intended change of a number, `make golden` rewrites the digests and prints each difference."""
     told = differences(read(), digests(home))
     assert not told, "\n".join(told[:40])
 
@@ -203,7 +205,7 @@ def test_there_is_something_in_every_table(here: Path) -> None:
     with connect(settings().warehouse_uri) as warehouse:
         names = [name for (name,) in warehouse.sql("SELECT table_schema || '.' || table_name FROM information_schema.tables").fetchall()]
         empty = {name for name in names if not warehouse.sql(f"FROM {name} LIMIT 1").fetchall()}
-        # What a user adds.
+        # Written by users only.
         assert empty == {"arena.decision_versions", "arena.review", "arena.submissions", "raw.kalshi_series_rejects"}
         costs, cutoffs = "SELECT sum(cost) FROM benchmark.forecasts", "SELECT count(DISTINCT knowledge_cutoff) FROM benchmark.forecasts"
         assert all(warehouse.sql(query).fetchall()[0][0] > 0 for query in (costs, cutoffs))
@@ -240,7 +242,7 @@ def test_what_lists_shows_and_previews_changes_nothing(here: Path, tmp_path: Pat
 
 
 def names(command: click.Command, above: str = "") -> Iterator[str]:
-    """The commands below one, in words, and each group that is a command itself."""
+    """Return all commands below a group, including groups that are commands themselves."""
     command = command.load() if isinstance(command, Lazy) else command
     if not isinstance(command, click.Group) or (command.invoke_without_command and above):
         yield above

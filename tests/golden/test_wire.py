@@ -1,4 +1,4 @@
-"""Recorded answers are given to equal requests, whatever a transport adds to them; digests see a changed number and no run."""
+"""Equal requests get recorded answers, whatever a transport adds. Digests show changed numbers and ignore run ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers of venues and models: recorded from an ASGI application, and given again to whoever asks the same."""
+"""Recorded answers of venues and models: recorded from an ASGI application, and returned for equal requests."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from bellwether.sandbox.exchange.keys import KeyRing
 
-#: Headers that are no part of an answer's meaning.
+#: Headers that do not change the meaning of an answer.
 _OF_THE_TRANSPORT = ("content-length", "server", "connection")
-#: Parts of a chat request that decide the answer; transports may add others.
+#: Parts of a chat request that determine the answer. Transports may add others.
 _OF_A_CHAT = ("model", "messages", "seed", "n", "tools", "response_format")
 
 
 def question(scope: Scope, body: bytes) -> str:
-    """The name of a request: method, path and parameters, and a digest of what its body asks for."""
+    """Return the key of a request: method, path, parameters, and a digest of the body."""
     query = urlencode(sorted(parse_qsl(scope["query_string"].decode(), keep_blank_values=True)))
     asked = f"{scope['method']} {scope['path']}" + (f"?{query}" if query else "")
     if not body:
@@ -34,14 +34,14 @@ def question(scope: Scope, body: bytes) -> str:
 
 
 class Recorder:
-    """An application that notes its answers. Equal requests have equal answers, or `ValueError` is raised."""
+    """Application that records its answers. Raises `ValueError` if equal requests have different answers."""
 
     def __init__(self, app: ASGIApp, answers: dict[str, dict[str, Any]]) -> None:
         self._app, self._answers = app, answers
         self.state = app.state  # type: ignore[attr-defined]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer as the application does, and note it."""
+        """Answer like the application, and record the answer."""
         asked = await _body(receive)
         status, headers, chunks = 0, {}, []
 
@@ -63,7 +63,7 @@ class Recorder:
 
 
 class Player:
-    """An application that gives recorded answers. `unknown` names what it was asked and has no answer to."""
+    """Application that returns recorded answers. `unknown` lists requests without one."""
 
     def __init__(self, answers: Mapping[str, Mapping[str, Any]]) -> None:
         self._answers = answers
@@ -71,7 +71,7 @@ class Player:
         self.state = SimpleNamespace(keys=KeyRing())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Give the recorded answer, or HTTP 400."""
+        """Return the recorded answer, or HTTP 400."""
         name = question(scope, await _body(receive))
         answer = self._answers.get(name)
         if answer is None:
@@ -106,11 +106,11 @@ def _again(body: bytes) -> Receive:
 
 
 def save(answers: Mapping[str, Mapping[str, Any]], path: Path) -> None:
-    """Write answers in the order of their questions; equal answers give equal bytes."""
+    """Write answers sorted by key, so that equal answers give equal bytes."""
     lines = [json.dumps({"asked": name, **answers[name]}, sort_keys=True, ensure_ascii=False) for name in sorted(answers)]
     path.write_bytes(lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME))
 
 
 def load(path: Path) -> dict[str, dict[str, Any]]:
-    """The answers by question."""
+    """Return the answers by key."""
     return {found.pop("asked"): found for found in map(json.loads, lzma.decompress(path.read_bytes()).decode().split("\n"))}

@@ -1,4 +1,4 @@
-"""What the journal's tests ask and are answered, and a clock that they move."""
+"""Requests and replies for tests of the journal, and a clock that they set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START = datetime(2026, 3, 1, 0, 5, tzinfo=UTC)
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """Clock that changes only when a test moves it."""
 
     def __init__(self, now: datetime = START) -> None:
         self.now = now
@@ -30,7 +30,7 @@ class Clock:
 
 
 def ask(number: int = 0, **changes: Any) -> Request:
-    """One of many calls, the same for the same number."""
+    """Return a request. Equal numbers give equal requests."""
     given: dict[str, Any] = {
         "model": "acme/oracle-2",
         "messages": [{"role": "system", "content": "Give a probability."}, {"role": "user", "content": f"Will event {number} happen?"}],
@@ -42,41 +42,41 @@ def ask(number: int = 0, **changes: Any) -> Request:
 
 
 def said(text: str = "0.7", cost: int | None = 120) -> Reply:
-    """A good reply."""
+    """Return a good reply."""
     usage = Usage(100, 20, 5, cost, None if cost is None else CostSource.PROVIDER)
     body = f'{{"text": "{text}"}}'.encode()
     return Reply(body, text, "because", "stop", usage, http_status=200, request_id="req-1", latency_ms=900)
 
 
 def tried(journal: Journal, request: Request | None = None, holder: str = "two", **options: Any) -> Any:
-    """The result of `Journal.begin`."""
+    """Return the result of `Journal.begin`."""
     return journal.begin(request or ask(), holder=holder, **{"lease": LEASE, **options})
 
 
 def both(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> tuple[Claim, Attempt]:
-    """The claim of a call, and its attempt in progress."""
+    """Claim a call, and return the claim with its attempt in progress."""
     found = tried(journal, request, holder, **options)
     assert isinstance(found, tuple), found
     return found
 
 
 def taken(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Claim:
-    """The claim of a call with an attempt in progress."""
+    """Claim a call that has an attempt in progress, and return the claim."""
     return both(journal, request, holder, **options)[0]
 
 
 def begun(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Attempt:
-    """An attempt in progress."""
+    """Return an attempt in progress."""
     return both(journal, request, holder, **options)[1]
 
 
 def outcomes(journal: Journal) -> list[tuple[int, str | None, int | None]]:
-    """(number, outcome, cost) of all attempts, by key and number."""
+    """Return (number, outcome, cost) of all attempts, sorted by key and number."""
     return journal.export()["attempts"].select("number", "outcome", "cost_microdollars").rows()
 
 
 def answered_lake(config: Settings, name: str) -> None:
-    """One row of an answered model in the lake, other columns null or empty."""
+    """Write one row of an answered model to a lake. Other columns are null or empty."""
     declared = table(name)
     key = {"call_key": "k"} if name == "benchmark/forecasts" else {"status": "finished"}
     row = {column.name: key.get(column.name, _any(column)) for column in declared.columns}

@@ -1,4 +1,4 @@
-"""The journal's tests run on SQLite and on Postgres alike; each test has an empty database."""
+"""Databases for tests of the journal, which run on SQLite and on Postgres."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _numbers = itertools.count(1)
 
 @pytest.fixture
 def postgres_url(postgres_server: Process) -> str:
-    """An empty schema of its own."""
+    """URL of an empty Postgres schema."""
     import psycopg
 
     schema = f"journal_{next(_numbers)}"
@@ -28,7 +28,7 @@ def postgres_url(postgres_server: Process) -> str:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An empty database, in turn of either kind."""
+    """URL of an empty database of each kind."""
     if request.param == "postgres":
         return request.getfixturevalue("postgres_url")
     return f"sqlite:///{tmp_path}/journal.db"
@@ -41,6 +41,6 @@ def clock() -> Clock:
 
 @pytest.fixture
 def journal(url: str, clock: Clock) -> Iterator[Journal]:
-    """A journal on the tests' clock."""
+    """A journal with the tests' clock."""
     with Journal(url, clock=clock, patience=10) as opened:
         yield opened

@@ -1,6 +1,6 @@
 """A program that is killed at every step: `python -m tests.journal.crashes URL LOG statements|lines STRIDE`.
 
-Each life asks calls of its own and is killed STRIDE steps later than the one before, until a life survives. LOG says what the world outside saw.
+Each run makes its own calls and is killed STRIDE steps later than the previous one, until a run survives. LOG records the effects visible outside.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from bellwether.journal import Journal, Outcome
 from tests.journal.calls import ask, begun, both, said
 
 CODE = str(Path(bellwether.journal.journal.__file__).parent)
-#: A life needs two calls: one that is answered at the second attempt, one that is given up.
+#: Calls per run: one is answered at the second attempt, one is given up.
 CALLS = 2
 
 
 class Countdown:
-    """Kills this process, with no chance to clean up, when it has counted `last` steps."""
+    """Kill this process without cleanup after `last` steps."""
 
     def __init__(self, last: int) -> None:
         self._left = last
@@ -43,7 +43,7 @@ class Countdown:
 
 
 def live(journal: Journal, life: int, saw: Callable[[str], object]) -> None:
-    """The work of one life; `saw` is told when money is spent, and when the journal has confirmed an answer."""
+    """Make the calls of one run. `saw` receives a message when money is spent and when the journal has confirmed an answer."""
     claim, attempt = both(journal, ask(CALLS * life), f"life {life}", estimate=100)
     saw(f"{life} asked 1")
     attempt.fail(Outcome.MALFORMED, "no JSON", said("?", cost=10))
@@ -59,7 +59,7 @@ def live(journal: Journal, life: int, saw: Callable[[str], object]) -> None:
 
 
 def run(url: str, log: int, life: int, points: str, stride: int) -> None:
-    """One life, with connections of its own."""
+    """Execute one run with its own connections."""
     countdown = Countdown(life * stride)
     with Journal(url) as journal:
         journal.database.open()

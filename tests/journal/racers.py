@@ -1,4 +1,4 @@
-"""What the processes of the race tests do; they start each race together."""
+"""Work of the processes in race tests, which start each race together."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Field:
         self._pool = ProcessPoolExecutor(RUNNERS, context, initializer=_ready, initargs=(context.Barrier(RUNNERS),))
 
     def race(self, work: Callable[..., Any], url: str, *args: Any) -> list[Any]:
-        """What `work(url, number, *args)` returns in each process."""
+        """Run `work(url, number, *args)` in each process, and return the results."""
         return [one.result(300) for one in [self._pool.submit(work, url, number, *args) for number in range(RUNNERS)]]
 
     def close(self) -> None:
@@ -42,7 +42,7 @@ class Field:
 
 
 def win(url: str, number: int, keys: range) -> list[int]:
-    """Claim, ask and answer whatever can be had; returns the numbers of the calls that were won."""
+    """Claim and answer as many calls as possible. Returns their numbers."""
     won = []
     with Journal(url) as journal:
         journal.database.open()
@@ -56,7 +56,7 @@ def win(url: str, number: int, keys: range) -> list[int]:
 
 
 def open_first(url: str, number: int) -> int:
-    """Open a journal that nobody has opened before; returns the process id."""
+    """Open a journal for the first time. Returns the process id."""
     _start.wait(300)
     with Journal(url) as journal:
         begun(journal, ask(number)).answer(said())
@@ -64,7 +64,7 @@ def open_first(url: str, number: int) -> int:
 
 
 def make_records(url: str, number: int, count: int) -> tuple[list[int], dict[int, bytes]]:
-    """Make whatever records can be had; returns the numbers of those that this runner made, and every body that it was given."""
+    """Make as many records as possible. Returns the numbers of the records made here, and every body received."""
     made: list[int] = []
     seen: dict[int, bytes] = {}
     with Journal(url) as journal:
@@ -82,7 +82,7 @@ def make_records(url: str, number: int, count: int) -> tuple[list[int], dict[int
 
 
 def spend(url: str, number: int, limit: int) -> int:
-    """Begin attempts until the budget stops it; returns how many were begun. Every other one is answered, for half of its estimate."""
+    """Begin attempts until the budget is exhausted, and answer every other one for half of its estimate. Returns their number."""
     begins = 0
     with Journal(url) as journal:
         journal.database.open()
@@ -98,7 +98,7 @@ def spend(url: str, number: int, limit: int) -> int:
 
 
 def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
-    """In each round there is money for one attempt and everybody wants it; returns in which rounds this runner had it."""
+    """Compete in each round for a budget of one attempt. Returns for each round whether this process got it."""
     won = []
     with Journal(url) as journal:
         for turn in range(rounds):
@@ -113,7 +113,7 @@ def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
 
 
 def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
-    """Runner 0 has stalled in the middle of every call and wakes; the others take the calls over. Returns who acts on which answer."""
+    """Stall every call in process 0, and take them over in the others. Returns the answer that each process ends with, or its failure."""
     with Journal(url) as journal:
         journal.database.open()
         if number:

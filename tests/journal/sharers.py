@@ -1,4 +1,4 @@
-"""What processes do that share one rate, one number of slots or one budget; they begin together and report over a pipe."""
+"""Processes that share a rate, slots or a budget. They start together and report through a pipe."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from bellwether.models.client import Limits
 from bellwether.models.transport import ModelCall
 from tests.models.asking import FakeWire, ask_all, client, model, said
 
-#: Requests per second and seconds of burst of the rate that they share.
+#: Requests per second and seconds of burst of the shared rate.
 RATE, BURST = 100.0, 0.1
-#: Micro-dollars of a call: at most, and really.
+#: Maximum and actual cost of a call in micro-dollars.
 MOST, COST = 100, 40
 
 
 class Sharer:
-    """A process that is about to do `work(pipe, url, number, *more)`."""
+    """A process that runs `work(pipe, url, number, *more)`."""
 
     def __init__(self, work: Callable[..., Awaitable[None]], url: str, number: int, *more: Any) -> None:
         context = get_context("forkserver")
@@ -36,14 +36,14 @@ class Sharer:
         pipe.close()
 
     def wait(self) -> None:
-        """Until it is ready."""
+        """Wait until the process is ready."""
         assert self._pipe.recv() == "ready"
 
     def begin(self) -> None:
         self._pipe.send("begin")
 
     def found(self) -> list[Any]:
-        """What it reported until its end."""
+        """Return its reports after it ends."""
         found = []
         with suppress(EOFError):
             while True:
@@ -65,7 +65,7 @@ def _begin(pipe: Connection) -> None:
 
 
 async def pace(pipe: Connection, url: str, number: int, seconds: float) -> None:
-    """Report the time of each admission until so many seconds are over."""
+    """Report the time of each admission for some seconds."""
     with Journal(url) as journal:
         limits = journal.shared_limits()
         assert limits is not None
@@ -82,7 +82,7 @@ async def pace(pipe: Connection, url: str, number: int, seconds: float) -> None:
 
 
 async def hold(pipe: Connection, url: str, number: int, most: int, turns: int) -> None:
-    """Take a slot again and again; report when it was taken and freed."""
+    """Take a slot repeatedly, and report when it was taken and released."""
     rng = Random(number)
     with Journal(url) as journal:
         limits = journal.shared_limits()
@@ -101,7 +101,7 @@ async def hold(pipe: Connection, url: str, number: int, most: int, turns: int) -
 
 
 async def ask(pipe: Connection, url: str, number: int, calls: int, micro_dollars: int) -> None:
-    """Ask a model within a budget that all processes have in common; report how many calls were sent and why it ended."""
+    """Query a model within a shared budget. Reports the number of calls sent and the reason of the end."""
     rng = Random(number)
 
     async def shortly(call: ModelCall) -> AttemptResult:

@@ -1,4 +1,4 @@
-"""What was spent, what may still be spent, and the hard stop before it."""
+"""Money spent, the remaining budget, and the stop before it is exceeded."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_a_released_call_is_not_given_up(journal: Journal) -> None:
 
 
 def test_the_same_words_twice_are_no_error(journal: Journal) -> None:
-    """A commit may have happened without its confirmation, so that the holder says it again."""
+    """A commit may succeed without its confirmation, so that the holder repeats it."""
     attempt = begun(journal)
     first = attempt.answer(said())
     assert attempt.answer(said()) == first

@@ -1,4 +1,4 @@
-"""`bellwether journal`: what an operator sees, and how a failed call is asked again."""
+"""`bellwether journal`: its output for operators, and reopening of failed calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Killed at every statement and at every line: no answer is lost, none is asked for again, and every attempt is accounted for."""
+"""Kills at every statement and every line: no answer is lost or requested again, and every attempt is recorded."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tests.journal.calls import LEASE, Clock, ask, said, tried
 from tests.journal.crashes import CALLS
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Every statement, and every 61st line: with 1 it takes two minutes and finds the same.
+#: Every statement, and every 61st line. A stride of 1 takes two minutes and gives the same.
 STRIDES = {"statements": 1, "lines": 61}
 
 
 def killed_at_every(points: str, url: str, log: Path) -> tuple[int, dict[int, list[str]]]:
-    """Number of the first life that survived, and what the world outside saw of each."""
+    """Return the number of the first run that survived, and the effects of each run seen outside."""
     command = [sys.executable, "-m", "tests.journal.crashes", url, str(log), points, str(STRIDES[points])]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=300)
     assert found.returncode == 0, found.stderr
@@ -33,7 +33,7 @@ def killed_at_every(points: str, url: str, log: Path) -> tuple[int, dict[int, li
 
 
 def go_on(journal: Journal, life: int) -> tuple[Answered, bool]:
-    """What the next process does with the first call of a life: the answer, and whether it had to ask."""
+    """Continue with the first call of a run in a new process. Returns the answer, and whether a request was needed."""
     found = tried(journal, ask(CALLS * life), holder="heir", estimate=100)
     return (found, False) if isinstance(found, Answered) else (found[1].answer(said("heir", cost=40)), True)
 
@@ -87,7 +87,7 @@ def test_a_process_killed_at_every_step_loses_and_repeats_nothing(url: str, tmp_
 
 
 def check_second_calls(journal: Journal, lives: int, saw: dict[int, list[str]]) -> None:
-    """The call that was to be given up: it failed with its reason, or anybody can go on with it."""
+    """Check that the second call of each run has failed with its reason, or can be claimed."""
     for life in range(1, lives + 1):
         found = tried(journal, ask(CALLS * life + 1), holder="heir")
         assert isinstance(found, Failed) >= ("finished" in saw[life])

@@ -1,4 +1,4 @@
-"""Databases that cannot be used: what is said, what is left untouched, and what is never said."""
+"""Unusable databases: error messages without passwords, and files left unchanged."""
 
 from __future__ import annotations
 
@@ -324,7 +324,7 @@ def _drop_connections(url: str) -> None:
 
 @pytest.mark.parametrize("step", ["begin", "fail", "answer", "release", "give_up", "reopen"])
 def test_a_commit_whose_confirmation_is_lost_is_done_once(postgres_url: str, step: str) -> None:
-    """The server commits and the connection breaks before it says so: the journal asks again and finds what it did."""
+    """The connection breaks after the server's commit and before its confirmation. The journal repeats the statement and finds the result."""
     with Journal(postgres_url) as journal:
         subject = None if step == "begin" else begun(journal) if step in ("fail", "answer") else taken(journal)
         if step == "reopen":
@@ -388,7 +388,7 @@ def test_a_user_without_rights_is_reported(postgres_url: str) -> None:
 
 @pytest.fixture
 def careful_url(postgres_url: str) -> str:
-    """The URL of a user with a password, in a schema of its own."""
+    """URL of a user with a password and a schema of their own."""
     from urllib.parse import quote
 
     with sa.create_engine(postgres_url).begin() as connection:
@@ -484,7 +484,7 @@ def test_a_copy_made_while_it_is_open_is_whole(tmp_path: Path) -> None:
 
 
 def test_the_database_itself_refuses_half_a_truth(url: str) -> None:
-    """The tables' own constraints, for whoever writes past the journal."""
+    """Constraints of the tables apply to writers that bypass the journal."""
     with Journal(url) as journal:
         begun(journal).answer(said())
     key = ask().key

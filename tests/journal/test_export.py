@@ -1,4 +1,4 @@
-"""The journal as frames: whole, typed, of one moment, and without what must not leave it."""
+"""Exported frames of the journal: complete, typed, consistent, and without secrets."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_no_lease_token_leaves_the_journal(tables: dict[str, pl.DataFrame]) -> N
 
 
 def test_the_frames_are_of_one_moment(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call that is answered between the reading of two tables is in none of them, or whole."""
+    """A call answered between the reads of two tables appears in neither, or completely."""
     import bellwether.journal.export as export
 
     genuine = export._export_table
@@ -90,7 +90,7 @@ def test_the_frames_are_of_one_moment(journal: Journal, monkeypatch: pytest.Monk
 
 
 def code_of_page(language: str) -> str:
-    """The first block of a language in the part of docs/models.md on the journal."""
+    """Return the first code block of a language in the section of docs/models.md on the journal."""
     return PAGE.read_text().split("## The journal")[1].split(f"```{language}\n")[1].split("```")[0]
 
 

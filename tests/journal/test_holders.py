@@ -1,4 +1,4 @@
-"""A holder whose process has ended holds nothing: the next one need not wait for its lease."""
+"""Claims of an ended process are free at once, before the lease expires."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "from bellwether.journal.holders import this_process; print(this_process(
 
 
 class Other:
-    """Another process, which says its name and waits."""
+    """Another process, which prints its name and waits."""
 
     def __init__(self) -> None:
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
@@ -98,7 +98,7 @@ def test_without_proc_the_number_decides_on_this_machine_and_the_lease_on_anothe
 
 
 def test_a_process_that_the_system_hides_is_not_gone(other: Other, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """As /proc does for the processes of other users where it is mounted with hidepid=2."""
+    """/proc hides processes of other users if it is mounted with hidepid=2."""
     import bellwether.journal.holders as holders
 
     (tmp_path / "sys/kernel/random").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Holders that die, stall and wake: the call goes on, nothing that was paid is forgotten, and there is never a second answer."""
+"""Holders that die, stall and resume: calls continue, costs are recorded, and there is never a second answer."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Journals of version 1, which stored the arena's records as calls: converted once, whole or not at all, without changing a key or a byte.
+"""Conversion of journals of version 1, which stored the arena's records as calls: once, complete or not at all, with unchanged keys and bytes.
 
-`version_1.sql` is the dump of such a journal: calls, records that are stored, open and held, and one whose answer came late.
+`version_1.sql` is the dump of such a journal: calls, records that are stored, open or claimed, and one with a late answer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TABLES = ("calls", "attempts", "responses", "reopenings")
 
 
 def made(path: Path) -> Path:
-    """A journal of version 1 at a path."""
+    """Write a journal of version 1 to a path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(DUMP)
@@ -54,7 +54,7 @@ def whole(path: Path) -> dict[str, list[Any]]:
 
 @pytest.fixture
 def old(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> str:
-    """A journal of version 1 on either database: on Postgres the rows of the dump in the tables of today."""
+    """A journal of version 1 on each database. On Postgres, the current tables contain the rows of the dump."""
     path = made(tmp_path / ("journal.db" if url.startswith("sqlite") else "source.db"))
     if url.startswith("sqlite"):
         return url

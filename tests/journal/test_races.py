@@ -1,4 +1,4 @@
-"""Processes that want the same at once: exactly one has it, whichever the database."""
+"""Processes that compete for the same call, record or budget: exactly one gets it, on each database."""
 
 from __future__ import annotations
 

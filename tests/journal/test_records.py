@@ -1,4 +1,4 @@
-"""Records of the arena: one of all processes makes each, whatever dies meanwhile, and what is stored never changes."""
+"""Records of the arena: one process makes each, also after kills, and a stored record never changes."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_each_record_is_made_by_exactly_one_of_all_processes(url: str, field: Fi
 
 
 def _killed_at(url: str, number: int, work: Callable[[Journal], object]) -> bool:
-    """Whether a process that does `work` is killed after its statement of that number, counted from 1."""
+    """Return True if a process that does `work` is killed after statement `number`, counted from 1."""
     child = os.fork()
     if child == 0:
         with Journal(url) as journal:

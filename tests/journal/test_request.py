@@ -1,4 +1,4 @@
-"""The key of a call: the same for the same call on every machine, another for every other call, and never a secret in it."""
+"""The key of a call: equal for equal calls on every machine, different otherwise, and without secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bellwether.journal import Request
 from tests.journal.calls import ask
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Changing it would make every stored answer unfindable.
+#: A change of this digest would make every stored answer unreachable.
 KEY = "62f7d78cfae748a67234674d6917e4038cc40f0f5801caa03a8216b733540eca"
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=8),

@@ -1,4 +1,4 @@
-"""Rates, slots and budgets hold over processes that share a Postgres journal, also when one of them is killed."""
+"""Rates, slots and budgets shared by processes through a Postgres journal, also when one is killed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WORKERS = 8
 
 @contextmanager
 def workers(work: Callable[..., Any], url: str, *more: Any) -> Iterator[list[Sharer]]:
-    """Eight processes that have begun at the same time."""
+    """Eight processes that start at the same time."""
     started = [Sharer(work, url, number, *more) for number in range(WORKERS)]
     try:
         for one in started:
@@ -69,7 +69,7 @@ def test_eight_processes_hold_one_rate_within_five_percent(postgres_url: str) ->
         found = [one.found() for one in started]
     times = sorted(moment for own in found for moment in own)
     assert admitted(times, begun + 1, begun + 5) == pytest.approx(4 * RATE, rel=0.05)
-    late = 0.05  # seconds by which a process may be late to act on what was admitted
+    late = 0.05  # maximum delay of a process after an admission, in seconds
     windows = [admitted(times, moment, moment + 1) for moment in times[::10]]
     assert max(windows) <= RATE * (1 + BURST + late) + 1
     assert all(found)

@@ -1,4 +1,4 @@
-"""Works that are done together do what they would do one after the other, and share a transaction where there is one writer."""
+"""Batched work has the results of sequential work, and shares a transaction if there is one writer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def start(journal: Journal, number: int = 0, **options: Any) -> Any:
 
 
 def commits(journal: Journal) -> list[str]:
-    """Fills with the statements that end transactions."""
+    """List of the statements that end transactions."""
     found: list[str] = []
 
     @sa.event.listens_for(journal.database._engine, "before_cursor_execute")
@@ -138,7 +138,7 @@ def test_nothing_of_any_work_is_kept_when_the_transaction_is_lost(tmp_path: Path
     def full() -> Any:
         start(journal, 1)
         raw: Any = journal.database._shared_transaction.connection.connection.driver_connection  # type: ignore[union-attr]
-        raw.execute("ROLLBACK")  # as SQLite does when the disk is full
+        raw.execute("ROLLBACK")  # like SQLite on a full disk
         raise LakeError("the disk is full")
 
     with pytest.raises(LakeError, match="the disk is full"):
@@ -220,7 +220,7 @@ async def test_errors_come_back_to_who_asked(tmp_path: Path) -> None:
 
 
 async def test_what_has_come_is_kept_before_more_is_asked_for_and_looked_up(tmp_path: Path) -> None:
-    """Else a slow disk would let replies pile up that were paid and not stored."""
+    """Otherwise a slow disk would delay the storage of paid replies."""
     writer, done = Writer(Journal(f"sqlite:///{tmp_path}/journal.db")), list[str]()
     order = {"look": Urgency.LOOK, "begin": Urgency.BEGIN, "keep": Urgency.KEEP}
     works = [writer.submit(partial(done.append, name), urgency) for name, urgency in order.items() for _ in range(2)]

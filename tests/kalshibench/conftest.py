@@ -1,4 +1,4 @@
-"""A small results folder with the known traps, as KalshiBench writes it, and its labels."""
+"""A small results folder in KalshiBench's format with the known defects, and its labels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bellwether.calibration import compat
 from bellwether.forecasting.parsing import compat as parser
 from tests.kalshibench.original import World, world
 
-#: id, response, the entry's own outcome. By id the last entry's outcome counts, so that the first KXDUP is scored with yes.
+#: (id, response, outcome of the entry). The last entry's outcome counts for an id, so the first KXDUP is scored with yes.
 ENTRIES = (
-    ("KXDUP", "<answer>no</answer><confidence>20</confidence>", "no"),  # turned round: 0.8 published, 0.2 meant
+    ("KXDUP", "<answer>no</answer><confidence>20</confidence>", "no"),  # inverted: 0.8 published, 0.2 intended
     ("KXONE", "<answer>yes</answer><confidence>100</confidence>", "yes"),  # exactly 1: in no bin
-    ("KXCNT", "I see no way, and no reason. <confidence>70</confidence>", "no"),  # no tag: 0.7 published, 0.3 meant
+    ("KXCNT", "I see no way, and no reason. <confidence>70</confidence>", "no"),  # no tag: 0.7 published, 0.3 intended
     ("KXDUP", "<answer>yes</answer><confidence>60</confidence>", "yes"),
     ("KXLOW", "<answer>no</answer><confidence>80</confidence>", "no"),
     ("KXNIL", "", "yes"),  # unparsed
@@ -27,7 +27,7 @@ CATEGORIES = ("Sports", "World", "World", "Politics", "World", "World")
 
 
 def predictions() -> list[dict[str, Any]]:
-    """The entries as result files hold them."""
+    """Return the entries as in result files."""
     rows = []
     for position, (question, response, _) in enumerate(ENTRIES):
         read = parser.read(response)
@@ -48,7 +48,7 @@ def predictions() -> list[dict[str, Any]]:
 
 
 def result(name: str = "Test-Model", **changes: Any) -> dict[str, Any]:
-    """A result file whose numbers are those of its predictions."""
+    """Return a result file with the numbers of its predictions."""
     rows = predictions()
     frame = pl.DataFrame(rows).rename({"predicted_probability": "p_yes"})
     truth = pl.Series("ground_truth", [outcome for *_, outcome in ENTRIES])
@@ -74,7 +74,7 @@ def result(name: str = "Test-Model", **changes: Any) -> dict[str, Any]:
 
 
 def labels(**columns: Any) -> pl.DataFrame:
-    """Labels of the entries, one row each."""
+    """Return the labels, one row per entry."""
     frame = pl.DataFrame(
         {
             "question_set": "sample A",
@@ -92,7 +92,7 @@ Write = Callable[..., Path]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes documents into a folder, by path; returns the folder."""
+    """Function that writes documents into a folder, by path, and returns the folder."""
 
     def write(**files: Any) -> Path:
         return write_all(tmp_path / "results", {name.replace("__", "/") + ".json": value for name, value in files.items()})
@@ -101,7 +101,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def write_all(folder: Path, files: dict[str, Any]) -> Path:
-    """Write each value as JSON, a text as it is."""
+    """Write each value as JSON, and each text verbatim."""
     for name, value in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def write_all(folder: Path, files: dict[str, Any]) -> Path:
 
 @pytest.fixture
 def folder(write: Write) -> Path:
-    """A folder with one model in one tier, and the files that come with it."""
+    """A folder with one model in one tier and the accompanying files."""
     numbers = result()
     summary = {"models": {"Test-Model": {"accuracy": numbers["accuracy"], "knowledge_cutoff": "2025-04-01", "ece": numbers["ece"]}}}
     return write(

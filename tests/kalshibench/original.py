@@ -1,6 +1,6 @@
-"""KalshiBench as published, in small: a data set, two samples of it, twelve models in three tiers, and its result files with all numbers.
+"""A small copy of KalshiBench as published: a data set, two samples, twelve models in three tiers, and result files with all numbers.
 
-Everything is written from the description of the original, with its defects, and shares no code with what is tested.
+It implements the published description including its defects, and shares no code with the product.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-#: Tier -> cutoff of its sample and models with the share of their numbers that are P(yes), as the prompt asked.
+#: By tier: cutoff of its sample, and the share of each model's numbers that are P(yes) as requested by the prompt.
 TIERS: dict[str, tuple[str, dict[str, float]]] = {
     "tier1_flagships": (
         "2025-10-01",
@@ -30,7 +30,7 @@ SUMMARISED = ("parse_rate", "accuracy", "macro_f1", "brier_score", "brier_skill_
 
 @dataclass
 class Question:
-    """A question of the data set: its id is the ticker of its series."""
+    """A question of the data set. Its id is the ticker of its series."""
 
     number: int
     id: str
@@ -41,14 +41,14 @@ class Question:
 
 @dataclass
 class World:
-    """What was published, and what was not: the labels."""
+    """The published files, and the unpublished labels."""
 
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
     samples: dict[str, list[Question]] = field(default_factory=dict)
     ace_bins: dict[str, list[int | None]] = field(default_factory=dict)
 
     def write(self, folder: Path, *tiers: str) -> Path:
-        """The files of `tiers`, or of all."""
+        """Write the files of `tiers`, or all files."""
         for name, document in self.files.items():
             if not tiers or name.split("/")[0] in tiers:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ class World:
         return folder
 
     def labels(self, *cutoffs: str) -> list[dict[str, Any]]:
-        """One row per entry of the samples of `cutoffs`, each with its own outcome."""
+        """Return one row per entry of the samples of `cutoffs`, each with its own outcome."""
         return [
             {
                 "question_set": cutoff,
@@ -74,7 +74,7 @@ A, B = "2025-10-01", "2025-08-01"
 
 
 def world(seed: int = 7, questions: int = 1_100, asked: int = 300) -> World:
-    """The published files of twelve models. The data set keeps two questions at most of a series, one after the other."""
+    """Build the published files of twelve models. The data set has at most two, consecutive, questions of a series."""
     rng = np.random.default_rng(seed)
     data = _data_set(rng, questions)
     made = World()
@@ -114,7 +114,7 @@ def _data_set(rng: np.random.Generator, questions: int) -> list[Question]:
 
 
 def _predict(rng: np.random.Generator, question: Question, obedient: float, model: str) -> dict[str, Any]:
-    """An answer, read as published: the number is confidence in the answer, and a "no" turns it round."""
+    """Return an answer in the published reading: the number is the confidence in the answer, so a "no" inverts it."""
     lean = 1.1 if question.outcome == "yes" else -1.1
     belief = round(100 / (1 + math.exp(-(lean + rng.normal(0, 1.6)))) / 5) * 5
     if belief == 100 and model == "Claude-Opus-4.5":
@@ -236,7 +236,7 @@ def _calibration(p: np.ndarray, y: np.ndarray) -> dict[str, float]:
 
 
 def _ace(p: np.ndarray, y: np.ndarray) -> tuple[float, list[int]]:
-    """On a machine that sorts ties from the last entry to the first."""
+    """Compute the ACE with ties sorted from the last entry to the first."""
     order = len(p) - 1 - np.argsort(p[::-1], kind="stable")
     each = len(p) // 10
     total = 0.0

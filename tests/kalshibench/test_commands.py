@@ -1,4 +1,4 @@
-"""`bellwether compat`: tables for people, JSON for programs, errors in one line."""
+"""`bellwether compat`: tables, JSON, and one-line errors."""
 
 from __future__ import annotations
 

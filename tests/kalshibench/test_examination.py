@@ -1,4 +1,4 @@
-"""Published, recomputed and corrected numbers of a folder with the known traps; the expected ones are worked out by hand."""
+"""Published, recomputed and corrected numbers of a folder with the known defects, compared with hand-computed ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_every_published_number_comes_out_equal(examined: Examination) -> None:
 
 
 def test_the_published_numbers_have_the_published_defects(model: ModelExamination) -> None:
-    """By id the first entry is scored with yes; p = 1 is in no bin; the fallback's 0.7 is not turned."""
+    """By id the first entry is scored with yes; p = 1 is in no bin; the fallback's 0.7 is not inverted."""
     recomputed = model.recomputed
     assert recomputed["brier_score"] == pytest.approx((0.04 + 0 + 0.49 + 0.16 + 0.04) / 5)
     assert recomputed["accuracy"] == pytest.approx(4 / 5)
@@ -120,7 +120,7 @@ def test_a_number_that_does_not_follow_from_the_predictions_differs(write: Write
 
 
 def test_a_stored_sort_decides_the_ace_of_ties(write: Write, tmp_path: Path) -> None:
-    """Two entries tie at 0.6; which one is sorted first decides between two published values."""
+    """Two entries tie at 0.6. Their order decides between two published values."""
     rows = [
         {"question_id": f"KX{index}", "predicted_answer": "yes", "predicted_probability": p, "raw_output": None}
         for index, p in enumerate([0.6, 0.6, 0.7, 0.8, 0.9, 0.55, 0.65, 0.75, 0.85, 0.95])
@@ -148,7 +148,7 @@ def test_a_response_that_reads_otherwise_than_stored_is_counted_and_not_used(wri
 def test_without_raw_responses_the_number_comes_from_the_stored_probability(write: Write, label_file: Path) -> None:
     rows = [row | {"raw_output": None} for row in predictions()]
     model = examine(read_results(write(model=result(predictions=rows))), read_labels(label_file), replicates=200).models[0]
-    assert model.findings.inverted == 2  # without its text the fallback cannot be told from a tag
+    assert model.findings.inverted == 2  # without its text, the fallback is indistinguishable from a tag
     assert model.entries["p_consistent"][0] == pytest.approx(0.2)
 
 
@@ -195,7 +195,7 @@ def test_a_model_without_an_answer_has_no_numbers(write: Write, label_file: Path
 
 
 def ours(**changes: Any) -> dict[str, Any]:
-    """A result file as Bellwether writes it: unique ids, labels within, strict numbers."""
+    """Return a result file as Bellwether writes it: unique ids, included labels, strict numbers."""
     rows = [
         {"question_id": f"kalshi:M{index}", "predicted_answer": answer, "predicted_probability": p, "ground_truth": truth}
         | {"category": "World", "cluster": f"kalshi:S{index // 2}", "raw_output": f"<answer>{answer}</answer><confidence>40</confidence>"}
@@ -217,7 +217,7 @@ def test_what_bellwether_wrote_is_checked_with_its_own_labels_and_rules(write: W
 
 
 def test_every_number_of_a_report_follows_from_its_predictions(write: Write) -> None:
-    """Reports are written with other code, from benchmark tables; one model lacks some questions."""
+    """Separate code writes reports from benchmark tables. One model lacks some questions."""
     inputs = frames.example()
     files = {f"m{index}": model_file(inputs, name, frames.made(inputs, name)) for index, name in enumerate(inputs.forecasters)}
     examined = examine(read_results(write(**json.loads(json.dumps(files, default=str)))), replicates=200)

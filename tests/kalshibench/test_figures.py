@@ -1,4 +1,4 @@
-"""The figures with nine and twelve models: every model is named once, and models that are not drawn are named in the picture."""
+"""Figures of nine and twelve models: each model is named once, and omitted models are named in the picture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.kalshibench.original import TIERS, A, B, World
 OF_A = [name for cutoff, models in TIERS.values() if cutoff == A for name in models]
 OF_B = [name for cutoff, models in TIERS.values() if cutoff == B for name in models]
 
-#: Labels of sample A alone, and of both samples.
+#: Labels of sample A, and of both samples.
 GIVEN = {"nine models": (A,), "twelve models": (A, B)}
 
 #: Visible texts by file name.
@@ -24,7 +24,7 @@ Written = dict[str, list[str]]
 
 @pytest.fixture(scope="module")
 def drawn(original: World, twelve: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Written]:
-    """The texts of the figures with either labels."""
+    """Return the texts of the figures with each set of labels."""
     return {case: draw(original, twelve, tmp_path_factory.mktemp("figures"), cutoffs) for case, cutoffs in GIVEN.items()}
 
 

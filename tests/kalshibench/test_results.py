@@ -1,4 +1,4 @@
-"""Reading results folders and labels: what varies is read, what is broken is named."""
+"""Reading of results folders and labels: accepted variants, and named errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCORED = ["yes", "yes", "no", "yes", "no", "yes"]
 
 
 def of_the_entries(path: Path, folder: Path) -> pl.DataFrame:
-    """The labels in a file, of the entries of the only model in the folder."""
+    """Return the labels in a file for the entries of the folder's only model."""
     return read_labels(path).of(read_results(folder).models[0]).rows
 
 
@@ -132,7 +132,7 @@ def test_entries_are_found_by_id_and_occurrence_where_the_order_differs(folder: 
 
 @pytest.mark.parametrize("indexed", [True, False])
 def test_one_label_for_two_entries_is_the_last_ones_own(folder: Path, tmp_path: Path, indexed: bool) -> None:
-    """Scoring used the last entry's outcome for both; the first entry's own is not in it."""
+    """Scoring used the last entry's outcome for both, and the file lacks the first entry's outcome."""
     path = tmp_path / "labels.csv"
     labels().unique("question_id", keep="last", maintain_order=True).drop([] if indexed else ["entry_index"]).write_csv(path)
     rows = of_the_entries(path, folder)

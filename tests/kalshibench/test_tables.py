@@ -1,4 +1,4 @@
-"""Tables of twelve models at the width of common terminals, and names that are shortened in the middle."""
+"""Tables of twelve models at common terminal widths, and names shortened in the middle."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def printed(examination: Examination, width: int) -> str:
 
 
 def first_cells(output: str, title: str) -> list[str]:
-    """The names in the rows of the table of a title."""
+    """Return the names in the rows of the table with this title."""
     table = output[output.index(f"\n{title}" if not output.startswith(title) else title) :].split("\n\n", maxsplit=1)[0]
     rows = table.split("─\n", 1)[1].splitlines()
     return [re.split(r"\s", row)[0] for row in rows if re.match(r"\S+\s.*\d", row)]

@@ -1,4 +1,4 @@
-"""A whole folder of KalshiBench: twelve models, two samples of questions, and numbers computed by another implementation of its formulas."""
+"""A complete folder of KalshiBench: twelve models, two samples of questions, and numbers of a second implementation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Given = Callable[..., Labels]
 
 @pytest.fixture
 def given(tmp_path: Path) -> Given:
-    """Labels of rows, read from a file."""
+    """Return labels read from a file with these rows."""
 
     def given(rows: list[dict[str, Any]] | pl.DataFrame) -> Labels:
         path = tmp_path / "labels.parquet"
@@ -37,7 +37,7 @@ def examined(folder: Path, labels: Labels | None = None, **options: Any) -> Exam
 
 
 def with_sort(original: World, *cutoffs: str) -> list[dict[str, Any]]:
-    """Labels of each model's entries with the bins of its published ACE."""
+    """Return the labels of each model's entries with the bins of its published ACE."""
     rows = []
     for cutoff, models in TIERS.values():
         for model in models if cutoff in cutoffs else ():
@@ -57,7 +57,7 @@ def test_every_number_of_all_twelve_models_comes_out_to_the_last_bit(twelve: Pat
 
 
 def test_without_the_published_sort_only_ace_depends_on_ties(twelve: Path, original: World, given: Given) -> None:
-    """The published machine sorted ties the other way round than any that sorts stably."""
+    """The published machine sorted ties in reverse of any stable sort."""
     numbers = examined(twelve, given(original.labels(A, B))).numbers()
     others = numbers.filter(pl.col("status") != "equal")
     assert set(others["status"]) == {"ties"}
@@ -93,7 +93,7 @@ def test_what_a_summary_says_of_a_model_without_a_file_is_counted(original: Worl
 
 
 def test_one_missing_label_costs_only_the_numbers_that_need_it(twelve: Path, original: World, given: Given) -> None:
-    """The label of one entry is null: its bin, its category and the means over all entries are not determined, the rest is."""
+    """One label is null. Only its bin, its category and the means over all entries are undetermined."""
     rows = original.labels(A)
     once = next(row for row in rows if [one["question_id"] for one in rows].count(row["question_id"]) == 1)
     once["ground_truth_true"] = None
@@ -111,7 +111,7 @@ def test_one_missing_label_costs_only_the_numbers_that_need_it(twelve: Path, ori
 
 
 def test_a_missing_row_leaves_the_categories_that_are_whole_by_their_published_count(twelve: Path, original: World, given: Given) -> None:
-    """Without its row the entry's category is unknown too; the published counts say which categories it is not in."""
+    """Without its row, the entry's category is unknown. The published counts exclude the complete categories."""
     rows = original.labels(A)
     ids = [row["question_id"] for row in rows]
     gone = next(row for row in rows if ids.count(row["question_id"]) == 1)
@@ -131,7 +131,7 @@ def test_a_number_that_the_rules_do_not_define_says_so(original: World, given: G
 
 
 def test_one_row_per_id_uses_every_entry_whose_label_is_certain(twelve: Path, original: World, given: Given) -> None:
-    """270 ids of 300 entries: scored all, own outcome of all but the 30 entries that a later one of their id overwrote."""
+    """270 ids of 300 entries. Scored outcomes are known for all entries; own outcomes for all but 30 whose id a later entry overwrote."""
     rows = pl.DataFrame(original.labels(A)).unique("question_id", keep="last", maintain_order=True)
     for columns in ([], ["entry_index"], ["entry_index", "question_set"]):
         model = examined(twelve, given(rows.drop(columns)), names=["Claude-Opus-4.5"]).models[0]
@@ -144,7 +144,9 @@ def test_one_row_per_id_uses_every_entry_whose_label_is_certain(twelve: Path, or
 
 
 def test_labels_of_another_sample_are_used_only_where_they_are_certain(twelve: Path, original: World, given: Given) -> None:
-    """Certain is an id of which sample A holds both questions, with one outcome. Of the ids that both samples hold once, some are two questions."""
+    """A label is certain if sample A has both questions of the id with one outcome. An id that occurs once in both samples may be two
+    questions.
+    """
     found = examined(twelve, given(original.labels(A)), names=OF_B)
     asked, other = original.samples[B], original.samples[A]
     own = [one.outcome for one in asked]
@@ -165,7 +167,7 @@ def test_labels_of_another_sample_are_used_only_where_they_are_certain(twelve: P
 
 def test_two_questions_with_different_outcomes_settle_nothing(original: World, given: Given, tmp_path: Path) -> None:
     rows = original.labels(A)
-    for row in rows:  # every series of which A holds both has one yes and one no
+    for row in rows:  # every series with two questions in A has one yes and one no
         both = [one for one in rows if one["question_id"] == row["question_id"]]
         if len(both) == 2:
             both[0]["ground_truth_true"], both[1]["ground_truth_true"] = "yes", "no"
@@ -192,7 +194,7 @@ def test_labels_without_any_id_of_the_results_are_refused(twelve: Path, original
 
 
 def test_the_whole_data_set_labels_both_samples_where_its_questions_agree(twelve: Path, original: World, given: Given) -> None:
-    """It says of a series with two questions what they have in common; which of them was asked it does not say."""
+    """For a series with two questions, the data set gives only what they have in common, not which one was in the sample."""
     both = {one.number: one for cutoff in (A, B) for one in original.samples[cutoff]}
     rows = [{"question_id": one.id, "category": one.category, "ground_truth": one.outcome} for _, one in sorted(both.items())]
     found = examined(twelve, given(rows))

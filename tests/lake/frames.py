@@ -1,4 +1,4 @@
-"""Small frames of real tables, made from a seed."""
+"""Small seeded frames of real tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SERIES = table("raw/kalshi_series")
 
 
 def prices(day: str = "2025-09-01", rows: int = 6, *, seed: int = 0) -> pl.DataFrame:
-    """Rows of clean/prices of one day, in stored order: three prices per market."""
+    """Return rows of clean/prices of one day in stored order, three per market."""
     rng = random.Random(f"{day}/{seed}")
     close = datetime.combine(date.fromisoformat(day), datetime.min.time(), UTC)
     return PRICES.frame(
@@ -40,7 +40,7 @@ def prices(day: str = "2025-09-01", rows: int = 6, *, seed: int = 0) -> pl.DataF
 
 
 def forecasts(release: str = "2025q3", forecaster: str = "market-24h", rows: int = 4) -> pl.DataFrame:
-    """Rows of benchmark/forecasts of one release and forecaster, in stored order."""
+    """Return rows of benchmark/forecasts of one release and forecaster in stored order."""
     rng = random.Random(f"{release}/{forecaster}")
     return FORECASTS.frame(
         [
@@ -60,7 +60,7 @@ def forecasts(release: str = "2025q3", forecaster: str = "market-24h", rows: int
 
 
 def series(rows: int = 3) -> pl.DataFrame:
-    """Rows of raw/kalshi_series, which has no partitions, in stored order."""
+    """Return rows of the unpartitioned table raw/kalshi_series in stored order."""
     seen = datetime(2025, 9, 1, 12, tzinfo=UTC)
     return SERIES.frame(
         [
@@ -81,7 +81,7 @@ def series(rows: int = 3) -> pl.DataFrame:
 
 
 def wrong(frame: pl.DataFrame, fault: str) -> pl.DataFrame:
-    """`frame` with one fault that a table must refuse."""
+    """Return `frame` with one error that a table must refuse."""
     match fault:
         case "extra column":
             return frame.with_columns(pl.lit(1).alias("surprise"))

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 Answer = tuple[str, list[tuple[str, str]], bytes]
-#: Answers a request, given its WSGI environment and what serves it; None when it is to be served as usual.
+#: Returns the answer to a request, given its WSGI environment and the function that serves it. None: serve it as usual.
 Fault = Callable[[dict[str, Any], Callable[[], Answer]], Answer | None]
 
 SLOW_DOWN: Answer = (
@@ -23,11 +23,11 @@ SLOW_DOWN: Answer = (
 
 
 class S3Server:
-    """moto behind a counter. Requests are served one at a time: moto compares ETags and writes in two steps.
+    """moto with a request counter. It serves one request at a time, because moto compares ETags and writes in two steps.
 
     Attributes:
         requests: (method, path) of each request since `counting` began.
-        fault: answers requests in the place of the server.
+        fault: answers requests in place of the server.
     """
 
     # Servers of one process share moto's buckets.
@@ -48,11 +48,11 @@ class S3Server:
 
     @property
     def options(self) -> dict[str, str]:
-        """Options of a lake."""
+        """Return the options of a lake."""
         return {"aws_access_key_id": "key", "aws_secret_access_key": "secret", "aws_endpoint_url": self.endpoint}
 
     def bucket(self) -> str:
-        """The name of a new bucket."""
+        """Return the name of a new bucket."""
         name = f"bucket-{next(self._buckets)}"
         urllib.request.urlopen(urllib.request.Request(f"{self.endpoint}/{name}", method="PUT"))
         return name
@@ -64,7 +64,7 @@ class S3Server:
 
     @contextmanager
     def counting(self) -> Iterator[Counter[str]]:
-        """Requests by method, complete at the end of the block."""
+        """Count requests by method. The counts are complete at the end of the block."""
         start, found = len(self.requests), Counter[str]()
         yield found
         found.update(method for method, _ in self.requests[start:])
@@ -88,7 +88,7 @@ class S3Server:
 
 
 def torn(answer: Answer, *, silently: bool = False) -> Answer:
-    """The first half of a body. silently: without headers that promise all of it."""
+    """Return the answer with half of its body. `silently`: its headers do not promise the rest."""
     status, headers, body = answer
     half = body[: len(body) // 2]
     if silently:
@@ -98,6 +98,6 @@ def torn(answer: Answer, *, silently: bool = False) -> Answer:
 
 
 def lost(serve: Callable[[], Answer]) -> Answer:
-    """Serve a request and answer as a gateway that has lost the answer."""
+    """Serve a request, but answer like a gateway that lost the answer."""
     serve()
     return "504 Gateway Timeout", [("Content-Type", "text/plain")], b"lost"

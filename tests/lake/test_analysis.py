@@ -1,4 +1,4 @@
-"""The queries in sql/analysis: each opens with a comment, runs on a published warehouse and answers what it says."""
+"""Queries in sql/analysis: each begins with a comment, runs on a published warehouse, and gives the described result."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _pair(forecaster: str, other: str, difference: float, p_holm: float | None) 
 
 
 def _filled(name: str, **given: Any) -> dict[str, Any]:
-    """A row of a table of which only some columns matter; the others have the value of their type that is nothing."""
+    """Return a row of a table. Unlisted columns have an empty value of their type."""
     nothing: dict[Any, Any] = {pl.String: "", pl.Boolean: False, pl.Float64: 0.0, pl.List: []}
     declared = table(name)
     row = {column.name: nothing.get(column.dtype.base_type(), 0) for column in declared.columns if not column.nullable}
@@ -117,7 +117,7 @@ _DISTANCES = [
     for metric, value in (("accuracy", 0.5), ("brier", 0.25))
 ]
 
-#: A model that contradicted itself, one that failed twice, and one answer that it could have known.
+#: A contradictory model, one that failed twice, and one answer that the model could have known.
 _ASKED = [
     _forecast("m", 0, 0.9, **_call("0.000100", p_yes_compat=0.1, contradiction="said no with 10 %")),
     _forecast("m", 1, 0.5, 0, **_call("0.000300", p_yes_compat=0.5, repaired=True)),
@@ -209,7 +209,7 @@ def test_outcome_rates_leave_combos_out_and_have_no_interval_over_few_events(pat
 
 
 def test_outcome_rates_have_the_interval_of_the_scores_over_events() -> None:
-    """That of the base rate in Python, but for the quantile of the normal distribution in place of Student's."""
+    """It is the interval of the base rate in Python, except for normal quantiles in place of Student's."""
     generator = np.random.default_rng(1)
     event, outcome = generator.integers(0, 60, 300), generator.random(300) < 0.3
     outcome = np.where(generator.random(300) < 0.5, outcome, event % 3 == 0)
@@ -343,7 +343,7 @@ def test_every_reject_is_told_once_though_a_day_files_those_of_the_archive_again
     ]
 
 
-#: Those of the arena are asked in tests/arena/test_queries.py.
+#: tests/arena/test_queries.py runs those of the arena.
 ANALYSES = sorted(file.stem for file in ROOT.glob("sql/analysis/*.sql") if not file.stem.startswith("arena_"))
 
 

@@ -1,4 +1,4 @@
-"""A backfill by several processes while others read: nobody is refused, nobody sees half a partition, everything is whole at the end."""
+"""A backfill by several processes with concurrent readers: no errors, no partial partitions, and complete tables at the end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 DAYS = [str(date(2025, 7, 1) + timedelta(days=number)) for number in range(24)]
 OLD, NEW = 30, 60
 
-#: The processes of the backfill: each writes its share of the days, one run per day, publishes after each, and waits half way until a reader was there.
-#: They are forked before Polars is used: its threads would be missing in them.
+#: Processes of the backfill. Each writes its share of the days, one run per day, publishes after each, and waits halfway for a reader.
+#: They are forked before Polars starts its threads, which a fork would lose.
 WRITERS = """
 import os, sys, traceback
 from bellwether.lake import Lake, warehouse
@@ -53,7 +53,7 @@ STATE = "SELECT CAST(day AS VARCHAR) AS day, count(*) AS rows, sum(volume) AS vo
 
 
 def state_of(days: dict[str, int]) -> dict[str, tuple]:
-    """What `STATE` answers when each day holds the frame of so many rows."""
+    """Return the result of `STATE` for these numbers of rows per day."""
     frames = {day: prices(day, rows=rows, seed=rows) for day, rows in days.items()}
     return {day: (frame.height, frame["volume"].sum(), frame["ask"].sum()) for day, frame in frames.items()}
 

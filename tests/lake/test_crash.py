@@ -1,4 +1,4 @@
-"""What is on disk at every line of a write and after a kill: the old partition or the new one, whole; never half of either."""
+"""Files at every line of a write and after a kill: the complete old partition or the complete new one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def lake(tmp_path: Path) -> Lake:
 
 @contextmanager
 def at_every_line(check: Callable[[], None]) -> Iterator[list[int]]:
-    """Call `check` before each line of the lake's code that runs; yields a list that holds the number of calls."""
+    """Call `check` before each executed line of the lake's code. Yields a list with the number of calls."""
     calls, checking = [0], [False]
 
     def trace(frame, event, arg):  # type: ignore[no-untyped-def]
@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_at_any_step_leaves_the_partition(lake: Lake, monkey
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """Whatever this process writes: Python ignores the signal, so that a write beyond the limit fails."""
+    """Limit the size of files that this process writes. Python ignores the signal, so that larger writes fail."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -164,7 +164,7 @@ def test_a_file_that_can_not_grow_any_more_is_one_clear_error(lake: Lake, tmp_pa
     assert lake.write(PRICES, DAY, frame, run_id="r2").bytes > 20_000
 
 
-#: Forks a writer for each line that it reads, and says how the writer ended. Polars is not used before: its threads would be missing in a writer.
+#: Fork a writer for each input line, and print how it ended. Polars is unused before, because a fork would lose its threads.
 WRITERS = """
 import itertools, os, sys
 from bellwether.lake import Lake, warehouse

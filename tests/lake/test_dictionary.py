@@ -1,4 +1,4 @@
-"""The data dictionary has every table and column."""
+"""The data dictionary lists every table and column."""
 
 from __future__ import annotations
 

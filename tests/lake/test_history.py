@@ -1,4 +1,4 @@
-"""Numbers of names and standings, which a publication continues from the one before it."""
+"""Page numbers of names, and ranks, which each publication continues from the previous one."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def board(lake: Lake, *names: str) -> None:
-    """Rank forecasters of a release, the first one best."""
+    """Write a leaderboard of forecasters, the best first."""
     count = len(names)
     ranked = rows("benchmark/leaderboard", count, release="release-0", forecaster=list(names), rank=list(range(1, count + 1)), brier=[place / 10 for place in range(count)], kind="language_model", n_questions=3)  # fmt: skip
     lake.write(table("benchmark/leaderboard"), ("release-0",), ranked, run_id="r")

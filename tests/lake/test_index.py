@@ -1,4 +1,4 @@
-"""The lake on a store with conditional writes: one index per table is the commit, and a faulty store never yields a wrong row."""
+"""The lake on a store with conditional writes: one index per table is the commit, and a faulty store never gives a wrong row."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def lake(s3_server: S3Server, uri: str, tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def other(s3_server: S3Server, uri: str, tmp_path: Path) -> Lake:
-    """The same lake on another machine, whose cache of files is empty."""
+    """The same lake on another machine, with an empty cache of files."""
     return Lake(uri, s3_server.options, cache=tmp_path / "other")
 
 
@@ -244,7 +244,7 @@ def test_a_busy_store_is_asked_again(lake: Lake, other: Lake, s3_server: S3Serve
 
 
 def test_stale_listings_delay_and_change_no_row(lake: Lake, other: Lake, s3_server: S3Server, tmp_path: Path) -> None:
-    """A listing shows the store as it was when it was first listed, until the delay is over."""
+    """Until the delay ends, a listing shows the store as it was at its first request."""
     fill(lake, 2)
     stale: dict[str, Answer] = {}
 
@@ -270,7 +270,7 @@ def test_stale_listings_delay_and_change_no_row(lake: Lake, other: Lake, s3_serv
 
 
 def legacy(lake: Lake) -> Lake:
-    """The lake as version 0.3 writes it: a manifest beside each file."""
+    """The lake in the format of version 0.3: a manifest next to each file."""
     lake._catalog = catalog.FileCatalog(lake.storage)
     return lake
 

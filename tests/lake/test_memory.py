@@ -1,4 +1,4 @@
-"""Memory is given back after large pieces of work."""
+"""Memory is returned to the system after large work."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MEGABYTE = 2**20
 
 
 def resident() -> int:
-    """Bytes of this process in memory."""
+    """Return this process's resident memory in bytes."""
     status = Path("/proc/self/status").read_text()
     return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 @pytest.mark.skipif(sys.platform != "linux" or memory._malloc_trim() is None, reason="needs Linux and glibc")
 def test_what_is_free_in_the_heap_is_given_back_after_large_work_only() -> None:
-    # Too small to be mapped one by one. The last one stays, so that the heap cannot shrink by itself.
+    # Blocks too small for individual mappings. The last one stays, so that the heap cannot shrink automatically.
     blocks = [b"x" * 100_000 for _ in range(2_000)]
     blocks[:-1] = []
     held = resident()

@@ -1,4 +1,4 @@
-"""Previews: short, and safe to show whatever the text says."""
+"""Previews: short, and safe for untrusted text."""
 
 from __future__ import annotations
 

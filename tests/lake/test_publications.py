@@ -1,4 +1,4 @@
-"""The warehouse on an object store: an object per publication, a pointer that is switched, and copies for readers in this machine's cache."""
+"""The warehouse on an object store: one object per publication, a pointer to the latest, and local copies for readers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DENIED: Answer = (
 
 @pytest.fixture
 def store(bucket: str) -> Any:
-    """The files of the bucket."""
+    """Files of the bucket."""
     return s3fs.S3FileSystem(use_listings_cache=False)
 
 
@@ -65,7 +65,7 @@ def cached() -> list[Path]:
 
 
 def other_machine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Go on with an empty home."""
+    """Continue with an empty home."""
     monkeypatch.setenv("BELLWETHER_HOME", str(folder))
     settings.cache_clear()
 
@@ -189,7 +189,7 @@ def test_the_faster_of_two_publishers_without_a_common_lock_is_built_upon(
     switch, races = StorePlace._switch_pointer, []
 
     def late(self: StorePlace, new: Pointer, tag: str | None) -> bool:
-        """Another machine publishes between the upload and the switch of the first two attempts."""
+        """Publish on another machine between the upload and the switch of the first two attempts."""
         if len(races) < 2:
             races.append(new.object)
             lake.write(FORECASTS, ("2025q3", f"m{len(races)}"), forecasts(forecaster=f"m{len(races)}"), run_id="r1")
@@ -242,7 +242,7 @@ def test_a_failed_switch_leaves_the_previous_publication(lake: Lake, store: Any,
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, s3_server: S3Server, seed: int) -> None:
-    """Slow-downs, torn bodies and lost answers of the warehouse's objects: a reader gets the rows of the latest publication or an error."""
+    """With slow-downs, truncated bodies and lost answers, a reader gets the rows of the latest publication or an error."""
     rng, rows, failures = random.Random(seed), 3, 0
 
     def fault(environ: dict[str, Any], serve: Callable[[], Answer]) -> Answer | None:
@@ -310,7 +310,7 @@ def test_superseded_objects_stay_for_the_grace_period_and_abandoned_uploads_too(
 
 
 def test_an_object_is_as_old_as_its_replacement(lake: Lake, store: Any, place: str) -> None:
-    """A publication that was the latest for a month has only now been superseded: readers may be downloading it."""
+    """A publication that was the latest for a month and was just superseded may still be downloading."""
     publish(lake, place, tables=CHOSEN)
     old = pointer(store, place)
     month = timedelta(days=30)

@@ -1,4 +1,4 @@
-"""Reading slices: which partitions, and what is said of files that are missing, damaged or of another declaration."""
+"""Reading of slices: selected partitions, and messages about missing, damaged or outdated files."""
 
 from __future__ import annotations
 

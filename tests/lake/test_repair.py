@@ -1,4 +1,4 @@
-"""What restores a partition: a command that there is, or what to do where no command can."""
+"""Repair of partitions: a command that exists, or instructions where no command helps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def partition(table: Table) -> tuple[str, ...]:
 
 
 def parse(words: list[str]) -> None:
-    """Parse a command line of Bellwether without running it; raises `click.UsageError` where it is wrong."""
+    """Parse a command line of Bellwether without running it. Raises `click.UsageError` if it is wrong."""
     command: click.Command = main
     context = click.Context(main)
     while isinstance(command, click.Group):

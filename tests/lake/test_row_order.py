@@ -1,4 +1,4 @@
-"""Order and uniqueness against their plain definitions, on random rows."""
+"""Order and uniqueness of random rows, compared with their plain definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lake on an object store: the same layout and the same promises as in a folder."""
+"""The lake on an object store: the layout and guarantees of a folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running SQL over slices: bound parameters, exact dtypes, nothing fetched from anywhere, and clear errors."""
+"""SQL over slices: bound parameters, exact dtypes, no external access, and clear errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_slice_without_files_has_its_columns(lake: Lake) -> None:
     assert evaluate(FORECASTS, "SELECT * FROM forecasts WHERE p_yes > 0.5", {"forecasts": nothing}).equals(FORECASTS.empty())
 
 
-#: DuckDB cuts zoned times to microseconds; no SQL makes a table with finer ones.
+#: DuckDB truncates zoned times to microseconds. No SQL builds a table with finer ones.
 MADE_BY_SQL = [name for name, declared in TABLES.items() if pl.Datetime("ns", "UTC") not in declared.schema.values()]
 
 

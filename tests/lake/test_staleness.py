@@ -1,4 +1,4 @@
-"""Out-of-date partitions, as the manifests show them."""
+"""Out-of-date partitions, determined from manifests."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_only_partitions_with_inputs_can_be_made(lake: Lake) -> None:
 
 
 class Run:
-    """A run that reads its input when it begins, or later, and writes what it has read when it ends."""
+    """A run that reads its input at its beginning or later, and writes that input when it ends."""
 
     def __init__(self, lake: Lake, name: str, *, loads: bool) -> None:
         self.lake, self.name, self.since = lake, name, lake.clock()

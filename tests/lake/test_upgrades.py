@@ -1,4 +1,4 @@
-"""Homes of an older version: what their tables lack is added once, and nothing else changes."""
+"""Homes of older versions: missing data is added once, and nothing else changes."""
 
 from __future__ import annotations
 

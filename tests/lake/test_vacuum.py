@@ -1,4 +1,4 @@
-"""Vacuuming: what is deleted, and above all what is not."""
+"""Deleted and preserved files of a vacuum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOUR = timedelta(hours=1)
 
 
 class Clock:
-    """A clock that a test moves; files on disk carry the real time, so it starts there."""
+    """Clock that a test moves. It starts at the real time, because files have real times."""
 
     def __init__(self) -> None:
         self.now = datetime.now(UTC)

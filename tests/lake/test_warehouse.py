@@ -1,4 +1,4 @@
-"""The published warehouse: what is in it, what its comments say, and how it is replaced under its readers."""
+"""The published warehouse: contents, comments, and replacement during reads."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, seri
 ROOT = Path(__file__).resolve().parents[2]
 DAY = ("2025-09-01",)
 SCORES = table("benchmark/scores")
-#: Enough where it does not matter which tables there are: views without and with partitions, and a mart.
+#: A sufficient choice of tables: views with and without partitions, and a mart.
 CHOSEN = (SERIES, PRICES, FORECASTS, SCORES)
 
-#: DuckDB has no zoned time of nanoseconds: it shows such a column cut to microseconds.
+#: DuckDB has no zoned time in nanoseconds and truncates such a column to microseconds.
 NANOSECONDS, MICROSECONDS = pl.Datetime("ns", "UTC"), pl.Datetime("us", "UTC")
 
 
@@ -66,7 +66,7 @@ def published(lake: Lake, path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the lake and the warehouse are of tests that change neither."""
+    """Folder of the lake and warehouse for tests that change neither."""
     return tmp_path_factory.mktemp("read")
 
 
@@ -282,7 +282,7 @@ def test_a_folder_that_can_not_be_made_is_one_clear_error(lake: Lake, tmp_path: 
         publish(lake, tmp_path / "file" / "warehouse.duckdb")
 
 
-#: Another publisher, at work until its input ends.
+#: Another publisher, busy until its input ends.
 HOLDER = """
 import sys
 from bellwether.files import try_lock
@@ -408,7 +408,7 @@ LONG = timedelta(days=1)
 
 
 def content(path: Path) -> dict[str, object]:
-    """Everything that a warehouse shows, in no order, but for the instants at which it was made."""
+    """Return everything that a warehouse shows, unordered, except the times of its creation."""
     comments = "SELECT schema_name, view_name, comment FROM duckdb_views() WHERE NOT internal UNION ALL "
     comments += "SELECT schema_name, table_name, comment FROM duckdb_tables() UNION ALL "
     comments += "SELECT schema_name || '.' || table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
@@ -430,7 +430,7 @@ def score(release: str, forecaster: str, value: float) -> pl.DataFrame:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What is read of the lake, in order: the tables that are listed, and the files that are compared with their checksums."""
+    """Accesses to the lake in order: listed tables, and files compared with their checksums."""
     seen: list[str] = []
     files, verify = Folder.files, Lake.verify
     monkeypatch.setattr(Folder, "files", lambda self, prefix: (seen.append(prefix), files(self, prefix))[1])
@@ -453,7 +453,7 @@ def test_a_complete_publication_compares_no_file_with_its_checksum_again(lake: L
     seen: list[str] = []
     for module in ("checksums", "lake"):
         monkeypatch.setattr(f"bellwether.lake.{module}.verify_checksum", lambda manifest, location, file: seen.append(location))
-    monkeypatch.setattr("bellwether.lake.inventory.CLOCK_TOLERANCE", timedelta(seconds=-10))  # the files are older than they are
+    monkeypatch.setattr("bellwether.lake.inventory.CLOCK_TOLERANCE", timedelta(seconds=-10))  # makes the files appear older
     assert publish(lake, path, tables=CHOSEN).complete
     assert len(seen) == len(set(seen)) > 0
     seen.clear()
@@ -472,7 +472,7 @@ def test_nothing_is_looked_at_when_nothing_was_written(lake: Lake, published: Pa
 
 @pytest.mark.parametrize("seed", range(2))
 def test_updates_lead_to_the_same_file_as_a_complete_publication(lake: Lake, path: Path, tmp_path: Path, seed: int) -> None:
-    """Partitions of views and of marts are added, replaced, damaged, deleted and restored, by one writer in a random order."""
+    """One writer adds, replaces, damages, deletes and restores partitions of views and marts in random order."""
     rng = random.Random(seed)
     chosen = [PRICES, SERIES, SCORES]
     publish(lake, path, tables=chosen)

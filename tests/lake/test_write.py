@@ -1,4 +1,4 @@
-"""Writing a partition: what is stored, what is refused, and that the same rows are the same bytes."""
+"""Writing a partition: stored contents, refused rows, and equal bytes for equal rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_partition_is_forced_to_the_disk_where_that_is_asked_for(tmp_path: Pat
     folder = (tmp_path / "lake" / manifest.file).parent
     drafts = {Path(name).name.partition(".tmp-")[0] for name in synced if ".tmp-" in name}
     assert drafts == ({"r1.parquet", "manifest.json"} if durable else set())
-    # A name is in its folder: that of the files, and each one above that was made for them.
+    # Names must be durable: the folder of the files is flushed, and each new folder above.
     folders = {str(one) for one in (folder, *folder.parents) if one.is_relative_to(tmp_path)}
     assert folders & set(synced) == (folders if durable else set())
     assert lake.slice(PRICES, [DAY]).read().equals(prices())

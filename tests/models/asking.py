@@ -1,4 +1,4 @@
-"""What the client's tests ask, a wire that answers as it is told, and time that passes when somebody waits."""
+"""Models, replies, a scripted transport and simulated time for tests of the client."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bellwether.models.keys import Endpoint
 from bellwether.models.model import Model
 from bellwether.models.transport import ModelCall
 
-#: One call may cost so much at most, and costs so much (micro-dollars).
+#: Maximum and actual cost of a call in micro-dollars.
 MOST, COST = 100, 20
 
 
 def model(name: str = "oracle", **changes: Any) -> Model:
-    """An entry of the registry."""
+    """Return an entry of the registry."""
     return Model.model_validate({"name": name, "model": f"acme/{name}", **changes})
 
 
@@ -33,7 +33,7 @@ def question(number: int = 0) -> list[dict[str, str]]:
 def said(
     content: str | None = "0.7", *, finish: str | None = "stop", cost: int | None = COST, outcome: Outcome = Outcome.OK
 ) -> AttemptResult:
-    """A whole reply."""
+    """Return a complete reply."""
     body = json.dumps({"choices": [{"message": {"content": content}, "finish_reason": finish}]}).encode()
     usage = Usage(100, 20, 5, cost, None if cost is None else CostSource.PROVIDER)
     reason = "" if outcome is Outcome.OK else f"it was {outcome.value}"
@@ -41,16 +41,16 @@ def said(
 
 
 def failed(outcome: Outcome, status: int | None = 500, **more: Any) -> AttemptResult:
-    """A call without a reply; unbilled where the provider turned it away."""
+    """Return a call without a reply. It is unbilled if the provider rejected it."""
     turned_away = outcome in (Outcome.RATE_LIMIT, Outcome.OUT_OF_CREDIT, Outcome.AUTHENTICATION) or more.get("permanent")
     usage = Usage(cost=0, cost_source=CostSource.UNBILLED) if turned_away else Usage()
     return AttemptResult(outcome, Reply(usage=usage, http_status=status), f"HTTP {status}", **more)
 
 
 class Time:
-    """Seconds that pass when everybody waits: a sleeper wakes in order of its time, at once by the real clock.
+    """Simulated time that advances when all tasks wait. Sleepers wake in order of their time, without real waits.
 
-    is_busy: whether somebody is still at work who does not sleep, such as the journal's thread.
+    `is_busy`: returns True while work without a sleep is in progress, such as that of the journal's thread.
     """
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class Time:
                 wakes.set_result(None)
 
     async def _quiet(self) -> None:
-        """Until nobody has anything to do for a while."""
+        """Wait until no task has been busy for a while."""
         calm = 0
         while calm < 50:
             await asyncio.sleep(0)
@@ -89,7 +89,7 @@ class Time:
 
 
 class FakeWire:
-    """Answers with what `script` gives for a call: a result, or a coroutine that gives one. Counts what was sent."""
+    """Transport that answers each call with the result or coroutine of `script`, and counts calls."""
 
     def __init__(self, script: Callable[[ModelCall], Any] | Iterable[Any] = lambda call: said()) -> None:
         results = iter(()) if callable(script) else iter(script)
@@ -122,7 +122,7 @@ class FakeWire:
 
 
 def client(journal: Journal, wire: Any, time: Time | None = None, **options: Any) -> ModelClient:
-    """A client whose waits take no time."""
+    """Return a client whose waits take no time."""
     time = time or Time()
     given: dict[str, Any] = {
         "endpoint": lambda model: Endpoint(None, "sk-secret"),
@@ -142,5 +142,5 @@ async def ask(client: ModelClient, number: int = 0, of: Model | None = None, **o
 
 
 async def ask_all(client: ModelClient, numbers: Iterable[int], of: Model | None = None) -> list[Any]:
-    """The answers, or what was raised in their place."""
+    """Return the answers, or the exceptions in their place."""
     return await asyncio.gather(*(ask(client, number, of) for number in numbers), return_exceptions=True)

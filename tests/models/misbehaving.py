@@ -1,4 +1,4 @@
-"""A provider on loopback whose model ids say what goes wrong: `openai/cut` breaks its answers off, `openai/calibrated` is a good one."""
+"""A provider on loopback whose model ids name the failure: `openai/cut` cuts its answers, `openai/calibrated` works."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from bellwether.sandbox import Clock, GeneratedWorld, create_app, serve
 from bellwether.sandbox.faults import read_body, replay_body
 from bellwether.sandbox.models import Truth
 
-#: The environment variable with the key of these models, and a key that is easily found wherever it should not be.
+#: Environment variable of the key for these models, and a key that is easy to find in unwanted places.
 VARIABLE = "TEST_MODELS_KEY"
 KEY = "sandbox-canary-5d1f0c7e9b"
 
-#: Faults of the sandbox that strike every answer, by model.
+#: Permanent faults of the sandbox, by model.
 FAULTS: Mapping[str, str] = MappingProxyType({"cut": "cut=1000", "down": "status=1000", "page": "html=1000", "storm": "storm=1000"})
-#: Faults that clear when the same request is sent again.
+#: Faults that clear when the same request is repeated.
 PASSING: Mapping[str, str] = MappingProxyType({"cut-once": "cut=1", "storm-once": "storm=4"})
 
 SURE = "<answer>yes</answer><confidence>90</confidence>"
-#: Whole replies, by model: the message and why it ended.
+#: Complete replies by model: the message and the finish reason.
 REPLIES: Mapping[str, tuple[dict[str, Any], str]] = MappingProxyType(
     {
         "empty": ({"content": ""}, "stop"),
@@ -46,7 +46,7 @@ REPLIES: Mapping[str, tuple[dict[str, Any], str]] = MappingProxyType(
 
 
 class Provider:
-    """ASGI middleware over the sandbox. latency: seconds of every answer. It counts what it was asked, by model and prompt."""
+    """ASGI middleware over the sandbox that counts requests by model and prompt. `latency`: seconds per answer."""
 
     def __init__(self, app: ASGIApp, latency: float = 0.0) -> None:
         self._app = app
@@ -54,11 +54,11 @@ class Provider:
         self.asked: Counter[tuple[str, str]] = Counter()
 
     def calls(self, model: str) -> int:
-        """Requests that named this model."""
+        """Return the number of requests to this model."""
         return sum(count for (name, _), count in self.asked.items() if name == model)
 
     def most(self, model: str) -> int:
-        """How often the request came that came most often."""
+        """Return the count of the most frequent request."""
         return max((count for (name, _), count in self.asked.items() if name == model), default=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -95,14 +95,14 @@ async def _send(send: Send, status: int, body: dict[str, Any]) -> None:
 
 @contextmanager
 def provider(latency: float = 0.0) -> Iterator[tuple[Provider, str]]:
-    """The provider, and its address."""
+    """Serve the provider, and yield it with its address."""
     asked = Provider(create_app(GeneratedWorld(11), truth=Truth(None), clock=Clock(datetime(2026, 4, 1, tzinfo=UTC))), latency)
     with serve(asked) as site:
         yield asked, site.models
 
 
 def register(folder: Path, url: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write models.toml: entries by name, each of them `model` and what else differs; a token costs a millionth of a dollar."""
+    """Write models.toml with entries by name: `model` and other fields. A token costs a millionth of a dollar."""
     folder.mkdir(parents=True, exist_ok=True)
     usual = {"api_base": url, "key_variable": VARIABLE, "input_price": 1, "output_price": 1, "max_tokens": 200}
     text = "".join(

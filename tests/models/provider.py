@@ -1,4 +1,4 @@
-"""The sandbox's model endpoint with a doorman: it counts what was asked, and makes an answer go wrong where the prompt says so."""
+"""The sandbox's model endpoint behind middleware that counts requests and injects the fault named in the prompt."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _BODIES: dict[str, dict[str, Any]] = {
 
 
 class Doorman:
-    """ASGI middleware. A prompt that begins with `[cut=2]` gets that fault of the sandbox; `[empty]` and others a whole reply of that kind.
+    """ASGI middleware. The prompt `[cut=2] …` selects a fault of the sandbox, and `[empty] …` or similar a complete reply of that kind.
 
-    most: how many requests are answered while this is set; the others wait.
+    `most`: number of requests that are answered; later ones wait until it is None.
     """
 
     def __init__(self, app: ASGIApp, latency: float = 0.0, most: int | None = None) -> None:
@@ -66,7 +66,7 @@ async def _reply(send: Send, *, finish_reason: str, **message: Any) -> None:
 
 @contextmanager
 def provider(*, rates: dict[str, float] | None = None, latency: float = 0.0, most: int | None = None) -> Iterator[tuple[Doorman, str]]:
-    """The doorman, and the address of the endpoint behind it."""
+    """Serve the endpoint, and yield the middleware with the address."""
     faults = Faults(rates, seed=3, stall_seconds=5.0)
     app = create_app(GeneratedWorld(11), truth=Truth(None), clock=Clock(datetime(2026, 4, 1, tzinfo=UTC)), faults=faults)
     doorman = Doorman(app, latency, most)
@@ -75,11 +75,11 @@ def provider(*, rates: dict[str, float] | None = None, latency: float = 0.0, mos
 
 
 def personality(name: str = "calibrated", **changes: Any) -> Model:
-    """One of the sandbox's models, quick to give up; it costs a dollar per million tokens."""
+    """Return a model of the sandbox that gives up quickly. It costs a dollar per million tokens."""
     priced = {"input_price": "1", "output_price": "1", "timeout": 10.0, **changes}
     return Model.model_validate({"name": f"sandbox-{name}", "model": f"sandbox/{name}", **priced})
 
 
 def at(url: str, key: str = SANDBOX_KEY) -> Any:
-    """The endpoint of every model."""
+    """Return a function that gives every model this endpoint."""
     return lambda model: Endpoint(url, key)

@@ -1,4 +1,4 @@
-"""A local HTTP server that sends exactly the bytes that a test wants, and bodies as OpenAI, Anthropic and Google write them."""
+"""A local HTTP server that sends exactly the given bytes, and bodies in the formats of OpenAI, Anthropic and Google."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KEY = "sk-topsecret-0123456789"
 
 @dataclass
 class Asked:
-    """One request: its first line, headers in lower case, and body."""
+    """A request: its first line, headers in lower case, and body."""
 
     line: str
     headers: dict[str, str]
@@ -26,7 +26,7 @@ class Asked:
 
 
 def http(status: int, body: Any = b"", headers: dict[str, str] | None = None, *, length: int | None = None) -> bytes:
-    """An HTTP response; `length` is what it claims to be long."""
+    """Return an HTTP response. `length`: the stated content length."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     lines = [f"HTTP/1.1 {status} Whatever", "Content-Type: application/json", f"Content-Length: {len(data) if length is None else length}"]
     lines += ["Connection: close", *(f"{name}: {value}" for name, value in (headers or {}).items())]
@@ -35,7 +35,9 @@ def http(status: int, body: Any = b"", headers: dict[str, str] | None = None, *,
 
 @dataclass
 class Stub:
-    """Serves `response` to every request, or what `answers` makes of it, after `delay` seconds; what ends with HANG is followed by silence."""
+    """Serve `response`, or the result of `answers`, to every request after `delay` seconds. After a trailing HANG the connection stays
+    silent.
+    """
 
     response: bytes = b""
     answers: Callable[[Asked], bytes] | None = None
@@ -72,7 +74,7 @@ class Stub:
 
 
 def chat(finish: str | None = "stop", usage: Any = None, **message: Any) -> dict[str, Any]:
-    """A chat completion of 1,000 and 2,000 tokens with this message."""
+    """Return a chat completion with this message, of 1,000 and 2,000 tokens."""
     counted = {"prompt_tokens": 1000, "completion_tokens": 2000, "total_tokens": 3000} if usage is None else usage
     choice = {"index": 0, "message": {"role": "assistant", "content": None, **message}, "finish_reason": finish}
     return {"id": "chatcmpl-1", "object": "chat.completion", "choices": [choice], "usage": counted}
@@ -83,7 +85,7 @@ def openai_error(message: str, code: Any = None, kind: str | None = None) -> dic
 
 
 def anthropic(stop: str = "end_turn", content: Any = None, **usage: int) -> dict[str, Any]:
-    """A message of Anthropic's, of 1,000 and 2,000 tokens, that thought before it answered."""
+    """Return a message of Anthropic of 1,000 and 2,000 tokens, with thinking before the answer."""
     parts = [{"type": "thinking", "thinking": "let me see", "signature": "s"}, {"type": "text", "text": "0.4"}]
     return {
         "id": "msg_1",
@@ -101,7 +103,7 @@ def anthropic_error(kind: str, message: str) -> dict[str, Any]:
 
 
 def gemini(finish: str = "STOP", text: str | None = "0.4") -> dict[str, Any]:
-    """An answer of Google's: 1,000 tokens of prompt, 500 of answer, and 1,500 of thoughts that are counted beside them."""
+    """Return an answer of Google with 1,000 tokens of prompt, 500 of answer, and 1,500 of thoughts counted separately."""
     parts = [{"text": "let me see", "thought": True}, *([{"text": text}] if text is not None else [])]
     counts = {"promptTokenCount": 1000, "candidatesTokenCount": 500, "thoughtsTokenCount": 1500, "totalTokenCount": 3000}
     candidate = {"content": {"parts": parts, "role": "model"}, "finishReason": finish, "index": 0}

@@ -1,4 +1,4 @@
-"""What providers' errors mean, how long they ask to wait, and what is told of them."""
+"""Errors of providers: their meaning, requested waits, and reported text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The client asks each call once: what is stored, what is asked again, what is final, and what ends an evaluation."""
+"""The client makes each call once: stored answers, retries, final failures, and failures that end an evaluation."""
 
 from __future__ import annotations
 
@@ -387,7 +387,7 @@ async def test_an_interruption_keeps_what_came_back_and_releases_the_rest_at_onc
 
 
 def test_a_loop_that_is_torn_down_with_all_its_tasks_at_once_leaves_no_call_claimed(journal: Journal) -> None:
-    """As when a signal's handler raises while the loop runs: every task is cancelled in the same moment."""
+    """All tasks are cancelled at the same moment, as when a signal handler raises while the loop runs."""
 
     def interrupt() -> None:
         raise KeyboardInterrupt

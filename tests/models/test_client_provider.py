@@ -1,4 +1,4 @@
-"""The client against the sandbox's provider over real connections: whatever goes wrong is an answer after all, or a row with its reason."""
+"""The client against the sandbox's provider over real connections: each failure ends in an answer or a row with its reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bellwether.models.client import Answer, ModelClient, Retry
 from tests.models.provider import at, personality, provider
 
 ROOT = Path(__file__).resolve().parents[2]
-#: The same bounds, in less time.
+#: The same bounds, with shorter waits.
 HASTY = Retry(base=0.02, cap=0.1)
 
 
@@ -101,7 +101,7 @@ async def test_after_an_evaluation_was_killed_nothing_answered_is_asked_twice(tm
                 assert running.stdout is not None
                 await asyncio.to_thread(lambda: [running.stdout.readline() for _ in range(25)])  # type: ignore[union-attr]
                 os.kill(running.pid, sign)
-                await asyncio.to_thread(running.wait, 300)  # it begins nothing more, and waits for no answer that is on its way
+                await asyncio.to_thread(running.wait, 300)  # it begins no further call and does not wait for pending answers
             finally:
                 running.kill()
         doorman.most = None
@@ -113,11 +113,11 @@ async def test_after_an_evaluation_was_killed_nothing_answered_is_asked_twice(tm
         started = time.monotonic()
         async with asking(journal, url) as client:
             found = await asyncio.gather(*(ask(client, f"Question {number}", personality(timeout=600.0)) for number in range(80)))
-    assert time.monotonic() - started < 300  # far less than the leases of the process that died
+    assert time.monotonic() - started < 300  # far less than the leases of the killed process
     assert all(isinstance(one, Answer) for one in found)
     assert sum(one.reused for one in found) == answered
     asked_twice = [prompt for prompt, count in doorman.asked.items() if count > 1]
-    # At that moment ten at most were under way, and the replies of one transaction at most were about to be stored.
+    # At that moment at most ten calls were in progress, and the replies of at most one transaction were about to be stored.
     assert len(asked_twice) == doorman.total - 80 <= 10 + MOST_TOGETHER
     outcomes = journal.export()["attempts"]["outcome"].to_list()
     assert (outcomes.count("ok"), outcomes.count("abandoned")) == (80, len(outcomes) - 80)

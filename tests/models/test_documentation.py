@@ -1,4 +1,4 @@
-"""The page on models: its entries load, and what it says of keys, prices and cutoffs is so."""
+"""The page on models: its entries load, and its statements on keys, prices and cutoffs are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints that are dead, overloaded or break off, over real connections: what is paid, what is reserved, and when a model is stopped."""
+"""Dead, overloaded and interrupted endpoints over real connections: costs, reservations, and the stop of a model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.models.stub import KEY, Asked, Stub, anthropic, chat, gemini, http, o
 YES = "<answer>yes</answer><confidence>80</confidence>"
 GOOD = http(200, chat(content=YES))
 HASTY = Retry(base=0.02, cap=0.1)
-#: One call may cost 32,768 tokens at $15 a million: $0.49.
+#: A call may cost 32,768 tokens at $15 a million: $0.49.
 DEAR = {"name": "dear", "model": "openai/dear", "input_price": "3", "output_price": "15", "max_tokens": 32_768, "timeout": 10.0}
 
 
@@ -78,7 +78,7 @@ async def ask(client: ModelClient, model: Model, number: int = 0) -> Any:
 
 
 def first(count: int, response: bytes, then: bytes = GOOD) -> Callable[[Asked], bytes]:
-    """Answers: `response` to the first `count` requests, `then` to the others."""
+    """Answer the first `count` requests with `response`, and the others with `then`."""
     remaining = iter(range(count))
     return lambda asked: then if next(remaining, None) is None else response
 

@@ -1,4 +1,4 @@
-"""Where a model is asked and with which key: nothing is shown, nothing goes to where it does not belong."""
+"""Endpoints and keys of models: no key is shown, or sent to another endpoint."""
 
 from __future__ import annotations
 

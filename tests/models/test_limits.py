@@ -1,4 +1,4 @@
-"""Limits hold: calls at a time, per minute, and all calls of a model slow down when the provider turns one away."""
+"""Limits of concurrent calls and calls per minute. All calls of a model slow down when the provider rejects one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def test_no_more_calls_are_under_way_than_the_run_takes(journal: Journal) 
 
 
 async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal: Journal) -> None:
-    """Of twenty calls four are turned away for minutes; those that waited for a slot of the run meanwhile must not sleep in it."""
+    """Four of twenty calls are rejected for minutes. Calls that wait for a slot of the run must not sleep in it."""
     time = Time()
 
     async def script(call: ModelCall) -> AttemptResult:
@@ -69,7 +69,7 @@ async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal
 
 @pytest.mark.parametrize("concurrency", [None, 3])
 async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(journal: Journal, concurrency: int | None) -> None:
-    """Each of its calls waits for the one before, a hundred seconds long, to learn whether money is left."""
+    """Each of its calls waits up to a hundred seconds for the previous one, to know whether money remains."""
     time = Time()
 
     async def script(call: ModelCall) -> AttemptResult:
@@ -99,7 +99,7 @@ async def test_models_that_share_a_tight_budget_never_exceed_it(journal: Journal
 
 
 async def test_a_call_waits_for_the_real_costs_of_another_process_and_ends_with_it(journal: Journal) -> None:
-    """The rest of the budget is reserved for a call of another client, as of a run on another worker."""
+    """The rest of the budget is reserved by a call of another client, for example of a run on another worker."""
     replies = asyncio.Event()
 
     async def later(call: ModelCall) -> AttemptResult:
@@ -154,7 +154,7 @@ async def test_slots_are_taken_in_order_and_a_waiter_that_leaves_blocks_nobody()
     waiting[0].cancel()
     slots.give_back()
     await asyncio.sleep(0)
-    waiting[1].cancel()  # it has its slot already, or has just been given it
+    waiting[1].cancel()  # has its slot already, or has just received it
     slots.give_back()
     await asyncio.gather(*waiting, return_exceptions=True)
     assert order[0] == "a"
@@ -238,7 +238,7 @@ async def test_requests_are_evenly_spaced_for_a_model_and_for_all_models_of_a_ru
 
 
 async def test_a_storm_slows_the_whole_model_down_and_no_other(journal: Journal) -> None:
-    """The provider is shut for 30 seconds: a hundred calls do not knock four thousand times, and all get their answers."""
+    """The provider rejects all requests for 30 seconds. A hundred calls send far fewer than four thousand requests and all get answers."""
     time = Time()
 
     def shut(call: ModelCall) -> AttemptResult:
@@ -298,7 +298,7 @@ async def test_a_call_that_is_turned_away_again_and_again_is_left_to_the_next_ru
 
 
 async def test_a_stop_wakes_those_who_wait(journal: Journal) -> None:
-    """Calls that are paced over hours end with the model, not hours later."""
+    """Calls paced over hours end with the model, not hours later."""
     from bellwether.models.attempt_outcomes import Stop
 
     bad = failed(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION, permanent=True)

@@ -1,4 +1,4 @@
-"""Models of one's own: the local model as a provider of LiteLLM, and an endpoint added with four lines of a file, both through the client."""
+"""A local model as a LiteLLM provider, and an endpoint added in four lines of a file, both used through the client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SURE = "<answer>no</answer><confidence>80</confidence>"
 
 
 class Played:
-    """Answers as `llama_cpp.Llama` does, and records its arguments."""
+    """Answer like `llama_cpp.Llama`, and record the arguments."""
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What calls cost: against LiteLLM's own calculator, and as bounds and estimates before they are made."""
+"""Costs of calls, compared with LiteLLM's calculator, and their bounds and estimates in advance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from bellwether.models.prices import (
 )
 
 MESSAGES = [{"role": "system", "content": "Forecast."}, {"role": "user", "content": "Will it rain in Paris? " * 20}]
-#: LiteLLM's calculator knows discounts of these that its map does not have: for cached tokens, and by the time of day.
+#: LiteLLM's calculator has discounts for these that its map lacks: for cached tokens, and by time of day.
 DISCOUNTED = {"fireworks_ai", "deepseek", "tencent"}
 
 
@@ -128,7 +128,7 @@ def test_what_is_not_known_is_not_zero() -> None:
 )
 def test_no_call_costs_more_than_its_bound(text: str, completion: int, cached: int, reasoning: int, name: str) -> None:
     model = made(name)
-    prompt = len(text.encode("utf-8", "surrogatepass"))  # one token for each byte: more than any tokenizer makes
+    prompt = len(text.encode("utf-8", "surrogatepass"))  # one token per byte: more than any tokenizer makes
     found = cost(model, Tokens(prompt, completion, reasoning, cached))
     bound = compute_max_cost(model, [{"role": "user", "content": text}])
     assert found is not None

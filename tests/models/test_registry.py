@@ -1,4 +1,4 @@
-"""The registry of models: what ships, your own, and what is wrong with a wrong entry."""
+"""The registry of models: built-in entries, user entries, and error messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OWN = '[my-llama]\nmodel = "openai/llama"\napi_base = "http://127.0.0.1:8000/v1"
 PAID = '[mine]\nmodel = "openai/gpt-4o"\n'
 SECRET = "sk-proj-verysecret0123456789"
 
-#: Keys of the published registry, by what is sent: temperature, max_tokens, reasoning_effort.
+#: Keys of the published registry by (temperature, max_tokens, reasoning_effort).
 PUBLISHED = {
     (1.0, 32768, "medium"): "gpt-5.2 gpt-5.1-medium",
     (1.0, 32768, "low"): "gpt-5.2-low",
@@ -37,7 +37,7 @@ PUBLISHED = {
     (0.7, 8192, None): "claude-3-5-sonnet claude-3-5-haiku gemini-2.0-flash",
     (0.7, 4096, None): "deepseek-v3 deepseek-v3.1 deepseek-v3.2 deepseek-r1 kimi-k2",
 }
-#: Models that LiteLLM's price map does not have: retired, or never listed under this id.
+#: Models missing from LiteLLM's price map: retired, or never listed under this id.
 UNPRICED = {
     "o1-mini",
     "claude-3-5-sonnet",

@@ -1,4 +1,4 @@
-"""Reading a chat completion as providers really write it."""
+"""Parsing of chat completions in the forms that providers really send."""
 
 from __future__ import annotations
 

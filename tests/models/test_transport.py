@@ -1,4 +1,4 @@
-"""Transport of model calls over a local HTTP server: what is sent, what is recorded, and what each response means."""
+"""Transport of model calls over a local HTTP server: sent bytes, recorded replies, and the outcome of each response."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ async def test_an_answer_of_a_megabyte_passes_also_packed(stub: Stub) -> None:
 
 @cache
 def bomb() -> bytes:
-    """A quarter of a gigabyte, packed."""
+    """Return a quarter of a gigabyte, compressed."""
     return gzip.compress(bytes(1 << 28), 1)
 
 
@@ -318,7 +318,7 @@ class Case:
     says: str = ""
 
 
-#: The same for every format; those of Anthropic and Google pass through LiteLLM alike.
+#: The same for every format. Outcomes of Anthropic and Google pass through LiteLLM equally.
 BROKEN = {
     "web page": Case(Outcome.MALFORMED, http(200, b"<html>maintenance</html>"), says="a web page"),
     "broken JSON": Case(Outcome.MALFORMED, http(200, b'{"choices": [{"mess'), says="no JSON"),
@@ -396,7 +396,7 @@ TABLE = [
 @pytest.mark.parametrize(("entry", "case"), TABLE)
 async def test_each_response_has_its_outcome(stub: Stub, entry: dict[str, Any], case: Case) -> None:
     stub.response = case.response
-    # Only a provider that falls silent is waited for; a busy machine takes longer than a second for the first call of a kind.
+    # Only a silent provider is waited for. On a busy machine the first call of a kind takes more than a second.
     result = await send(stub, {**entry, "timeout": 1.0} if case.response.endswith(HANG) else entry, max_tokens=100)
     assert (result.outcome, result.stop, result.permanent) == (case.outcome, case.stop, case.permanent), result.reason
     assert (result.reply.content or None, result.retry_after) == (case.content, case.retry_after)
