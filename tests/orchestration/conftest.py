@@ -1,4 +1,4 @@
-"""A small graph run in the sandbox, shared by the tests that look at its results."""
+"""A small graph run in the sandbox, shared by tests that read its results."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from orchestration.run_session import require_success
 from orchestration.runner import Runner
 from tests.shared import shared
 
-#: Eight days around the sandbox's historical cutoff: half of them come from the archive, half from the live endpoints.
+#: Eight days around the sandbox's historical cutoff: half from the archive, half from the live endpoints.
 FIRST, LAST = date(2026, 3, 30), date(2026, 4, 6)
 FORECASTERS = ("market-24h", "always-half", "sandbox-calibrated")
-#: Without it, Dagster notes each run below the user's home folder, which may not be writable.
+#: Otherwise Dagster writes logs below the user's home folder, which may not be writable.
 SILENT = {"telemetry": {"enabled": False}}
 
 
 @dataclass(frozen=True)
 class World:
-    """One world of the tests: its settings, definitions, Dagster instance and lake."""
+    """A test world: settings, definitions, Dagster instance and lake."""
 
     config: Settings
     defs: dg.Definitions
@@ -48,21 +48,21 @@ class World:
         return Lake(self.config.lake_uri)
 
     def runner(self) -> Runner:
-        """A runner of a command that has ended as far as others see: sensors wait for one that is at work."""
+        """Return the runner of a command that appears ended to others, because sensors wait for running commands."""
         runner = Runner(self.defs, self.instance)
         runner.close()
         return runner
 
 
 def stock_storage(folder: str) -> dict[str, Any]:
-    """The part of dagster.yaml that chooses storage, for an instance in a folder that DAGSTER_HOME does not name."""
+    """Return the storage section of dagster.yaml for an instance whose folder is not DAGSTER_HOME."""
     chosen = yaml.safe_load(settings_file())
     log = chosen["event_log_storage"]
     return {**SILENT, "compute_logs": chosen["compute_logs"], "event_log_storage": {**log, "config": {"base_dir": folder}}}
 
 
 def open_world(home: Path, **changes: object) -> World:
-    """A world whose lake, warehouse and Dagster storage lie below `home`; runs and events are stored as everywhere in Bellwether."""
+    """Return a world below `home` that stores its lake, warehouse, runs and events as usual."""
     config = Settings(home=home, **changes)  # type: ignore[arg-type]
     dagster_home = str(home / "dagster")
     os.makedirs(dagster_home, exist_ok=True)
@@ -71,7 +71,9 @@ def open_world(home: Path, **changes: object) -> World:
 
 @pytest.fixture(scope="session")
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Eight days of the sandbox, from raw to the published warehouse, with three forecasters on sandbox-2026; each process has a copy."""
+    """Eight days of the sandbox, from raw tables to the published warehouse, with three forecasters on sandbox-2026. Each process has a
+    copy.
+    """
     os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
     original = shared(tmp_path_factory) / "evaluated"
     with FileLock(f"{original}.lock"):
@@ -97,7 +99,7 @@ def _make(home: Path) -> None:
 
 @contextmanager
 def _settings_of(home: Path) -> Iterator[None]:
-    """The journal is where the settings say."""
+    """Select a home in the environment, so that its journal is used."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BELLWETHER_HOME", str(home))
         settings.cache_clear()
@@ -106,7 +108,7 @@ def _settings_of(home: Path) -> Iterator[None]:
 
 
 def run_all(world: World) -> Runner:
-    """Everything the demo does, over fewer days and forecasters."""
+    """Run all steps of the demo for fewer days and forecasters."""
     runner = world.runner()
     runs.pull_series(runner)
     runs.scan_archive(runner)

@@ -1,4 +1,4 @@
-"""A table as docs/extending.md adds it, step by step in a copy of the code."""
+"""The steps of docs/extending.md that add a table, executed in a copy of the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("bellwether", "assets", "orchestration", "resources", "sql")
 STEP = re.compile(r"^   ```(?:python|sql)\n   (?:#|--) (?P<file>[\w./]+)\n(?P<text>.*?)^   ```", re.MULTILINE | re.DOTALL)
 
-#: Makes two days of the table from markets of both in one run, publishes, and says what the graph knows of it.
+#: Build two days of the table from both days' markets in one run, publish, and print its definition in the graph.
 USE = """
 import json
 from datetime import UTC, date, datetime

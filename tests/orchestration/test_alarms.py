@@ -1,4 +1,4 @@
-"""A failed run and a stuck week alarm once per incident; what was not delivered is told again."""
+"""Alerts of failed runs and stuck weeks: once per incident, and repeated if delivery failed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ AT = datetime(2026, 6, 7, tzinfo=UTC)
 
 
 class Operators:
-    """Those who are told; while `away` nothing reaches them."""
+    """Receiver of alerts. While `away`, delivery fails."""
 
     def __init__(self) -> None:
         self.alarms: list[Alarm] = []
@@ -68,7 +68,7 @@ def instance() -> Iterator[dg.DagsterInstance]:
 
 
 def _run(instance: dg.DagsterInstance, partition: str, *, fails: bool, tags: dict[str, str] | None = None) -> None:
-    """Run a partition; when it fails, let the sensor see it."""
+    """Run a partition, and pass a failure to the sensor."""
     FAILS.discard(partition)
     if fails:
         FAILS.add(partition)

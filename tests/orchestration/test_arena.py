@@ -1,4 +1,4 @@
-"""The arena in Dagster and on the command line: weeks in one run, results behind their checks, clocks that ask for what is due."""
+"""The arena in Dagster and on the command line: weeks in one run, results behind checks, and schedules that request due work."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SEVEN = timedelta(days=7)
 
 @pytest.fixture(scope="module")
 def arena(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """Two past weeks of the rules, with evidence to the present, marks and books."""
+    """Two past weeks of the rules, with evidence up to the present, marks and ledger."""
     home = tmp_path_factory.mktemp("arena")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BELLWETHER_HOME", str(home))
@@ -96,7 +96,7 @@ def test_a_broken_week_fails_its_own_check_and_its_run(here: World, tmp_path: Pa
 
     @dg.asset(key=key("arena/trades"), partitions_def=WEEKS)
     def trades() -> None:
-        """Stands for the weeks that are there."""
+        """Replace the trades of all weeks."""
 
     done = dg.materialize(
         [trades, *build_checks([trades])],
@@ -158,7 +158,7 @@ def test_the_damaged_manifest_of_a_live_week_is_left_to_a_person(here: World, mo
 
 
 def test_a_methodology_that_is_asked_for_reaches_the_universe_and_the_cohort(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It names the venue: both steps must start from the same one."""
+    """The methodology names the venue, so both steps must use the same one."""
     asked: list[dict[str, Any]] = []
     work = here.runner()
     monkeypatch.setattr(work, "launch", lambda job, label, *, partitions, config: asked.append(config))
@@ -200,7 +200,7 @@ def test_a_week_needs_the_one_before_and_the_present_one_is_a_partition() -> Non
 
 
 def test_each_table_of_a_week_is_made_after_its_week_before(here: World) -> None:
-    """A backfill then makes them together, week after week; a table without it would be made in any order."""
+    """This dependency makes a backfill build weeks in order."""
     graph = here.defs.resolve_asset_graph()
     for name in DECIDED_TABLES:
         node = graph.get(key(name))
@@ -215,7 +215,7 @@ def test_each_table_of_a_week_is_made_after_its_week_before(here: World) -> None
 def test_books_that_do_not_hold_rank_nobody(here: World) -> None:
     partition = (WEEK.isoformat(),)
     right, board = here.lake.slice(table("arena/trades"), [partition]).read(), rows(here, "arena/leaderboard")
-    # A trade of more shares than were ever bought, as if its position were another's.
+    # A sale of more shares than were bought, as if the position were another agent's.
     wrong = right.with_columns(position_id=pl.lit("nobody's"))
     here.lake.write(table("arena/trades"), partition, wrong, run_id="wrong")
     try:
@@ -229,7 +229,7 @@ def test_books_that_do_not_hold_rank_nobody(here: World) -> None:
 
 
 def test_live_weeks_on_two_venues_decide_and_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change of the venue between two weeks: the older cohort goes on where it was, and the present marks are taken with each week's run."""
+    """The venue changes between two weeks. The older cohort continues on its venue, and each week's run marks current prices."""
     monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
     monkeypatch.setenv("BELLWETHER_LINEUP", "rules")
     start = datetime(2026, 6, 14, 0, 10, tzinfo=UTC)
@@ -263,7 +263,7 @@ def test_live_weeks_on_two_venues_decide_and_are_marked(tmp_path: Path, monkeypa
 
 
 def test_the_books_have_the_marks_of_the_day_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ticks write rows of a day that is no partition of the graph before it is over."""
+    """Marks are written for the current day, which is not yet a partition of the graph."""
     monkeypatch.setenv("BELLWETHER_HOME", str(tmp_path))
     monkeypatch.setenv("BELLWETHER_LINEUP", "rules")
     settings.cache_clear()
@@ -322,7 +322,7 @@ def test_sensors_are_quiet_where_no_live_cohort_holds_anything(here: World) -> N
 
 
 def test_past_weeks_get_their_marks_by_themselves(here: World) -> None:
-    """A backfill of weeks alone is followed by runs for the days on which its cohorts held something; when they are made, by none."""
+    """After a backfill of weeks alone, automation requests marks for the days with open positions, and nothing afterwards."""
 
     def asked() -> list[dg.RunRequest] | dg.SkipReason:
         resources = {"arena": _resource(here), "lake": (here.defs.resources or {})["lake"]}
@@ -410,7 +410,7 @@ def test_what_cannot_be_is_refused_by_name(here: World, words: tuple[str, ...], 
 
 
 def test_operators_close_agents_and_cancel_markets(here: World) -> None:
-    """Last in this file: it changes the results of the world that the tests share."""
+    """Last in this file, because it changes the results of the shared world."""
     agent, bought = f"{WEEK}/hold", rows(here, "arena/trades").filter(pl.col("week") == WEEK)
     market, board = bought["market_id"][0], json.loads(told("leaderboard", "--json"))
     arena = _resource(here).world("operators")

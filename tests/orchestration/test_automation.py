@@ -1,4 +1,4 @@
-"""Derived tables follow their inputs, by commands and by the sensor alike, and as the lake alone shows it."""
+"""Derived tables follow their inputs, updated equally by commands and by the sensor, and determined from the lake alone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RELEASE = "sandbox-2026"
 
 @pytest.fixture
 def fresh(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The lake of the evaluated world with a Dagster instance without runs and events."""
+    """The evaluated lake with a Dagster instance without runs and events."""
     monkeypatch.setenv("BELLWETHER_HOME", str(evaluated.config.home))
     monkeypatch.setattr("bellwether.forecasting.competitors", lambda *_: dict.fromkeys(FORECASTERS))
     settings.cache_clear()
@@ -41,7 +41,7 @@ def fresh(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as instance:
         world = replace(evaluated, instance=instance)
         world.runner()
-        publish(world.lake, world.config.warehouse_uri)  # other tests have made partitions again
+        publish(world.lake, world.config.warehouse_uri)  # other tests have rebuilt partitions
         for name, keys in (("release", [RELEASE]), ("forecaster", FORECASTERS)):
             instance.add_dynamic_partitions(name, list(keys))
         yield world  # type: ignore[misc]
@@ -59,7 +59,7 @@ def tick(world: World) -> dg.SensorResult | Any:
 
 
 def asked(world: World) -> set[tuple[str, str]]:
-    """Tables and partitions of the runs that the sensor requests."""
+    """Return tables and partitions of the runs that the sensor requests."""
     found = set()
     for request in tick(world).run_requests or ():
         tags = request.tags

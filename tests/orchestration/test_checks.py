@@ -1,4 +1,4 @@
-"""How checks are asked: which columns they read, and what rejects are measured against."""
+"""Inputs of checks: the columns they read, and the denominator of the share of rejects."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_checks_of_the_whole_lake_run_as_a_job_of_their_own(evaluated: World
 
 
 def test_great_expectations_validates_every_published_table_and_builds_data_docs(evaluated: World, tmp_path: Path) -> None:
-    """A broken rule is a warning that names table and rule; the page counts it and shows no text of the venue."""
+    """A broken rule is a warning with table and rule. The page counts it and shows no text of the venue."""
     from bellwether.lake.warehouse import publish
 
     markup = "<script>alert(1)</script>"

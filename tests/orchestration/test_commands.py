@@ -1,4 +1,4 @@
-"""The command line as a newcomer meets it."""
+"""First use of the command line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The code location loads, is light, and holds exactly what it should."""
+"""The code location loads, imports little, and contains exactly the expected definitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from orchestration.server import describe_groups
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Libraries that cost seconds to import and that only some steps need.
+#: Libraries that take seconds to import and that few steps need.
 HEAVY = (
     *("aiohttp", "cryptography", "great_expectations", "litellm", "altair", "numpy", "pandas", "pyarrow", "sklearn", "scipy"),
     "websockets",
@@ -94,7 +94,7 @@ def test_partitions_follow_the_tables(defs: dg.Definitions) -> None:
 
 
 def test_everything_that_runs_by_itself_is_switched_on(defs: dg.Definitions) -> None:
-    """Their names are those of docs/operating.md (test_documentation)."""
+    """test_documentation compares their names with docs/operating.md."""
     repository = defs.get_repository_def()
     for clocks in (repository.schedule_defs, repository.sensor_defs):
         assert {clock.default_status.value for clock in clocks} == {"RUNNING"}

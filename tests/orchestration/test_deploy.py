@@ -1,4 +1,4 @@
-"""Files of deploy/, checked against the settings, the commands and the packages that they name."""
+"""Files of deploy/, compared with the settings, commands and packages that they name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SETTINGS = {f"BELLWETHER_{name.upper()}" for name in Settings.model_fields}
 
 
 def substituted(text: str, given: dict[str, str]) -> str:
-    """As Compose does: `${NAME:-default}` and `${NAME:?}`."""
+    """Substitute variables like Compose: `${NAME:-default}` and `${NAME:?}`."""
     return VARIABLE.sub(lambda found: given.get(found[1]) or (found[3] if found[2] == "-" else f"<{found[1]}>"), text)
 
 
@@ -159,7 +159,7 @@ def snake(name: str) -> str:
 
 
 def launcher_settings() -> dict[str, Any]:
-    """Configuration of the launcher as the chart writes it into dagster.yaml."""
+    """Return the launcher configuration that the chart writes into dagster.yaml."""
     stated = VALUES["runLauncher"]["config"]["k8sRunLauncher"]
     renamed = {snake(name): value for name, value in stated.items()}
     renamed |= {name: [one["name"] for one in renamed[name]] for name in ("env_config_maps", "env_secrets")}
@@ -174,11 +174,11 @@ def launcher_settings() -> dict[str, Any]:
 
 @dg.job
 def empty() -> None:
-    """Has no steps."""
+    """Job without steps."""
 
 
 class Cluster:
-    """Keeps the jobs that a launcher creates."""
+    """Records the Kubernetes jobs of a launcher."""
 
     def __init__(self) -> None:
         self.jobs: list[Any] = []
@@ -196,7 +196,7 @@ KUBECONFIG = {
 
 
 def launched(settings: dict[str, Any], folder: Path) -> tuple[str, dict[str, Any]]:
-    """Namespace and job of a run under these settings of the launcher."""
+    """Launch a run with these settings, and return the namespace and its job."""
     (folder / "kubeconfig").write_text(yaml.safe_dump(KUBECONFIG))
     cluster = Cluster()
     place = {"load_incluster_config": False, "kubeconfig_file": str(folder / "kubeconfig")}

@@ -25,7 +25,7 @@ QUERYING = (DOCS / "querying.md").read_text(encoding="utf-8")
 
 
 def test_every_asset_is_listed_with_what_it_is() -> None:
-    """Tables in the index of the dictionary, files in the design."""
+    """The data dictionary lists tables, and the design lists files."""
     tables = set(re.findall(r"^\| `(\w+/\w+)` \| [^|]+ \| [A-Z][^|]+\. \|$", DICTIONARY, re.MULTILINE))
     files = set(re.findall(r"`(\w+/\w+)`", re.findall(r"Six assets are files.*?\. One step", DESIGN, re.DOTALL)[0]))
     assert tables | files == {
@@ -57,7 +57,7 @@ def test_every_column_of_the_leaderboard_is_named() -> None:
 
 
 def test_columns_that_need_quotes_in_duckdb_are_named() -> None:
-    """DuckDB reserves some words; a column of that name is an error in a query of a user who does not know it."""
+    """DuckDB reserves some words. A query with such a column name fails without quotes."""
     quoted = set()
     for name in {column for declared in TABLES.values() for column in declared.names}:
         try:

@@ -1,4 +1,4 @@
-"""`bellwether evaluate` as a user runs it: several models at once, budgets, interruptions, and what cannot be asked."""
+"""`bellwether evaluate` for users: several models together, budgets, interruptions, and models that cannot be queried."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ seed = 42
 
 @dataclass(frozen=True)
 class Harness:
-    """Somebody's machine: a home with eight days of the sandbox, a registry, a key, and a provider that counts."""
+    """A user's machine: a home with eight days of the sandbox, a registry, a key, and a provider that counts requests."""
 
     home: Path
     provider: Provider
@@ -78,12 +78,12 @@ class Harness:
         return {"BELLWETHER_HOME": str(self.home), "BELLWETHER_REGISTRY": str(self.registry), VARIABLE: KEY}
 
     def run(self, *arguments: str, **environment: str | None) -> Result:
-        """The command in this process."""
+        """Run a command in this process."""
         with self.at(**environment):
             return CliRunner().invoke(main, list(arguments))
 
     def evaluate(self, *arguments: str, **environment: str | None) -> tuple[int, dict[str, Any]]:
-        """Exit code and report of `bellwether evaluate`."""
+        """Run `bellwether evaluate`, and return its exit code and report."""
         result = self.run("evaluate", *arguments, "--json", **environment)
         assert result.exit_code in (0, 1), result.output
         assert result.stdout, result.output
@@ -113,7 +113,7 @@ class Harness:
 
 
 class _environment:
-    """The environment, the settings and the graph of a home, for as long as a block lasts; graphs are kept."""
+    """Set the environment, the settings and the graph of a home during a block. Graphs are cached."""
 
     def __init__(self, variables: dict[str, str | None], definitions: dict[Settings, dg.Definitions]) -> None:
         self._variables = variables
@@ -135,7 +135,7 @@ class _environment:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Digest of every file below a folder; of SQLite's journal of the moment only that it is there."""
+    """Return the digest of every file below a folder. SQLite's temporary files are listed without a digest."""
     return {
         str(path.relative_to(folder)): "" if path.name.endswith("-shm") else hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(folder.rglob("*"))
@@ -144,7 +144,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 RELEASE = "sandbox-2026@6"
-#: Six questions, and four samples of each where a model is registered so.
+#: Six questions, and four samples of each for a model registered so.
 QUESTIONS, SAMPLES = 6, 4
 BASELINES = ("market-24h", "base-rate")
 MODELS: dict[str, dict[str, Any]] = {
@@ -169,7 +169,7 @@ OTHER_KEYS = {"TEST_EXPIRED_KEY": "sandbox-expired", "TEST_BROKE_KEY": "sandbox-
 
 @pytest.fixture(scope="module")
 def frugal(evaluated: World) -> Iterator[None]:
-    """Two baselines are enough beside the models, and no test of this file looks at a picture: the demo has them all."""
+    """Reduce the run to two baselines and no pictures, which these tests do not need."""
     with pytest.MonkeyPatch.context() as patch:
         here = forecasting.available
 
@@ -184,7 +184,7 @@ def frugal(evaluated: World) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def harness(evaluated: World, frugal: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
-    """A home where two models, one of them the sandbox's own, have answered six questions beside the baselines."""
+    """A home where two models, including one of the sandbox, and the baselines answered six questions."""
     home = tmp_path_factory.mktemp("harness")
     shutil.copytree(evaluated.config.home / "sandbox" / "lake", home / "sandbox" / "lake")
     with provider(latency=0.02) as (asked, url):
@@ -198,7 +198,7 @@ def harness(evaluated: World, frugal: None, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture(scope="module")
 def failures(harness: Harness) -> tuple[int, dict[str, Any]]:
-    """What came of an evaluation in which most models cannot be asked, or not to the end."""
+    """Result of an evaluation in which most models cannot be queried or do not finish."""
     return harness.evaluate(
         "--models", *FAILING, "--samples", str(QUESTIONS), "--budget-per-model", "1.50", "--concurrency", "4", **OTHER_KEYS
     )
@@ -328,7 +328,7 @@ def test_a_resumed_evaluation_asks_only_what_has_no_answer(harness: Harness) -> 
 
 @pytest.mark.usefixtures("failures")
 def test_the_key_is_nowhere(harness: Harness, caplog: pytest.LogCaptureFixture, failures: tuple[int, dict[str, Any]]) -> None:
-    """In files as they are, in tables as they are read, in the journal, and in what was said."""
+    """Neither in files, nor in decoded tables, nor in the journal, nor in any output."""
     secret = KEY.encode()
     assert [path for path in harness.home.rglob("*") if path.is_file() and secret in path.read_bytes()] == []
     for path in harness.home.rglob("*.parquet"):
@@ -499,7 +499,7 @@ def test_the_sandboxs_models_are_refused_in_the_live_world(harness: Harness) -> 
 
 
 def materialize(harness: Harness, model: str, **config: Any) -> dg.ExecuteInProcessResult:
-    """What the UI does for a partition: the job `evaluate` with run configuration."""
+    """Materialize a partition like the UI: the job `evaluate` with run configuration."""
     with harness.at(), dg.DagsterInstance.get() as instance:
         instance.add_dynamic_partitions("forecaster", [model])
         return (
@@ -551,7 +551,7 @@ def test_an_entry_that_changes_is_asked_again_and_a_recipe_that_changes_makes_a_
     releases, forecasters = harness.registry / "releases.toml", harness.registry / "forecasters.toml"
 
     def forecast(*names: str) -> set[str]:
-        """The jobs that were needed."""
+        """Forecast, and return the jobs that ran."""
         with harness.at(), runner(venues=False) as work:
             assert set(run_release(work, "changing", names).values()) <= {None}
             publish_warehouse(work)

@@ -1,4 +1,4 @@
-"""What the raw assets store: every reject is a row, and no older answer replaces a newer one."""
+"""Rows stored by raw assets: every reject is a row, and an older answer never replaces a newer one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DAY = date(2026, 6, 1)
 
 
 def pulled(parsed: ParsedRecords) -> SimpleNamespace:
-    """A pull of one page of a list of the venue."""
+    """Return a pull of one page of a listing."""
 
     def rows() -> Iterator[Any]:
         yield parsed.rows
@@ -92,7 +92,7 @@ def test_markets_of_the_archive_that_do_not_fit_are_rows_before_any_day_is_pulle
 
 
 class Followed:
-    """A pull of a day; with a base where it only followed open markets."""
+    """A pull of a day, with the number of its base where it only followed open markets."""
 
     day = DAY
 

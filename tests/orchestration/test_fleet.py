@@ -1,4 +1,6 @@
-"""Dagster's configuration in a fleet, and the detection of lost workers. No server is needed: Celery keeps its messages and results in memory."""
+"""Dagster's configuration in a fleet, and the detection of lost workers. No server is needed: Celery keeps its messages and results in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -178,7 +180,7 @@ def test_a_run_without_heartbeats_is_lost_unless_its_worker_reports_it(broker: B
     broker.now += 2
     broker.active = {"celery@w1": True}
     assert broker.status() == "RUNNING" and broker.asked == [["celery@w1"]]
-    broker.active = {"celery@w1": False}  # a worker of the same name was started again
+    broker.active = {"celery@w1": False}  # a worker with the same name was restarted
     assert broker.status() == "FAILED"
 
 

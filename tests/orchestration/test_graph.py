@@ -1,4 +1,4 @@
-"""The graph as its users run it: in the sandbox, from raw pages to the published leaderboard."""
+"""The graph in the sandbox, from raw pages to the published leaderboard."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DAYS = [(FIRST + timedelta(days=offset)).isoformat() for offset in range((LAST -
 
 
 def files(world: World) -> dict[tuple[str, tuple[str, ...]], str]:
-    """SHA-256 of every partition of the lake."""
+    """Return the SHA-256 of every partition of the lake."""
     return {
         (name, partition): found.sha256 for name, declared in TABLES.items() for partition, found in world.lake.manifests(declared).items()
     }
@@ -94,7 +94,7 @@ def test_a_home_that_was_moved_is_read_in_its_new_place_and_needs_no_run_but_a_p
 
 
 def test_another_machine_makes_the_same_bytes(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it asks models is in the journal that both share: answers are facts, with the time that they took."""
+    """Both machines share the journal, so that answers and their durations are equal."""
     monkeypatch.setenv("BELLWETHER_JOURNAL", f"sqlite:///{evaluated.config.world_home / 'journal.db'}")
     settings.cache_clear()
     other = open_world(tmp_path / "other")
@@ -167,7 +167,7 @@ def test_a_check_looks_at_the_partitions_of_its_run(evaluated: World) -> None:
 
 
 def test_a_bad_day_stops_before_the_clean_tables(evaluated: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A blocking check fails on the raw rows: nothing clean is made of them."""
+    """A blocking check fails on the raw rows, so no clean table is built."""
     from bellwether import checks
     from bellwether.checks import CheckOutcome
 

@@ -1,4 +1,4 @@
-"""The first start of a world, alone and of several processes at once, and what a disk that cannot be written says."""
+"""The first start of a home, by one or several processes, and error messages for a read-only disk."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from resources import WarehouseResource
 from tests.orchestration.conftest import open_world
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Four processes, forked when a home of another name has loaded all that they need, wait for the end of a pipe to start.
+#: Fork four processes after the imports, and start them together when a pipe closes.
 START = """
 import os, sys
 from pathlib import Path
@@ -180,14 +180,14 @@ def test_a_home_that_is_no_folder_is_one_line(tmp_path: Path, monkeypatch: pytes
     assert "Traceback" not in ran.output
 
 
-#: dagster.yaml of version 0.2, as far as it names classes.
+#: Class names in dagster.yaml of version 0.2.
 FORMER = """
 run_storage: {module: orchestration.run_storage, class: RunStorage, config: {home: {env: DAGSTER_HOME}}}
 event_log_storage: {module: orchestration.event_log, class: EventLog, config: {home: {env: DAGSTER_HOME}}}
 """
 
 
-#: The automation sensor of such a home, which a user has switched off, as Dagster stores it: its cursor is a number of an event.
+#: The automation sensor of such a home, disabled by a user, as Dagster stores it. Its cursor is the number of an event.
 SENSOR = {
     "__class__": "InstigatorState",
     "job_specific_data": {"__class__": "SensorInstigatorData", "cursor": "4711", "min_interval": 30},
@@ -211,7 +211,7 @@ SENSOR = {
 
 @pytest.fixture
 def former(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home of version 0.2, with an evaluation of a condition in that version's format, in bytes."""
+    """A home of version 0.2, with a stored evaluation of a condition in that version's format."""
     home = tmp_path / "dagster"
     home.mkdir()
     monkeypatch.setenv("DAGSTER_HOME", str(home))

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM leave a command's run canceled, not failed; the command says what is kept, and goes on when it is given again."""
+"""Ctrl-C and SIGTERM cancel the run of a command. The command prints what is stored, and continues when it is repeated."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def start(home: Path) -> subprocess.Popen[str]:
 
 
 def pages(lake: Path) -> set[str]:
-    """Files of pages. Folders may go while they are looked at: the end of a pull puts its pages into one file."""
+    """Return the files of pages. Folders may disappear, because the end of a pull merges its pages into one file."""
     return {f"{folder}/{name}" for venue in Venue for folder, _, names in os.walk(lake / f"raw/{venue}_pages/day") for name in names}
 
 
 @dg.op(pool="venue")
 def call() -> None:
-    """One request to a venue."""
+    """Send one request to a venue."""
 
 
 @dg.job(logger_defs={"progress": progress})

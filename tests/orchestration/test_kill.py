@@ -1,4 +1,4 @@
-"""A process that is killed loses nothing: run again, the result is that of an undisturbed run, byte for byte."""
+"""A killed process loses nothing: a repeated run gives the bytes of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.shared import wait_until
 pytestmark = pytest.mark.slow
 
 TOOK = ("attempts", "input_tokens", "output_tokens", "reasoning_tokens", "cost", "cost_source", "latency")
-#: Where a row of raw markets comes from: a market that was open when a run was killed is asked about once more.
+#: Columns with the source of a row of raw markets, because a market that was open at the kill is requested again.
 ORIGIN = ("request", "page")
-#: What `bellwether run` does, with few forecasters: three days and a release.
+#: The steps of `bellwether run` with few forecasters: three days and a release.
 COMMANDS = """
 from cli.main import main
 main(["pull", "2026-06-28", "2026-06-30"], standalone_mode=False)
@@ -43,10 +43,10 @@ def finish(home: Path) -> None:
 
 
 def contents(home: Path) -> dict[tuple[str, tuple[str, ...]], str]:
-    """SHA-256 of every partition, after reading every file whole.
+    """Return the SHA-256 of every partition, after reading every file completely.
 
-    What pulls and calls of models took, in requests, tokens, money and seconds, depends on how often they were killed, and is left out, as is the
-    request that a row of raw markets comes from, and with it the order of the rows.
+    Requests, tokens, money and seconds depend on the number of kills and are excluded, like the source of each row of raw markets and the order of its
+    rows.
     """
     lake = Lake(str(home / "sandbox" / "lake"))
     found = {(name, partition): manifest for name, declared in TABLES.items() for partition, manifest in lake.manifests(declared).items()}
@@ -61,13 +61,13 @@ def contents(home: Path) -> dict[tuple[str, tuple[str, ...]], str]:
 
 
 def exists(lake: Path, pattern: str) -> bool:
-    """Whether there is such a file. Folders may go while they are looked at: the end of a pull puts its pages into one file."""
+    """Return True if there is such a file. Folders may disappear, because the end of a pull merges its pages into one file."""
     names = (os.path.relpath(os.path.join(folder, name), lake) for folder, _, names in os.walk(lake) for name in names)
     return any(fnmatch(name, pattern) for name in names)
 
 
 def kill_when(home: Path, pattern: str) -> bool:
-    """Start a run and kill it as soon as a file like `pattern` is in the lake; False when it ended before that."""
+    """Start a run, and kill it when the lake has a file like `pattern`. Returns False if the run ended before."""
     process = start(home)
     wait_until(lambda: process.poll() is not None or exists(home / "sandbox" / "lake", pattern), f"{pattern} is in the lake")
     alive = process.poll() is None
@@ -81,7 +81,7 @@ def kill(process: subprocess.Popen[str]) -> None:
 
 
 def statuses(home: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """How the runs of a home have ended."""
+    """Return the statuses of the runs of a home."""
     folder = str(home / "sandbox" / "dagster")
     monkeypatch.setenv("DAGSTER_HOME", folder)
     with dg.DagsterInstance.from_config(folder) as instance:
@@ -89,7 +89,7 @@ def statuses(home: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
 
 
 def test_a_run_killed_again_and_again_ends_as_an_undisturbed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed while it holds the venue's pool slot, between two tables of a day, and between two forecasts."""
+    """Killed while it uses the venue's pool, between two tables of a day, and between two forecasts."""
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     calm.mkdir()
     rough.mkdir()

@@ -15,7 +15,7 @@ import pytest
 from bellwether.sandbox import Site, serve
 from bellwether.sandbox.worlds import build_generated
 
-#: The command with three forecasters and without pictures: the demo has them all.
+#: The command with three forecasters and without pictures, which the demo covers.
 FRUGAL = """
 from bellwether import forecasting
 from bellwether.figures import canvas

@@ -1,4 +1,4 @@
-"""Runs of killed processes are ended and give their pool slots back; those of living ones are left alone."""
+"""Runs of killed processes are ended and their pool slots released. Runs of living processes stay unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dg.job
 def nothing() -> None:
-    """A job without steps, whose runs only have a status here."""
+    """A job without steps. Its runs have a status and no work."""
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def status(instance: dg.DagsterInstance, run: dg.DagsterRun) -> dg.DagsterRunSta
 
 
 def killed(instance: dg.DagsterInstance) -> dict[str, str]:
-    """Tags of the runs of a command that was killed."""
+    """Return the tags of the runs of a killed command."""
     process = ProcessLock(instance)
     process.close()
     return process.tags

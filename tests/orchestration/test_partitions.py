@@ -1,4 +1,4 @@
-"""A run for a partition that does not exist ends at once, and says which there are."""
+"""A run for an unknown partition ends at once, and lists the existing ones."""
 
 import os
 import subprocess
@@ -61,7 +61,7 @@ def test_the_sandboxs_partitions_end_with_its_clock_also_where_that_is_ahead(mon
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """Sets the workers of a fleet; 0 is one machine."""
+    """Set the number of workers of a fleet. 0 is one machine."""
 
     def choose(count: int) -> None:
         if count:

@@ -1,4 +1,4 @@
-"""After the installation no command compiles anything."""
+"""No command compiles anything after the installation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from orchestration.precompile import import_all
 
 ROOT = Path(__file__).resolve().parents[2]
-#: What is compiled for a backtest of another recording, and was not for the one that `compile_replay` takes.
+#: Print functions that a backtest of another recording compiles in addition to `compile_replay`.
 BACKTEST = """
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""No module imports private modules of Dagster; the classes that dagster.yaml names exist in the Dagster that is installed."""
+"""No module imports private modules of Dagster, and the classes named in dagster.yaml exist in the installed Dagster."""
 
 from __future__ import annotations
 

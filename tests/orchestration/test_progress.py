@@ -1,4 +1,4 @@
-"""A person who waits sees what the steps say."""
+"""Messages of steps reach the waiting user."""
 
 import os
 import sys

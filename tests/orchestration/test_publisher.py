@@ -1,4 +1,4 @@
-"""The warehouse is published when it does not show the lake as it is, and only then."""
+"""The warehouse is published if and only if the lake has changed."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_warehouse_that_cannot_be_read_is_published_again(places: tuple[LakeRe
 
 
 def test_a_daemon_without_a_warehouse_of_its_own_compares_the_pointer(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another machine publishes on the store; this one has an empty home."""
+    """Another machine publishes on the store, while this one has an empty home."""
     lake, warehouse = LakeResource(uri=f"{bucket}/lake"), WarehouseResource(database=f"{bucket}/warehouse")
     day, other = (DAY.isoformat(),), Settings(home=tmp_path / "publisher")
     with dg.DagsterInstance.ephemeral() as instance:

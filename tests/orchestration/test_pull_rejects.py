@@ -1,4 +1,4 @@
-"""`bellwether pull` and the daily pull with objects that do not fit."""
+"""`bellwether pull` and the daily pull with rejected objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.venues.world import World, closing
 
 
 def store(lake: Lake, *objects: dict[str, object]) -> None:
-    """A day of Kalshi with what is read from these objects."""
+    """Store a day of Kalshi from these objects."""
     parsed = parse_markets(list(objects), ORIGIN, day=DAY, source="live")
     for declared, rows in ((KALSHI_MARKETS, parsed.rows), (KALSHI_REJECTS, parsed.rejects)):
         lake.write(declared, (DAY.isoformat(),), rows, run_id="run")
@@ -109,7 +109,7 @@ def test_failed_days_are_counted_among_all_days_of_the_range(monkeypatch: pytest
 
 @pytest.fixture
 def venue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
-    """A live Kalshi on a local port, and a home of its own."""
+    """A live Kalshi on a local port, and a separate home."""
     world = World(cutoff="2020-01-01T00:00:00Z", page_size=100)
 
     class Handler(BaseHTTPRequestHandler):
@@ -123,7 +123,7 @@ def venue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[World]:
             self.wfile.write(response.content)
 
         def log_message(self, *args: object) -> None:
-            """Nothing."""
+            pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

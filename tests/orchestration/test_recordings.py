@@ -1,4 +1,4 @@
-"""Recordings become partitions, and finished ones are taken into the lake with their gap report."""
+"""Recordings become partitions. Finished ones are imported into the lake with their gaps."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_damaged_recording_does_not_keep_the_others_waiting(world: World) -> N
 
 
 def test_frames_and_gaps_reach_the_lake_and_lost_frames_fail_a_check(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the sandbox, where the demo makes a gap, they do not."""
+    """The check passes in the sandbox, where the demo creates a gap."""
     monkeypatch.setattr("bellwether.checks.rule.settings", lambda: world.config.model_copy(update={"world": settings_module.World.LIVE}))
     record(world.config.recordings_path, "holed", SNAPSHOT, delta(2), delta(5))
     result = take(world, "holed")

@@ -1,4 +1,4 @@
-"""A finished recording becomes an episode, agents trade it, and they are compared: by the command line's runner and by the sensor."""
+"""From a finished recording to an episode, backtests and their comparison, by the runner of commands and by the sensor."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_backtest_again_gives_the_same_bytes(replayed: World, monkeypatch: pyt
 
 
 def ticked(sensor: dg.SensorDefinition, world: World) -> dg.SensorResult | dg.SkipReason | dg.RunRequest:
-    """What one tick of a sensor asks for."""
+    """Return the requests of one tick of a sensor."""
     resources = {name: (world.defs.resources or {})[name] for name in sensor.required_resource_keys}
     found = sensor(dg.build_sensor_context(instance=world.instance, resources=resources, definitions=world.defs))
     assert isinstance(found, dg.SensorResult | dg.SkipReason | dg.RunRequest)
@@ -126,7 +126,7 @@ def ticked(sensor: dg.SensorDefinition, world: World) -> dg.SensorResult | dg.Sk
 
 
 def keys(sensor: dg.SensorDefinition, world: World) -> list[tuple[str | None, str | None]]:
-    """Partition and key of the runs that one tick of a sensor asks for."""
+    """Return partition and run key of the runs that one tick of a sensor requests."""
     found = ticked(sensor, world)
     return [(run.partition_key, run.run_key) for run in found.run_requests or ()] if isinstance(found, dg.SensorResult) else []
 
@@ -174,7 +174,7 @@ def write_frames(lake: Lake, frame: str) -> None:
 
 
 def write_episode(lake: Lake, *, result: str | None) -> None:
-    """An episode made from what the lake has."""
+    """Build an episode from the lake."""
     from tests.checks.test_rules import episode_market
 
     row = episode_market("A", result=result, recording="R")
@@ -185,7 +185,7 @@ def write_episode(lake: Lake, *, result: str | None) -> None:
 
 @pytest.mark.slow
 def test_what_people_plot_is_a_number_in_the_events(replayed: World) -> None:
-    """The UI draws a curve of every number, so that money is one and a size is none."""
+    """The UI plots every number, so money is a number and a file size is not."""
     for name, wanted in (
         ("backtests", {"P&L", "P&L, pessimistic queue", "P&L, optimistic queue", "fees", "contracts"}),
         ("summary", {"P&L of all", "fees of all"}),

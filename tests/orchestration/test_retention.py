@@ -1,4 +1,4 @@
-"""Old runs are deleted, except those that made the present version of a partition, and a home grows slowly."""
+"""Old runs are deleted, except those that built the current version of a partition, and a home grows slowly."""
 
 import os
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from orchestration.runner import Runner
 from resources import LakeResource
 from tests.orchestration.conftest import SILENT
 
-#: Most bytes by which the home may grow with a run over one day of both venues.
+#: Maximum growth of the home in bytes for a run over one day of both venues.
 MOST_BYTES = 1_300_000
 NUMBERS = dg.AssetKey("numbers")
 MATERIALIZATION = dg.DagsterEventType.ASSET_MATERIALIZATION
@@ -96,7 +96,7 @@ def test_young_runs_and_unfinished_ones_stay(instance: dg.DagsterInstance) -> No
 
 
 def test_pruning_gives_captured_output_of_an_earlier_home_back(tmp_path: Path) -> None:
-    """Homes of version 0.1 have one file of events per run, and capture what steps print."""
+    """Homes of version 0.1 have one file of events per run, and captured output of steps."""
     with dg.DagsterInstance.local_temp(str(tmp_path), overrides=SILENT) as earlier:
         superseded, latest = materialize(earlier, "1"), materialize(earlier, "1")
         output = Path(earlier.storage_directory())

@@ -1,4 +1,4 @@
-"""What a person launches goes first, and there are as many runs at once as the machine has processors."""
+"""Runs launched by users have priority, and the number of concurrent runs is that of processors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_settings_of_a_new_home_fit_this_machine(tmp_path: Path, monkeypatch
     monkeypatch.setattr("orchestration.home.runs_at_once", lambda: (6, 5))
     (tmp_path / "dagster.yaml").write_text(settings_file())
     written = yaml.safe_load(settings_file())
-    written.pop("event_log_storage")  # is below DAGSTER_HOME, which this instance has none of
+    written.pop("event_log_storage")  # is below DAGSTER_HOME, which this instance lacks
     (tmp_path / "dagster.yaml").write_text(yaml.safe_dump(written))
     with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
         config = instance.get_concurrency_config().run_queue_config

@@ -1,4 +1,4 @@
-"""A command submits its runs to the UI that serves its home with its settings, and otherwise executes them itself."""
+"""A command submits its runs to a UI with the same home and settings, and otherwise executes them itself."""
 
 import os
 import signal
@@ -96,7 +96,7 @@ def talk(context: dg.OpExecutionContext) -> None:
 
 @dg.job(executor_def=dg.in_process_executor)
 def talking() -> None:
-    """A job whose step logs."""
+    """A job whose step logs a message."""
     talk()
 
 
@@ -105,7 +105,7 @@ Lines = list[str]
 
 @dataclass
 class Ui:
-    """A UI in this process: a submission is queued; `works` is called with each, instead of a daemon."""
+    """A UI in this process that queues submissions. `works` is called with each, in place of a daemon."""
 
     instance: dg.DagsterInstance
     works: Callable[[dg.DagsterRun], object] = lambda run: None
@@ -126,7 +126,7 @@ class Ui:
 
 @pytest.fixture
 def ui(instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ui]:
-    """One that serves this home."""
+    """A UI of this home."""
     made, lock = Ui(instance), ProcessLock(instance, UI)
     monkeypatch.setattr(run_submission, "_client", lambda url: made)
     monkeypatch.setattr(run_submission, "_POLL_SECONDS", 0.01)
@@ -149,7 +149,7 @@ def runs_of(instance: dg.DagsterInstance, ui: Ui) -> list[str]:
 
 
 def work(instance: dg.DagsterInstance, workers: list[threading.Thread]) -> Callable[[dg.DagsterRun], None]:
-    """Executes a submitted run in a thread, under its id, as a worker does."""
+    """Execute a submitted run in a thread under its id, like a worker."""
 
     def begin(run: dg.DagsterRun) -> None:
         instance.delete_run(run.run_id)

@@ -1,4 +1,4 @@
-"""Which days the daily pull asks for."""
+"""Days requested by the daily pull."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _pull(day: date, *, final: bool) -> dict[str, object]:
 
 @pytest.fixture
 def lake(tmp_path: Path) -> LakeResource:
-    """8 March is final, 7 March is not on Polymarket, 6 March is not on Kalshi, 1 January is too old to be asked for again."""
+    """8 March is final, 7 March is missing on Polymarket, 6 March is missing on Kalshi, and 1 January is too old to be pulled again."""
     store = Lake(str(tmp_path / "lake"))
     finals = {
         KALSHI_PULLS: {date(2026, 3, 8): True, date(2026, 3, 7): True, date(2026, 3, 6): False, date(2026, 1, 1): False},
@@ -39,7 +39,7 @@ def lake(tmp_path: Path) -> LakeResource:
 
 
 def tick(at: datetime, lake: LakeResource) -> list[dg.RunRequest | dg.SkipReason]:
-    """What the schedule yields when its clock strikes at `at`."""
+    """Return the requests of the schedule at `at`."""
     with dg.instance_for_test() as instance, dg.build_schedule_context(instance=instance, scheduled_execution_time=at) as context:
         return list(daily_pull(context, lake=lake))  # type: ignore[call-overload]
 
@@ -62,7 +62,7 @@ def test_a_day_is_final_when_the_pulls_of_all_venues_were(lake: LakeResource) ->
 
 
 def test_days_without_a_record_of_a_pull_are_due_too(lake: LakeResource) -> None:
-    """After an outage, or where a pull failed, there is none."""
+    """There is no record after an outage or a failed pull."""
     (store := lake.lake).write(KALSHI_PULLS, ("2026-03-02",), KALSHI_PULLS.frame([_pull(date(2026, 3, 2), final=True)]), run_id="run")
     store.write(POLYMARKET_PULLS, ("2026-03-02",), POLYMARKET_PULLS.frame([_pull(date(2026, 3, 2), final=True)]), run_id="run")
     requests = [request for request in tick(datetime(2026, 3, 10, 1, 20, tzinfo=UTC), lake) if isinstance(request, dg.RunRequest)]

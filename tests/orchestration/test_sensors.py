@@ -1,4 +1,4 @@
-"""Registered releases and forecasters become partitions; derived tables follow their inputs, once."""
+"""Registered releases and forecasters become partitions. Derived tables follow their inputs once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The UI is stopped so that its runs go on at the next start."""
+"""The UI stops so that its runs continue at the next start."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from orchestration.orphaned_runs import TAG, UI, ProcessLock, requeue_runs
 from orchestration.run_submission import announce_ui
 from tests.shared import wait_until
 
-#: Stands for Dagster: it answers on its port, and so does a child of it, which both refuse to end when they are asked to.
+#: Replacement for Dagster: a parent and a child that answer on its port and refuse to end on request.
 SERVER = """
 import os, signal, socket, sys, time
 for number in (signal.SIGINT, signal.SIGTERM):
@@ -38,7 +38,7 @@ while True:
 """
 
 
-#: Place of the job that a UI launches, as Dagster stores it.
+#: Location of a job launched by the UI, as Dagster stores it.
 ORIGIN = {
     "__class__": "ExternalPipelineOrigin",
     "external_repository_origin": {
@@ -73,7 +73,7 @@ def instance(tmp_path: Path) -> Iterator[dg.DagsterInstance]:
 
 
 def run(instance: dg.DagsterInstance, status: dg.DagsterRunStatus, tags: dict[str, str] | None = None) -> dg.DagsterRun:
-    """A run that the UI has launched."""
+    """Run launched by the UI."""
     origin = dg.deserialize_value(json.dumps(ORIGIN))
     return instance.add_run(
         dg.DagsterRun(job_name="days", run_id=str(uuid.uuid4()), status=status, tags=tags or {}, remote_job_origin=origin)
@@ -177,7 +177,7 @@ def test_a_home_that_cannot_be_written_is_one_clear_error(home: Path, port: int,
 def test_another_ui_is_named_with_its_address_and_how_to_stop_it(
     home: Path, port: int, monkeypatch: pytest.MonkeyPatch, is_alive: bool
 ) -> None:
-    """One that was killed leaves Dagster serving."""
+    """A killed UI leaves Dagster running."""
     monkeypatch.setattr("orchestration.run_submission.is_running", lambda pid: is_alive)
     config = Settings(home=home)
     prepare(config)

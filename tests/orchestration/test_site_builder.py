@@ -1,4 +1,4 @@
-"""The site is built when it does not show the published warehouse, and only then."""
+"""The site is built if and only if the published warehouse has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs over several partitions: what one of them fails of neither loses nor stops the others."""
+"""Runs over several partitions: a failed partition neither loses nor stops the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two machines with homes of their own and one object store: what one recorded and built, the other trades, with the rows of one machine alone."""
+"""Two machines with separate homes and one object store: one records and builds, the other trades, with the rows of a single machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 
 
 def node(home: Path, patch: pytest.MonkeyPatch, store: str | None) -> World:
-    """A machine; the commands of the test run on it from now on."""
+    """Function that selects a machine for all further commands of the test."""
     if store:
         patch.setenv("BELLWETHER_STORE", store)
     at(home, patch)
@@ -41,7 +41,7 @@ def rows(world: World) -> dict[str, pl.DataFrame]:
 
 
 def trade(world: World, agent: str) -> None:
-    """One backtest as the graph runs it."""
+    """Run one backtest as in the graph."""
     world.instance.add_dynamic_partitions("episode", [EVENT])
     world.instance.add_dynamic_partitions("agent", [agent])
     pair = dg.MultiPartitionKey({"episode": EVENT, "agent": agent})

@@ -1,4 +1,4 @@
-"""What a newcomer sees in the UI: descriptions and links of assets, forecasters without a key, selections, checks that fail on purpose."""
+"""First view of the UI: descriptions and links of assets, forecasters without a key, selections, and failing checks."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_the_ui_serves_the_site_and_explains_a_missing_page(tmp_path: Path) -> N
 
 
 def test_tables_of_rankings_are_materialized_one_by_one(defs: dg.Definitions) -> None:
-    """The UI asks for a confirmation where a step makes more than what is selected: right for pulls and backtests only."""
+    """The UI asks for confirmation if a step builds more than the selection. Only pulls and backtests should do that."""
     graph = defs.resolve_asset_graph()
     together = {key.to_user_string() for key in graph.get_all_asset_keys() if len(graph.get(key).execution_set_asset_keys) > 1}
     assert {name.split("/")[0] for name in together} == {"raw", "replay"}
