@@ -77,7 +77,7 @@ class BookReplay:
         """Take in a frame; the market whose valid book it changed, if any."""
         found = parse_message(frame.data)
         understood = self.watch.take(frame, found)
-        for ended in self.watch.ended():
+        for ended in self.watch.pop_ended():
             self._drop(ended.market, ended.key)
         if understood is None:
             return None
@@ -106,7 +106,7 @@ class BookReplay:
     def finish(self) -> BookCheck:
         """What the replay showed, when no more frames come."""
         self.watch.finish()
-        for ended in self.watch.ended():
+        for ended in self.watch.pop_ended():
             self._drop(ended.market, ended.key)
         for market in list(self._crossed):
             self._judge(market, None)

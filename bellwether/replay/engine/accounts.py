@@ -1,6 +1,7 @@
 """Account of a replay: fills, positions, reserves, settlements and marks.
 
-Prices in $0.0001, sizes in lots, money in micro-dollars, times in ns UTC.
+Every order is handled as its canonical bid: a sale of YES at 0.60 is a bid for NO at 0.40. `s` is the side of that bid, `m` a market, `o`
+an order. Prices in $0.0001, sizes in lots, money in micro-dollars, times in ns UTC.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _RESTING = int(Status.RESTING)
 
 @inlined
 def prorate(total, part, whole):
-    """Compute total × part // whole without overflow, for 0 <= part <= whole < 3 × 10^9 and total >= 0."""
+    """Return total × part // whole without overflowing 64 bits, for 0 <= part <= whole < 3 × 10^9 and total >= 0."""
     if part == whole:
         return total
     return total // whole * part + total % whole * part // whole
@@ -25,7 +26,7 @@ def prorate(total, part, whole):
 
 @inlined
 def booked_price(state, order, price, role):
-    """Convert the canonical `price` of a fill to the price at which the order's side is booked."""
+    """Return the price recorded for a fill at canonical `price`: that of the order's own side, or the canonical one if the rules say so."""
     if order.action == 0 or (role == _MAKER and state.canonical_sell == 1):
         return price
     return DOLLAR - price
@@ -33,7 +34,7 @@ def booked_price(state, order, price, role):
 
 @compiled
 def book_fill(sim, o, price, lots, role, ts):
-    """Book a fill of an order at canonical `price`. Returns False, with nothing booked, if a maker's cash would fall below 0."""
+    """Record a fill of an order at canonical `price`. Returns False, and changes nothing, if a maker's cash would fall below 0."""
     state, order, sides = state_of(sim), orders_of(sim)[o], sides_of(sim)
     market = markets_of(sim)[order.market]
     side, other = sides[2 * order.market + order.bid_side], sides[2 * order.market + 1 - order.bid_side]
@@ -54,11 +55,11 @@ def book_fill(sim, o, price, lots, role, ts):
     if role == _TAKER:
         order.taken += lots
     if state.net == 1:
-        gained = _move_netted(side, other, price, lots)
+        profit = _move_netted(side, other, price, lots)
     else:
-        gained = _move_separate(sides[2 * order.market + order.side], order.action, booked, lots)
-    state.realised += gained
-    market.realised += gained
+        profit = _move_separate(sides[2 * order.market + order.side], order.action, booked, lots)
+    state.realised += profit
+    market.realised += profit
     n = state.fills
     state.fills = n + 1
     fill = fills_of(sim)[n]
@@ -70,37 +71,37 @@ def book_fill(sim, o, price, lots, role, ts):
 
 @inlined
 def _move_netted(new, old, price, lots):
-    """Update positions and cost if YES and NO net to a dollar: close the old position first. Returns the realised P&L."""
-    pairs, gained = min(old.position, lots), 0
+    """Close lots of the opposite position `old`, then add the rest to `new`, as YES and NO net to a dollar. Returns the realised P&L."""
+    pairs, profit = min(old.position, lots), 0
     if pairs > 0:
         removed = prorate(old.basis, pairs, old.position)
-        gained = (DOLLAR - price) * pairs - removed
+        profit = (DOLLAR - price) * pairs - removed
         old.basis -= removed
         old.position -= pairs
     new.position += lots - pairs
     new.basis += price * (lots - pairs)
-    return gained
+    return profit
 
 
 @compiled
 def _move_separate(side, action, price, lots):
-    """Update a position, which may be short, and its signed cost if YES and NO do not net. Returns the realised P&L."""
-    sign, held, gained = (1 if action == 0 else -1), side.position, 0
-    closed = min(lots, abs(held)) if held * sign < 0 else 0
+    """Update a side's position, which may be short, and its cost, under rules that keep YES and NO apart. Returns the realised P&L."""
+    sign, position, profit = (1 if action == 0 else -1), side.position, 0
+    closed = min(lots, abs(position)) if position * sign < 0 else 0
     if closed > 0:
-        removed = prorate(abs(side.basis), closed, abs(held))
-        gained = -sign * (price * closed - removed)
+        removed = prorate(abs(side.basis), closed, abs(position))
+        profit = -sign * (price * closed - removed)
         side.basis += sign * removed
     side.basis += sign * price * (lots - closed)
     side.position += sign * lots
-    return gained
+    return profit
 
 
 @compiled
-def side_reserve(sim, s, yes, no, level, price, lots, fee, action, below):
-    """Compute the reserve, in micro-dollars, of the agent's orders on a side below level `below`, given positions of `yes` and `no` lots.
+def compute_reserve(sim, s, yes, no, level, price, lots, fee, action, below):
+    """Compute the cash reserved for a side's orders below level `below`, with positions of `yes` and `no` lots.
 
-    If `lots` is not 0, one more resting order of `lots` at `level`, with its price, maker fee and action, is included.
+    Includes one more resting order of `lots` at `level`, with its price, maker fee and action, unless `lots` is 0. Returns micro-dollars.
     """
     orders, net = orders_of(sim), state_of(sim).net == 1
     opposite, own = (no, yes) if s & 1 == 0 else (yes, no)
@@ -130,27 +131,27 @@ def side_reserve(sim, s, yes, no, level, price, lots, fee, action, below):
 
 
 @compiled
-def reserve_side(sim, s):
-    """Update the reserve of a side."""
+def update_reserve(sim, s):
+    """Recompute the reserve of a side after a change of its orders or positions."""
     state, side, other = state_of(sim), sides_of(sim)[s], sides_of(sim)[s ^ 1]
     if state.collateral == 0:
         return
     yes, no = (side.position, other.position) if s & 1 == 0 else (other.position, side.position)
-    reserve = side_reserve(sim, s, yes, no, 0, 0, 0, 0, 0, DOLLAR)
+    reserve = compute_reserve(sim, s, yes, no, 0, 0, 0, 0, 0, DOLLAR)
     state.reserved += reserve - side.reserve
     side.reserve = reserve
 
 
 @inlined
-def reserve_market(sim, m):
-    """Update the reserves of both sides of a market."""
-    reserve_side(sim, 2 * m)
-    reserve_side(sim, 2 * m + 1)
+def update_reserves(sim, m):
+    """Recompute the reserves of both sides of a market."""
+    update_reserve(sim, 2 * m)
+    update_reserve(sim, 2 * m + 1)
 
 
 @inlined
-def reserved_fee(sim, order, lots):
-    """Compute the maker fee reserved for `lots` of an order: one fill at its price, without waiver or account rounding."""
+def compute_reserved_fee(sim, order, lots):
+    """Compute the maker fee reserved for `lots` of an order: one fill at its price, without fee waiver or account rounding."""
     if state_of(sim).collateral == 0:
         return 0
     return trade_fee(markets_of(sim)[order.market], _MAKER, order.price, lots)
@@ -158,17 +159,12 @@ def reserved_fee(sim, order, lots):
 
 @compiled
 def pay_positions(sim, m, value, void):
-    """Settle a market: pay `value` micro-dollars per YES contract and a dollar minus `value` per NO contract, or the cost if void."""
+    """Settle a market at `value` micro-dollars per YES contract and a dollar less `value` per NO contract; if void, refund the cost."""
     state, market = state_of(sim), markets_of(sim)[m]
     for place in range(2):
         side = sides_of(sim)[2 * m + place]
-        each = value if place == 0 else MICROS - value
-        if void:
-            pay = side.basis
-        elif side.position >= 0:
-            pay = each * side.position // CONTRACT
-        else:
-            pay = -((each * -side.position + CONTRACT - 1) // CONTRACT)
+        # Rounded down, also for a short.
+        pay = side.basis if void else (value if place == 0 else MICROS - value) * side.position // CONTRACT
         state.cash += pay
         state.realised += pay - side.basis
         market.realised += pay - side.basis
@@ -177,7 +173,7 @@ def pay_positions(sim, m, value, void):
 
 @compiled
 def value_account(state, sides):
-    """Mark the account at the liquidation side and at mid. Returns the equity at the liquidation side."""
+    """Compute equity at the liquidation side (bid if long, ask if short) and at mid. Returns the former."""
     equity, mid2_equity, fifty = state.cash, 0, state.fifty == 1
     for s in range(2 * state.tickers):
         side = sides[s]

@@ -1,7 +1,8 @@
-"""Orders and account as the agent knows them when acknowledgements are slower than market data.
+"""The agent's view of its orders and account when acknowledgements arrive later than market data.
 
-`seen_*` are the state, sides, markets and orders as of the last acknowledgement received; they contain no books. Without such a delay they
-are the account's own arrays. A ledger row contains money and positions after a change, and the time at which the agent learns of it.
+`seen_*` are the state, sides, markets and orders as of the last acknowledgement that the agent received; they contain no books. Without
+such a delay they are the account's own arrays. A ledger row contains money and positions after a change, and the time at which the agent
+learns of it.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _RESTING = int(Status.RESTING)
 
 
 @inlined
-def is_late(state):
-    """Return whether acknowledgements may take longer than market data."""
+def has_late_acknowledgements(state):
+    """Return True if acknowledgements may arrive later than market data of the same instant."""
     return state.watch & WATCH_LATE != 0
 
 
 @compiled
 def arrival_time(series, answers, time):
-    """Interpolate the arrival time of a message sent at `time` between recorded latencies. answers: for the venue's acknowledgement."""
+    """Return the arrival time of a message sent at `time`, between recorded latencies. answers: the message is an acknowledgement."""
     last = len(series) - 1
     low, high = 0, last
     while high - low > 1:
@@ -61,7 +62,7 @@ def _leg_times(row, answers):
 
 @compiled
 def _multiply_divide(rise, along, run):
-    """Compute rise × along // run for 0 <= along < run, bit by bit because the product may have 124 bits."""
+    """Return rise × along // run for 0 <= along < run, bit by bit because the product may have 124 bits."""
     result, rest = 0, 0
     for bit in range(62, -1, -1):
         result, rest = 2 * result, 2 * rest
@@ -78,22 +79,22 @@ def _multiply_divide(rise, along, run):
 
 @inlined
 def acknowledgement_time(sim, time):
-    """Return the engine time at which the agent learns of an order event at `time`: never before the market data of that instant."""
+    """Return the engine time at which the agent learns of an order event at `time`, not before the market data of that instant."""
     state, series = state_of(sim), series_of(sim)
-    comes = arrival_time(series, True, time) if len(series) > 0 else time + state.response_latency
-    return max(time, comes - state.data_latency)
+    arrival = arrival_time(series, True, time) if len(series) > 0 else time + state.response_latency
+    return max(time, arrival - state.data_latency)
 
 
 @inlined
 def is_known(sim, time):
-    """Return whether the agent already knows of an order event at `time`."""
+    """Return True if the agent already knows of an order event at `time`."""
     state = state_of(sim)
-    return not is_late(state) or acknowledgement_time(sim, time) <= state.time
+    return not has_late_acknowledgements(state) or acknowledgement_time(sim, time) <= state.time
 
 
 @compiled
 def record_ledger(sim, time, changed):
-    """Append a ledger row if money, fills or orders have changed since the last one. The caller has checked that it fits."""
+    """Append a ledger row if money, fills or orders (`changed`) differ from the last row. The caller ensures that it fits."""
     state, sides, markets = state_of(sim), sides_of(sim), markets_of(sim)
     changed |= state.cash != state.ledger_cash or state.fills != state.ledger_fills
     changed |= state.realised != state.ledger_realised or state.reserved != state.ledger_reserved
@@ -115,7 +116,7 @@ def record_ledger(sim, time, changed):
 
 @compiled
 def apply_acknowledgements(sim, time):
-    """Apply all acknowledgements that the agent has received by `time`."""
+    """Update the agent's view with all acknowledgements received by `time`."""
     state, seen, sides, markets = state_of(sim), seen_state_of(sim), seen_sides_of(sim), seen_markets_of(sim)
     ledgers, updates, accounts = ledgers_of(sim), updates_of(sim), accounts_of(sim)
     while state.ledger_head < state.ledger_tail and ledgers[state.ledger_head].learned <= time:
@@ -137,7 +138,7 @@ def apply_acknowledgements(sim, time):
 
 @inlined
 def reset_rows(state, seen):
-    """Reuse the rows of updates and ledgers once all are delivered and known."""
+    """Start again at row 0 of updates and ledgers once the agent has received all of them."""
     if state.ledger_head == state.ledger_tail:
         state.ledger_head = state.ledger_tail = 0
         if state.update_head == state.update_tail:
@@ -146,7 +147,7 @@ def reset_rows(state, seen):
 
 @compiled
 def _apply_update(sim, update):
-    """Apply an update to the order as the agent knows it. An order that rejoined its queue moves to the back of its list."""
+    """Apply an update to the agent's view of an order. An order that rejoined its queue moves behind the others at its level."""
     sides, orders = seen_sides_of(sim), seen_orders_of(sim)
     o = update.order
     order = orders[o]
@@ -165,10 +166,20 @@ def _apply_update(sim, update):
 
 
 @compiled
-def value_known(sim):
-    """Compute the equity of the account as the agent knows it, at the prices that it sees."""
-    state, seen, sides, known = state_of(sim), seen_state_of(sim), sides_of(sim), seen_sides_of(sim)
-    if is_late(state):
+def value_known_account(sim):
+    """Compute equity from the cash and positions that the agent knows of, at the displayed prices."""
+    state, sides, known_sides = state_of(sim), sides_of(sim), seen_sides_of(sim)
+    if has_late_acknowledgements(state):
         for s in range(2 * state.tickers):
-            known[s].best, known[s].price = sides[s].best, sides[s].price
-    return value_account(seen, known)
+            known_sides[s].best, known_sides[s].price = sides[s].best, sides[s].price
+    return value_account(seen_state_of(sim), known_sides)
+
+
+@compiled
+def count_resting(sim, m):
+    """Return the number of the agent's resting orders in a market, or in all markets for -1, as far as it knows."""
+    count, sides = 0, seen_sides_of(sim)
+    for s in range(2 * seen_state_of(sim).tickers):
+        if m < 0 or s >> 1 == m:
+            count += sides[s].own
+    return count

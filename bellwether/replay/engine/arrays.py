@@ -1,4 +1,7 @@
-"""Arrays of a replay: initial sizes, growth, and the words through which compiled code finds them."""
+"""Arrays of a replay and their growth.
+
+Compiled code finds them through the *words*, an array of their addresses and lengths.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ def record_width(name: str) -> int:
 
 
 class Arrays:
-    """Arrays of one replay for compiled code, each int64[rows, fields]. schedule: from `build_schedule`."""
+    """Arrays of one replay, shared with compiled code: int64[rows, fields] each. schedule: result of `build_schedule`."""
 
     def __init__(self, tape: Tape, rules: RuleSet, schedule: np.ndarray, settings: ReplaySettings, *, bounds: bool) -> None:
         self.settings = settings
@@ -112,14 +115,14 @@ class Arrays:
         self._make_room_for_updates(more=everything)
 
     def _make_room(self) -> None:
-        """Reserve the rows of a compiled run."""
+        """Enlarge the arrays before a compiled run, which restarts if one is full."""
         for name, used in (("orders", STATE_AT.orders), ("fills", STATE_AT.fills)):
             if len(self._arrays[name]) < COMPILED_ROWS:
                 self._resize(name, COMPILED_ROWS, int(self._state[used]))
         self._make_room_for_updates()
 
     def _make_room_for_updates(self, *, more: bool = False) -> None:
-        """Match the rows of open orders to those of orders, and make room for their updates; doubled with `more`."""
+        """Enlarge the arrays of order updates and ledgers to the number of open orders; double them if `more`."""
         state, rows = self._state, len(self._arrays["orders"])
         if not state[STATE_AT.watch] & (WATCH_ORDERS | WATCH_LATE):
             return
@@ -137,7 +140,7 @@ class Arrays:
             self._resize("accounts", ledgers * tickers, used * tickers)
 
     def _move_messages(self, rows: int) -> None:
-        """Move the messages in transit to the front of a larger array."""
+        """Move the messages in transit to the start of a larger array."""
         head, tail = self._state[[STATE_AT.message_head, STATE_AT.message_tail]].tolist()
         larger = new_rows(rows, record_width("messages"))
         larger[: tail - head] = self._arrays["messages"][head:tail]
@@ -156,17 +159,17 @@ class Arrays:
             self._set("seen_orders", array)
 
     def _point(self, name: str, array: np.ndarray) -> None:
-        """Store the address and length of an array in the words of compiled code."""
+        """Store the address and length of an array in the words."""
         self._words[WORD_OF[name]], self._words[WORD_OF[name] + 1] = array.ctypes.data, len(array)
 
 
 def new_rows(rows: int, fields: int) -> np.ndarray:
-    """Allocate zeros, int64[rows, fields]."""
+    """Return zeros, int64[rows, fields]."""
     return np.zeros((rows, fields), np.int64)
 
 
 def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
-    """Build the sides of all markets before the first event. Returns them and their total number of levels."""
+    """Build the rows of all sides before the first event. Returns them and the total number of levels."""
     sides = np.zeros(2 * len(tape.tickers), SIDE)
     counts = np.repeat([len(levels) for levels in tape.levels], 2)
     sides["book"] = np.cumsum(counts) - counts
@@ -179,7 +182,7 @@ def new_sides(tape: Tape) -> tuple[np.ndarray, int]:
 
 
 def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
-    """Build the markets before the first event."""
+    """Build the rows of all markets before the first event."""
     markets = np.zeros(len(tape.tickers), MARKET)
     markets["status"] = TickerStatus.NO_BOOK
     markets["levels"], markets["prices"] = [len(levels) - 2 for levels in tape.levels], tape.starts
@@ -193,9 +196,9 @@ def new_markets(tape: Tape, rules: RuleSet) -> np.ndarray:
 
 
 def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: bool) -> np.ndarray:
-    """Build the account before the first event."""
-    found = np.zeros(1, STATE)
-    state = found[0]
+    """Build the state of account and clock before the first event."""
+    states = np.zeros(1, STATE)
+    state = states[0]
     state["tickers"] = state["books_at"] = len(tape.tickers)
     state["grid_width"] = tape.grids.shape[1]
     state["time"] = state["now"] = tape.start
@@ -215,7 +218,7 @@ def new_state(tape: Tape, rules: RuleSet, settings: ReplaySettings, *, bounds: b
     for name in ("order_latency", "data_latency", "response_latency", "max_orders", "max_resting"):
         state[name] = getattr(settings, name)
     state["watch"] = WATCH_LATE if settings.answers_late else 0
-    return _integer_rows(found)
+    return _integer_rows(states)
 
 
 def _integer_rows(records: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Displayed levels, own consumption of them, and the lists of own orders.
+"""Displayed levels, the lots that the agent took from them, and the lists of its resting orders.
 
 `s` is a side (2 × market + side of the canonical bid), `level` one of its levels.
 """
@@ -18,7 +18,7 @@ _RESTING = int(Status.RESTING)
 
 @inlined
 def price_of(sim, m, level):
-    """Return the price of a level of market `m` in $0.0001, for YES and NO levels alike."""
+    """Return the price of a level of market `m` in $0.0001; YES and NO have the same levels."""
     return prices_of(sim)[markets_of(sim)[m].prices + level]
 
 
@@ -38,7 +38,7 @@ def set_best(sim, s, level):
 
 @inlined
 def lower_best(sim, s, level):
-    """Lower the best displayed level to the highest one below `level` with a displayed size."""
+    """Lower a side's best displayed level to the highest one below `level` that is not empty."""
     base, shown = sides_of(sim)[s].book, shown_of(sim)
     level -= 1
     while level > 0 and shown[base + level] == 0:
@@ -47,8 +47,11 @@ def lower_best(sim, s, level):
 
 
 @compiled
-def consume(sim, s, level, lots, least, most):
-    """Remove own lots from a displayed level until it changes. `least`, `most`: in the queue histories."""
+def consume(sim, s, level, lots, fewest, most):
+    """Subtract lots taken by the agent from a displayed level, until its recorded size next changes.
+
+    `fewest` and `most` are the lots taken in the queue histories.
+    """
     if state_of(sim).consume == 0:
         return
     shown, at = shown_of(sim), sides_of(sim)[s].book + level
@@ -56,7 +59,7 @@ def consume(sim, s, level, lots, least, most):
     if row.taken + row.taken_max == 0:
         marks_of(sim)[at] += 1
     row.taken += lots
-    row.taken_min += least
+    row.taken_min += fewest
     row.taken_max += most
     shown[at] -= lots
     if shown[at] == 0 and sides_of(sim)[s].best == level:
@@ -65,44 +68,44 @@ def consume(sim, s, level, lots, least, most):
 
 @inlined
 def link(sides, orders, o):
-    """Insert an order into the list of its side, sorted by level, highest first, then by time."""
+    """Insert an order into the list of its side, sorted by level, highest first, then by time of joining."""
     order = orders[o]
     s, level = 2 * order.market + order.bid_side, order.level
-    before, after = -1, sides[s].head
-    while after >= 0 and orders[after].level >= level:
-        before, after = after, orders[after].next
-    link_between(sides, orders, o, before, after)
+    previous, following = -1, sides[s].head
+    while following >= 0 and orders[following].level >= level:
+        previous, following = following, orders[following].next
+    link_between(sides, orders, o, previous, following)
 
 
 @inlined
-def link_between(sides, orders, o, before, after):
-    """Insert an order between two neighbours of its list, -1 for none."""
+def link_between(sides, orders, o, previous, following):
+    """Insert an order between two orders of its list, -1 for none."""
     order = orders[o]
-    order.prev, order.next = before, after
-    if before >= 0:
-        orders[before].next = o
+    order.prev, order.next = previous, following
+    if previous >= 0:
+        orders[previous].next = o
     else:
         sides[2 * order.market + order.bid_side].head = o
-    if after >= 0:
-        orders[after].prev = o
+    if following >= 0:
+        orders[following].prev = o
 
 
 @inlined
 def unlink(sides, orders, o):
-    """Remove an order from its list; its row keeps its neighbours."""
+    """Remove an order from its list; its row keeps the numbers of its neighbours."""
     order = orders[o]
-    before, after = order.prev, order.next
-    if before >= 0:
-        orders[before].next = after
+    previous, following = order.prev, order.next
+    if previous >= 0:
+        orders[previous].next = following
     else:
-        sides[2 * order.market + order.bid_side].head = after
-    if after >= 0:
-        orders[after].prev = before
+        sides[2 * order.market + order.bid_side].head = following
+    if following >= 0:
+        orders[following].prev = previous
 
 
 @compiled
 def count_at_level(sim, o, change):
-    """Count an order that joined or left its level, and update the best level with own orders."""
+    """Update a level's mark and the side's best own level after an order joined (`change` 1) or left (-1)."""
     sides, orders = sides_of(sim), orders_of(sim)
     order = orders[o]
     s = 2 * order.market + order.bid_side
@@ -114,7 +117,7 @@ def count_at_level(sim, o, change):
 
 @inlined
 def first_order_at(sim, s, level):
-    """Return the first own order at a level that rests in the account, -1 for none."""
+    """Return the agent's first order at a level that rests in the account, -1 for none."""
     orders = orders_of(sim)
     i = sides_of(sim)[s].head
     while i >= 0 and (orders[i].level > level or (orders[i].level == level and orders[i].status != _RESTING)):
@@ -124,7 +127,7 @@ def first_order_at(sim, s, level):
 
 @inlined
 def first_resting(sim, s):
-    """Return the best own order of a side that rests in the account, -1 for none."""
+    """Return the agent's best order on a side that rests in the account, -1 for none."""
     orders = orders_of(sim)
     i = sides_of(sim)[s].head
     while i >= 0 and orders[i].status != _RESTING:

@@ -1,16 +1,21 @@
-"""Fills in the slowest and the fastest queue history, and the resulting band of equity.
+"""Bounds of fills and equity over all queue histories that the recording allows.
 
-The account's fills of an order lie between `filled_min` and `filled_max`. Equity is linear in the fills of each order except for the mark
-of a market's net position, which is concave: YES is marked at the bid if the position is long and at the ask if it is short. The lower end
+The *slowest* history fills an order as late and as little as possible, the *fastest* as early and as much as possible; the account's fills
+lie between: `filled_min` <= `filled` <= `filled_max`. Equity is linear in the fills of each order except for the mark of a market's net
+position, which is concave: YES is marked at the bid if the position is long and at the ask if it is short. The lower end of the band
 therefore combines the worse end of each order with the worse mark. The upper end combines the better end of each order with the mark
 between bid and ask that minimises the sum.
+
+At a level, `short` lots are filled in the account but not in the slowest history, `extra` lots only in the fastest. They are the
+*uncertain* fills. The *net* price of a level includes the maker fee. A side's *pivot* is the highest level whose uncertain fills gain at
+the last mark; the sums `under_*` end there. A market's *slack* is the rounding of fees that may differ between histories.
 """
 
 from __future__ import annotations
 
 from bellwether.replay.engine.codes import Role
 from bellwether.replay.engine.compilation import compiled, compiled_alone, inlined
-from bellwether.replay.engine.fees import rounding_of_a_fill, trade_fee
+from bellwether.replay.engine.fees import max_fill_rounding, trade_fee
 from bellwether.replay.engine.memory import fills_of, levels_of, markets_of, orders_of, prices_of, sides_of, state_of
 from bellwether.replay.rules.terms import FREE
 from bellwether.replay.tape.layout import MAKER_KIND, WAIVER_UNTIL
@@ -24,8 +29,8 @@ _NANO = 1_000
 
 
 @compiled
-def note_difference(sim, s, level, short, extra):
-    """Add the lots at a level that the slowest history filled less, and the fastest more, than the account."""
+def record_difference(sim, s, level, short, extra):
+    """Add `short` and `extra` lots at a level to the uncertain fills of its side."""
     if short == 0 and extra == 0:
         return
     side = sides_of(sim)[s]
@@ -45,7 +50,7 @@ def note_difference(sim, s, level, short, extra):
 
 @compiled
 def _set_net(sim, s):
-    """Set the net price of each level of a side: price plus fee per lot, at the fee rate of the largest possible fill."""
+    """Compute the net price of each level of a side, 10^-9 dollars per lot, at the fee rate of the largest possible fill."""
     market, side, prices, levels = markets_of(sim)[s >> 1], sides_of(sim)[s], prices_of(sim), levels_of(sim)
     for level in range(1, market.levels + 1):
         price = prices[market.prices + level]
@@ -54,6 +59,7 @@ def _set_net(sim, s):
 
 @inlined
 def _move_under(side, net, short, extra):
+    """Add lots to the sums of the levels up to the pivot."""
     side.under_short += short
     side.under_short_cost += short * net
     side.under_extra += extra
@@ -62,7 +68,7 @@ def _move_under(side, net, short, extra):
 
 @compiled
 def fill_histories(sim, o, main, slow, fast, ts):
-    """Book the lots of a resting order that an event fills in both histories. `main`: lots filled in the account."""
+    """Record the lots of a resting order that an event fills: `main` in the account, `slow` and `fast` in the histories."""
     order = orders_of(sim)[o]
     order.filled_min += slow
     order.filled_max += fast
@@ -77,12 +83,12 @@ def fill_histories(sim, o, main, slow, fast, ts):
     if order.unsure & _UNSURE or main != slow or main != fast:
         order.unsure |= _UNSURE
         _add_slack(sim, order)
-        note_difference(sim, 2 * order.market + order.bid_side, order.level, main - slow, fast - main)
+        record_difference(sim, 2 * order.market + order.bid_side, order.level, main - slow, fast - main)
 
 
 @inlined
-def note_chance(sim, order, ts):
-    """Record that an event may fill an order in some history, and whether its fee is waived at that time."""
+def record_fill_chance(sim, order, ts):
+    """Record that an event may fill an order in some history, and whether a waiver of fees applies at that time."""
     order.chances += 1
     order.unsure |= _WAIVED if ts < markets_of(sim)[order.market].fees[WAIVER_UNTIL] else _CHARGED
     if order.unsure & _UNSURE:
@@ -91,9 +97,9 @@ def note_chance(sim, order, ts):
 
 @inlined
 def _add_slack(sim, order):
-    """Add the possible rounding of an unsure order's fees, and its whole fee if it can be filled both with and without a waiver."""
+    """Add the possible rounding of an uncertain order's fees, and its whole fee if it may be filled both with and without a waiver."""
     market = markets_of(sim)[order.market]
-    market.slack += order.chances * rounding_of_a_fill(market, order.bid_price)
+    market.slack += order.chances * max_fill_rounding(market, order.bid_price)
     order.chances = 0
     if order.unsure == _UNSURE + _WAIVED + _CHARGED:
         order.unsure += _COUNTED
@@ -101,15 +107,15 @@ def _add_slack(sim, order):
 
 
 @compiled
-def _move_pivot(sim, s, each):
-    """Move a side's pivot to the highest level that costs less than `each` including its fee, in 10^-9 dollars per lot of the side."""
+def _move_pivot(sim, s, worth):
+    """Move a side's pivot to the highest level with a net price below `worth`, in 10^-9 dollars per lot of the side."""
     side, levels = sides_of(sim)[s], levels_of(sim)
     level = side.pivot
-    while level < side.high and levels[side.book + level + 1].net < each:
+    while level < side.high and levels[side.book + level + 1].net < worth:
         level += 1
         row = levels[side.book + level]
         _move_under(side, row.net, row.short, row.extra)
-    while level >= side.low and levels[side.book + level].net >= each:
+    while level >= side.low and levels[side.book + level].net >= worth:
         row = levels[side.book + level]
         _move_under(side, row.net, -row.short, -row.extra)
         level -= 1
@@ -117,23 +123,23 @@ def _move_pivot(sim, s, each):
 
 
 @compiled
-def _add_ends(sim, m, mark):
-    """Compute the worst and best change of equity (10^-9 dollars) from a market's uncertain fills at `mark` (micro-dollars per YES contract).
+def _sum_fill_effects(sim, m, mark):
+    """Sum the changes of equity by a market's uncertain fills if a YES contract is worth `mark` micro-dollars.
 
-    Returns the sum of the worse ends of all levels and that of the better ends.
+    Returns the sum of the worse changes of all levels and that of the better ones, 10^-9 dollars.
     """
     worse, better = 0, 0
     for s in range(2 * m, 2 * m + 2):
         side = sides_of(sim)[s]
         if side.high < side.low:
             continue
-        each = (mark if s & 1 == 0 else MICROS - mark) * _NANO // CONTRACT
-        _move_pivot(sim, s, each)
+        worth = (mark if s & 1 == 0 else MICROS - mark) * _NANO // CONTRACT
+        _move_pivot(sim, s, worth)
         over_short, over_extra = side.short - side.under_short, side.extra - side.under_extra
-        worse += side.under_short_cost - each * side.under_short
-        worse += each * over_extra - (side.extra_cost - side.under_extra_cost)
-        better += each * side.under_extra - side.under_extra_cost
-        better += side.short_cost - side.under_short_cost - each * over_short
+        worse += side.under_short_cost - worth * side.under_short
+        worse += worth * over_extra - (side.extra_cost - side.under_extra_cost)
+        better += worth * side.under_extra - side.under_extra_cost
+        better += side.short_cost - side.under_short_cost - worth * over_short
         if markets_of(sim)[m].fees[MAKER_KIND] != FREE:
             # The rate in `net` is rounded down by less than 10^-9 dollars per lot.
             worse -= side.short + side.extra
@@ -143,18 +149,18 @@ def _add_ends(sim, m, mark):
 
 @compiled
 def _market_band(sim, m, bid, ask):
-    """Compute the (low, high) change of equity of a market whose YES is worth `bid` if long and `ask` if short, micro-dollars per contract.
+    """Compute a market's part (low, high) of the band if a YES contract is worth `bid` when long and `ask` when short, micro-dollars.
 
     A crossed book makes the mark convex; each sum then uses the mark in between that maximises it.
     """
     sides, prices, levels = sides_of(sim), prices_of(sim), levels_of(sim)
     market = markets_of(sim)[m]
-    held = sides[2 * m].position - sides[2 * m + 1].position
-    own = held * (bid if held > 0 else ask) * _NANO // CONTRACT
+    position = sides[2 * m].position - sides[2 * m + 1].position
+    own = position * (bid if position > 0 else ask) * _NANO // CONTRACT
     inner = ask < bid
-    low, high = _band_ends(sim, m, bid, held)
+    low, high = _add_position_value(sim, m, bid, position)
     if bid != ask:
-        low_ask, high_ask = _band_ends(sim, m, ask, held)
+        low_ask, high_ask = _add_position_value(sim, m, ask, position)
         low = max(low, low_ask) if inner else min(low, low_ask)
         high = max(high, high_ask) if inner else min(high, high_ask)
     # Prices of uncertain fills between the marks; a settlement has a single mark.
@@ -162,7 +168,7 @@ def _market_band(sim, m, bid, ask):
     for level in range(min(lowest, highest) + 1, max(lowest, highest) if bid != ask else 0):
         yes, no = levels[sides[2 * m].book + level], levels[sides[2 * m + 1].book + market.levels + 1 - level]
         if yes.short != 0 or yes.extra != 0 or no.short != 0 or no.extra != 0:
-            low_mark, high_mark = _band_ends(sim, m, CONTRACT * prices[market.prices + level], held)
+            low_mark, high_mark = _add_position_value(sim, m, CONTRACT * prices[market.prices + level], position)
             low, high = (max(low, low_mark), high) if inner else (low, min(high, high_mark))
     # A settlement pays whole micro-dollars.
     rest = own % _NANO
@@ -170,36 +176,37 @@ def _market_band(sim, m, bid, ask):
 
 
 @compiled
-def _band_ends(sim, m, mark, held):
-    """Compute the changes of equity as `_add_ends` does, including a position of `held` lots of YES."""
-    worse, better = _add_ends(sim, m, mark)
-    value = held * mark * _NANO // CONTRACT
+def _add_position_value(sim, m, mark, lots):
+    """Add the value of `lots` of YES at `mark` to both sums of `_sum_fill_effects`."""
+    worse, better = _sum_fill_effects(sim, m, mark)
+    value = lots * mark * _NANO // CONTRACT
     return value + worse, value + better
 
 
 @inlined
 def _is_certain(sim, m):
+    """Return True if a market's fills and fees are the same in all histories."""
     sides = sides_of(sim)
     return markets_of(sim)[m].slack == 0 and sides[2 * m].high < sides[2 * m].low and sides[2 * m + 1].high < sides[2 * m + 1].low
 
 
 @compiled
 def value_band(sim):
-    """Compute the band of equity around the account's equity."""
+    """Compute the band of equity, as differences from the account's equity."""
     state, sides = state_of(sim), sides_of(sim)
     low, high = state.low_settled, state.high_settled
     if state.bounds == 1:
         for m in range(state.tickers):
             if not _is_certain(sim, m):
                 bid, ask = CONTRACT * sides[2 * m].price, CONTRACT * (DOLLAR - sides[2 * m + 1].price)
-                least, most = _market_band(sim, m, bid, ask)
-                low, high = low + min(least, 0), high + max(most, 0)
+                market_low, market_high = _market_band(sim, m, bid, ask)
+                low, high = low + min(market_low, 0), high + max(market_high, 0)
     state.low, state.high = low, high
 
 
 @compiled
 def settle_band(sim, m, value, void):
-    """Fix a market's part of the band at its settlement, before positions are paid."""
+    """Fix a market's part of the band at its settlement. Called before positions are paid."""
     state, sides, levels = state_of(sim), sides_of(sim), levels_of(sim)
     if state.bounds == 0 or _is_certain(sim, m):
         return
@@ -211,13 +218,13 @@ def settle_band(sim, m, value, void):
         side = sides[s]
         for level in range(side.low, side.high + 1):
             row = levels[side.book + level]
-            note_difference(sim, s, level, -row.short, -row.extra)
+            record_difference(sim, s, level, -row.short, -row.extra)
         side.low, side.high = 1 << 30, 0
 
 
 @compiled
 def _void_mark_band(sim, m):
-    """Compute the band of a void market, which pays back the cost of the position.
+    """Compute the part (low, high) of the band of a void market, which refunds the cost of its positions.
 
     P&L is that of a mark at the average cost, which lies between the extreme prices of the fills.
     """
@@ -237,11 +244,10 @@ def _void_mark_band(sim, m):
                 price = prices_of(sim)[market.prices + level]
                 price = price if s & 1 == 0 else DOLLAR - price
                 lowest, highest = min(lowest, price), max(highest, price)
-    held = sides[2 * m].position - sides[2 * m + 1].position
     low, high = 1 << 62, -1 << 62
     for mark in (lowest, highest):
-        value = held * mark - sides[2 * m].basis - sides[2 * m + 1].basis + (DOLLAR * sides[2 * m + 1].position)
-        worse, better = _add_ends(sim, m, CONTRACT * mark)
+        value = yes.position * mark + no.position * (DOLLAR - mark) - yes.basis - no.basis
+        worse, better = _sum_fill_effects(sim, m, CONTRACT * mark)
         low, high = min(low, value + worse // _NANO), max(high, value - -better // _NANO)
     return low - market.slack, high + market.slack
 

@@ -1,7 +1,7 @@
 """Callbacks of compiled agents for fills, order updates, trades, changed books and timers.
 
-They are compiled separately and called by address between decisions. News since the last look form one batch, in that order; news that the
-callbacks cause form the next batch.
+They are compiled separately and called by address between decisions. All events since the previous batch form one batch, ordered by kind;
+events that the callbacks cause form the next batch.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ NOTHING = -1
 _SIM = types.Array(types.int64, 1, "C")
 
 
-def _call_callback(typing: Any, sim: Any, what: Any, number: Any) -> Any:
-    """Call the callback `what` with the words, the strategy's parameters and a number."""
+def _call_callback(typing: Any, sim: Any, callback: Any, number: Any) -> Any:
+    """Generate a call of a callback with the words, the strategy's parameters and the number of an event."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         state, callback, index = arguments
@@ -58,24 +58,24 @@ def _callback_address(function: Callable[..., Any], params: Any) -> int:
 
 
 def callback_addresses(callbacks: Sequence[Any], params: np.ndarray) -> np.ndarray:
-    """Compile or load `@strategy` functions and return their addresses, int64[n], 0 for None. params: their argument `params`."""
+    """Compile or load `@strategy` functions and return their addresses, int64[n], 0 for None. params: of the type to compile for."""
     return np.array([0 if callback is None else _callback_address(callback.py_func, typeof(params)) for callback in callbacks], np.int64)
 
 
 @inlined
-def _has_callback(state, what):
-    return state.callbacks & (1 << what) != 0
+def _has_callback(state, callback):
+    return state.callbacks & (1 << callback) != 0
 
 
 @compiled
 def next_callback(sim):
-    """Return the next callback, NOTHING after the last one, and set `news` to the number of its fill, update, trade or market."""
+    """Return the next callback to call, NOTHING if none, and set `news` to the number of its fill, update, trade or market."""
     state = state_of(sim)
     if state.step + state.at_news == 0:
         # Nothing is known before the first stop.
         return NOTHING
-    what = _next_in_batch(sim)
-    return _next_in_batch(sim) if what == NOTHING and _new_batch(sim) else what
+    callback = _next_in_batch(sim)
+    return _next_in_batch(sim) if callback == NOTHING and _new_batch(sim) else callback
 
 
 @compiled
@@ -104,16 +104,16 @@ def _next_in_batch(sim):
 
 @compiled
 def _new_batch(sim):
-    """Start a batch with the news since the last batch. Returns whether there are any."""
+    """Start a batch with the events since the previous batch. Returns False if there are none."""
     state, seen, trades = state_of(sim), seen_state_of(sim), trades_of(sim)
-    found = False
+    has_news = False
     if _has_callback(state, ON_FILL):
         state.fills_end = state.fills_reported = seen.fills
-        found |= state.fills_at < state.fills_end
+        has_news |= state.fills_at < state.fills_end
     if _has_callback(state, ON_ORDER):
         reset_rows(state, seen)
         state.update_end = state.updates_reported = seen.update_tail
-        found |= state.update_head < state.update_end
+        has_news |= state.update_head < state.update_end
     if _has_callback(state, ON_TRADE):
         end = state.trades_end
         # Decisions that precede the prints of their instant do not know these yet.
@@ -121,44 +121,44 @@ def _new_batch(sim):
         while end < len(trades) and trades[end].ts <= last:
             end += 1
         state.trades_end = end
-        found |= state.trades_at < end
+        has_news |= state.trades_at < end
     if _has_callback(state, ON_BOOK) and _mark_changed_books(sim):
         state.books_at = 0
-        found = True
-    return found
+        has_news = True
+    return has_news
 
 
 @compiled
 def _mark_changed_books(sim):
-    """Mark the markets whose best prices changed since the last call. Returns whether there are any."""
-    found, sides = False, sides_of(sim)
+    """Mark the markets whose best prices changed since the last call. Returns False if there are none."""
+    any_moved, sides = False, sides_of(sim)
     for m in range(state_of(sim).tickers):
         yes, no = sides[2 * m], sides[2 * m + 1]
         moved = yes.best != yes.reported_best or no.best != no.reported_best
         markets_of(sim)[m].moved = 1 if moved else 0
         yes.reported_best, no.reported_best = yes.best, no.best
-        found |= moved
-    return found
+        any_moved |= moved
+    return any_moved
 
 
 @contextmanager
-def raising_callback_errors(stop: Callable[[], Any]) -> Iterator[list[BaseException]]:
+def collect_callback_errors(stop: Callable[[], Any]) -> Iterator[list[BaseException]]:
     """Collect the errors that callbacks raise in this thread while the context is open; call `stop` at each.
 
     Compiled code called by address has no Python caller, so Python treats its errors as unraisable.
     """
     raised: list[BaseException] = []
-    here, before = threading.get_ident(), sys.unraisablehook
+    thread, previous_hook = threading.get_ident(), sys.unraisablehook
 
     def hook(unraisable: Any) -> None:
-        if threading.get_ident() == here and isinstance(unraisable.object, str) and unraisable.exc_value is not None:
+        if threading.get_ident() == thread and isinstance(unraisable.object, str) and unraisable.exc_value is not None:
             raised.append(unraisable.exc_value)
             stop()
         else:
-            before(unraisable)
+            previous_hook(unraisable)
 
     sys.unraisablehook = hook
     try:
         yield raised
     finally:
-        sys.unraisablehook = before
+        sys.unraisablehook = previous_hook

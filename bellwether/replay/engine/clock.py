@@ -1,16 +1,16 @@
-"""Advance over the tape from one stop to the next.
+"""Clock of a replay: advances over the tape from one stop to the next.
 
-Decisions and samples are scheduled in advance. Arrivals, expiries, timers and news of own orders are further stops.
+Decisions and samples are scheduled in advance. Arrivals of messages, expiries, timers and news of own orders are further stops.
 """
 
 from __future__ import annotations
 
 from bellwether.replay.engine.accounts import value_account
-from bellwether.replay.engine.agent_view import apply_acknowledgements, is_late
+from bellwether.replay.engine.agent_view import apply_acknowledgements, has_late_acknowledgements
 from bellwether.replay.engine.bounds import value_band
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.engine.compilation import compiled, inlined
-from bellwether.replay.engine.events import check_crossings, first_after, has_room, process
+from bellwether.replay.engine.events import check_crossings, first_after, has_room, process_events
 from bellwether.replay.engine.matching import amend_now, cancel_now, cancel_resting, expire_orders, process_arrival
 from bellwether.replay.engine.memory import (
     ledgers_of,
@@ -46,9 +46,9 @@ AT_DECISION, AT_NEWS, AT_TIMER = 1, 2, 3
 
 @compiled
 def advance(sim):
-    """Advance to the next decision, or to news or the timer if the agent is called for these.
+    """Advance to the next decision, timer, or news of own orders that the agent asked for. Returns AT_DECISION, AT_TIMER or AT_NEWS.
 
-    Returns 0 when none is left, after processing the tape to its end, and when an array must grow first.
+    Returns 0 after processing the tape to its end, and when an array must grow first.
     """
     ts, schedule, state, seen = ts_of(sim), schedule_of(sim), state_of(sim), seen_state_of(sim)
     if state.over == 1 or state.failed == 1:
@@ -61,7 +61,7 @@ def advance(sim):
         scheduled = row < len(schedule)
         index, time = (schedule[row].at, schedule[row].ts) if scheduled else (len(ts), NEVER)
         stop, index, time = _next_stop(sim, index, time)
-        if not process(sim, index):
+        if not process_events(sim, index):
             return 0
         cursor = state.cursor
         if state.stirred == 1 and (cursor == len(ts) or ts[cursor] != ts[cursor - 1]):
@@ -79,7 +79,7 @@ def advance(sim):
         if index > 0 and not check_crossings(sim, index, ts[index - 1]):
             return 0
         if stop == _TIMER:
-            if is_late(state):
+            if has_late_acknowledgements(state):
                 apply_acknowledgements(sim, time)
             state.timer, state.timer_at = NEVER, -1
             return _stop_at(sim, time, AT_TIMER)
@@ -87,9 +87,9 @@ def advance(sim):
             if not scheduled:
                 _finish(sim)
                 return 0
-            found = _run_scheduled_stop(sim, row, time)
-            if found != 0:
-                return found
+            result = _run_scheduled_stop(sim, row, time)
+            if result != 0:
+                return result
             continue
         if stop == _EXPIRY:
             expire_orders(sim, time)
@@ -102,7 +102,7 @@ def advance(sim):
 
 @compiled
 def _next_stop(sim, index, time):
-    """Return (kind, index, time) of the first stop at or before the scheduled one at (index, time).
+    """Return (kind, tape index, time) of the next stop: the scheduled one at (`index`, `time`) or an earlier one.
 
     Timers, expiries and arrivals after the end of the tape are ignored.
     """
@@ -114,11 +114,11 @@ def _next_stop(sim, index, time):
         if state.timer_at < index or (state.timer_at == index and state.timer < time):
             stop, index, time = _TIMER, state.timer_at, state.timer
     if state.ledger_head < state.ledger_tail:
-        then = ledgers_of(sim)[state.ledger_head].learned
-        if then <= state.last:
-            at = first_after(ts, state.cursor, then)
-            if at < index or (at == index and then <= time):
-                stop, index, time = _LEARNED, at, then
+        learned = ledgers_of(sim)[state.ledger_head].learned
+        if learned <= state.last:
+            at = first_after(ts, state.cursor, learned)
+            if at < index or (at == index and learned <= time):
+                stop, index, time = _LEARNED, at, learned
     if state.message_head < state.message_tail:
         message = messages_of(sim)[state.message_head]
         if message.time <= state.last and (message.at < index or (message.at == index and message.time <= time)):
@@ -133,44 +133,45 @@ def _next_stop(sim, index, time):
 
 @compiled
 def _record_news(sim, time):
-    """Record order updates at `time`. Returns whether the agent is called for them at once."""
+    """Record order updates at `time`. Returns True if the agent must be called for news."""
     state = state_of(sim)
     if is_watching_orders(state):
         record_updates(sim, time)
-    return not is_late(state) and _has_news(state, state)
+    return not has_late_acknowledgements(state) and _has_news(state, state)
 
 
 @inlined
 def _has_news(state, seen):
-    """Return whether the agent knows of fills or order updates for which it is called."""
+    """Return True if the agent knows of fills or order updates that were not reported to it."""
     if state.watch & WATCH_FILLS != 0 and seen.fills > state.fills_reported:
         return True
     return state.watch & WATCH_ORDERS != 0 and seen.update_tail > state.updates_reported
 
 
 @compiled
-def _stop_at(sim, time, what):
-    """Stop for news or the timer, with the agent's knowledge at `time`."""
+def _stop_at(sim, time, stop):
+    """Set the agent's clock to `time`, mark its news as reported, and return `stop`."""
     state, seen = state_of(sim), seen_state_of(sim)
     state.fills_reported, state.updates_reported, state.at_news = seen.fills, seen.update_tail, 1
     state.time, state.now = time, time + state.data_latency
-    return what
+    return stop
 
 
 @compiled
 def _finish(sim):
+    """Mark the replay as over and deliver all acknowledgements."""
     state = state_of(sim)
-    if is_late(state):
+    if has_late_acknowledgements(state):
         apply_acknowledgements(sim, NEVER)
     state.over, state.time = 1, state.last
 
 
 @compiled
 def _run_scheduled_stop(sim, row, time):
-    """Run a scheduled stop: returns AT_DECISION for a decision, AT_NEWS for a wake-up, 0 after a sample."""
+    """Run a scheduled stop. Returns AT_DECISION for a decision, AT_NEWS for a wake-up, 0 after a sample."""
     state, stop = state_of(sim), schedule_of(sim)[row]
-    decides, wakes = stop.what == DECISION, stop.what == WAKE
-    if (decides or wakes) and is_late(state):
+    decides, wakes = stop.kind == DECISION, stop.kind == WAKE
+    if (decides or wakes) and has_late_acknowledgements(state):
         apply_acknowledgements(sim, time)
     state.stop, state.time = row + 1, time
     if not (decides or wakes):
@@ -220,7 +221,7 @@ def _deliver_messages(sim, time):
 
 @compiled
 def _record_sample(sim, time, final):
-    """Append a sample of cash and equity with its band. Under some rules the last sample is cash alone."""
+    """Append a sample of cash and equity with its band. Under some rules the last sample contains only cash."""
     state, sides = state_of(sim), sides_of(sim)
     value_account(state, sides)
     value_band(sim)

@@ -57,7 +57,7 @@ class Queue(IntEnum):
 
 
 class TickerStatus(IntEnum):
-    """Bits of a ticker's status; 0 is open with a book. PAID: its settlement has been paid."""
+    """Bits of a ticker's status; 0 means open with a book. PAID: its positions have been settled."""
 
     HALTED = 1
     CLOSED = 2
@@ -94,7 +94,7 @@ class Reason(IntEnum):
 
     @property
     def text(self) -> str:
-        """Short English clause that states the reason."""
+        """English clause that states the reason."""
         return _TEXTS[self]
 
 

@@ -48,22 +48,22 @@ _use_own_cache()
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a function into its callers."""
+    """Compile a function for calls from other compiled functions."""
     return njit(**_PLAIN)(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a function as `compiled` does, inlined at each call."""
+    """Compile like `compiled`, and inline the function at each call."""
     return njit(**_PLAIN, forceinline=True)(function)
 
 
 def compiled_alone(function: Callable[..., Any]) -> Any:
-    """Compile on first use and cache the result on disk."""
+    """Compile a function at its first call and cache the result on disk."""
     return njit(**_PLAIN, cache=True)(function)
 
 
 def compiled_allocating(function: Callable[..., Any]) -> Any:
-    """Compile as `compiled_alone` does, for a function that allocates arrays."""
+    """Compile like `compiled_alone`, with support for allocating arrays."""
     return njit(nogil=True, cache=True)(function)
 
 

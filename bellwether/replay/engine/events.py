@@ -1,8 +1,8 @@
-"""Events of the tape in sequence: books, prints, grids, halts, closes and settlements."""
+"""Events of the tape: books, prints, price grids, halts, closes and settlements."""
 
 from __future__ import annotations
 
-from bellwether.replay.engine.accounts import pay_positions, reserve_market
+from bellwether.replay.engine.accounts import pay_positions, update_reserves
 from bellwether.replay.engine.book import lower_best
 from bellwether.replay.engine.bounds import settle_band
 from bellwether.replay.engine.codes import Reason, TickerStatus
@@ -30,7 +30,7 @@ _CLOSED = int(Reason.CLOSED)
 
 @inlined
 def first_after(ts, low, time):
-    """Return the first index from `low` on whose time is later than `time`; a near index is found fast."""
+    """Return the first index from `low` on with a time later than `time`. Fast if the index is near."""
     step, high = 1, low
     while high < len(ts) and ts[high] <= time:
         low = high + 1
@@ -48,7 +48,7 @@ def first_after(ts, low, time):
 
 @inlined
 def has_room(sim, m):
-    """Return whether the fills of one more event or order fit, one per level and own order; if not, mark the arrays to grow."""
+    """Return True if the array of fills has room for one more event or order in market `m`; if not, request growth."""
     state, sides = state_of(sim), sides_of(sim)
     if m < 0:
         return True
@@ -60,7 +60,7 @@ def has_room(sim, m):
 
 @compiled
 def _stop_after_instant(sim, i, stop):
-    """Stop processing at the end of the instant of event `i` if it may have changed own orders and the agent is called for them."""
+    """Return `stop`, or the end of the instant of event `i` if the agent is called for changes of its orders."""
     state, ts = state_of(sim), ts_of(sim)
     if state.watch == 0:
         return stop
@@ -69,8 +69,8 @@ def _stop_after_instant(sim, i, stop):
 
 
 @compiled
-def process(sim, stop):
-    """Process the tape up to index `stop`, without the crossing checks of its last instant.
+def process_events(sim, stop):
+    """Process the tape up to index `stop`, except for the crossing checks of its last instant.
 
     If own orders are watched, stop after the first instant that may have changed one. Returns False when an array must grow first; the next
     call continues.
@@ -120,7 +120,7 @@ def process(sim, stop):
 
 @compiled
 def _change_own_level(sim, s, level, value, traded):
-    """Apply a change of a marked level: own consumption ends, queue positions move."""
+    """Apply a change of a level with own orders or lots taken by the agent: recorded sizes apply again and queue positions move."""
     side, market = sides_of(sim)[s], markets_of(sim)[s >> 1]
     at = side.book + level
     if marks_of(sim)[at] >= NO_BOOK_YET:
@@ -136,7 +136,7 @@ def _change_own_level(sim, s, level, value, traded):
 
 @compiled
 def _show_first_book(sim, m):
-    """Open a market for orders at its first book row."""
+    """Open a market for orders at its first book."""
     market, marks = markets_of(sim)[m], marks_of(sim)
     market.status &= ~_NO_BOOK_BIT
     first = sides_of(sim)[2 * m].book
@@ -146,7 +146,7 @@ def _show_first_book(sim, m):
 
 @compiled
 def check_crossings(sim, i, ts):
-    """Check for crossings before event `i`, market by market. Returns False when the fills must grow first."""
+    """Fill own orders that the books cross, before event `i`. Returns False when the array of fills must grow first."""
     state, markets = state_of(sim), markets_of(sim)
     if state.flagged == 0:
         return True
@@ -165,7 +165,7 @@ def check_crossings(sim, i, ts):
 
 @compiled
 def _flag_crossing(sim, m):
-    """Flag a market for a crossing check at the end of the instant."""
+    """Request a crossing check of a market at the end of the instant. Returns False if the rules have no such checks."""
     state = state_of(sim)
     if state.crossing == 0:
         return False
@@ -176,7 +176,7 @@ def _flag_crossing(sim, m):
 
 @compiled
 def _change_status(sim, m, kind, value, ts):
-    """Apply an event of a kind from INVALID to GRID. Returns whether a crossing check is due."""
+    """Apply a change of a market's status or price grid, or its settlement. Returns True if a crossing check is due."""
     state, market = state_of(sim), markets_of(sim)[m]
     if kind == INVALID:
         market.status |= _INVALID_BIT
@@ -201,7 +201,7 @@ def _change_status(sim, m, kind, value, ts):
         end_all_orders(sim, m, _CLOSED, ts)
         settle_band(sim, m, value, kind == VOID)
         pay_positions(sim, m, value, kind == VOID)
-        reserve_market(sim, m)
+        update_reserves(sim, m)
         market.status |= _PAID_BIT
         if state.trade_after == 0:
             market.status |= _CLOSED_BIT | _SETTLED_BIT

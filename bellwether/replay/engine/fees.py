@@ -32,7 +32,7 @@ _SMALL = 2**51
 
 @compiled
 def trade_fee(market, role, price, lots):
-    """Compute the fee of a fill before waivers and account rounding."""
+    """Compute the fee of a fill before waivers and rounding of the account."""
     at = TAKER_KIND if role == _TAKER else MAKER_KIND
     kind, num, den, unit = market.fees[at], market.fees[at + 1], market.fees[at + 2], market.fee_unit
     if kind == FREE:
@@ -50,7 +50,7 @@ def trade_fee(market, role, price, lots):
 
 @compiled
 def fill_fee(market, role, action, price, lots, ts, rounding):
-    """Compute (fee, accumulator) of a fill after waiver and account rounding. rounding: the order's accumulator before the fill."""
+    """Compute a fill's fee with waivers and rounding of the account. Returns it and the order's new accumulator of rounding."""
     fee = 0 if ts < market.fees[WAIVER_UNTIL] else trade_fee(market, role, price, lots)
     unit = market.balance_unit
     if unit == 0:
@@ -64,8 +64,8 @@ def fill_fee(market, role, action, price, lots, ts, rounding):
 
 
 @compiled
-def rounding_of_a_fill(market, price):
-    """Return the maximum effect of rounding on an order's payment per maker fill at a price; 0 if nothing is ever rounded."""
+def max_fill_rounding(market, price):
+    """Return the maximum effect of rounding on the payment of one maker fill at a price; 0 if nothing is rounded."""
     if market.fees[MAKER_KIND] == FREE and (market.balance_unit == 0 or price % market.balance_unit == 0):
         return 0
     return market.fee_unit + market.balance_unit
@@ -73,7 +73,7 @@ def rounding_of_a_fill(market, price):
 
 @compiled
 def _curve_units(kind, amount, step, price):
-    """Compute units of amount × worth × (w / 10^8)^e / step, rounded half up, 0 below one unit.
+    """Compute the fee on a curve, in units: amount × worth × (w / 10^8)^e / step, rounded half up, 0 below one unit.
 
     w = price × (DOLLAR − price). worth: the price by value, DOLLAR by shares. A float estimate is corrected in exact integers.
     """
@@ -99,24 +99,24 @@ def _curve_units(kind, amount, step, price):
 
 @compiled
 def _covers(right, left, scale, root):
-    """Return whether left (squared for a root) × scale <= right."""
+    """Return True if left (squared for a root) × scale <= right."""
     return _product(left, left if root else 1, scale) <= right
 
 
 @compiled
-def _product(one, two, three):
-    """Compute the product of three factors from 0 to 2^62 as three digits of base 2^62, most significant first."""
-    top, low = _pair(one, two)
-    carry, first = _pair(low, three)
-    third, second = _pair(top, three)
+def _product(a, b, c):
+    """Multiply three factors from 0 to 2^62. Returns three digits of base 2^62, most significant first."""
+    top, low = _pair(a, b)
+    carry, last = _pair(low, c)
+    first, second = _pair(top, c)
     second += carry
-    return third + (second >> 62), second & _MASK, first
+    return first + (second >> 62), second & _MASK, last
 
 
 @compiled
-def _pair(one, other):
-    """Compute (product // 2^62, product % 2^62) of factors from 0 to 2^62."""
-    a, b, c, d = one >> 31, one & _DIGIT, other >> 31, other & _DIGIT
+def _pair(left, right):
+    """Multiply two factors from 0 to 2^62. Returns the product // 2^62 and % 2^62."""
+    a, b, c, d = left >> 31, left & _DIGIT, right >> 31, right & _DIGIT
     low, first, second = b * d, a * d, b * c
     middle = (low >> 31) + (first & _DIGIT) + (second & _DIGIT)
     return a * c + (first >> 31) + (second >> 31) + (middle >> 31), (middle & _DIGIT) << 31 | low & _DIGIT

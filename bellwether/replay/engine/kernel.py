@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from bellwether.replay.engine.agent_view import count_resting
 from bellwether.replay.engine.book import level_of
 from bellwether.replay.engine.callbacks import NOTHING, ON_TIMER, call
 from bellwether.replay.engine.clock import AT_NEWS, AT_TIMER
@@ -47,14 +48,15 @@ def strategy(function: Callable[..., Any]) -> Any:
 
 
 @inlined
-def _reacting(sim):
+def _known_account(sim):
     """Return the account as the agent knows it, and record that the agent depends on its fills."""
     state_of(sim).reacted = 1
     return seen_state_of(sim)
 
 
 @inlined
-def _order(sim, order):
+def _known_order(sim, order):
+    """Return an order as the agent knows it, and record that the agent depends on its fills."""
     state_of(sim).reacted = 1
     return seen_orders_of(sim)[max(order, 0)]
 
@@ -65,21 +67,21 @@ def next_step(sim):
     state = state_of(sim)
     if state.callbacks == 0:
         return call_engine(sim, STEP, 0, 0, 0, 0, 0, 0, 0) != 0
-    found = AT_NEWS
-    while found >= AT_NEWS:
-        what = call_engine(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
-        while what != NOTHING and state.full + state.failed == 0:
-            call(sim, what, state.news)
-            what = call_engine(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
-        if found == AT_TIMER and state.callbacks & (1 << ON_TIMER):
+    stop = AT_NEWS
+    while stop >= AT_NEWS:
+        callback = call_engine(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
+        while callback != NOTHING and state.full + state.failed == 0:
+            call(sim, callback, state.news)
+            callback = call_engine(sim, NEWS, 0, 0, 0, 0, 0, 0, 0)
+        if stop == AT_TIMER and state.callbacks & (1 << ON_TIMER):
             call(sim, ON_TIMER, state.now)
-        found = call_engine(sim, STEP, 0, 0, 0, 0, 0, 0, 0)
-    return found != 0
+        stop = call_engine(sim, STEP, 0, 0, 0, 0, 0, 0, 0)
+    return stop != 0
 
 
 @compiled
 def set_timer(sim, time):
-    """Call `on_timer` once at `time` (ns UTC, of the agent's clock). A later call replaces it."""
+    """Request one call of `on_timer` at `time` (ns UTC, of the agent's clock), instead of the timer set before."""
     state = state_of(sim)
     state.timer, state.timer_at = time - state.data_latency, -1
     return time
@@ -87,7 +89,7 @@ def set_timer(sim, time):
 
 @compiled
 def set_tag(sim, order, tag):
-    """Set the tag of an order, an integer of the agent's own that tables of orders contain."""
+    """Set the tag of an order: an integer of the agent's choice, shown in tables of orders."""
     if order >= 0:
         orders_of(sim)[order].tag = seen_orders_of(sim)[order].tag = tag
     return order
@@ -101,31 +103,31 @@ def tag_of(sim, order):
 
 @compiled
 def place(sim, ticker, side, action, price, lots, tif, expires):
-    """Send an order. Returns its number, also if it is rejected, or -1 if nothing is logged. Price 0: market order."""
+    """Send an order. Returns its number, also if it is rejected, or -1 if it is not recorded. Price 0: market order."""
     return call_engine(sim, PLACE, ticker, side, action, price, lots, tif, expires)
 
 
 @compiled
 def cancel(sim, order):
-    """Cancel an order. Returns 1 if it rests (with latency: may rest on arrival), 0 if not, FULL if an array must grow first."""
+    """Cancel an order. Returns 1 if it rests (with latency: if it may still rest on arrival), 0 if not, FULL if an array must grow."""
     return call_engine(sim, CANCEL, order, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def amend(sim, order, price, lots):
-    """Change a resting order to `lots` remaining at `price`. Returns 0 (with latency: sent), the reason of a rejection, or FULL."""
+    """Change a resting order to `lots` remaining at `price`. Returns 0 (with latency: the change is sent), a `Reason`, or FULL."""
     return call_engine(sim, AMEND, order, price, lots, 0, 0, 0, 0)
 
 
 @compiled
 def cancel_all(sim, ticker):
-    """Cancel all resting orders of a ticker, or of all tickers for -1. Returns how many rest, or FULL."""
+    """Cancel all resting orders of a ticker, or of all tickers for -1. Returns how many rested, or FULL."""
     return call_engine(sim, CANCEL_ALL, ticker, 0, 0, 0, 0, 0, 0)
 
 
 @compiled
 def quote(sim, ticker, yes_price, no_price, lots):
-    """Keep one post-only bid of `lots` per side: NO_QUOTE cancels it, AS_IT_IS leaves it unchanged.
+    """Keep one post-only bid of `lots` on each side. Price NO_QUOTE cancels a side's bid, AS_IT_IS leaves it unchanged.
 
     A quote that is in transit or rests at its price stays and keeps its queue position. Quotes at other prices are cancelled before new
     ones are sent. Returns 1 when done, 0 when the calls are used up, or FULL, with nothing done, when an array must grow first.
@@ -153,20 +155,20 @@ def step_index(sim):
 
 @compiled
 def cash(sim):
-    """Return the cash, micro-dollars."""
-    return _reacting(sim).cash
+    """Return the cash in micro-dollars."""
+    return _known_account(sim).cash
 
 
 @compiled
 def available(sim):
-    """Return the cash not reserved for resting orders, micro-dollars."""
-    return _reacting(sim).cash - _reacting(sim).reserved
+    """Return the cash not reserved for resting orders, in micro-dollars."""
+    return _known_account(sim).cash - _known_account(sim).reserved
 
 
 @compiled
 def equity(sim):
-    """Return cash and positions at the liquidation side, micro-dollars."""
-    _reacting(sim)
+    """Return cash plus positions at the liquidation side (bid if long, ask if short), in micro-dollars."""
+    _known_account(sim)
     return call_engine(sim, VALUE, 0, 0, 0, 0, 0, 0, 0)
 
 
@@ -178,28 +180,28 @@ def best_bid(sim, ticker, side):
 
 @compiled
 def displayed(sim, ticker, side, price):
-    """Return the lots displayed at a bid price of a side, less own consumption."""
+    """Return the lots displayed at a bid price of a side, less those that the agent took."""
     level = level_of(sim, ticker, price)
     return shown_of(sim)[sides_of(sim)[2 * ticker + side].book + level] if level > 0 else 0
 
 
 @compiled
 def position(sim, ticker, side):
-    """Return the lots held of a side."""
-    _reacting(sim)
+    """Return the agent's position in a side, in lots."""
+    _known_account(sim)
     return seen_sides_of(sim)[2 * ticker + side].position
 
 
 @compiled
 def ticker_status(sim, ticker):
-    """Return the bits of `TickerStatus`; 0: open with a book."""
+    """Return the `TickerStatus` bits of a ticker; 0: open with a book."""
     return markets_of(sim)[ticker].status
 
 
 @compiled
 def order_status(sim, order):
     """Return the `Status` of an order."""
-    return _order(sim, order).status if order >= 0 else NONE
+    return _known_order(sim, order).status if order >= 0 else NONE
 
 
 @compiled
@@ -210,30 +212,27 @@ def order_ticker(sim, order):
 
 @compiled
 def order_side(sim, order):
-    """Side as sent: YES 0 or NO 1."""
+    """Return the side of an order as sent: YES 0 or NO 1."""
     return orders_of(sim)[order].side if order >= 0 else NONE
 
 
 @compiled
 def order_price(sim, order):
-    """Return the price of the side as sent."""
+    """Return the price of an order, in $0.0001 of its side as sent."""
     return seen_orders_of(sim)[order].price if order >= 0 else NONE
 
 
 @compiled
 def remaining(sim, order):
     """Return the unfilled lots of an order."""
-    return _order(sim, order).count - _order(sim, order).filled if order >= 0 else 0
+    return _known_order(sim, order).count - _known_order(sim, order).filled if order >= 0 else 0
 
 
 @compiled
 def resting_count(sim, ticker):
-    """Return the number of own resting orders in a ticker, or in all tickers for -1."""
-    count = 0
-    for s in range(2 * _reacting(sim).tickers):
-        if ticker < 0 or s >> 1 == ticker:
-            count += seen_sides_of(sim)[s].own
-    return count
+    """Return the number of the agent's resting orders in a ticker, or in all tickers for -1."""
+    _known_account(sim)
+    return count_resting(sim, ticker)
 
 
 @inlined
@@ -246,14 +245,14 @@ def _resting_from(sim, order):
 @compiled
 def first_resting(sim, ticker, bid_side):
     """Return the first resting order in price-time priority on a canonical side (bids of YES, or of NO), -1 for none."""
-    _reacting(sim)
+    _known_account(sim)
     return _resting_from(sim, seen_sides_of(sim)[2 * ticker + bid_side].head)
 
 
 @compiled
 def next_resting(sim, order):
     """Return the next resting order in price-time priority, -1 for none."""
-    return _resting_from(sim, _order(sim, order).next) if order >= 0 else NONE
+    return _resting_from(sim, _known_order(sim, order).next) if order >= 0 else NONE
 
 
 @compiled
@@ -270,19 +269,19 @@ def fill_ticker(sim, fill):
 
 @compiled
 def fill_side(sim, fill):
-    """Side as sent: YES 0 or NO 1."""
+    """Return the side of a fill's order as sent: YES 0 or NO 1."""
     return fills_of(sim)[fill].side
 
 
 @compiled
 def fill_action(sim, fill):
-    """Return the action: BUY 0 or SELL 1."""
+    """Return the action of a fill's order: BUY 0 or SELL 1."""
     return fills_of(sim)[fill].action
 
 
 @compiled
 def fill_price(sim, fill):
-    """Return the price of the side as sent, $0.0001."""
+    """Return the price of a fill, in $0.0001 of the order's side as sent."""
     return fills_of(sim)[fill].price
 
 
@@ -294,13 +293,13 @@ def fill_lots(sim, fill):
 
 @compiled
 def fill_fee(sim, fill):
-    """Return the fee in micro-dollars."""
+    """Return the fee of a fill in micro-dollars."""
     return fills_of(sim)[fill].fee
 
 
 @compiled
 def fill_role(sim, fill):
-    """Return the role: TAKER 0 or MAKER 1."""
+    """Return the agent's role in a fill: TAKER 0 or MAKER 1."""
     return fills_of(sim)[fill].role
 
 
@@ -312,37 +311,37 @@ def fill_time(sim, fill):
 
 @compiled
 def update_order(sim, update):
-    """Return the order that has changed; `order_status` and the like return its current state."""
+    """Return the order of an update; `order_status` and the like return its current state."""
     return updates_of(sim)[update].order
 
 
 @compiled
 def update_status(sim, update):
-    """Return the `Status` after the change."""
+    """Return the `Status` of an order after an update."""
     return updates_of(sim)[update].status
 
 
 @compiled
 def update_reason(sim, update):
-    """Return the `Reason` of a rejection or a cancel, 0 otherwise."""
+    """Return the `Reason` of the rejection or cancel in an update, 0 for other updates."""
     return updates_of(sim)[update].reason
 
 
 @compiled
 def update_filled(sim, update):
-    """Return the total of lots filled after the change."""
+    """Return the total lots filled of an order after an update."""
     return updates_of(sim)[update].filled
 
 
 @compiled
 def update_time(sim, update):
-    """Return the time of the change, ns UTC."""
+    """Return the time of an update, ns UTC."""
     return updates_of(sim)[update].time
 
 
 @compiled
 def trade_time(sim, trade):
-    """Return the time of the trade, ns UTC."""
+    """Return the time of a trade, ns UTC."""
     return trades_of(sim)[trade].ts
 
 
@@ -354,7 +353,7 @@ def trade_ticker(sim, trade):
 
 @compiled
 def trade_price(sim, trade):
-    """Return the price of YES, $0.0001."""
+    """Return the price of YES in a trade, in $0.0001."""
     return trades_of(sim)[trade].price
 
 
@@ -366,5 +365,5 @@ def trade_lots(sim, trade):
 
 @compiled
 def trade_taker(sim, trade):
-    """Return the side that the taker bought: YES 0 or NO 1."""
+    """Return the side that a trade's taker bought: YES 0 or NO 1."""
     return trades_of(sim)[trade].taker_side

@@ -22,15 +22,14 @@ class LatencySeries:
     """
 
     def __init__(self, rows: np.ndarray, name: str = "latencies") -> None:
-        found = np.asarray(rows)
-        if found.ndim != 2 or found.shape[1] != 3 or found.dtype.kind not in "iu" or not len(found):
+        times = np.asarray(rows)
+        if times.ndim != 2 or times.shape[1] != 3 or times.dtype.kind not in "iu" or not len(times):
             raise ConfigError(
-                f"reading {name}: found {found.dtype} of shape {found.shape}; give integers of shape (n, 3), with at least one row"
+                f"reading {name}: found {times.dtype} of shape {times.shape}; give integers of shape (n, 3), with at least one row"
             )
-        found = np.ascontiguousarray(found, np.int64)
-        _check(found, name)
-        found.flags.writeable = False
-        self.rows = found
+        self.rows = np.ascontiguousarray(times, np.int64)
+        _check(self.rows, name)
+        self.rows.flags.writeable = False
 
     @classmethod
     def read(cls, path: Path | str) -> LatencySeries:
@@ -46,8 +45,10 @@ class LatencySeries:
         try:
             frame = read(path)
         except (OSError, pl.exceptions.PolarsError) as error:
-            said = (str(error).splitlines() or [type(error).__name__])[0]
-            raise ConfigError(f"reading latencies from {path}: {said}; give a CSV or Parquet file with {', '.join(FILE_COLUMNS)}") from None
+            reason = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ConfigError(
+                f"reading latencies from {path}: {reason}; give a CSV or Parquet file with {', '.join(FILE_COLUMNS)}"
+            ) from None
         lacking = [column for column in FILE_COLUMNS if column not in frame.columns]
         if lacking:
             raise ConfigError(f"reading latencies from {path}: it has no column {lacking[0]}; its columns are {', '.join(FILE_COLUMNS)}")
@@ -81,7 +82,7 @@ _LARGEST = 2**62
 def _check(rows: np.ndarray, name: str) -> None:
     """Raise `ConfigError` for the first invalid row."""
     latencies = np.diff(rows, axis=1)
-    for bad, what in (
+    for bad, problem in (
         ((rows < 0).any(axis=1) | (rows >= _LARGEST).any(axis=1), "a time is below 0 or too large; times are ns UTC"),
         (latencies[:, 0] < 0, "the entry latency is below 0"),
         (latencies[:, 1] < 0, "the response latency is below 0"),
@@ -93,4 +94,4 @@ def _check(rows: np.ndarray, name: str) -> None:
         (np.diff(rows[:, 2], prepend=0) < 0, "its answer comes before that of the row before; leave out answers that were overtaken"),
     ):
         if bad.any():
-            raise ConfigError(f"reading {name}: row {int(np.argmax(bad)) + 1}: {what}")
+            raise ConfigError(f"reading {name}: row {int(np.argmax(bad)) + 1}: {problem}")

@@ -1,4 +1,4 @@
-"""Mark of a market's positions outside of compiled code; `accounts.value_account` marks all positions in the loop."""
+"""Unrealised P&L of a market's positions, computed outside of compiled code."""
 
 from __future__ import annotations
 

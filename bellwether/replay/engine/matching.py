@@ -5,8 +5,15 @@
 
 from __future__ import annotations
 
-from bellwether.replay.engine.accounts import book_fill, booked_price, reserve_market, reserve_side, reserved_fee, side_reserve
-from bellwether.replay.engine.book import consume, count_at_level, first_order_at, first_resting, level_of, link_between, price_of, unlink
+from bellwether.replay.engine.accounts import (
+    book_fill,
+    booked_price,
+    compute_reserve,
+    compute_reserved_fee,
+    update_reserve,
+    update_reserves,
+)
+from bellwether.replay.engine.book import consume, count_at_level, first_order_at, first_resting, level_of, link_between, price_of
 from bellwether.replay.engine.codes import MAX_ORDER_LOTS, Reason, Role, Status, TickerStatus, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.fees import fill_fee
@@ -32,7 +39,7 @@ _HAS_NO_BOOK, _IS_INVALID = int(TickerStatus.NO_BOOK), int(TickerStatus.INVALID)
 
 @compiled
 def process_arrival(sim, o, ts):
-    """Process an order that reaches the market: reject it with a reason, fill it, rest it, or fill a part and rest the remainder."""
+    """Process an order that reaches the market: reject it, fill it, rest it, or fill a part and rest the remainder."""
     order = orders_of(sim)[o]
     order.arrived = ts
     reason = _rejection_reason(sim, order, ts)
@@ -44,18 +51,18 @@ def process_arrival(sim, o, ts):
 
 @compiled
 def _rejection_reason(sim, order, ts):
-    """Return the reason of the first failed check that needs no matching, or NONE."""
+    """Check an arriving order before matching. Returns the reason of the first failed check, or NONE."""
     m = order.market
     if m < 0:
         return _BAD_TICKER
     market, sides = markets_of(sim)[m], sides_of(sim)
-    known = 0 <= order.side <= 1 and 0 <= order.action <= 1 and _IOC <= order.tif <= _GTD
-    if known:
+    is_valid = 0 <= order.side <= 1 and 0 <= order.action <= 1 and _IOC <= order.tif <= _GTD
+    if is_valid:
         bid, other = sides[2 * m + order.side].price, sides[2 * m + 1 - order.side].price
         order.mid2 = bid + DOLLAR - other if bid > 0 and other > 0 else -1
     if _is_bad_size(market, order.count):
         return _BAD_SIZE
-    if not known:
+    if not is_valid:
         return _BAD_REQUEST
     if _is_bad_price(sim, m, order.price, order.level, order.tif):
         return _BAD_PRICE
@@ -78,6 +85,7 @@ def _is_bad_price(sim, m, price, level, tif):
 
 @inlined
 def _closure_reason(status):
+    """Return why a market with these status bits accepts no orders, or NONE."""
     if status == 0:
         return _NO_REASON
     if status & _IS_SETTLED:
@@ -93,7 +101,7 @@ def _closure_reason(status):
 
 @inlined
 def set_bid_price(sim, order):
-    """Set the canonical bid of an order from its side, action and price; level 0 for a price that the market does not have."""
+    """Set price and level of an order's canonical bid; level 0 if the market does not have the price."""
     m, price = order.market, order.price
     if price == 0:
         order.level = markets_of(sim)[m].levels
@@ -105,7 +113,7 @@ def set_bid_price(sim, order):
 
 @inlined
 def is_crossing(sim, order):
-    """Return whether an order crosses a displayed size, or an own order if own orders must not trade with each other."""
+    """Return True if an order crosses a displayed bid, or an own order under rules against self-trades."""
     s = 2 * order.market + 1 - order.bid_side
     limit = markets_of(sim)[order.market].levels + 1 - order.level
     if sides_of(sim)[s].best >= limit:
@@ -117,7 +125,7 @@ def is_crossing(sim, order):
 
 @compiled
 def execute_order(sim, o, lots, ts):
-    """Execute an unlinked order of `lots` in the account and in the histories that it joins.
+    """Match an order of `lots` that is in no list, and rest its remainder, in the account and in the histories that it joins.
 
     Returns the reason of a rejection, with nothing changed, or NONE.
     """
@@ -135,7 +143,7 @@ def execute_order(sim, o, lots, ts):
         return _WOULD_NOT_CROSS
     if crossing and order.tif == _POST_ONLY:
         return _WOULD_CROSS
-    fee = reserved_fee(sim, order, rest) if rests else 0
+    fee = compute_reserved_fee(sim, order, rest) if rests else 0
     if rests and not crossing:
         return _rest_order(sim, o, rest, fee, ts)
     if state.collateral == 1 and not _is_affordable(sim, order, filled, change, rest if rests else 0, fee, reached):
@@ -147,7 +155,7 @@ def execute_order(sim, o, lots, ts):
     order.reserved_fee = fee
     if rests:
         join_queue(sim, o, ts, rest, rest if order.joins & JOINS_SLOW else 0, rest if order.joins & JOINS_FAST else 0)
-        reserve_side(sim, s)
+        update_reserve(sim, s)
     elif rest == 0:
         set_ended(order, _FILLED, _NO_REASON, ts)
         if order.joins == JOINS_BOTH:
@@ -156,19 +164,19 @@ def execute_order(sim, o, lots, ts):
     else:
         set_ended(order, _CANCELLED, _SELF_TRADE if stopped else _REMAINDER, ts)
     if crossing:
-        reserve_market(sim, order.market)
+        update_reserves(sim, order.market)
     return _NO_REASON
 
 
 @inlined
 def _rest_order(sim, o, lots, fee, ts):
-    """Rest an order that crosses nothing if cash covers its reserve."""
+    """Rest an order that crosses nothing. Returns INSUFFICIENT_CASH if cash does not cover its reserve, else NONE."""
     state, order = state_of(sim), orders_of(sim)[o]
     s = 2 * order.market + order.bid_side
     side, other = sides_of(sim)[s], sides_of(sim)[s ^ 1]
     if state.collateral == 1:
         yes, no = (side.position, other.position) if order.bid_side == 0 else (other.position, side.position)
-        reserve = side_reserve(sim, s, yes, no, order.level, order.bid_price, lots, fee, order.action, DOLLAR)
+        reserve = compute_reserve(sim, s, yes, no, order.level, order.bid_price, lots, fee, order.action, DOLLAR)
         reserved = state.reserved + reserve - side.reserve
         if state.cash < reserved:
             return _INSUFFICIENT_CASH
@@ -204,12 +212,12 @@ def _walk_book(sim, o, lots, ts, commit):
     q = side.best
     if guarded:
         q = max(q, orders[first_resting(sim, s)].level)
-    left, change, rounding, reached = lots, 0, order.rounding, DOLLAR
-    while q >= limit and left > 0:
-        size = min(left, shown[side.book + q])
+    remaining, change, rounding, reached = lots, 0, order.rounding, DOLLAR
+    while q >= limit and remaining > 0:
+        size = min(remaining, shown[side.book + q])
         own = first_order_at(sim, s, q) if guarded else -1
         stopped = False
-        if own >= 0 and left > min(shown[side.book + q], orders[own].ahead):
+        if own >= 0 and remaining > min(shown[side.book + q], orders[own].ahead):
             if state.cancel_maker == 1:
                 reached = q
                 if commit:
@@ -224,16 +232,16 @@ def _walk_book(sim, o, lots, ts, commit):
                 booked = booked_price(state, order, price, _TAKER)
                 fee, rounding = fill_fee(market, _TAKER, order.action, booked, size, ts, rounding)
                 change += (booked if order.action == 1 else -booked) * size - fee
-            left -= size
+            remaining -= size
         if stopped:
-            return lots - left, change, True, reached
+            return lots - remaining, change, True, reached
         q -= 1
-    return lots - left, change, False, reached
+    return lots - remaining, change, False, reached
 
 
 @compiled
 def _take_level(sim, o, s, q, price, size, ts):
-    """Fill a taker against the bids of side `s` at level `q`, identically in the account and in every history."""
+    """Fill a taker from the bids of side `s` at level `q`, identically in the account and in every history."""
     orders = orders_of(sim)
     order = orders[o]
     book_fill(sim, o, price, size, _TAKER, ts)
@@ -264,7 +272,7 @@ def _cancel_level(sim, s, q, ts):
 
 @compiled
 def _is_affordable(sim, order, filled, change, rest, fee, reached):
-    """Return whether cash covers all reserves after an order's fills, with its remaining `rest` lots resting."""
+    """Return True if cash covers all reserves after an order's fills, with its remaining `rest` lots resting."""
     state, sides = state_of(sim), sides_of(sim)
     s = 2 * order.market + order.bid_side
     own, opposite = sides[s].position, sides[s ^ 1].position
@@ -282,15 +290,15 @@ def _is_affordable(sim, order, filled, change, rest, fee, reached):
         cash += change
     yes, no = (own, opposite) if order.bid_side == 0 else (opposite, own)
     if rest > 0 or filled > 0:
-        reserved += side_reserve(sim, s, yes, no, order.level, order.bid_price, rest, fee, order.action, DOLLAR) - sides[s].reserve
+        reserved += compute_reserve(sim, s, yes, no, order.level, order.bid_price, rest, fee, order.action, DOLLAR) - sides[s].reserve
     if filled > 0 or reached < DOLLAR:
-        reserved += side_reserve(sim, s ^ 1, yes, no, 0, 0, 0, 0, 0, reached) - sides[s ^ 1].reserve
+        reserved += compute_reserve(sim, s ^ 1, yes, no, 0, 0, 0, 0, 0, reached) - sides[s ^ 1].reserve
     return cash - reserved >= 0
 
 
 @compiled
 def cancel_now(sim, o, reason, ts):
-    """Cancel an order in the account and in the histories. Returns whether it rested in the account."""
+    """Cancel an order in the account and in the histories. Returns True if it rested in the account."""
     order = orders_of(sim)[o]
     if not is_linked(order):
         return False
@@ -301,7 +309,7 @@ def cancel_now(sim, o, reason, ts):
 
 @compiled
 def amend_now(sim, o, price, lots, ts):
-    """Change a resting order to `lots` remaining at `price` of its side. Returns 0 or the reason against it."""
+    """Change a resting order to `lots` remaining at `price` of its side. Returns 0 or the reason of the rejection."""
     order = orders_of(sim)[o]
     if order.status != _RESTING:
         if is_linked(order):
@@ -315,18 +323,19 @@ def amend_now(sim, o, price, lots, ts):
         order.count = filled + lots
         order.left_slow = min(order.left_slow, max(0, order.count - order.filled_min))
         order.left_fast = min(order.left_fast, max(0, order.count - order.filled_max))
-        order.reserved_fee = reserved_fee(sim, order, lots)
-        reserve_side(sim, s)
+        order.reserved_fee = compute_reserved_fee(sim, order, lots)
+        update_reserve(sim, s)
         return _NO_REASON
-    old_price, old_count, old_fee, before, after = order.price, order.count, order.reserved_fee, order.prev, order.next
+    old_price, old_count, old_fee, previous, following = order.price, order.count, order.reserved_fee, order.prev, order.next
     old_slow, old_fast, old_bid, old_level = order.left_slow, order.left_fast, order.bid_price, order.level
     if _is_bad_price(sim, m, price, level_of(sim, m, price), order.tif):
         return _BAD_PRICE
     reason = _closure_reason(market.status)
     if reason != _NO_REASON:
         return reason
-    take_out_of_queue(sim, o)
-    reserve_side(sim, s)
+    # Out of its queue until it is executed again below.
+    remove_order(sim, o, _PENDING, _NO_REASON, order.ended)
+    update_reserve(sim, s)
     order.price, order.count = price, filled + lots
     set_bid_price(sim, order)
     reason = execute_order(sim, o, lots, ts)
@@ -334,21 +343,10 @@ def amend_now(sim, o, price, lots, ts):
         order.price, order.count, order.bid_price, order.level, order.reserved_fee = old_price, old_count, old_bid, old_level, old_fee
         order.left_slow, order.left_fast, order.status = old_slow, old_fast, _RESTING
         sides_of(sim)[s].own += 1
-        link_between(sides_of(sim), orders_of(sim), o, before, after)
+        link_between(sides_of(sim), orders_of(sim), o, previous, following)
         count_at_level(sim, o, 1)
-        reserve_side(sim, s)
+        update_reserve(sim, s)
     return reason
-
-
-@inlined
-def take_out_of_queue(sim, o):
-    """Unlink an order before its amendment is checked."""
-    order = orders_of(sim)[o]
-    unlink(sides_of(sim), orders_of(sim), o)
-    count_at_level(sim, o, -1)
-    sides_of(sim)[2 * order.market + order.bid_side].own -= 1
-    order.left_slow = order.left_fast = 0
-    order.status = _PENDING
 
 
 @compiled
@@ -363,7 +361,7 @@ def cancel_resting(sim, m, ts):
 
 @compiled
 def expire_orders(sim, ts):
-    """Expire the orders whose time ends at `ts` or before, and set the next expiry."""
+    """Expire the orders whose time in force has ended by `ts`, and set the time of the next expiry."""
     state, orders = state_of(sim), orders_of(sim)
     following = NEVER
     for s in range(2 * state.tickers):

@@ -1,4 +1,4 @@
-"""Compiled access to the arrays of a replay through its words, and calls of the engine from a strategy.
+"""Access to the arrays of a replay in compiled code, and calls of the engine from strategies.
 
 Strategies do not contain the engine: they call it by the address in the first word, so they stay small and compile fast.
 """
@@ -38,6 +38,7 @@ def array_at(context: Any, builder: Any, words: Any, first: int, kind: Any) -> A
 
 
 def _array_accessor(name: str) -> Any:
+    """Create the compiled function that returns an array of the replay."""
     kind = types.Array(from_dtype(ARRAYS[name]), 1, "C")
 
     @intrinsic
@@ -53,6 +54,7 @@ def _array_accessor(name: str) -> Any:
 
 
 def _record_accessor(name: str) -> Any:
+    """Create the compiled function that returns an array's only item."""
     kind = from_dtype(ARRAYS[name])
 
     @intrinsic
@@ -79,8 +81,8 @@ ledgers_of, accounts_of, series_of, trades_of = (_array_accessor(name) for name 
 seen_sides_of, seen_markets_of, seen_orders_of = (_array_accessor(name) for name in ("seen_sides", "seen_markets", "seen_orders"))
 
 
-def _enter(typing: Any, entry: Any, sim: Any, what: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
-    """Call the engine's entry at an address."""
+def _enter(typing: Any, entry: Any, sim: Any, code: Any, a: Any, b: Any, c: Any, d: Any, e: Any, f: Any, g: Any) -> Any:
+    """Generate a call of the engine at the address `entry`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         words = _words(context, builder, signature.args[1], arguments[1])
@@ -94,6 +96,6 @@ _enter_compiled: Any = intrinsic(_enter)
 
 
 @inlined
-def call_engine(sim, what, a, b, c, d, e, f, g):
-    """Send a command to the engine."""
-    return _enter_compiled(sim[ENTRY_WORD], sim, what, a, b, c, d, e, f, g)
+def call_engine(sim, code, a, b, c, d, e, f, g):
+    """Run a command of the engine with up to seven arguments, and return its result."""
+    return _enter_compiled(sim[ENTRY_WORD], sim, code, a, b, c, d, e, f, g)

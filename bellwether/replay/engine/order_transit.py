@@ -1,8 +1,8 @@
-"""Orders and cancels in transit: immediate without latency, otherwise messages that arrive in the order in which they were sent."""
+"""Orders and cancels in transit: immediate without latency, otherwise messages that arrive in the order of sending."""
 
 from __future__ import annotations
 
-from bellwether.replay.engine.agent_view import arrival_time, is_known, is_late
+from bellwether.replay.engine.agent_view import arrival_time, has_late_acknowledgements, is_known
 from bellwether.replay.engine.codes import NONE, Reason, Status
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.events import first_after
@@ -17,27 +17,27 @@ _AGENT, _NO_BOOK, _NOT_RESTING = int(Reason.AGENT), int(Reason.NO_BOOK), int(Rea
 
 @inlined
 def is_immediate(sim):
-    """Return whether orders arrive at once: orders, acknowledgements and market data have no latency."""
+    """Return True if calls of the agent take effect at once, because nothing has latency."""
     state = state_of(sim)
-    return state.order_latency + state.data_latency == 0 and not is_late(state)
+    return state.order_latency + state.data_latency == 0 and not has_late_acknowledgements(state)
 
 
 @inlined
 def is_unknown(sim, time):
-    """Return whether the agent does not yet know of an order event at `time` (-1: no event)."""
+    """Return True if the agent does not yet know of an order event at `time` (-1: no event)."""
     return time >= 0 and not is_known(sim, time)
 
 
 @inlined
 def is_live(sim, o):
-    """Return whether an order is in transit or rests in the account, as far as the agent knows."""
+    """Return True if an order is in transit or rests in the account, as far as the agent knows."""
     order = orders_of(sim)[o]
     return order.status <= _RESTING or is_unknown(sim, order.ended)
 
 
 @compiled
 def send_message(sim, kind, order, price, lots):
-    """Send a message; the caller has checked that it fits."""
+    """Add a message of a kind `*_MESSAGE` to those in transit. The caller ensures that it fits."""
     state, messages, series = state_of(sim), messages_of(sim), series_of(sim)
     n = state.message_tail
     state.message_tail = n + 1
@@ -52,7 +52,7 @@ def send_message(sim, kind, order, price, lots):
 
 @compiled
 def place_order(sim, m, side, action, price, lots, tif, expires, joins):
-    """Send an order. Returns its number, or NONE if nothing is logged."""
+    """Send an order. Returns its number, or NONE if it is not recorded."""
     state, orders = state_of(sim), orders_of(sim)
     o = state.orders
     if state.over == 1 or o >= state.max_orders:
@@ -69,7 +69,7 @@ def place_order(sim, m, side, action, price, lots, tif, expires, joins):
     if order.market >= 0 and 0 <= side <= 1:
         set_bid_price(sim, order)
     state.orders = o + 1
-    if is_late(state):
+    if has_late_acknowledgements(state):
         seen_orders_of(sim)[o] = order
     if not is_immediate(sim):
         send_message(sim, PLACE_MESSAGE, o, 0, 0)

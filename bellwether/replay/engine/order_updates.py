@@ -1,11 +1,11 @@
 """Updates of own orders, one row per change, for agents that have `on_order` or learn of their orders late.
 
-`noted` has a row for each order that was open at the last look.
+`noted` contains the open orders as of the last call of `record_updates`.
 """
 
 from __future__ import annotations
 
-from bellwether.replay.engine.agent_view import is_late, record_ledger
+from bellwether.replay.engine.agent_view import has_late_acknowledgements, record_ledger
 from bellwether.replay.engine.codes import Status
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import ledgers_of, noted_of, orders_of, state_of, updates_of
@@ -16,13 +16,13 @@ _PENDING, _RESTING = int(Status.PENDING), int(Status.RESTING)
 
 @inlined
 def is_watching_orders(state):
-    """Return whether order updates are recorded."""
+    """Return True if order updates are recorded."""
     return state.watch & (WATCH_ORDERS | WATCH_LATE) != 0
 
 
 @compiled
 def has_room_for_updates(sim, fresh):
-    """Return whether there is room for a ledger row and for one row per open order and per `fresh` new one."""
+    """Return True if one ledger row and one update of each open order and of `fresh` new orders fit."""
     state = state_of(sim)
     rows = state.update_tail + state.open + state.orders - state.noted + fresh
     return rows <= len(updates_of(sim)) and state.ledger_tail < len(ledgers_of(sim))
@@ -30,15 +30,15 @@ def has_room_for_updates(sim, fresh):
 
 @compiled
 def record_updates(sim, time):
-    """Append an update at `time` for each order that has changed since the last look. The caller has checked that they fit."""
+    """Append an update at `time` for each order that has changed since the last call. The caller ensures that they fit."""
     state, orders, noted = state_of(sim), orders_of(sim), noted_of(sim)
-    before = state.update_tail
+    first = state.update_tail
     for o in range(state.noted, state.orders):
         row = noted[state.open]
         row.order, row.status, row.filled, row.price, row.count = o, _PENDING, 0, orders[o].price, orders[o].count
         state.open += 1
     state.noted = state.orders
-    kept = 0
+    still_open = 0
     for i in range(state.open):
         row = noted[i]
         o = row.order
@@ -46,12 +46,12 @@ def record_updates(sim, time):
         if order.status != row.status or order.filled != row.filled or order.price != row.price or order.count != row.count:
             _add_update(sim, order, o, time)
         if order.status <= _RESTING:
-            row = noted[kept]
+            row = noted[still_open]
             row.order, row.status, row.filled, row.price, row.count = o, order.status, order.filled, order.price, order.count
-            kept += 1
-    state.open = kept
-    if is_late(state):
-        record_ledger(sim, time, state.update_tail > before)
+            still_open += 1
+    state.open = still_open
+    if has_late_acknowledgements(state):
+        record_ledger(sim, time, state.update_tail > first)
 
 
 @inlined

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bellwether.replay.engine.arrays import SIDE_AT, STATE_AT
-from bellwether.replay.engine.codes import O_MAX, O_MIN, O_STATUS, S_OPT, S_PESS, Status
+from bellwether.replay.engine.codes import O_MAX, O_MIN, O_STATUS, S_EQUITY, S_OPT, S_PESS, Status
 from bellwether.replay.engine.marks import unrealised_pnl
 from bellwether.replay.engine.settings import ReplaySettings
 from bellwether.replay.units import DOLLAR
@@ -58,11 +58,11 @@ class ReplayOutcome:
     def digest(self) -> str:
         """Compute the SHA-256, in hex, of all numbers: equal on every machine for the same tape, rules, settings and orders."""
         numbers = [self.bankroll, self.cash, self.realised, self.fees, *self.equity, self.mid_equity, self.steps, self.refused]
-        seen = hashlib.sha256(np.array(numbers, "<i8").tobytes())
+        digest = hashlib.sha256(np.array(numbers, "<i8").tobytes())
         for array in (self.positions, self.basis, self.unrealised, self.orders, self.fills, self.samples, self.filled):
-            seen.update(np.array(array.shape, "<i8").tobytes())
-            seen.update(np.ascontiguousarray(array, "<i8").tobytes())
-        return seen.hexdigest()
+            digest.update(np.array(array.shape, "<i8").tobytes())
+            digest.update(np.ascontiguousarray(array, "<i8").tobytes())
+        return digest.hexdigest()
 
 
 def build_outcome(arrays: dict[str, np.ndarray], settings: ReplaySettings) -> ReplayOutcome:
@@ -104,14 +104,14 @@ def _unrealised_pnl(positions: np.ndarray, basis: np.ndarray, bids: np.ndarray, 
     """Compute mark minus cost of each market's remaining position, int64[T], micro-dollars."""
     missing = CentiCents(DOLLAR // 2 if fifty else 0)
     columns = zip(positions.tolist(), basis.tolist(), bids.tolist(), strict=True)
-    return np.array([unrealised_pnl(held, costs, best, missing) for held, costs, best in columns], np.int64)
+    return np.array([unrealised_pnl(lots, costs, best, missing) for lots, costs, best in columns], np.int64)
 
 
 def rerun_band(main: ReplayOutcome, others: tuple[ReplayOutcome, ...]) -> ReplayOutcome:
-    """Replace the band of an outcome with the range over complete reruns of the agent; fills of orders then have no bounds."""
-    everyone = (main, *others)
-    equity = [one.equity[0] for one in everyone]
-    curves = np.stack([one.samples[:, 2] for one in everyone])
+    """Return an outcome whose band is the range over complete reruns of the agent. The fills of its orders have no bounds."""
+    outcomes = (main, *others)
+    equity = [outcome.equity[0] for outcome in outcomes]
+    curves = np.stack([outcome.samples[:, S_EQUITY] for outcome in outcomes])
     samples = main.samples.copy()
     samples[:, S_PESS], samples[:, S_OPT] = curves.min(axis=0), curves.max(axis=0)
     return replace(main, equity=(main.equity[0], min(equity), max(equity)), samples=samples, filled=np.full_like(main.filled, -1))

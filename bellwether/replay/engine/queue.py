@@ -1,14 +1,14 @@
 """Queue positions of own resting orders, and their fills by prints and by books that cross them.
 
-Each order has three positions: in the account, under the chosen model, and in the slowest and the fastest history consistent with the
-recording. `s` is a side, `o` an order, `ts` ns UTC.
+An order's queue position is the number of lots ahead. Each order has three: in the account, under the chosen queue model, and in the
+slowest and the fastest history that the recording allows. `s` is a side, `o` an order, `ts` ns UTC.
 """
 
 from __future__ import annotations
 
-from bellwether.replay.engine.accounts import book_fill, reserve_market, reserve_side, reserved_fee
+from bellwether.replay.engine.accounts import book_fill, compute_reserved_fee, update_reserve, update_reserves
 from bellwether.replay.engine.book import consume, count_at_level, first_order_at, link, unlink
-from bellwether.replay.engine.bounds import fill_histories, note_chance
+from bellwether.replay.engine.bounds import fill_histories, record_fill_chance
 from bellwether.replay.engine.codes import Queue, Reason, Role, Status, Tif
 from bellwether.replay.engine.compilation import compiled, inlined
 from bellwether.replay.engine.memory import levels_of, markets_of, orders_of, scratch_of, shown_of, sides_of, state_of
@@ -24,19 +24,19 @@ _MAKER, _GTD = int(Role.MAKER), int(Tif.GTD)
 
 @inlined
 def set_ended(order, status, reason, ts):
-    """Set the end of an order in the account."""
+    """Mark an order as ended in the account."""
     order.status, order.reason, order.ended = status, reason, ts
 
 
 @inlined
 def is_linked(order):
-    """Return whether an order rests in the account or in a history."""
+    """Return True if an order rests in the account or in a history."""
     return order.status == _RESTING or order.left_slow + order.left_fast > 0
 
 
 @compiled
 def join_queue(sim, o, ts, lots, slow, fast):
-    """Add an order at the back of its queue with `lots` in the account, and `slow` and `fast` in the histories; 0 if absent there."""
+    """Add an order at the back of its queue: `lots` in the account, `slow` and `fast` lots in the histories, 0 for none."""
     state, order, side = state_of(sim), orders_of(sim)[o], sides_of(sim)[2 * orders_of(sim)[o].market + orders_of(sim)[o].bid_side]
     level = order.level
     first = first_order_at(sim, 2 * order.market + order.bid_side, level) if state.behind_own == 1 else -1
@@ -80,12 +80,12 @@ def end_order(sim, o, status, reason, ts):
     rested = order.status == _RESTING
     remove_order(sim, o, status, reason, ts)
     if rested:
-        reserve_side(sim, 2 * order.market + order.bid_side)
+        update_reserve(sim, 2 * order.market + order.bid_side)
 
 
 @compiled
 def end_all_orders(sim, m, reason, ts):
-    """Cancel all resting orders of a market. Returns how many rested in the account."""
+    """Cancel all resting orders of a market. Returns the number that rested in the account."""
     count, orders = 0, orders_of(sim)
     for s in range(2 * m, 2 * m + 2):
         i = sides_of(sim)[s].head
@@ -94,13 +94,13 @@ def end_all_orders(sim, m, reason, ts):
             count += 1 if orders[i].status == _RESTING else 0
             remove_order(sim, i, _CANCELLED, reason, ts)
             i = following
-        reserve_side(sim, s)
+        update_reserve(sim, s)
     return count
 
 
 @compiled
 def apply_level_change(sim, s, level, recorded, value, traded):
-    """Move own orders' queue positions after a level changes from `recorded` to `value` lots. traded: prints caused the reduction."""
+    """Update queue positions after a level changes from `recorded` to `value` lots. traded: prints caused the reduction."""
     state, orders = state_of(sim), orders_of(sim)
     cut = max(0, recorded - value)
     i = sides_of(sim)[s].head
@@ -117,6 +117,7 @@ def apply_level_change(sim, s, level, recorded, value, traded):
 
 @inlined
 def _ahead_after_change(queue, exponent, ahead, recorded, cut, value, traded):
+    """Return the lots ahead of an order after its level changes to `value` lots, under a queue model."""
     if traded or cut == 0:
         return min(ahead, value)
     if queue == _PROPORTIONAL:
@@ -135,7 +136,7 @@ def _ahead_after_change(queue, exponent, ahead, recorded, cut, value, traded):
 
 @compiled
 def power_weights(ahead, behind, exponent):
-    """Compute ahead^exponent and behind^exponent relative to the larger one, in 2^-24, rounded down at every step."""
+    """Compute ahead^exponent and behind^exponent relative to the larger one, in units of 2^-24, rounded down at every step."""
     larger = max(ahead, behind)
     if larger == 0:
         return 0, 0
@@ -147,13 +148,13 @@ def power_weights(ahead, behind, exponent):
 
 @compiled
 def log_weight(lots):
-    """Compute log2(1 + contracts) in 2^-16."""
+    """Compute log2(1 + contracts) in units of 2^-16."""
     return _log2(CONTRACT + lots) - _log2(CONTRACT)
 
 
 @compiled
 def _log2(value):
-    """Compute log2 of an integer from 1 to 2^60 in 2^-16, digit by digit.
+    """Compute log2 of an integer from 1 to 2^60 in units of 2^-16, digit by digit.
 
     The number divided by its power of two is squared repeatedly, each time rounded down to 2^-30.
     """
@@ -172,7 +173,7 @@ def _log2(value):
 
 @compiled
 def restore_book(sim, m):
-    """Cap the queue positions of a market's orders at the displayed sizes of a rebuilt book, except under trade_only."""
+    """Limit queue positions in a market to the displayed sizes of a book rebuilt after a gap, except under trade_only."""
     state, orders, shown = state_of(sim), orders_of(sim), shown_of(sim)
     for s in range(2 * m, 2 * m + 2):
         side = sides_of(sim)[s]
@@ -187,7 +188,7 @@ def restore_book(sim, m):
 
 @compiled
 def invalidate_book(sim, m):
-    """Set the fastest history's lots ahead to 0 at a gap: cancels during it are not recorded."""
+    """Set the lots ahead in the fastest history to 0 at a gap, because cancels during it are not recorded."""
     orders = orders_of(sim)
     for s in range(2 * m, 2 * m + 2):
         i = sides_of(sim)[s].head
@@ -198,7 +199,7 @@ def invalidate_book(sim, m):
 
 @compiled
 def fill_resting(sim, o, lots, ts):
-    """Fill a resting order with up to `lots` in the account. Returns the filled lots.
+    """Fill up to `lots` of a resting order in the account. Returns the filled lots.
 
     An order that cash cannot pay ends, and stays linked until `sweep_filled`.
     """
@@ -214,7 +215,7 @@ def fill_resting(sim, o, lots, ts):
         sides_of(sim)[2 * order.market + order.bid_side].own -= 1
         order.left_slow = order.left_fast = 0
         return 0
-    order.reserved_fee = reserved_fee(sim, order, order.count - order.filled)
+    order.reserved_fee = compute_reserved_fee(sim, order, order.count - order.filled)
     if order.filled >= order.count:
         set_ended(order, _FILLED, _NO_REASON, ts)
         sides_of(sim)[2 * order.market + order.bid_side].own -= 1
@@ -223,7 +224,7 @@ def fill_resting(sim, o, lots, ts):
 
 @compiled
 def sweep_filled(sim, s):
-    """Unlink the orders of a side that have ended everywhere, then update the reserves of both sides."""
+    """Remove orders that have ended everywhere from a side's list, then update the reserves of both sides."""
     orders = orders_of(sim)
     state_of(sim).sweep = 0
     i = sides_of(sim)[s].head
@@ -233,14 +234,14 @@ def sweep_filled(sim, s):
             unlink(sides_of(sim), orders, i)
             count_at_level(sim, i, -1)
         i = following
-    reserve_market(sim, s >> 1)
+    update_reserves(sim, s >> 1)
 
 
 @compiled
 def _fill_order(sim, o, available, slowest, fastest, reaching, ts):
-    """Fill a resting order with the lots that reach it in the account and in the histories (minimum `slowest`, maximum `fastest`).
+    """Fill a resting order with the lots that reach it: `available` in the account, `slowest` to `fastest` in the histories.
 
-    `reaching`: the maximum with nothing ahead. Returns the lots taken in the account, and the fewest and most taken in any history.
+    `reaching`: the maximum with nothing ahead. Returns the lots filled in the account, and their minimum and maximum over the histories.
     """
     order = orders_of(sim)[o]
     left = order.count - order.filled if order.status == _RESTING else 0
@@ -254,7 +255,7 @@ def _fill_order(sim, o, available, slowest, fastest, reaching, ts):
     main = fill_resting(sim, o, available, ts)
     slow, fast = min(order.left_slow, slowest), min(order.left_fast, fastest)
     if most > 0:
-        note_chance(sim, order, ts)
+        record_fill_chance(sim, order, ts)
     if main + slow + fast > 0:
         fill_histories(sim, o, main, slow, fast, ts)
         state_of(sim).sweep = 1
@@ -263,7 +264,7 @@ def _fill_order(sim, o, available, slowest, fastest, reaching, ts):
 
 @compiled
 def apply_print(sim, s, level, lots, ts):
-    """Apply a print of `lots` against the bids of a side at `level`: fill the orders above it, then those at it in queue order.
+    """Apply a trade of `lots` with the bids of a side at `level`: fill the orders above it, then those at it in queue order.
 
     The caller has checked that an order rests at `level` or above.
     """
@@ -275,45 +276,45 @@ def apply_print(sim, s, level, lots, ts):
         first.ahead_slow -= lots
         first.ahead_fast -= lots
         return
-    # Lots of the print that own orders have left so far: in the account, and at least and at most in the histories.
-    left, least, most = lots, lots, lots
+    # Lots of the print that own orders have not taken so far: in the account, and the minimum and maximum over the histories.
+    remaining, fewest, most = lots, lots, lots
     while i >= 0 and orders[i].level > level:
         if state.through == 1:
             orders[i].ahead = orders[i].ahead_slow = orders[i].ahead_fast = 0
-            taken, fewest, greatest = _fill_order(sim, i, left, least, most, most, ts)
-            left, least, most = left - taken, least - greatest, most - fewest
+            filled, filled_min, filled_max = _fill_order(sim, i, remaining, fewest, most, most, ts)
+            remaining, fewest, most = remaining - filled, fewest - filled_max, most - filled_min
         i = orders[i].next
-    _fill_at_level(sim, i, level, left, least, most, ts)
+    _fill_at_level(sim, i, level, remaining, fewest, most, ts)
     if state.sweep == 1:
         sweep_filled(sim, s)
 
 
 @compiled
-def _fill_at_level(sim, first, level, left, least, most, ts):
-    """Fill the orders at the print's level in queue order. Lots ahead are consumed first, each once."""
+def _fill_at_level(sim, first, level, remaining, fewest, most, ts):
+    """Fill the orders at the level of a trade in queue order. Lots ahead of them are consumed first, each once."""
     orders = orders_of(sim)
-    gone, i = 0, first
+    consumed, i = 0, first
     while i >= 0 and orders[i].level == level:
         order = orders[i]
         if order.status == _RESTING:
-            waits = min(left, max(0, order.ahead - gone))
-            gone += waits
-            left -= waits
-        slowest, fastest = least - order.ahead_slow, most - order.ahead_fast
-        order.ahead_slow = max(0, order.ahead_slow - max(0, least))
+            waits = min(remaining, max(0, order.ahead - consumed))
+            consumed += waits
+            remaining -= waits
+        slowest, fastest = fewest - order.ahead_slow, most - order.ahead_fast
+        order.ahead_slow = max(0, order.ahead_slow - max(0, fewest))
         order.ahead_fast = max(0, order.ahead_fast - max(0, most))
-        taken, fewest, greatest = _fill_order(sim, i, left, slowest, fastest, most, ts)
-        left, least, most = left - taken, least - greatest, most - fewest
+        filled, filled_min, filled_max = _fill_order(sim, i, remaining, slowest, fastest, most, ts)
+        remaining, fewest, most = remaining - filled, fewest - filled_max, most - filled_min
         i = order.next
     i = first
     while i >= 0 and orders[i].level == level:
-        orders[i].ahead = max(0, orders[i].ahead - gone)
+        orders[i].ahead = max(0, orders[i].ahead - consumed)
         i = orders[i].next
 
 
 @compiled
 def fill_crossed(sim, m, ts):
-    """Fill resting orders that the book crosses; they consume displayed sizes."""
+    """Fill a market's resting orders that its book crosses; they consume displayed sizes."""
     sides, shown, levels, scratch = sides_of(sim), shown_of(sim), levels_of(sim), scratch_of(sim)
     dollar = markets_of(sim)[m].levels + 1
     for s in range(2 * m, 2 * m + 2):
@@ -336,19 +337,19 @@ def fill_crossed(sim, m, ts):
 
 @compiled
 def _cross_side(sim, s, highest, ts):
-    """Fill the orders of a side from the remaining sizes of the other side, in the account and in both histories."""
-    orders, left = orders_of(sim), scratch_of(sim)
+    """Fill a side's orders from the remaining sizes of the other side, in the account and in both histories."""
+    orders, sizes = orders_of(sim), scratch_of(sim)
     dollar = markets_of(sim)[s >> 1].levels + 1
     i = sides_of(sim)[s].head
     while i >= 0:
         order = orders[i]
         q = highest
         while q >= dollar - order.level and is_linked(order):
-            if left[3 * q] > 0 or left[3 * q + 2] > 0:
-                main, fewest, most = _fill_order(sim, i, left[3 * q], left[3 * q + 1], left[3 * q + 2], left[3 * q + 2], ts)
-                left[3 * q] -= main
-                left[3 * q + 1] -= most
-                left[3 * q + 2] -= fewest
+            if sizes[3 * q] > 0 or sizes[3 * q + 2] > 0:
+                main, fewest, most = _fill_order(sim, i, sizes[3 * q], sizes[3 * q + 1], sizes[3 * q + 2], sizes[3 * q + 2], ts)
+                sizes[3 * q] -= main
+                sizes[3 * q + 1] -= most
+                sizes[3 * q + 2] -= fewest
                 if main + most > 0:
                     consume(sim, s ^ 1, q, main, fewest, most)
             q -= 1

@@ -1,7 +1,7 @@
 """Quotes: one post-only bid on each side of a market, kept as a chain of orders at one price.
 
-A history keeps the quote that still rests in it. A history whose quote is filled quotes again when the agent does: in the account's new
-order, or at the back of the current one. A changed price ends the chain.
+In each queue history the quote rests until it is filled there. It is then sent again when the agent next quotes: as the account's new
+order, or at the back of the queue of the account's current order. A changed price ends the chain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _POST_ONLY = int(Tif.POST_ONLY)
 
 @inlined
 def _is_in_place(sim, s, price, lots):
-    """Return whether a side's quote rests at `price` in the account and in every history."""
+    """Return True if a side's quote rests at `price` in the account and in every history."""
     side = sides_of(sim)[s]
     if price == AS_IT_IS:
         return True
@@ -34,13 +34,13 @@ def _is_in_place(sim, s, price, lots):
 
 @inlined
 def are_quotes_in_place(sim, m, yes_price, no_price, lots):
-    """Return whether both quotes of a market already rest at the given prices."""
+    """Return True if both quotes of a market already rest at the given prices."""
     return _is_in_place(sim, 2 * m, yes_price, lots) and _is_in_place(sim, 2 * m + 1, no_price, lots)
 
 
 @compiled
 def quote_market(sim, m, yes_price, no_price, lots):
-    """Keep one bid of `lots` at each price. Returns 1, or 0 if the calls are used up. The caller has checked that all rows fit."""
+    """Keep one bid of `lots` at each price. Returns 1, or 0 if the limit of calls is reached. The caller ensures that all rows fit."""
     for place in range(2):
         if not _end_chain(sim, 2 * m + place, yes_price if place == 0 else no_price):
             return 0
@@ -55,7 +55,7 @@ def quote_market(sim, m, yes_price, no_price, lots):
 def _end_chain(sim, s, price):
     """Cancel a side's quotes unless they have this price, and forget the account's quote once it no longer rests.
 
-    Returns False when the calls are used up.
+    Returns False if the limit of calls is reached.
     """
     state, side, orders = state_of(sim), sides_of(sim)[s], orders_of(sim)
     if price == AS_IT_IS:
@@ -76,20 +76,20 @@ def _end_chain(sim, s, price):
 
 @compiled
 def cancel_quotes(sim, s):
-    """Cancel a side's quotes in the account and in the histories. Returns whether the account's quote may have been resting."""
+    """Cancel a side's quotes in the account and in the histories. Returns 1 if the account's quote may have been resting, else 0."""
     side = sides_of(sim)[s]
-    done = cancel_order(sim, side.quote) if side.quote >= 0 else 0
+    answer = cancel_order(sim, side.quote) if side.quote >= 0 else 0
     if side.quote_slow >= 0 and side.quote_slow != side.quote:
         cancel_order(sim, side.quote_slow)
     if side.quote_fast >= 0 and side.quote_fast not in (side.quote, side.quote_slow):
         cancel_order(sim, side.quote_fast)
     side.quote_slow = side.quote_fast = NONE
-    return done
+    return answer
 
 
 @compiled
 def _quote_side(sim, m, place, price, lots):
-    """Send a missing quote, also in the histories in which it was filled. Returns False if the calls are used up."""
+    """Send a quote where it is missing: in the account, or in histories that filled it. Returns False if the limit of calls is reached."""
     state, side, orders = state_of(sim), sides_of(sim)[2 * m + place], orders_of(sim)
     joins = _histories_to_join(sim, side, lots) if state.bounds == 1 else JOINS_BOTH
     if side.quote >= 0:
@@ -107,7 +107,7 @@ def _quote_side(sim, m, place, price, lots):
 
 @compiled
 def _histories_to_join(sim, side, lots):
-    """Return the histories in which to send a quote of `lots`: those without a resting quote.
+    """Return the histories without a resting quote, which a quote of `lots` must join.
 
     If fills have made the sizes of a chain's quotes differ, the fastest history has the largest of them, and the slowest joins no more.
     """
@@ -131,6 +131,7 @@ def _histories_to_join(sim, side, lots):
 
 @inlined
 def _record_joined(side, o, joins):
+    """Record an order as the quote of the histories that it joins."""
     if joins & JOINS_SLOW:
         side.quote_slow = o
     if joins & JOINS_FAST:
@@ -139,7 +140,7 @@ def _record_joined(side, o, joins):
 
 @inlined
 def _is_live(sim, o, slow):
-    """Return whether an order is in transit, rests in a history, or has ended there without the agent's knowledge."""
+    """Return True if an order is in transit, rests in a history, or has ended there without the agent's knowledge."""
     order = orders_of(sim)[o]
     left, done, bit = (order.left_slow, order.done_slow, JOINS_SLOW) if slow else (order.left_fast, order.done_fast, JOINS_FAST)
     if left > 0 or order.joins & (bit << 2):
@@ -151,7 +152,7 @@ def _is_live(sim, o, slow):
 
 @compiled
 def _quote_again(sim, side, joins, lots):
-    """Add the quote to the account's order again, once the message arrives, in the histories in which it was filled."""
+    """Send a quote again in histories that filled it; it joins the account's order when the message arrives."""
     o = side.quote
     _record_joined(side, o, joins)
     orders_of(sim)[o].joins |= joins << 2
@@ -162,14 +163,14 @@ def _quote_again(sim, side, joins, lots):
 
 
 @compiled
-def rejoin_queue(sim, o, again, lots, ts):
-    """Put the quote at the back of its queue again in the given histories, as part of the account's order, if the market accepts it."""
+def rejoin_queue(sim, o, joins, lots, ts):
+    """Add the quote at the back of its queue in the given histories, as part of the account's order, if the market accepts it."""
     order, market = orders_of(sim)[o], markets_of(sim)[orders_of(sim)[o].market]
     order.joins = 0
     if market.status != 0 or not is_linked(order) or is_crossing(sim, order):
         return
-    slow = lots if again & JOINS_SLOW and not _has_own_behind(sim, order) else 0
-    fast = lots if again & JOINS_FAST else 0
+    slow = lots if joins & JOINS_SLOW and not _has_own_behind(sim, order) else 0
+    fast = lots if joins & JOINS_FAST else 0
     if slow + fast > 0:
         order.unsure |= 1
         join_queue(sim, o, ts, 0, slow, fast)
@@ -177,4 +178,5 @@ def rejoin_queue(sim, o, again, lots, ts):
 
 @inlined
 def _has_own_behind(sim, order):
+    """Return True if another own order follows at the same level."""
     return order.next >= 0 and orders_of(sim)[order.next].level == order.level

@@ -1,4 +1,4 @@
-"""Commands of agents, and the engine's single entry for them: strategies use `kernel`, Python uses `Session`.
+"""Commands of agents and their single compiled entry. Strategies send commands through `kernel`, Python through `Session`.
 
 `m` is a market, `side` YES 0 or NO 1, `action` BUY 0 or SELL 1. Prices in $0.0001 of the side, sizes in lots, times in ns UTC.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from bellwether.replay.engine.agent_view import value_known
+from bellwether.replay.engine.agent_view import count_resting, value_known_account
 from bellwether.replay.engine.callbacks import next_callback
 from bellwether.replay.engine.clock import advance
 from bellwether.replay.engine.codes import (
@@ -51,7 +51,7 @@ _NOT_RESTING, _RESTING = int(Reason.NOT_RESTING), int(Status.RESTING)
 
 @compiled
 def place(sim, m, side, action, price, lots, tif, expires):
-    """Send an order as `kernel.place` does."""
+    """Send an order; see `kernel.place`."""
     if not _has_room_for_call(sim, m):
         return FULL
     o = place_order(sim, m, side, action, price, lots, tif, expires, JOINS_BOTH)
@@ -61,7 +61,7 @@ def place(sim, m, side, action, price, lots, tif, expires):
 
 @compiled
 def _has_room_for_call(sim, m):
-    """Return whether the rows that one call may add fit; if not, mark the arrays to grow."""
+    """Return True if the rows that one call may add fit; if not, request growth."""
     state = state_of(sim)
     if state.full == 1:
         return False
@@ -78,7 +78,7 @@ def _has_room_for_call(sim, m):
 
 @compiled
 def _record_updates_now(sim):
-    """Immediately record the updates that a call has caused."""
+    """Record the order updates of a call that takes effect at once."""
     state = state_of(sim)
     if is_watching_orders(state) and is_immediate(sim):
         record_updates(sim, state.now)
@@ -86,30 +86,31 @@ def _record_updates_now(sim):
 
 @compiled
 def _is_order(sim, o):
+    """Return True if an order has this number and the replay is not over."""
     return state_of(sim).over == 0 and 0 <= o < state_of(sim).orders
 
 
 @compiled
 def cancel(sim, o):
-    """Cancel an order as `kernel.cancel` does."""
+    """Cancel an order; see `kernel.cancel`."""
     if not _is_order(sim, o):
         return 0
     if not _has_room_for_call(sim, -1):
         return FULL
     m = orders_of(sim)[o].market
-    done = -1
+    answer = -1
     for s in range(2 * m, 2 * m + 2 if m >= 0 else 2 * m):
         if sides_of(sim)[s].quote == o:
-            done = cancel_quotes(sim, s)
-    if done < 0:
-        done = cancel_order(sim, o)
+            answer = cancel_quotes(sim, s)
+    if answer < 0:
+        answer = cancel_order(sim, o)
     _record_updates_now(sim)
-    return done
+    return answer
 
 
 @compiled
 def amend(sim, o, price, lots):
-    """Change an order as `kernel.amend` does."""
+    """Change an order; see `kernel.amend`."""
     if not _is_order(sim, o):
         return _NOT_RESTING
     if not _has_room_for_call(sim, orders_of(sim)[o].market):
@@ -121,12 +122,12 @@ def amend(sim, o, price, lots):
 
 @compiled
 def cancel_all(sim, m):
-    """Cancel all orders as `kernel.cancel_all` does."""
+    """Cancel all orders; see `kernel.cancel_all`."""
     if state_of(sim).over == 1:
         return 0
     if not _has_room_for_call(sim, -1):
         return FULL
-    count = resting_count(sim, m)
+    count = count_resting(sim, m)
     if is_immediate(sim):
         cancel_resting(sim, m, state_of(sim).now)
     else:
@@ -136,42 +137,32 @@ def cancel_all(sim, m):
 
 
 @compiled
-def resting_count(sim, m):
-    """Return the number of own resting orders in a market, or in all markets for -1, as known to the agent."""
-    count, sides = 0, seen_sides_of(sim)
-    for s in range(2 * seen_state_of(sim).tickers):
-        if m < 0 or s >> 1 == m:
-            count += sides[s].own
-    return count
-
-
-@compiled
 def quote(sim, m, yes_price, no_price, lots):
-    """Keep quotes as `kernel.quote` does."""
+    """Keep quotes in a market; see `kernel.quote`."""
     if not 0 <= m < state_of(sim).tickers or are_quotes_in_place(sim, m, yes_price, no_price, lots):
         return 1
     if not _has_room_for_call(sim, m):
         return FULL
-    done = quote_market(sim, m, yes_price, no_price, lots)
+    answer = quote_market(sim, m, yes_price, no_price, lots)
     _record_updates_now(sim)
-    return done
+    return answer
 
 
 @compiled
 def quote_batch(sim, lots, n):
-    """Quote the markets `quoted`..n-1, as `quote` does, at the prices in the first two fields of the batch. A call after FULL continues."""
+    """Quote the markets `quoted`..n-1 at the prices in the batch's first two fields. The next call after FULL continues."""
     state, batch = state_of(sim), batch_of(sim)
     for m in range(state.quoted, n):
-        done = quote(sim, m, batch[m].market, batch[m].side, lots)
-        if done != 1:
-            return done
+        answer = quote(sim, m, batch[m].market, batch[m].side, lots)
+        if answer != 1:
+            return answer
         state.quoted = m + 1
     return 1
 
 
 @compiled
 def place_batch(sim, first, n):
-    """Place the orders in rows first..n-1 of the batch, and write their numbers as answers. Returns the end of the processed rows."""
+    """Place the orders in rows first..n-1 of the batch and store their numbers there. Returns the index of the first unprocessed row."""
     batch = batch_of(sim)
     for i in range(first, n):
         row = batch[i]
@@ -184,7 +175,7 @@ def place_batch(sim, first, n):
 
 @compiled
 def cancel_batch(sim, first, n):
-    """Cancel the orders in the first field of rows first..n-1. Returns the end of the processed rows."""
+    """Cancel the orders in the first field of rows first..n-1. Returns the index of the first unprocessed row."""
     batch = batch_of(sim)
     for i in range(first, n):
         answer = cancel(sim, batch[i].market)
@@ -196,7 +187,7 @@ def cancel_batch(sim, first, n):
 
 @compiled
 def resting_batch(sim, m):
-    """Write the numbers of the resting orders known to the agent as answers of the batch, side by side, in price-time priority."""
+    """Store the numbers of the agent's resting orders in the batch, side by side in price-time priority. Returns their count."""
     sides, orders, batch = seen_sides_of(sim), seen_orders_of(sim), batch_of(sim)
     n = 0
     for s in range(2 * seen_state_of(sim).tickers):
@@ -209,31 +200,31 @@ def resting_batch(sim, m):
     return n
 
 
-def _dispatch(sim, what, a, b, c, d, e, f, g):
-    """Run the command `what`; its arguments and result are those of the function that it calls."""
-    if what == STEP:
+def _dispatch(sim, code, a, b, c, d, e, f, g):
+    """Run a command. Its arguments and result are those of the function for the command."""
+    if code == STEP:
         return advance(sim)
-    if what == QUOTE:
+    if code == QUOTE:
         return quote(sim, a, b, c, d)
-    if what == PLACE:
+    if code == PLACE:
         return place(sim, a, b, c, d, e, f, g)
-    if what == CANCEL:
+    if code == CANCEL:
         return cancel(sim, a)
-    if what == AMEND:
+    if code == AMEND:
         return amend(sim, a, b, c)
-    if what == CANCEL_ALL:
+    if code == CANCEL_ALL:
         return cancel_all(sim, a)
-    if what == PLACE_BATCH:
+    if code == PLACE_BATCH:
         return place_batch(sim, a, b)
-    if what == CANCEL_BATCH:
+    if code == CANCEL_BATCH:
         return cancel_batch(sim, a, b)
-    if what == RESTING_BATCH:
+    if code == RESTING_BATCH:
         return resting_batch(sim, a)
-    if what == QUOTE_BATCH:
+    if code == QUOTE_BATCH:
         return quote_batch(sim, a, b)
-    if what == NEWS:
+    if code == NEWS:
         return next_callback(sim)
-    return value_known(sim)
+    return value_known_account(sim)
 
 
 @cache
@@ -243,12 +234,12 @@ def engine_address() -> int:
 
 
 @compiled_alone
-def command(sim, what, first, n):
+def command(sim, code, first, n):
     """Run a command from Python. A single command has its arguments in the batch's first row; several commands are rows first..n-1.
 
     RESTING_BATCH takes the market in `first`, QUOTE_BATCH the lots.
     """
-    if PLACE <= what <= QUOTE:
+    if PLACE <= code <= QUOTE:
         row = batch_of(sim)[0]
-        return call_engine(sim, what, row.market, row.side, row.action, row.price, row.lots, row.tif, row.expires)
-    return call_engine(sim, what, first, n, 0, 0, 0, 0, 0)
+        return call_engine(sim, code, row.market, row.side, row.action, row.price, row.lots, row.tif, row.expires)
+    return call_engine(sim, code, first, n, 0, 0, 0, 0, 0)

@@ -18,7 +18,7 @@ MOST_STOPS = 20_000_000
 
 
 def build_schedule(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarray:
-    """Build the stops in their order, int64[k, 3]: tape index (the events before it are processed), engine time in ns, kind.
+    """Build the stops of a replay in order, int64[k, 3]: tape index (events before it are processed), engine time in ns, kind.
 
     The engine time of a decision is the agent's `now` less the latency of market data. Raises `ConfigError` when cadence or sampling makes
     too many stops for the tape's length, and for latency of market data under rules that decide at book rows.
@@ -41,19 +41,15 @@ def build_schedule(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.n
         columns = tape.ts, tape.event, tape.rows_ts, tape.rows_end
         parts.append(_stops_by_rows(*columns, tape.start, settings.cadence, settings.sample_every, by_rows, by_events))
     if not by_rows:
-        parts.append(
-            _filter_open(
-                tape, _grid_stops(tape, settings.cadence, last_open_time(tape), settings.data_latency, DECISION), settings.data_latency
-            )
-        )
+        decisions = _grid_stops(tape, settings.cadence, last_open_time(tape), settings.data_latency, DECISION)
+        parts.append(_filter_open(tape, decisions, settings.data_latency))
     if not by_events:
         parts.append(_grid_stops(tape, settings.sample_every, last_time(tape, rules), 0, SAMPLE))
-    stops = np.concatenate(parts)
-    return _sort_stops(stops)
+    return _sort_stops(np.concatenate(parts))
 
 
 def add_wakes(schedule: np.ndarray, tape: Tape, times: np.ndarray, data_latency: int) -> np.ndarray:
-    """Add a stop at each of `times` (int64, ns, engine time), after the tape's events of that instant.
+    """Add a stop of kind WAKE at each of `times` (int64, ns, engine time), after the tape's events of that instant.
 
     Times outside the tradable period, from the episode's start to the last close, are dropped.
     """
@@ -68,7 +64,7 @@ def _sort_stops(stops: np.ndarray) -> np.ndarray:
 
 
 def last_time(tape: Tape, rules: RuleSet) -> int:
-    """Return the time of the tape's last event, or of its last row if book rows or events drive the clock and that row is later."""
+    """Return the time of the tape's last event, or of its last book row if rows or events drive the clock and that row is later."""
     ends = tape.ts[-1:].tolist()
     if rules.decisions == "book_rows" or rules.samples == "events":
         ends += tape.rows_ts[-1:].tolist()
@@ -97,11 +93,11 @@ def close_times(tape: Tape) -> np.ndarray:
 
 
 def _check_events(tape: Tape) -> None:
-    """Raise `ConfigError` if the tape has events that index outside the engine's arrays."""
+    """Raise `ConfigError` if an event has a ticker or level that the tape does not have."""
     tickers, levels = tape.event >> TICKER_SHIFT & TICKER_MASK, tape.event >> PRICE_SHIFT & PRICE_MASK
     most = np.array([len(prices) for prices in tape.levels] or [0], np.int64)
-    known = (tape.event >= 0) & (tickers < len(tape.levels))
-    bad = np.flatnonzero(~known | (levels >= most[np.where(known, tickers, 0)]))
+    valid = (tape.event >= 0) & (tickers < len(tape.levels))
+    bad = np.flatnonzero(~valid | (levels >= most[np.where(valid, tickers, 0)]))
     if len(bad):
         at = int(bad[0])
         raise ConfigError(
@@ -111,19 +107,20 @@ def _check_events(tape: Tape) -> None:
 
 
 def _filter_open(tape: Tape, stops: np.ndarray, data_latency: int) -> np.ndarray:
-    """Select the decisions at which some ticker's recording has begun and its market is not closed."""
+    """Select the decisions at which some ticker is recorded and not yet closed."""
     if (tape.begins <= tape.start).all():
         return stops
-    now = stops[:, 1] + data_latency
+    times = stops[:, 1] + data_latency
     is_open = np.zeros(len(stops), bool)
     for begin, close in np.unique(np.column_stack([tape.begins, close_times(tape)]), axis=0).tolist():
-        is_open |= (now >= begin) & (now <= close)
+        is_open |= (times >= begin) & (times <= close)
     return stops[is_open]
 
 
-def _grid_stops(tape: Tape, every: int, last: int, data_latency: int, what: int) -> np.ndarray:
+def _grid_stops(tape: Tape, every: int, last: int, data_latency: int, kind: int) -> np.ndarray:
+    """Build stops of a kind `every` ns from the tape's start to `last`, on the agent's clock."""
     times = np.arange(tape.start, last + 1, every, dtype=np.int64) - data_latency
-    return np.column_stack([np.searchsorted(tape.ts, times, side="right"), times, np.full(len(times), what)]).astype(np.int64, copy=False)
+    return np.column_stack([np.searchsorted(tape.ts, times, side="right"), times, np.full(len(times), kind)]).astype(np.int64, copy=False)
 
 
 def _final_sample(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.ndarray:
@@ -135,38 +132,38 @@ def _final_sample(tape: Tape, rules: RuleSet, settings: ReplaySettings) -> np.nd
 
 @compiled_allocating
 def _stops_by_rows(ts, event, rows_ts, rows_end, start, cadence, sample_every, decide, sample):
-    """Build the stops of the original benchmark's clock, int64[k, 3].
+    """Build the stops of PredictionMarketBench's clock, int64[k, 3].
 
     A decision is at the first book row at least `cadence` after the last one, a sample after the first event at least `sample_every` after
     the last one. A book row is one event, with or without changes.
     """
-    found = np.empty((1024, 3), np.int64)
+    stops = np.empty((1024, 3), np.int64)
     n, called, row = 0, False, 0
     last_call, last_sample = start, start
     if sample:
-        found[0] = 0, start, EVENT_SAMPLE
+        stops[0] = 0, start, EVENT_SAMPLE
         n = 1
     for i in range(len(ts) + 1):
         if sample and i > 0 and ts[i - 1] - last_sample >= sample_every:
             kind = event[i - 1] & 0xF
             if kind == PRINT or kind >= HALT:
                 last_sample = ts[i - 1]
-                found, n = _append_stop(found, n, i, last_sample, EVENT_SAMPLE)
+                stops, n = _append_stop(stops, n, i, last_sample, EVENT_SAMPLE)
         while row < len(rows_ts) and rows_end[row] == i:
             at = rows_ts[row]
             row += 1
             if decide and (not called or at - last_call >= cadence):
                 called, last_call = True, at
-                found, n = _append_stop(found, n, i, at, DECISION)
+                stops, n = _append_stop(stops, n, i, at, DECISION)
             if sample and at - last_sample >= sample_every:
                 last_sample = at
-                found, n = _append_stop(found, n, i, at, SAMPLE)
-    return found[:n].copy()
+                stops, n = _append_stop(stops, n, i, at, SAMPLE)
+    return stops[:n].copy()
 
 
 @compiled_allocating
-def _append_stop(found, n, index, time, what):
-    if n == len(found):
-        found = np.concatenate((found, np.empty_like(found)))
-    found[n] = index, time, what
-    return found, n + 1
+def _append_stop(stops, n, index, time, kind):
+    if n == len(stops):
+        stops = np.concatenate((stops, np.empty_like(stops)))
+    stops[n] = index, time, kind
+    return stops, n + 1

@@ -1,4 +1,4 @@
-"""Python interface of a replay: views of the engine's arrays and one compiled call per order."""
+"""Python interface of a replay: views of the engine's arrays, and one compiled call per command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from bellwether.errors import ConfigError
 from bellwether.replay.engine.arrays import MARKET_AT, SIDE_AT, STATE_AT, Arrays
 from bellwether.replay.engine.bounds import value_band_of
-from bellwether.replay.engine.callbacks import callback_addresses, raising_callback_errors
+from bellwether.replay.engine.callbacks import callback_addresses, collect_callback_errors
 from bellwether.replay.engine.clock import AT_DECISION
 from bellwether.replay.engine.codes import (
     AMEND,
@@ -68,11 +68,11 @@ class Session(Arrays):
         self.steps = int(np.count_nonzero(schedule[:, 2] == DECISION))
         super().__init__(tape, rules, schedule, settings, bounds=bounds)
         self._state[STATE_AT.last] = last_time(tape, rules)
-        sides, known = self._arrays["sides"], self._arrays["seen_sides"]
+        sides, known_sides = self._arrays["sides"], self._arrays["seen_sides"]
         #: Best displayed bids in $0.0001, int64[T, 2], 0 for none.
         self.best = _read_only(sides[:, SIDE_AT.price].reshape(-1, 2))
         #: Lots held, int64[T, 2]; below 0 for a short, which only some rules allow.
-        self.positions = _read_only(known[:, SIDE_AT.position].reshape(-1, 2))
+        self.positions = _read_only(known_sides[:, SIDE_AT.position].reshape(-1, 2))
         #: Last uncancelled orders of `quote` by market and side, int64[2 x T], -1 for none; they may have ended since.
         self.quoted = _read_only(sides[:, SIDE_AT.quote])
         #: Number of fills that the agent knows of, as a bound method of the array for speed.
@@ -81,7 +81,7 @@ class Session(Arrays):
         self.status = _read_only(self._arrays["markets"][:, MARKET_AT.status])
 
     def displayed(self, ticker: int, side: int, price: int) -> int:
-        """Return the lots displayed at a bid price of a side, less own consumption; 0 at a price that the market does not have."""
+        """Return the lots displayed at a bid price, less those taken by the agent; 0 for a price that the market does not have."""
         prices = self.tape.levels[ticker]
         level = int(np.searchsorted(prices, price))
         if not 0 < level < len(prices) - 1 or prices[level] != price:
@@ -93,8 +93,8 @@ class Session(Arrays):
         prices = self.tape.levels[ticker]
         first, best = self._arrays["sides"][2 * ticker + side, [SIDE_AT.book, SIDE_AT.best]].tolist()
         lots = self._arrays["shown"][first : first + best + 1][::-1]
-        held = np.flatnonzero(lots)[:depth]
-        return prices[best - held], lots[held]
+        depths = np.flatnonzero(lots)[:depth]
+        return prices[best - depths], lots[depths]
 
     @property
     def sizes(self) -> np.ndarray:
@@ -107,28 +107,28 @@ class Session(Arrays):
 
     def step(self) -> bool:
         """Advance to the next decision. Returns False if there is none and the tape is processed to its end."""
-        while (found := command(self._words, STEP, 0, 0)) != AT_DECISION:
-            if not found:
+        while (stop := command(self._words, STEP, 0, 0)) != AT_DECISION:
+            if not stop:
                 if not self._state[STATE_AT.full]:
                     return False
                 self._grow()
         return True
 
     def advance(self) -> int:
-        """Advance to the next decision (AT_DECISION) or to a stop requested by `stop_at_news` (AT_NEWS). Returns 0 at the end."""
-        while not (found := command(self._words, STEP, 0, 0)):
+        """Advance to the next decision (AT_DECISION), news (AT_NEWS) or timer (AT_TIMER). Returns 0 at the end."""
+        while not (stop := command(self._words, STEP, 0, 0)):
             if not self._state[STATE_AT.full]:
                 return 0
             self._grow()
-        return int(found)
+        return int(stop)
 
     def open(self) -> bool:
-        """Advance to the first decision if it is at the start of the episode, so that the opening books are known."""
+        """Advance to the first decision if it is at the start of the episode. Returns True if so."""
         delay = self.settings.data_latency
         return bool(self.steps and self.decisions[0] + delay == self.tape.start and self.advance() == AT_DECISION)
 
     def stop_at_news(self, times: np.ndarray | None = None, *, fills: bool = False, orders: bool = False) -> None:
-        """Make `advance` stop also at these times (int64, ns, of the tape).
+        """Make `advance` also stop at `times` (int64, ns, of the tape), fills or order updates.
 
         With `fills` it stops at the end of each instant with a fill of the account, with `orders` at that of each instant in which an order
         changes. The events of the instant are processed before; `now` is later by the latency of market data. Raises `ConfigError` after
@@ -141,7 +141,7 @@ class Session(Arrays):
             self._set("schedule", add_wakes(self._arrays["schedule"], self.tape, times, self.settings.data_latency))
 
     def report_fills(self) -> int:
-        """Mark all known fills as reported and return their number; `advance` stops for later ones only."""
+        """Mark all known fills as reported, so that `advance` stops for later ones only. Returns their number."""
         self._state[STATE_AT.fills_reported] = count = self.fill_count()
         return count
 
@@ -155,15 +155,8 @@ class Session(Arrays):
         rows = self._arrays["updates"][head:tail].copy()
         state[[STATE_AT.update_head, STATE_AT.updates_reported]] = tail
         if tail == state[STATE_AT.update_tail] and state[STATE_AT.ledger_head] == state[STATE_AT.ledger_tail]:
-            for place in (
-                STATE_AT.update_head,
-                STATE_AT.update_tail,
-                STATE_AT.updates_reported,
-                STATE_AT.ledger_head,
-                STATE_AT.ledger_tail,
-            ):
-                state[place] = 0
-            seen[STATE_AT.update_tail] = 0
+            state[[STATE_AT.update_head, STATE_AT.updates_reported, STATE_AT.ledger_head, STATE_AT.ledger_tail]] = 0
+            state[STATE_AT.update_tail] = seen[STATE_AT.update_tail] = 0
         return rows
 
     def set_timer(self, time: int) -> None:
@@ -176,12 +169,12 @@ class Session(Arrays):
 
     @property
     def now(self) -> int:
-        """Time of the decision, ns UTC; the episode's start before the first."""
+        """Time of the last decision, ns UTC; the episode's start before the first."""
         return int(self._state[STATE_AT.now])
 
     @property
     def step_index(self) -> int:
-        """Number of the decision, from 0; -1 before the first."""
+        """Number of the last decision, from 0; -1 before the first."""
         return int(self._state[STATE_AT.step]) - 1
 
     @cached_property
@@ -211,15 +204,14 @@ class Session(Arrays):
         """
         self._call_back(callbacks, params, trades)
         self._make_room()
-        given = {name: self._arrays[name].copy() for name in _RUNNING}
-        seen = {name: self._arrays[name].copy() for name in _SEEN} if self.settings.answers_late else {}
-        orders, before = self._arrays["orders"][: self._state[STATE_AT.orders]].copy(), params.copy()
-        with raising_callback_errors(partial(self._state.__setitem__, STATE_AT.failed, 1)) as raised:
+        copies = {name: self._arrays[name].copy() for name in _RUNNING + (_SEEN if self.settings.answers_late else ())}
+        orders, initial_params = self._arrays["orders"][: self._state[STATE_AT.orders]].copy(), params.copy()
+        with collect_callback_errors(partial(self._state.__setitem__, STATE_AT.failed, 1)) as raised:
             strategy(self._words, params)
             while self._state[STATE_AT.full] and not raised:
-                for name, array in (given | seen).items():
+                for name, array in copies.items():
                     self._arrays[name][: len(array)] = array
-                params[...] = before
+                params[...] = initial_params
                 self._arrays["orders"][...] = 0
                 self._arrays["orders"][: len(orders)] = orders
                 self._grow(everything=True)
@@ -231,13 +223,13 @@ class Session(Arrays):
             pass
 
     def _call_back(self, callbacks: Sequence[Callable[..., Any] | None], params: np.ndarray, trades: np.ndarray | None) -> None:
-        """Store the callbacks, their data, and the first rows to report in the words of compiled code."""
+        """Store the callbacks, their parameters and the first trade to report in the words and the state."""
         if not any(callbacks):
             return
-        found = callback_addresses(callbacks, params)
-        self._words[CALLBACK_WORDS : CALLBACK_WORDS + len(found)] = found
+        addresses = callback_addresses(callbacks, params)
+        self._words[CALLBACK_WORDS : CALLBACK_WORDS + len(addresses)] = addresses
         self._words[PARAMS_WORD : PARAMS_WORD + 2] = params.ctypes.data, len(params)
-        self._state[STATE_AT.callbacks] = sum(1 << what for what, address in enumerate(found.tolist()) if address)
+        self._state[STATE_AT.callbacks] = sum(1 << number for number, address in enumerate(addresses.tolist()) if address)
         if trades is not None:
             self._set("trades", np.ascontiguousarray(trades, np.int64))
             first = self.tape.start - self.settings.data_latency
@@ -254,7 +246,7 @@ class Session(Arrays):
         return self._command(PLACE, ticker, side, action, price, lots, tif, expires)
 
     def place_many(self, requests: np.ndarray) -> np.ndarray:
-        """Send orders in sequence: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns what `place` does for each."""
+        """Send orders in sequence: int64[n, 7] of ticker, side, action, price, lots, tif, expires. Returns `place` of each."""
         values = np.asarray(requests)
         if values.ndim != 2 or values.shape[1] != R_COLS or values.dtype.kind not in "iu":
             raise ConfigError(
@@ -263,7 +255,7 @@ class Session(Arrays):
         return self._batch(PLACE_BATCH, values)
 
     def cancel(self, order: int) -> bool:
-        """Cancel an order. Returns whether it rested; with latency, whether it may still rest when the cancel arrives."""
+        """Cancel an order. Returns True if it rested; with latency, if it may still rest when the cancel arrives."""
         return self._command(CANCEL, order) == 1
 
     def cancel_many(self, orders: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -271,7 +263,7 @@ class Session(Arrays):
         return self._batch(CANCEL_BATCH, np.asarray(orders, np.int64).reshape(-1, 1)).astype(bool)
 
     def cancel_all(self, ticker: int = -1) -> int:
-        """Cancel all resting orders of a ticker, or of all tickers. Returns how many rested."""
+        """Cancel all resting orders of a ticker, or of all tickers for -1. Returns how many rested."""
         return self._command(CANCEL_ALL, ticker)
 
     def amend(self, order: int, price: CentiCents, lots: Lots) -> int:
@@ -282,7 +274,7 @@ class Session(Arrays):
         return self._command(AMEND, order, price, lots)
 
     def quote(self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, calls: int = NEVER) -> int:
-        """Keep one post-only bid of `lots` on each side of a market; a price of 0 cancels the quote, -1 leaves it unchanged.
+        """Keep one post-only bid of `lots` on each side of a market; a price of 0 cancels the bid, -1 leaves it unchanged.
 
         The quote of a side is the last order sent by this method. One that is in transit or rests at its price stays; others are cancelled
         before new ones are sent. `calls`: how many orders may be sent or cancelled. Returns the remaining calls, -1 if they did not
@@ -299,9 +291,9 @@ class Session(Arrays):
         self._state[STATE_AT.budget], self._state[STATE_AT.quoted] = calls, 0
         while True:
             self._arrays["batch"][: len(prices), :2] = prices
-            done = command(self._words, QUOTE_BATCH, lots, len(prices))
-            if done != FULL:
-                return int(self._state[STATE_AT.budget]) if done else -1
+            answer = command(self._words, QUOTE_BATCH, lots, len(prices))
+            if answer != FULL:
+                return int(self._state[STATE_AT.budget]) if answer else -1
             self._grow()
 
     def resting(self, ticker: int = -1) -> np.ndarray:
@@ -328,12 +320,12 @@ class Session(Arrays):
         return self._seen.item(STATE_AT.cash) - self._seen.item(STATE_AT.reserved)
 
     def equity(self) -> MicroDollars:
-        """Return cash and positions at the liquidation side, micro-dollars."""
+        """Return cash plus positions at the liquidation side (bid if long, ask if short), micro-dollars."""
         amount: Any = self._command(VALUE)
         return amount
 
     def mid_equity(self) -> MicroDollars:
-        """Return cash and positions at mid, micro-dollars."""
+        """Return cash plus positions at mid, micro-dollars."""
         self._command(VALUE)
         return self._seen.item(STATE_AT.mid_equity)
 
@@ -367,7 +359,7 @@ class Session(Arrays):
 
     @property
     def fills_before(self) -> tuple[int, int]:
-        """Numbers of fills known at the decision before the last one, and at the last one."""
+        """Numbers of fills known at the last two decisions, the earlier one first."""
         return int(self._state[STATE_AT.fills_before]), int(self._state[STATE_AT.fills_then])
 
     @property
@@ -394,29 +386,28 @@ class Session(Arrays):
         return bool(self._state[STATE_AT.reacted])
 
     def tag(self, order: int, tag: int) -> None:
-        """Set the tag of an order, an integer of the agent's own that tables of orders contain."""
+        """Set the tag of an order: an integer of the agent's choice, shown in tables of orders."""
         self._arrays["orders"][order, O_TAG] = self._arrays["seen_orders"][order, O_TAG] = tag
 
     # Commands
 
-    def _command(self, what: int, *arguments: int) -> int:
+    def _command(self, code: int, *arguments: int) -> int:
         """Run a command with its arguments, as int64, in the batch's first row, which is faster than passing them one by one."""
         batch: Any = self._arrays["batch"]
         try:
             _ROW.pack_into(batch, 0, *arguments, *_ZEROS[len(arguments) :])
         except struct.error:
             raise ConfigError(f"sending an order: the arguments are {arguments!r:.200}; give integers of at most 64 bits") from None
-        answer = command(self._words, what, 0, 0)
-        while answer == FULL:
+        while (answer := command(self._words, code, 0, 0)) == FULL:
             self._grow()
-            answer = command(self._words, what, 0, 0)
         return int(answer)
 
-    def _batch(self, what: int, rows: np.ndarray) -> np.ndarray:
+    def _batch(self, code: int, rows: np.ndarray) -> np.ndarray:
+        """Run a command for many rows and return the answer of each."""
         self._fit_batch(len(rows))
         self._arrays["batch"][: len(rows), : rows.shape[1]] = rows
-        done = 0
-        while (done := command(self._words, what, done, len(rows))) < len(rows):
+        end = 0
+        while (end := command(self._words, code, end, len(rows))) < len(rows):
             self._grow()
         return self._arrays["batch"][: len(rows), R_COLS].copy()
 

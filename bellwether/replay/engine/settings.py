@@ -48,23 +48,15 @@ class ReplaySettings:
     max_resting: int = 1_000
 
     def __post_init__(self) -> None:
-        for name, least in (
-            ("cadence", 1),
-            ("sample_every", 1),
-            ("order_latency", 0),
-            ("data_latency", 0),
-            ("response_latency", 0),
-            ("queue_exponent", 1),
-            ("bankroll", 0),
-        ):
-            self._check_int(name, least)
+        for name in ("cadence", "sample_every", "queue_exponent"):
+            self._check_int(name, 1)
+        for name in ("order_latency", "data_latency", "response_latency", "bankroll", "max_orders", "max_resting"):
+            self._check_int(name, 0)
         if self.latencies is not None and (self.order_latency or self.response_latency):
             raise ConfigError(
                 f"settings of a replay: latencies of orders are recorded, and order_latency {self.order_latency} and response_latency "
                 f"{self.response_latency} ns are given too; leave out either"
             )
-        for name in ("max_orders", "max_resting"):
-            self._check_int(name, 0)
         for name, choices in (
             ("execution", get_args(Execution)),
             ("queue", (None, *get_args(Queue))),
@@ -79,19 +71,20 @@ class ReplaySettings:
         """True if acknowledgements of orders may arrive later than market data of the same instant."""
         return self.latencies is not None or self.response_latency > self.data_latency
 
-    def _check_int(self, name: str, least: int) -> None:
+    def _check_int(self, name: str, minimum: int) -> None:
+        """Raise `ConfigError` unless a value is an integer within its limits."""
         value: Any = getattr(self, name)
-        most = LARGEST.get(name, 10**18)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise ConfigError(f"settings of a replay: {name} is {value!r}; give an integer from {least} to {most}")
+        maximum = LARGEST.get(name, 10**18)
+        if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+            raise ConfigError(f"settings of a replay: {name} is {value!r}; give an integer from {minimum} to {maximum}")
 
     def digest(self) -> str:
-        """Compute the SHA-256, in hex, of all values."""
+        """Return the SHA-256, in hex, of all values."""
         return hashlib.sha256(json.dumps(settings_values(self), sort_keys=True).encode()).hexdigest()
 
 
 def settings_values(settings: Any) -> Mapping[str, Any]:
-    """Return the values of settings as for JSON, without unset latencies."""
+    """Return the values of settings for JSON; latencies only if set."""
     values = {name: getattr(settings, name) for name in settings.__dataclass_fields__}
     series, response = values.pop("latencies"), values.pop("response_latency")
     return {**values, **({"latencies": series.digest()} if series else {}), **({"response_latency": response} if response else {})}

@@ -1,4 +1,4 @@
-"""Memory layout of a replay: record types of its arrays, and the words through which compiled code finds them.
+"""Memory layout of a replay: record types of its arrays, and the words by which compiled code finds them.
 
 All fields are int64. Prices are in $0.0001, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC. A *level* is the
 number of a price in its market's list: 1 for the lowest, 0 for none; a dollar follows the highest. Level l of YES and level n + 1 - l of NO
@@ -18,6 +18,7 @@ NO_BOOK_YET = 1 << 30
 
 
 def _record(*groups: str) -> np.dtype:
+    """Create the record type with these fields, int64 each."""
     return np.dtype([(name, np.int64) for group in groups for name in group.split()])
 
 
@@ -107,7 +108,7 @@ LEDGER = _record("learned updates fills cash reserved")
 ACCOUNT = _record("yes no yes_basis no_basis realised paid")
 SAMPLE = _record("ts cash equity mid_equity low high")
 TRADE = _record("ts market price lots taker_side")
-STOP = _record("at ts what")
+STOP = _record("at ts kind")
 REQUEST = _record("market side action price lots tif expires answer")
 SERIES = _record("sent arrived answered")
 

@@ -89,7 +89,7 @@ class Tracker:
         kind, body = found.get("type"), read_body(found)
         self.frames += 1
         understood = self.watch.take(frame, found)
-        for ended in self.watch.ended():
+        for ended in self.watch.pop_ended():
             self._books.end(ended)
         if understood is not None:
             self._books.take(frame, convert_no_prices(body) if self.yes_prices else body, understood)
@@ -112,7 +112,7 @@ class Tracker:
     def finish(self) -> None:
         """Process the end of the recording."""
         self.watch.finish()
-        for ended in self.watch.ended():
+        for ended in self.watch.pop_ended():
             self._books.end(ended)
         self._books.finish()
 
