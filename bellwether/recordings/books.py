@@ -1,4 +1,4 @@
-"""Order books of a recording in integers: values of frames, sides, and the form of NO prices.
+"""Order books of a recording in integers: values of frames, sides, and conversion of NO prices.
 
 Prices are millionths of a dollar, sizes hundredths of a contract. Trades are never applied, because their changes also arrive as deltas.
 """
@@ -23,11 +23,11 @@ _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 
 
 class MalformedFrame(ValueError):
-    """Error for a book frame without a valid price, size or side. The message names the field and the value."""
+    """Error for a book frame without a valid price, size or side. Its message states the field and the value."""
 
 
 def scale_decimal(value: Any, digits: int) -> int:
-    """Convert a decimal text or whole number to units of 10**-digits, exactly. Raises `MalformedFrame` for any other value."""
+    """Convert a decimal text or an integer to units of 10**-digits, exactly. Raises `MalformedFrame` for any other value."""
     if type(value) not in (str, int):
         raise MalformedFrame(f"{value!r} is not a decimal number")
     return _scale_text(str(value), digits)
@@ -35,23 +35,23 @@ def scale_decimal(value: Any, digits: int) -> int:
 
 @lru_cache(maxsize=1 << 16)
 def _scale_text(text: str, digits: int) -> int:
-    found = _DECIMAL.fullmatch(text)
-    if found is None:
+    match = _DECIMAL.fullmatch(text)
+    if match is None:
         raise MalformedFrame(f"{text!r} is not a decimal number")
-    whole, fraction = found[1], (found[2] or "").rstrip("0")
+    whole, fraction = match[1], (match[2] or "").rstrip("0")
     if len(fraction) > digits:
         raise MalformedFrame(f"{text!r} is finer than {digits} decimals")
     return int(whole + fraction.ljust(digits, "0"))
 
 
 def parse_price(text: Any) -> MicroDollars:
-    """Convert dollars as text to millionths of a dollar."""
+    """Convert dollars as text to millionths of a dollar. Raises `MalformedFrame`."""
     price: Any = scale_decimal(text, _PRICE_DIGITS)
     return price
 
 
 def parse_size(text: Any) -> Lots:
-    """Convert contracts, as text or a whole number, to hundredths of a contract."""
+    """Convert contracts, as text or integer, to hundredths of a contract. Raises `MalformedFrame`."""
     size: Any = scale_decimal(text, _SIZE_DIGITS)
     return size
 
@@ -65,7 +65,7 @@ SIDE_FORMS: tuple[tuple[str, Callable[[Any], MicroDollars]], ...] = (("_dollars_
 
 
 def parse_snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
-    """Return the levels of one side (yes or no) of a snapshot's body: size by price of that side. Empty if the side is absent or null."""
+    """Return one side (yes or no) of a snapshot's body as {price of that side: size}; empty if the side is absent or null."""
     for suffix, price in SIDE_FORMS:
         levels = body.get(side + suffix)
         if levels is not None:
@@ -74,7 +74,7 @@ def parse_snapshot_side(body: dict[str, Any], side: str) -> dict[int, int]:
 
 
 def parse_delta(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
-    """Return side, price and change of size of a delta's body. Raises `MalformedFrame`."""
+    """Return side, price and change of size from a delta's body. Raises `MalformedFrame`."""
     side = body.get("side")
     if side not in ("yes", "no"):
         raise MalformedFrame(f"side is {side!r}")
@@ -83,18 +83,18 @@ def parse_delta(body: dict[str, Any]) -> tuple[str, MicroDollars, Lots]:
 
 
 def convert_no_prices(body: dict[str, Any]) -> dict[str, Any]:
-    """Convert the NO side of a snapshot's or delta's body from prices of YES to prices of NO. Invalid prices stay unchanged."""
+    """Convert NO levels in a snapshot's or delta's body from prices of YES to prices of NO. Invalid prices stay unchanged."""
     converted = dict(body)
     for suffix, _ in SIDE_FORMS:
         if isinstance(levels := body.get("no" + suffix), list):
-            converted["no" + suffix] = [[_complement(one[0]), *one[1:]] if isinstance(one, list) and one else one for one in levels]
+            converted["no" + suffix] = [[_complement(row[0]), *row[1:]] if isinstance(row, list) and row else row for row in levels]
     if body.get("side") == "no":
         converted |= {name: _complement(body[name]) for name in ("price_dollars", "price") if name in body}
     return converted
 
 
 def _complement(price: Any) -> Any:
-    """Return a dollar minus a price, in dollars as text or whole cents."""
+    """Return a dollar less a price, in dollars as text or in whole cents like the price."""
     if type(price) is int:
         return DOLLAR // CENT - price
     try:
@@ -113,7 +113,7 @@ class BookSide:
         self.best = max(levels, default=0)
 
     def change(self, price: int, by: int) -> int:
-        """Change a level and return its new size; a level of size 0 is removed."""
+        """Add `by` to the size of a level and return the new size; a level of size 0 is removed."""
         size = self.levels.get(price, 0) + by
         if size:
             self.levels[price] = size
@@ -126,7 +126,7 @@ class BookSide:
 
 
 class RecordedBook:
-    """One market's book: the bids of both sides, each in prices of its own side."""
+    """Book of one market: the bids of both sides, each in prices of its own side."""
 
     __slots__ = ("no", "yes")
 
@@ -136,14 +136,14 @@ class RecordedBook:
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> RecordedBook:
-        """Build the book of a snapshot's body. Raises `MalformedFrame`."""
+        """Build a book from a snapshot's body. Raises `MalformedFrame`."""
         try:
             return cls(parse_snapshot_side(body, "yes"), parse_snapshot_side(body, "no"))
         except (TypeError, IndexError, KeyError) as error:
             raise MalformedFrame(f"levels are not pairs of price and size ({error})") from None
 
     def apply(self, body: dict[str, Any]) -> int:
-        """Apply a delta's body and return the level's new size. Raises `MalformedFrame`."""
+        """Apply a delta's body and return the new size of its level. Raises `MalformedFrame`."""
         side, price, by = parse_delta(body)
         return (self.yes if side == "yes" else self.no).change(price, by)
 
@@ -152,16 +152,16 @@ class RecordedBook:
 
 
 class _PriceEvidence:
-    """Evidence for the form of NO prices: books and trades that only fit prices of YES, minus those that only fit prices of NO."""
+    """Evidence that NO levels are in prices of YES: number of books and trades for it, less the number of those against it."""
 
     def __init__(self) -> None:
         self.books = self.trades = 0
         self._books: dict[tuple[int, str], RecordedBook] = {}
 
     def take(self, frame: Frame) -> None:
-        """Process a frame; an unreadable one is no evidence."""
-        found = parse_message(frame.data)
-        kind, body = found.get("type"), read_body(found)
+        """Count the evidence in a frame; unreadable frames are ignored."""
+        message = parse_message(frame.data)
+        kind, body = message.get("type"), read_body(message)
         key = (frame.connection, read_ticker(body) or "")
         try:
             if kind == SNAPSHOT:
@@ -178,7 +178,7 @@ class _PriceEvidence:
 
 
 def _book_evidence(book: RecordedBook) -> int:
-    """Return 1 for a book that is crossed unless its NO side has prices of YES, -1 for the opposite, 0 for neither."""
+    """Return 1 if a book would be crossed with NO levels in prices of NO, -1 if in prices of YES, 0 if both or neither."""
     yes, no = book.yes.best, book.no.best
     if not yes or not no:
         return 0
@@ -186,7 +186,7 @@ def _book_evidence(book: RecordedBook) -> int:
 
 
 def _trade_evidence(book: RecordedBook, body: dict[str, Any]) -> int:
-    """Return the evidence, 1, -1 or 0, of a trade whose taker bought YES, from the level of the NO side at its price."""
+    """Return 1, -1 or 0 like `_book_evidence`: the NO side must have a level at the price of a trade whose taker bought YES."""
     taker = next((side for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (side := body.get(name))), None)
     price = parse_price(body["yes_price_dollars"]) if "yes_price_dollars" in body else None
     if taker not in ("yes", "bid") or price is None:
@@ -195,10 +195,13 @@ def _trade_evidence(book: RecordedBook, body: dict[str, Any]) -> int:
 
 
 def has_yes_prices(frames: Iterable[Frame], *, flag: bool | None = None) -> bool:
-    """Return whether the NO side of a recording's books is in prices of YES.
+    """Return True if the NO levels of a recording's books are in prices of YES.
 
-    flag: `use_yes_price` of the subscription, if known. The books take precedence, because the venue will ignore the flag. In the wrong form a book
-    is crossed, or has no level at the price of a trade (https://docs.kalshi.com/getting_started/order_direction).
+    In the wrong form a book is crossed, or has no level at the price of a trade (https://docs.kalshi.com/getting_started/order_direction).
+
+    Args:
+        frames: frames of the recording in order of arrival.
+        flag: `use_yes_price` of the subscription, if known. The books take precedence, because the venue will ignore the flag.
     """
     evidence = _PriceEvidence()
     for frame in frames:

@@ -1,4 +1,4 @@
-"""Conversion of captures to recordings: the files that a recorder writes, with the same bytes each time."""
+"""Import of captures as recordings: the files that a recorder writes, with the same bytes at each import."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from bellwether import __version__
 from bellwether.errors import ConfigError
 from bellwether.files import write_durably
 from bellwether.places import is_stored
-from bellwether.recordings.captures import Capture, CapturedMessage, event_ticker, find_captures
+from bellwether.recordings.captures import Capture, event_ticker, find_captures
 from bellwether.recordings.catalogue import store_recording
 from bellwether.recordings.exchange_times import format_time, read_exchange_time
+from bellwether.recordings.framing import CapturedMessage
 from bellwether.recordings.recorder import Recorder, WriteSchedule
 from bellwether.recordings.recording import ABOUT, DONE, Recording, RecordingRequest, RecordingStatus, check_name, dump_about, is_locked
 from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, Frame, parse_message, read_body, read_ticker
@@ -31,7 +32,7 @@ _PARTS = frozenset({SNAPSHOT, *CHANNELS})
 
 
 class _CaptureSurvey:
-    """Content of a capture: markets and channels, and start and end (ns since 1970, UTC) if known."""
+    """Summary of a capture: markets, channels, and times of the first and the last message (ns since 1970, UTC) if known."""
 
     def __init__(self) -> None:
         self.tickers: set[str] = set()
@@ -40,9 +41,9 @@ class _CaptureSurvey:
         self._latest: tuple[CapturedMessage, dict[str, Any]] | None = None
 
     def take(self, received: CapturedMessage) -> None:
-        """Add a message."""
-        found = parse_message(received.data)
-        kind, body = found.get("type"), read_body(found)
+        """Add a message to the summary."""
+        message = parse_message(received.data)
+        kind, body = message.get("type"), read_body(message)
         if kind in _PARTS:
             self.channels.add(_CHANNELS.get(kind, kind))
             if (ticker := read_ticker(body)) is not None:
@@ -54,7 +55,7 @@ class _CaptureSurvey:
 
     @property
     def last(self) -> int | None:
-        """Time of the last dated message."""
+        """Time of the last message that has one."""
         if self._latest is None:
             return None
         received, body = self._latest
@@ -62,7 +63,7 @@ class _CaptureSurvey:
 
 
 def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[Recording]:
-    """Make a recording below `root` of each capture in `path`, a file or a folder, and return the recordings.
+    """Import each capture in `path`, a file or a folder, as a recording below `root`, and return the recordings.
 
     name: of the recording; by default that of the capture. A capture that is already a recording is left unchanged. Raises `ConfigError` when
     no capture is found, when one name is given for several, or when a name is taken.
@@ -74,7 +75,7 @@ def import_captures(root: Path, path: Path, *, name: str | None = None) -> list[
 
 
 def make_recording(root: Path, capture: Capture, name: str) -> Recording:
-    """Write a capture as the recording `name` below `root`. An identical recording is left unchanged. Raises `ConfigError` when the name is taken."""
+    """Write a capture as the recording `name` below `root`, unless it exists. Raises `ConfigError` for another recording of this name."""
     digests = capture.digests()
     target = root / name
     if is_stored(target):
@@ -100,22 +101,22 @@ def make_recording(root: Path, capture: Capture, name: str) -> Recording:
 
 
 def _find_existing(target: Path, capture: Capture, digests: dict[str, str]) -> Recording:
-    """Return the existing recording of the same capture. Raises `ConfigError` if it was made from another capture."""
-    known = Recording(target)
-    if known.about.capture == digests and known.status is RecordingStatus.FINISHED:
-        return known
+    """Return the recording in `target`. Raises `ConfigError` if it was made from another capture."""
+    existing = Recording(target)
+    if existing.about.capture == digests and existing.status is RecordingStatus.FINISHED:
+        return existing
     raise ConfigError(f"importing {capture.name}: the name {target.name} is taken by another recording; choose another one")
 
 
 def _create_draft(root: Path) -> Path:
-    """Create a draft folder of this process, without the remains of a killed one."""
+    """Create a temporary folder for this process, and remove those of killed processes."""
     drafts = root / _DRAFTS
-    for left in drafts.glob("*/*"):
-        if not is_locked(left):
-            shutil.rmtree(left.parent, ignore_errors=True)
-    mine = drafts / secrets.token_hex(4)
-    mine.mkdir(parents=True)
-    return mine
+    for draft in drafts.glob("*/*"):
+        if not is_locked(draft):
+            shutil.rmtree(draft.parent, ignore_errors=True)
+    folder = drafts / secrets.token_hex(4)
+    folder.mkdir(parents=True)
+    return folder
 
 
 def _write(folder: Path, capture: Capture, digests: dict[str, str]) -> None:

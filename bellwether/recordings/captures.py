@@ -1,4 +1,4 @@
-"""Captures of Kalshi's stream by other recorders, in the usual forms, read as messages of a recorder."""
+"""Captures of Kalshi's stream that other programs recorded, in the common file formats, read as messages."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from array import array
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -21,17 +22,9 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.files import open_bytes
 from bellwether.recordings import order_events, wrapped_events
 from bellwether.recordings.exchange_times import read_exchange_time
-from bellwether.recordings.framing import read_lines
+from bellwether.recordings.framing import CapturedMessage, read_lines
 from bellwether.venues.kalshi.stream.frame import SNAPSHOT, parse_message, read_body, read_envelope, read_ticker
 from bellwether.venues.wire.times import END_SECOND
-
-
-class CapturedMessage(NamedTuple):
-    """Message of a capture: time of receipt (ns since 1970, UTC; None if unknown), connection and bytes."""
-
-    received_at: int | None
-    connection: int
-    data: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +44,12 @@ class Capture:
 
     @property
     def use_yes_price(self) -> bool | None:
-        """`use_yes_price` of the subscription; None if no file next to the capture states it, or if several conflict."""
+        """`use_yes_price` of the subscription as stated next to the files; None if it is not stated, or differently by several files."""
         stated = {flag for path in self.files if (flag := _stated_flag(path)) is not None}
         return stated.pop() if len(stated) == 1 else None
 
     def digests(self) -> dict[str, str]:
-        """Return `origin` if it is known, otherwise the SHA-256 of each file by its path below the common folder."""
+        """Return `origin` if there is one, otherwise the SHA-256 of each file by its path below the common folder."""
         if self.origin:
             return self.origin
         folder = Path(os.path.commonpath([path.parent for path in self.files]))
@@ -74,7 +67,7 @@ def _stated_flag(path: Path) -> bool | None:
 
 
 def find_captures(path: Path) -> list[Capture]:
-    """Return the captures in a file, or in a folder and its subfolders, recognised by their content. Raises `ConfigError` when none is found."""
+    """Find the captures in a file, or in a folder and its subfolders, by their content. Raises `ConfigError` if there are none."""
     if not path.exists():
         raise ConfigError(f"importing a capture: {path} does not exist; check the path")
     if not path.is_dir() and not path.is_file():
@@ -85,11 +78,11 @@ def find_captures(path: Path) -> list[Capture]:
         form = _detect_form(file)
         if form is not None:
             by_form.setdefault(form, []).append(file)
-    found = [capture for form, held in by_form.items() for capture in _FORMS[form](held)]
-    if not found:
+    captures = [capture for form, members in by_form.items() for capture in _FORMS[form](members)]
+    if not captures:
         forms = "lines of messages, lines with payload_json, a JSON object with a list of frames, or a CSV list of order events"
         raise ConfigError(f"importing a capture: {path} has no file of a known form ({forms})")
-    return sorted(found, key=lambda capture: capture.name)
+    return sorted(captures, key=lambda capture: capture.name)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -117,14 +110,14 @@ def _detect_form(path: Path) -> str | None:
 
 
 def _has_several_markets(path: Path) -> bool:
-    """Return whether the lines of a file are about several markets, so that it contains everything the subscription sent."""
+    """Return True if a file has messages of several markets, so that it contains everything that the subscription sent."""
     only: bytes | None = None
     with suppress(LakeError):  # The error about a damaged file is raised when it is read.
         for line in read_lines(path):
-            found = _TICKER.search(line)
-            if found is not None and only is not None and found[1] != only:
-                return True
-            only = found[1] if found is not None else only
+            if (match := _TICKER.search(line)) is not None:
+                if only is not None and match[1] != only:
+                    return True
+                only = match[1]
     return False
 
 
@@ -142,13 +135,13 @@ def _plain_name(path: Path) -> str:
 
 def _frame_list(path: Path) -> list[Any] | None:
     with open_bytes(path) as file:
-        found = parse_message(file.read()).get("frames")
-    known = isinstance(found, list) and all(isinstance(item, dict) and isinstance(item.get("frame"), dict) for item in found)
-    return found if known and found else None
+        items = parse_message(file.read()).get("frames")
+    is_valid = isinstance(items, list) and all(isinstance(item, dict) and isinstance(item.get("frame"), dict) for item in items)
+    return items if is_valid and items else None
 
 
 def _frame_lists(files: list[Path]) -> Iterator[Capture]:
-    """Return one capture per file: an object whose `frames` have received_ms and the frame, rewritten as compact JSON of the same value."""
+    """Yield one capture per JSON file: an object whose `frames` have received_ms and the frame. Frames are written as compact JSON."""
     for path in files:
 
         def messages(path: Path = path) -> Iterator[CapturedMessage]:
@@ -167,18 +160,14 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
 def _order_events(files: list[Path]) -> Iterator[Capture]:
     for path in files:
         name = _plain_name(path)
-
-        def messages(path: Path = path, name: str = name) -> Iterator[CapturedMessage]:
-            return (CapturedMessage(*found) for found in order_events.read_messages(path, name))
-
-        yield Capture(name, ORDER_EVENTS, (path,), False, messages)
+        yield Capture(name, ORDER_EVENTS, (path,), False, partial(order_events.read_messages, path, name))
 
 
 # --- one file of a whole stream --------------------------------------------------------------------------------------
 
 
 def _stream_files(files: list[Path]) -> Iterator[Capture]:
-    """Return one capture per file: all messages of a stream about many markets, in order of arrival.
+    """Yield one capture per file: all messages of a stream about many markets, in order of arrival.
 
     A subscription that restarts with number 1 belongs to a new connection.
     """
@@ -201,67 +190,66 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
 
 
 def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
-    """Return one capture per data set: files by type of event, each line an event with payload, time of receipt and number."""
+    """Yield one capture per data set: files by type of event, each line an event with payload, time of receipt and number."""
     tagged = sorted((str(parse_message(next(read_lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
     for tag, group in groupby(tagged, key=lambda pair: pair[0]):
-        held = tuple(path for _, path in group)
-
-        def messages(held: tuple[Path, ...] = held) -> Iterator[CapturedMessage]:
-            return (CapturedMessage(*found) for found in wrapped_events.read_messages(held))
-
-        yield Capture(tag, WRAPPED_EVENTS, held, False, messages)
+        members = tuple(path for _, path in group)
+        yield Capture(tag, WRAPPED_EVENTS, members, False, partial(wrapped_events.read_messages, members))
 
 
 # --- one file per market ---------------------------------------------------------------------------------------------
 
 
 def _market_files(files: list[Path]) -> Iterator[Capture]:
-    """Return one capture per event: a file per market, each line a verbatim message in order of arrival, without time of receipt."""
+    """Yield one capture per event: one file per market, each line a verbatim message in order of arrival, without time of receipt."""
     named = sorted((event_ticker(_ticker_in(path)), path) for path in files)
     for event, group in groupby(named, key=lambda pair: pair[0]):
-        held = tuple(path for _, path in group)
-        yield Capture(event, MARKET_FILES, held, True, lambda held=held: _merge(held))  # type: ignore[misc]
+        members = tuple(path for _, path in group)
+        yield Capture(event, MARKET_FILES, members, True, partial(_merge, members))
 
 
 def _ticker_in(path: Path) -> str:
-    return next((found for line in read_lines(path) if (found := read_ticker(read_body(parse_message(line))))), _plain_name(path))
+    return next((ticker for line in read_lines(path) if (ticker := read_ticker(read_body(parse_message(line))))), _plain_name(path))
 
 
 class _Index:
-    """Connection, subscription, number and exchange time of each message in a market's file."""
+    """Columns of a market's file: connection, subscription, sequence number and exchange time of each message."""
 
     def __init__(self, path: Path) -> None:
         self.connections, self.sids, self.seqs, self.times = (array("q") for _ in range(4))
         time, snapshots = 0, list[tuple[int, int]]()
         for place, line in enumerate(read_lines(path)):
-            found = parse_message(line)
-            kind, sid, seq = read_envelope(found)
+            message = parse_message(line)
+            kind, sid, seq = read_envelope(message)
             if sid is None or seq is None:
                 sid = seq = -1
             elif kind == SNAPSHOT:
                 snapshots.append((place, zlib.crc32(line)))
             # Some trades have only whole seconds: a message is never older than the one before it.
-            time = max(time, read_exchange_time(read_body(found)) or 0)
+            time = max(time, read_exchange_time(read_body(message)) or 0)
             for column, value in ((self.sids, sid), (self.seqs, seq), (self.times, time)):
                 column.append(value)
         self._count_connections(snapshots)
-        self._date_the_undated()
+        first = next((time for time in self.times if time), 0)
+        for place in range(self.times.count(0)):
+            # Only the messages before the first exchange time have none.
+            self.times[place] = first
 
     def _count_connections(self, snapshots: list[tuple[int, int]]) -> None:
-        """Start a connection at each snapshot whose number is not above the earlier ones, unless the line is repeated."""
-        digests, last, connection = set[tuple[int, int, int]](), dict[int, int](), 1
-        told = dict(snapshots)
+        """Begin a new connection at each snapshot whose number is not above the previous ones, unless the line is a repetition."""
+        lines, last, connection = set[tuple[int, int, int]](), dict[int, int](), 1
+        digests = dict(snapshots)
         for place, (sid, seq) in enumerate(zip(self.sids, self.seqs, strict=True)):
-            if place in told:
-                line = (sid, seq, told[place])
-                if seq <= last.get(sid, -1) and not (line in digests and self._goes_on(place, last)):
+            if place in digests:
+                line = (sid, seq, digests[place])
+                if seq <= last.get(sid, -1) and not (line in lines and self._continues(place, last)):
                     connection, last = connection + 1, {}
-                digests.add(line)
+                lines.add(line)
             last[sid] = max(seq, last.get(sid, seq))
             self.connections.append(connection)
 
-    def _goes_on(self, place: int, last: dict[int, int]) -> bool:
-        """Return whether numbering continues after `place`: each subscription's next number is above its `last`."""
+    def _continues(self, place: int, last: dict[int, int]) -> bool:
+        """Return True if numbering continues after `place`: the next number of each subscription is above its `last`."""
         begun = set[int]()
         for sid, seq in zip(self.sids[place + 1 :], self.seqs[place + 1 :], strict=True):
             if sid >= 0 and sid not in begun and seq <= last.get(sid, -1):
@@ -269,21 +257,15 @@ class _Index:
             begun.add(sid)
         return True
 
-    def _date_the_undated(self) -> None:
-        first = next((time for time in self.times if time), 0)
-        for place, time in enumerate(self.times):
-            if time:
-                break
-            self.times[place] = first
-
     def places(self, connection: int) -> range:
         """Return the positions of a connection's messages, which are contiguous."""
-        start = next((place for place, found in enumerate(self.connections) if found == connection), 0)
-        return range(start, start + self.connections.count(connection))
+        count = self.connections.count(connection)
+        start = self.connections.index(connection) if count else 0
+        return range(start, start + count)
 
 
 class _Merge:
-    """Merge of files that each have some messages of one connection, in order of arrival.
+    """Merge of the messages of one connection from several files, in order of arrival.
 
     The next message is the head of a file with the lowest remaining number of its subscription; of several such heads, the oldest.
     """
@@ -292,23 +274,23 @@ class _Merge:
         self._indexes = indexes
         self._places = [index.places(connection) for index in indexes]
         self._at = [0] * len(indexes)
-        self._left = [self._by_sid(index, places) for index, places in zip(indexes, self._places, strict=True)]
+        self._remaining = [self._by_sid(index, places) for index, places in zip(indexes, self._places, strict=True)]
         self._lowest: dict[int, list[tuple[int, int]]] = {}
-        for file, left in enumerate(self._left):
-            for sid, seqs in left.items():
+        for file, remaining in enumerate(self._remaining):
+            for sid, seqs in remaining.items():
                 heapq.heappush(self._lowest.setdefault(sid, []), (seqs[-1], file))
 
     @staticmethod
     def _by_sid(index: _Index, places: range) -> dict[int, list[int]]:
-        """Return the numbers of each subscription in a file, the next one last."""
-        found: dict[int, list[int]] = {}
+        """Return the remaining numbers of each subscription in a file, the next one last."""
+        seqs: dict[int, list[int]] = {}
         for place in reversed(places):
             if index.sids[place] >= 0:
-                found.setdefault(index.sids[place], []).append(index.seqs[place])
-        return found
+                seqs.setdefault(index.sids[place], []).append(index.seqs[place])
+        return seqs
 
     def _head(self, file: int) -> tuple[int, int, int] | None:
-        """Return time, subscription and number of a file's next message."""
+        """Return time, subscription and number of a file's next message; None at its end."""
         if self._at[file] == len(self._places[file]):
             return None
         place = self._places[file][self._at[file]]
@@ -319,7 +301,7 @@ class _Merge:
         return sid not in self._lowest or self._lowest[sid][0][1] == file
 
     def __iter__(self) -> Iterator[int]:
-        """Yield the file of each message in turn."""
+        """Yield the number of the file that contains the next message, for each message."""
         heads = {file: (*head, file) for file in range(len(self._at)) if (head := self._head(file)) is not None}
         while heads:
             # Conflicting files have no next head: the oldest is taken, and the gap report shows the inversion.
@@ -333,27 +315,28 @@ class _Merge:
                 heads[file] = (*head, file)
 
     def _take(self, file: int, sid: int, seq: int) -> None:
+        """Advance a file past its next message, which has this number."""
         self._at[file] += 1
         if sid not in self._lowest:
             return
-        lowest, left = self._lowest[sid], self._left[file][sid]
-        left.pop()
+        lowest, remaining = self._lowest[sid], self._remaining[file][sid]
+        remaining.pop()
         if lowest[0] == (seq, file):
             heapq.heappop(lowest)
         else:
             lowest.remove((seq, file))
             heapq.heapify(lowest)
-        if left:
-            heapq.heappush(lowest, (left[-1], file))
+        if remaining:
+            heapq.heappush(lowest, (remaining[-1], file))
 
 
 def _merge(files: tuple[Path, ...]) -> Iterator[CapturedMessage]:
     indexes = [_Index(path) for path in files]
     last = max((index.connections[-1] for index in indexes if index.connections), default=0)
-    held = [read_lines(path) for path in files]
+    lines = [read_lines(path) for path in files]
     for connection in range(1, last + 1):
         for file in _Merge(indexes, connection):
-            yield CapturedMessage(None, connection, next(held[file]))
+            yield CapturedMessage(None, connection, next(lines[file]))
 
 
 _FORMS: dict[str, Callable[[list[Path]], Iterator[Capture]]] = {

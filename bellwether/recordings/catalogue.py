@@ -12,20 +12,20 @@ from bellwether.recordings.recording import ABOUT, DONE, LOCK, Recording, Record
 
 
 def list_recordings(root: Path) -> list[Recording]:
-    """Return all recordings below `root`, sorted by name; an empty list if the folder does not exist."""
+    """Return all recordings below `root`, sorted by name. Empty if the folder does not exist."""
     return [Recording(folder, version) for folder, version in folders(root, _marker(root)).items()]
 
 
 def find_recording(root: Path, name: str) -> Recording:
-    """Return the recording of this name. Raises `ConfigError`, with the existing names, if it does not exist."""
+    """Return the recording of this name. Raises `ConfigError` with the existing names if it does not exist."""
     if not (root / check_name(name) / _marker(root)).is_file():
-        known = ", ".join(recording.name for recording in list_recordings(root)) or "none"
-        raise ConfigError(f"looking for the recording {name!r}: below {root} there are {known}")
+        names = ", ".join(recording.name for recording in list_recordings(root)) or "none"
+        raise ConfigError(f"looking for the recording {name!r}: below {root} there are {names}")
     return Recording(root / name)
 
 
 def store_finished(local: Path, root: Path) -> list[Recording]:
-    """Move the finished recordings below a local folder to `root`, if that is an object store, and return them."""
+    """Move the finished recordings below the folder `local` to the object store `root`, and return them. No effect if `root` is local."""
     if not is_stored(root):
         return []
     moved = []
@@ -37,7 +37,7 @@ def store_finished(local: Path, root: Path) -> list[Recording]:
 
 
 def store_recording(folder: Path, target: Path) -> Recording:
-    """Upload a finished recording. An identical one is left unchanged. Raises `ConfigError` when another one has its name."""
+    """Upload a finished recording. If the target has the same one, nothing changes. Raises `ConfigError` if it has a different one."""
     about = (folder / ABOUT).read_bytes()
     if not create(target / ABOUT, about) and (target / ABOUT).read_bytes() != about:
         raise ConfigError(

@@ -18,7 +18,7 @@ def _seconds(text: str) -> int:
 
 
 def parse_time(text: str) -> int | None:
-    """Return nanoseconds since 1970 of an RFC 3339 time in UTC with 0 to 9 decimals of a second; None if invalid or not in the years 1970 to 2200."""
+    """Parse an RFC 3339 time in UTC to ns since 1970. None if invalid, or outside of 1970 to 2200."""
     head, tail = text[:19], text[19:]
     if not tail.endswith("Z"):
         return None
@@ -33,14 +33,14 @@ def parse_time(text: str) -> int | None:
 
 
 def read_exchange_time(body: dict[str, Any]) -> int | None:
-    """Return the exchange's time in a message's body, in nanoseconds since 1970, UTC; None without one.
+    """Return the exchange's time in a message's body, in ns since 1970, UTC; None without one.
 
     The finest form is used: text, then milliseconds, then whole seconds.
     """
     for name in ("ts", "time"):
         text = body.get(name)
-        if type(text) is str and (found := parse_time(text)) is not None:
-            return found
+        if type(text) is str and (time := parse_time(text)) is not None:
+            return time
     for name, unit in (("ts_ms", MILLISECOND), ("ts", SECOND)):
         number = body.get(name)
         if type(number) is int and 0 <= number * unit < END_SECOND * SECOND:

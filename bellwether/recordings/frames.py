@@ -1,4 +1,4 @@
-"""Recordings as rows of `raw/recordings` and `raw/recording_gaps`."""
+"""Conversion of recordings to rows of `raw/recordings` and `raw/recording_gaps`."""
 
 from __future__ import annotations
 
@@ -17,60 +17,54 @@ from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_bod
 
 def to_rows(name: str, frames: list[Frame]) -> pl.DataFrame:
     """Build the rows of `raw/recordings` for these frames of the recording `name`."""
-    read = [_frame_row(frame) for frame in frames]
-    columns = (
-        dict(zip(("sid", "seq", "type", "market_ticker", "exchange_at", "frame"), map(list, zip(*read, strict=True)), strict=True))
-        if read
-        else {}
-    )
-    given: dict[str, Any] = {
+    parsed = [_parse_columns(frame) for frame in frames]
+    names = ("sid", "seq", "type", "market_ticker", "exchange_at", "frame")
+    values: dict[str, Any] = {
         "recording": [name] * len(frames),
         "ordinal": [frame.ordinal for frame in frames],
         "received_at": [frame.received_at for frame in frames],
         "connection": [frame.connection for frame in frames],
-        **columns,
+        **{column: [row[place] for row in parsed] for place, column in enumerate(names)},
     }
-    return pl.DataFrame(
-        {column: pl.Series(given.get(column, []), dtype=_plain(dtype)).cast(dtype) for column, dtype in RECORDINGS.schema.items()}
-    )
+    return pl.DataFrame({column: pl.Series(values[column], dtype=_plain(dtype)).cast(dtype) for column, dtype in RECORDINGS.schema.items()})
 
 
 def read_batches(recording: Recording, *, size: int = 100_000) -> Iterator[pl.DataFrame]:
-    """Yield all rows of a recording in order, `size` at a time."""
+    """Yield all rows of a recording in order, as frames of up to `size` rows."""
     frames = recording.frames()
-    while held := list(islice(frames, size)):
-        yield to_rows(recording.name, held)
+    while batch := list(islice(frames, size)):
+        yield to_rows(recording.name, batch)
 
 
 def _plain(dtype: pl.DataType) -> pl.DataType:
-    """Return the type of values before the cast; instants are whole nanoseconds."""
+    """Return the data type before the final cast: integers (ns) for instants."""
     return pl.Int64() if isinstance(dtype, pl.Datetime) else dtype
 
 
-def _frame_row(frame: Frame) -> tuple[int | None, int | None, str | None, str | None, int | None, str]:
-    found = parse_message(frame.data)
-    kind, sid, seq = read_envelope(found)
-    body = read_body(found)
+def _parse_columns(frame: Frame) -> tuple[int | None, int | None, str | None, str | None, int | None, str]:
+    """Return the columns that are read from a frame's message, from `sid` to `frame`."""
+    message = parse_message(frame.data)
+    kind, sid, seq = read_envelope(message)
+    body = read_body(message)
     at = read_exchange_time(body)
-    if at is None and type(found.get("fetched_at")) is str:
-        at = parse_time(found["fetched_at"])
+    if at is None and type(message.get("fetched_at")) is str:
+        at = parse_time(message["fetched_at"])
     # A frame that is not UTF-8 is not a message of the venue; its bytes stay readable.
     return sid, seq, kind, read_ticker(body), at, frame.data.decode("utf-8", "backslashreplace")
 
 
 def to_gap_rows(report: GapReport) -> pl.DataFrame:
-    """Build the rows of `raw/recording_gaps`: first skipped numbers, then invalid stretches of books."""
+    """Build the rows of `raw/recording_gaps`: skipped sequence numbers, then periods without a valid book."""
     kind = "partial" if report.partial else "lost"
-    found = [_gap_row(gap, kind) for gap in report.gaps] + [_outage_row(outage) for outage in report.outages]
-    listed = [{"recording": report.recording, "gap": number, **row} for number, row in enumerate(found)]
+    rows = [_gap_row(gap, kind) for gap in report.gaps] + [_outage_row(outage) for outage in report.outages]
+    numbered = [{"recording": report.recording, "gap": number, **row} for number, row in enumerate(rows)]
     schema = {column: _plain(dtype) for column, dtype in RECORDING_GAPS.schema.items()}
-    return pl.DataFrame(listed, schema=schema, orient="row").cast(dict(RECORDING_GAPS.schema))  # type: ignore[arg-type]
+    return pl.DataFrame(numbered, schema=schema, orient="row").cast(dict(RECORDING_GAPS.schema))  # type: ignore[arg-type]
 
 
 def _gap_row(gap: Gap, kind: str) -> dict[str, Any]:
     return {
         "kind": kind,
-        "cause": None,
         "connection": gap.connection,
         "sid": gap.sid,
         "first_seq": gap.first,
@@ -87,9 +81,6 @@ def _outage_row(outage: Outage) -> dict[str, Any]:
         "cause": outage.cause,
         "connection": outage.connection,
         "sid": outage.sid,
-        "first_seq": None,
-        "last_seq": None,
-        "missing": None,
         **_span(outage.start, outage.end),
         "markets": [outage.market],
     }

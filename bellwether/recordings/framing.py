@@ -1,7 +1,7 @@
 """Lines of recordings and captures. A line of a recording is a verbatim frame with its time, connection and number.
 
-Captures may be compressed. A line is a JSON object whenever its frame is. A frame that is not one line of UTF-8 between braces is stored as a
-string (`text`), or as `base64` if it is not UTF-8.
+Captures may be compressed. Every line is a JSON object. A frame that is not one line of UTF-8 between braces is stored as a string
+(`text`), or as `base64` if it is not UTF-8.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -21,49 +22,50 @@ from bellwether.venues.kalshi.stream.frame import Frame
 _LINE = re.compile(rb'\{"received_at":(\d+|null),"connection":(\d+),"ordinal":(\d+),"(frame|text|base64)":')
 
 
-def _is_text(data: bytes) -> bool:
-    if data.isascii():
-        return True
+class CapturedMessage(NamedTuple):
+    """Message of a capture: time of receipt (ns since 1970, UTC; None if unknown), number of the connection, and bytes."""
+
+    received_at: int | None
+    connection: int
+    data: bytes
+
+
+def _encode(data: bytes) -> tuple[bytes, bytes]:
+    """Return the form (frame, text or base64) and the JSON of a frame's bytes."""
     try:
-        data.decode()
+        text = data.decode()
     except UnicodeDecodeError:
-        return False
-    return True
-
-
-def _held(data: bytes) -> tuple[bytes, bytes]:
-    if not _is_text(data):
         return b"base64", orjson.dumps(b64encode(data).decode())
     if data[:1] == b"{" and data[-1:] == b"}" and b"\n" not in data:
         return b"frame", data
-    return b"text", orjson.dumps(data.decode())
+    return b"text", orjson.dumps(text)
 
 
 def format_frame(frame: Frame) -> bytes:
-    """Return the line of a frame, with its end of line."""
-    held_as, held = _held(frame.data)
+    """Return the line of a frame, including the end of line."""
+    form, data = _encode(frame.data)
     at = b"null" if frame.received_at is None else b"%d" % frame.received_at
-    return b'{"received_at":%b,"connection":%d,"ordinal":%d,"%b":%b}\n' % (at, frame.connection, frame.ordinal, held_as, held)
+    return b'{"received_at":%b,"connection":%d,"ordinal":%d,"%b":%b}\n' % (at, frame.connection, frame.ordinal, form, data)
 
 
 def parse_frame(line: bytes) -> Frame | None:
-    """Return the frame of a line with its end of line; None for a line of another form."""
+    """Parse a line, including its end of line. None if it is not a frame of a recording."""
     head = _LINE.match(line)
     if head is None or line[-2:] != b"}\n":
         return None
-    at, connection, ordinal, held_as = head.groups()
+    at, connection, ordinal, form = head.groups()
     data = line[head.end() : -2]
-    if held_as != b"frame":
+    if form != b"frame":
         try:
             text: str = orjson.loads(data)
-            data = text.encode() if held_as == b"text" else b64decode(text, validate=True)
+            data = text.encode() if form == b"text" else b64decode(text, validate=True)
         except (ValueError, AttributeError, TypeError):
             return None
     return Frame(None if at == b"null" else int(at), int(connection), int(ordinal), data)
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file without blank ones. Raises `LakeError` for a truncated or damaged file."""
+    """Yield the lines of a file, without blank ones. Raises `LakeError` for a truncated or damaged file."""
     try:
         with open_bytes(path) as file:
             for line in file:

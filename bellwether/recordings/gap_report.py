@@ -1,4 +1,4 @@
-"""Report of missing data in a recording: numbers that never came, and stretches in which a book is invalid."""
+"""Report of missing data in a recording: missing sequence numbers, and periods without a valid book."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FramePosition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Stretch in which a market's book is invalid: after frame `start`, up to the snapshot `end` or, if that is None, the end of the recording.
+    """Period without a valid book of a market: from frame `start` to the snapshot `end`, or to the end of the recording if None.
 
     cause: gap (a number was skipped), break (the connection ended), start (the first frame of the market was not a snapshot), unsubscribed (its
     changes were no longer sent), subscription (changes came on a subscription without a snapshot), late (a change came after later ones),
@@ -35,7 +35,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Numbers skipped between two consecutive frames. `missing` counts those that did not arrive later."""
+    """Sequence numbers skipped between two consecutive frames. `missing` counts those that did not arrive later."""
 
     connection: int
     sid: int
@@ -49,7 +49,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class GapReport:
-    """Missing data of a recording. If it is `partial`, gaps are expected: frames of other markets and lost ones look the same."""
+    """Missing data of a recording. If it is `partial`, gaps are expected, because frames of other markets look like lost ones."""
 
     recording: str
     partial: bool
@@ -62,20 +62,20 @@ class GapReport:
 
     @property
     def lost(self) -> int:
-        """Count of frames that were sent and are missing; 0 in a partial recording, where it is unknown."""
+        """Number of frames that were sent and are missing; 0 in a partial recording, where it is unknown."""
         return 0 if self.partial else self.absent
 
     @property
     def absent(self) -> int:
-        """Count of missing numbers, whatever the reason."""
+        """Number of missing sequence numbers, lost or expected."""
         return sum(numbers.missing for numbers in self.numbers)
 
     @property
     def duplicates(self) -> int:
-        """Count of repeated numbers."""
+        """Number of repeated frames."""
         return sum(numbers.duplicates for numbers in self.numbers)
 
     @property
     def inversions(self) -> int:
-        """Count of frames that arrived after one with a higher number."""
+        """Number of frames that arrived after one with a higher number."""
         return sum(numbers.inversions for numbers in self.numbers)

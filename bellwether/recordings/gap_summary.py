@@ -5,24 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bellwether.files import write_durably
-from bellwether.recordings.book_validation import BookValidator, Effect, validate_frames
-from bellwether.recordings.gap_report import FramePosition, Gap, GapReport, Outage
+from bellwether.recordings.book_validation import validate_frames
+from bellwether.recordings.gap_report import GapReport
 from bellwether.recordings.recording import Recording, RecordingStatus, dump_json, read_json
-from bellwether.recordings.sequence_numbers import SequenceNumbers
-
-__all__ = [
-    "GAPS",
-    "BookValidator",
-    "Effect",
-    "FramePosition",
-    "Gap",
-    "GapReport",
-    "Outage",
-    "SequenceNumbers",
-    "build_gap_report",
-    "store_gap_summary",
-    "summarize_gaps",
-]
 
 #: File with the summary of a finished recording.
 GAPS = "gaps.json"
@@ -34,10 +19,10 @@ def build_gap_report(recording: Recording) -> GapReport:
 
 
 def summarize_gaps(recording: Recording) -> dict[str, Any]:
-    """Return the counts of a gap report: from the stored summary if present, else from the frames."""
-    kept = recording.folder / GAPS
-    if kept.is_file():
-        return read_json(kept)
+    """Return the counts of a recording's gap report: from its stored summary if there is one, else from the frames."""
+    stored = recording.folder / GAPS
+    if stored.is_file():
+        return read_json(stored)
     report = build_gap_report(recording)
     return {
         "frames": report.frames,
@@ -54,8 +39,8 @@ def summarize_gaps(recording: Recording) -> dict[str, Any]:
 
 
 def store_gap_summary(recording: Recording) -> dict[str, Any]:
-    """Store and return the summary of a finished recording, so that listings need not read its frames."""
-    found = summarize_gaps(recording)
+    """Return the summary of a recording; store it if the recording is finished, so that listings need not read the frames."""
+    summary = summarize_gaps(recording)
     if recording.status is RecordingStatus.FINISHED:
-        write_durably(recording.folder / GAPS, dump_json(found))
-    return found
+        write_durably(recording.folder / GAPS, dump_json(summary))
+    return summary

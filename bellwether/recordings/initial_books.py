@@ -1,4 +1,4 @@
-"""Start of the books of a recording, found without parsing its frames."""
+"""First snapshots and changes of the books in a recording, found without parsing its frames."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _SNAPSHOT, _DELTA, _POLLED = (f'"{kind}"'.encode() for kind in (SNAPSHOT, DELTA,
 
 @dataclass(frozen=True, slots=True)
 class InitialBooks:
-    """Start of the books. snapshot: ordinal of the first snapshot, None without any. last: ordinal of the last change, -1 without any.
+    """Positions of snapshots and changes up to the first change after a snapshot.
 
-    changes: count of changes. polled: books also come as pages of their own.
+    snapshot: ordinal of the first snapshot, None without any. last: ordinal of the last change, -1 without any. changes: number of changes.
+    polled: the recording has polled books.
     """
 
     snapshot: int | None
@@ -24,7 +25,7 @@ class InitialBooks:
 
 
 def find_initial_books(recording: Recording) -> InitialBooks:
-    """Find the start of a recording's books. Message types are searched as text, so only the absence of a type is certain."""
+    """Search a recording for its first snapshot and the changes around it. A type may be found in other text, but is never missed."""
     snapshot, last, changes, polled = None, -1, 0, False
     for frame in recording.frames():
         if snapshot is None and _SNAPSHOT in frame.data:

@@ -1,8 +1,8 @@
-"""Events of Kalshi that are open for recording, and a search among them."""
+"""Search among Kalshi's open events for one to record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -20,12 +20,8 @@ _TRADED = frozenset({"active", "open"})
 class OpenEvent:
     """Event with open markets.
 
-    Attributes:
-        event: ticker, the argument of `record`.
-        title: title of the event.
-        markets: number of open markets.
-        contracts: contracts traded so far in these.
-        closes_at: earliest close of one of them.
+    Attributes: event: ticker, the argument of `bellwether record`. title: title of the event. category: the venue's category. markets:
+    number of open markets. contracts: number of contracts traded so far in them. closes_at: earliest close of an open market.
     """
 
     event: str
@@ -39,37 +35,34 @@ class OpenEvent:
 async def list_open_events(
     venue: Addresses, now: datetime, words: Sequence[str] = (), *, limits: RateLimit | None = None
 ) -> list[OpenEvent]:
-    """Return open events with every word in ticker, title, category or a market's title, in any case; most traded first.
+    """Return the open events that contain every word in ticker, title, category or a market's title, in any case; most traded first.
 
     Raises `VenueError` when the venue fails after all retries.
     """
     async with KalshiClient(venue.kalshi, limits=limits or RateLimit(), transport=venue.transport) as client:
-        seen = await snapshots.fetch_open_events(client, now)
+        snapshot = await snapshots.fetch_open_events(client, now)
     markets: dict[str, list[snapshots.Row]] = {}
-    for row in seen.contracts.values():
+    for row in snapshot.contracts.values():
         if row["status"] in _TRADED:
             markets.setdefault(row["event_ticker"], []).append(row)
-    found = [
-        _event(seen.events.get(ticker, {}), ticker, rows) for ticker, rows in markets.items() if _matches(words, _texts(seen.events, rows))
+    events = [
+        _open_event(ticker, event, rows)
+        for ticker, rows in markets.items()
+        if _matches(words, ticker, event := snapshot.events.get(ticker, {}), rows)
     ]
-    return sorted(found, key=lambda one: (-one.contracts, one.event))
+    return sorted(events, key=lambda event: (-event.contracts, event.event))
 
 
-def _event(about: Mapping[str, Any], ticker: str, rows: Sequence[snapshots.Row]) -> OpenEvent:
+def _open_event(ticker: str, event: Mapping[str, Any], rows: Sequence[snapshots.Row]) -> OpenEvent:
     closes = [row["close_time"] for row in rows if row["close_time"] is not None]
     contracts = sum((row["volume"] for row in rows if row["volume"] is not None), Decimal(0))
-    title = about.get("title") or rows[0]["title"] or ""
-    return OpenEvent(ticker, title, about.get("category"), len(rows), contracts, min(closes, default=None))
+    title = event.get("title") or rows[0]["title"] or ""
+    return OpenEvent(ticker, title, event.get("category"), len(rows), contracts, min(closes, default=None))
 
 
-def _texts(events: Mapping[str, snapshots.Row], rows: Sequence[snapshots.Row]) -> Iterable[str]:
-    about = events.get(rows[0]["event_ticker"], {})
-    for text in (rows[0]["event_ticker"], about.get("title"), about.get("sub_title"), about.get("category")):
-        yield text or ""
-    for row in rows:
-        yield f"{row['ticker']} {row['title'] or ''}"
-
-
-def _matches(words: Sequence[str], texts: Iterable[str]) -> bool:
-    whole = "\n".join(texts).casefold()
-    return all(word.casefold() in whole for word in words)
+def _matches(words: Sequence[str], ticker: str, event: Mapping[str, Any], rows: Sequence[snapshots.Row]) -> bool:
+    """Return True if the texts of an event and its markets contain every word."""
+    texts = [ticker, *(event.get(name) or "" for name in ("title", "sub_title", "category"))]
+    texts += [f"{row['ticker']} {row['title'] or ''}" for row in rows]
+    text = "\n".join(texts).casefold()
+    return all(word.casefold() in text for word in words)

@@ -25,6 +25,7 @@ import orjson
 from bellwether.errors import LakeError
 from bellwether.files import open_bytes
 from bellwether.recordings.exchange_times import SECOND
+from bellwether.recordings.framing import CapturedMessage
 from bellwether.venues.kalshi.stream.frame import DELTA, REFERENCE, SNAPSHOT, TRADE
 from bellwether.venues.wire.times import parse_instant
 
@@ -37,11 +38,9 @@ _BOOKS, _TRADES = 1, 2
 _SNAPSHOT_ROWS = 3
 _DOLLAR = Decimal(1)
 
-Message = tuple[int, int, bytes]
-
 
 class _OrderEvent(NamedTuple):
-    """Row of a list: time (ns UTC), instrument, operation and order id, the bid's side, its price on that side in dollars, and contracts."""
+    """Row of a list: time (ns UTC), instrument, operation, order id, side of the bid, its price in dollars, and contracts."""
 
     at: int
     instrument: str
@@ -57,7 +56,7 @@ def _open(path: Path) -> TextIO:
 
 
 def is_order_events(path: Path) -> bool:
-    """Return whether a CSV file has the columns of an order-event list."""
+    """Return True if a CSV file has the columns of an order-event list."""
     try:
         with _open(path) as file:
             return set(_COLUMNS) <= set(next(csv.reader(file), []))
@@ -65,8 +64,8 @@ def is_order_events(path: Path) -> bool:
         return False
 
 
-def read_messages(path: Path, name: str) -> Iterator[Message]:
-    """Yield the messages of a list: (time in ns UTC, connection, bytes). The market of instrument n has the ticker `<name>-<n>`.
+def read_messages(path: Path, name: str) -> Iterator[CapturedMessage]:
+    """Yield the messages of a list. The market of instrument n has the ticker `<name>-<n>`.
 
     Raises `LakeError` naming file, row, column and value.
     """
@@ -125,7 +124,7 @@ def _number(text: str | None) -> Decimal | None:
 
 
 class _MessageBuilder:
-    """Builder of numbered messages; follows the displayed book to distinguish fills from orders."""
+    """Builder of numbered messages. It keeps the displayed books to distinguish fills from new orders."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -133,42 +132,37 @@ class _MessageBuilder:
         self._seqs = {_BOOKS: 0, _TRADES: 0}
         self._books: dict[str, dict[tuple[str, Decimal], Decimal]] = {}
 
-    def take(self, events: list[_OrderEvent]) -> Iterator[Message]:
-        """Yield the messages of one instrument's rows at one instant."""
+    def take(self, events: list[_OrderEvent]) -> Iterator[CapturedMessage]:
+        """Yield the messages for one instrument's rows of one instant."""
         instrument = events[0].instrument
         if instrument == UNDERLYING:
             for event in events:
                 body = {"name": UNDERLYING_NAME, "value": f"{event.price:f}"}
-                yield event.at, self._connection, orjson.dumps({"type": REFERENCE, "msg": body})
+                yield CapturedMessage(event.at, self._connection, orjson.dumps({"type": REFERENCE, "msg": body}))
             return
         book = self._books.get(instrument)
         if _is_snapshot(events, first=book is None):
             if book is not None:
-                self._connect_anew()
-            yield self._snapshot(events)
+                # The subscription restarted, and the messages in between are unknown.
+                self._connection += 1
+                self._seqs = {_BOOKS: 0, _TRADES: 0}
+            yield self._snapshot(events, events[0].at, instrument)
             return
         if book is None:
-            yield self._snapshot([], at=events[0].at, instrument=instrument)
+            yield self._snapshot([], events[0].at, instrument)
         for event in events:
             yield from self._change(event)
 
-    def _connect_anew(self) -> None:
-        """Start a new connection at a later snapshot: the subscription restarted, and the messages in between are unknown."""
-        self._connection += 1
-        self._seqs = {_BOOKS: 0, _TRADES: 0}
-
-    def _snapshot(self, events: list[_OrderEvent], at: int = 0, instrument: str = "") -> Message:
-        if events:
-            at, instrument = events[0].at, events[0].instrument
+    def _snapshot(self, events: list[_OrderEvent], at: int, instrument: str) -> CapturedMessage:
         self._books[instrument] = {(event.side, event.price): event.size for event in events}
         levels = {
-            f"{side}_dollars_fp": [[_dollars(event.price), _contracts(event.size)] for event in held]
+            f"{side}_dollars_fp": [[_dollars(event.price), _contracts(event.size)] for event in of_side]
             for side in ("yes", "no")
-            if (held := sorted((event for event in events if event.side == side), key=lambda event: event.price))
+            if (of_side := sorted((event for event in events if event.side == side), key=lambda event: event.price))
         }
         return self._message(at, SNAPSHOT, _BOOKS, {"market_ticker": self._ticker(instrument), **levels})
 
-    def _change(self, event: _OrderEvent) -> Iterator[Message]:
+    def _change(self, event: _OrderEvent) -> Iterator[CapturedMessage]:
         book = self._books[event.instrument]
         passive = ("no" if event.side == "yes" else "yes", _DOLLAR - event.price)
         if event.operation == "Insert" and book.get(passive, 0) >= event.size > 0:
@@ -177,17 +171,17 @@ class _MessageBuilder:
         else:
             yield self._delta(event, event.side, event.price, event.size if event.operation == "Insert" else -event.size)
 
-    def _delta(self, event: _OrderEvent, side: str, price: Decimal, by: Decimal) -> Message:
+    def _delta(self, event: _OrderEvent, side: str, price: Decimal, by: Decimal) -> CapturedMessage:
         book = self._books[event.instrument]
-        left = book.get((side, price), Decimal(0)) + by
-        if left > 0:
-            book[side, price] = left
+        size = book.get((side, price), Decimal(0)) + by
+        if size > 0:
+            book[side, price] = size
         else:
             book.pop((side, price), None)
         body = {"market_ticker": self._ticker(event.instrument), "price_dollars": _dollars(price), "delta_fp": _contracts(by), "side": side}
         return self._message(event.at, DELTA, _BOOKS, body)
 
-    def _trade(self, event: _OrderEvent) -> Message:
+    def _trade(self, event: _OrderEvent) -> CapturedMessage:
         yes = event.price if event.side == "yes" else _DOLLAR - event.price
         body = {
             "trade_id": f"{self._ticker(event.instrument)}-{event.order}",
@@ -199,15 +193,16 @@ class _MessageBuilder:
         }
         return self._message(event.at, TRADE, _TRADES, body)
 
-    def _message(self, at: int, kind: str, sid: int, body: dict[str, Any]) -> Message:
+    def _message(self, at: int, kind: str, sid: int, body: dict[str, Any]) -> CapturedMessage:
         self._seqs[sid] += 1
-        return at, self._connection, orjson.dumps({"type": kind, "sid": sid, "seq": self._seqs[sid], "msg": body})
+        return CapturedMessage(at, self._connection, orjson.dumps({"type": kind, "sid": sid, "seq": self._seqs[sid], "msg": body}))
 
     def _ticker(self, instrument: str) -> str:
         return f"{self._name}-{instrument}"
 
 
 def _is_snapshot(events: list[_OrderEvent], *, first: bool) -> bool:
+    """Return True if the rows of one instant are a snapshot: several inserts at different levels."""
     levels = {(event.side, event.price) for event in events}
     inserted = all(event.operation == "Insert" for event in events)
     return inserted and len(levels) == len(events) and len(events) >= (2 if first else _SNAPSHOT_ROWS)

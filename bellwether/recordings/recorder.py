@@ -1,4 +1,4 @@
-"""Writer of recordings: whole lines, appended, never changed.
+"""Writer of recordings, which only appends whole lines.
 
 Flushed lines survive a crash of the recorder, synced lines a crash of the machine.
 """
@@ -35,7 +35,7 @@ from bellwether.venues.kalshi.stream.frame import START, Frame, StreamStart
 
 @dataclass(frozen=True, slots=True)
 class WriteSchedule:
-    """Schedule of writes: seconds and bytes after which lines are flushed, and after which a new segment begins."""
+    """Limits in seconds and bytes after which lines are flushed, and after which a new segment begins."""
 
     flush_seconds: float = 0.2
     flush_bytes: int = 1 << 18
@@ -44,7 +44,7 @@ class WriteSchedule:
 
 
 class Recorder:
-    """Writer of frames to a recording, used as a context manager. Leaving it without `finish` leaves a recording that can be continued.
+    """Writer of frames to a recording, as a context manager. A recording without a call of `finish` stays interrupted and can be continued.
 
     Opening an interrupted recording begins a new segment; frames continue at `next`.
 
@@ -97,7 +97,7 @@ class Recorder:
         self._segment_since = self._flushed_at = self._monotonic()
 
     def write(self, frame: Frame) -> None:
-        """Append a frame. It reaches the file within the bounds of `pace`, as long as frames come or `flush` is called."""
+        """Append a frame. It reaches the file within the limits of `pace`, if further frames arrive or `flush` is called."""
         text = framing.format_frame(frame)
         self._last = frame
         self._buffer.append(text)
@@ -107,7 +107,7 @@ class Recorder:
             self.flush()
 
     def flush(self) -> None:
-        """Pass buffered lines to the operating system, and begin a new segment when this one is full.
+        """Pass buffered lines to the operating system, and begin a new segment if the current one is full.
 
         Raises `LakeError` when that fails, and on every later call.
         """
@@ -133,7 +133,7 @@ class Recorder:
 
     @contextmanager
     def _final_failure(self) -> Iterator[None]:
-        """Turn a failed write into a `LakeError` that later calls raise again: frames written after it would hide that some are missing."""
+        """Turn a failed write into a `LakeError` that later calls raise again, so that no frame is written after missing ones."""
         try:
             yield
         except OSError as error:
@@ -141,7 +141,7 @@ class Recorder:
             raise self._failure from error
 
     def sync(self) -> None:
-        """Write flushed lines to the disk. May run in another thread, concurrently with `write`; a segment is also synced when it ends.
+        """Write flushed lines to the disk. It may run in another thread during `write`. Segments are also synced when they end.
 
         Raises `LakeError` when that fails, and on every later call, as `flush` does.
         """
@@ -162,24 +162,24 @@ class Recorder:
             self._file.close()
 
     def finish(self, reason: str, *, ended_at: str | None = None) -> None:
-        """Finish the recording: `done.json` states the time (ISO, UTC; now by default), the reason and the counts.
+        """Finish the recording with `done.json`: its end (`ended_at`, ISO in UTC; now by default), the reason and the counts.
 
         Raises `LakeError` after a failed write or sync: the recording is then interrupted, not finished.
         """
         self.flush()
         self._end_segment()
         recording, last = Recording(self.folder), self._last
-        done = {
+        end = {
             "ended_at": ended_at or datetime.now(UTC).isoformat(),
             "reason": reason,
             "frames": last.ordinal + 1 if last else 0,
             "connections": last.connection if last else 0,
             "segments": {path.name: path.stat().st_size for path in recording.segments},
         }
-        write_durably(self.folder / DONE, dump_json(done))
+        write_durably(self.folder / DONE, dump_json(end))
 
     def close(self) -> None:
-        """Flush, sync and release the lock; after `finish`, only release the lock. Repeated calls have no effect."""
+        """Flush, sync and release the lock; after `finish`, only release the lock. May be called repeatedly."""
         try:
             if not self._file.closed:
                 if self._buffer and not self._failure:
@@ -196,28 +196,23 @@ class Recorder:
 
 
 def _acquire_lock(folder: Path, *, tries: int = 20) -> FileIO:
-    """Acquire the recording's lock until it is closed or the process ends. Readers hold it only for an instant."""
+    """Lock the recording until the returned file is closed. Retries, because readers lock it for an instant."""
     lock = FileIO(folder / LOCK, "ab+")
-    for left in reversed(range(tries)):
+    for _ in range(tries):
         if try_lock(lock.fileno()):
-            break
-        if not left:
-            lock.close()
-            raise ConfigError(f"recording {folder.name}: another recorder is writing it; wait for its end, or choose another name")
+            return lock
         time.sleep(0.01)
-    return lock
+    lock.close()
+    raise ConfigError(f"recording {folder.name}: another recorder is writing it; wait for its end, or choose another name")
 
 
 def _check_continues(recording: Recording, about: RecordingRequest) -> None:
+    """Raise `ConfigError` if a recording is finished or has a request for other markets."""
     if recording.status is RecordingStatus.FINISHED:
         raise ConfigError(f"recording {recording.name}: already finished; choose another name")
-    was = recording.about
-    if (was.venue, _asked(was)) != (about.venue, _asked(about)):
+    first = recording.about
+    begun, requested = (sorted(set(request.events or request.tickers)) for request in (first, about))
+    if (first.venue, begun) != (about.venue, requested):
         raise ConfigError(
-            f"recording {recording.name}: it was begun for {', '.join(sorted(_asked(was)))}, not for {', '.join(sorted(_asked(about)))};"
-            " choose another name"
+            f"recording {recording.name}: it was begun for {', '.join(begun)}, not for {', '.join(requested)}; choose another name"
         )
-
-
-def _asked(about: RecordingRequest) -> set[str]:
-    return set(about.events or about.tickers)

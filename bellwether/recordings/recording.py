@@ -26,7 +26,7 @@ _DEVICE = re.compile(r"CON|PRN|AUX|NUL|(COM|LPT)[0-9]", re.IGNORECASE)
 
 
 class RecordingStatus(StrEnum):
-    """State of a recording: being written, interrupted (it can be continued), or finished."""
+    """State of a recording: being written, interrupted (can be continued), or finished."""
 
     RECORDING = "recording"
     INTERRUPTED = "interrupted"
@@ -35,7 +35,7 @@ class RecordingStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordingRequest:
-    """Request of a recording.
+    """Request and origin of a recording.
 
     source: websocket, rest, or the form of an imported capture. started_at: ISO time, UTC; None if a capture does not state it.
     partial: the subscription carried other markets whose frames are missing, so that holes in the numbers are expected.
@@ -57,7 +57,7 @@ class RecordingRequest:
 
 @dataclass(frozen=True, slots=True)
 class TornSegment:
-    """Unread rest of a segment that a killed recorder left without its end of line."""
+    """Incomplete last line of a segment, left by a killed recorder and not read."""
 
     segment: str
     bytes: int
@@ -83,17 +83,16 @@ class Recording:
     @property
     def about(self) -> RecordingRequest:
         """Request of the recording. Raises `LakeError` if its file is damaged."""
-        found = self._json(ABOUT)
         names = {field.name for field in fields(RecordingRequest)}
-        given: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items() if name in names}
+        values: dict[str, Any] = {name: value for name, value in self._json(ABOUT).items() if name in names}
         try:
-            return RecordingRequest(**given)
+            return RecordingRequest(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
         except TypeError as error:
             raise LakeError(f"reading {self.folder / ABOUT}: {error}; it was not written by this version") from None
 
     @property
     def done(self) -> dict[str, Any] | None:
-        """End of the recording: ended_at, reason, frames, segments and connections; None if unfinished."""
+        """Content of `done.json`: ended_at, reason, frames, segments and connections. None if the recording is unfinished."""
         return self._json(DONE) if self._is_finished else None
 
     @property
@@ -101,7 +100,7 @@ class Recording:
         return bool(self._version) or (self.folder / DONE).is_file()
 
     def _json(self, name: str) -> dict[str, Any]:
-        return _kept_json(self.folder / name, self._version) if self._version else read_json(self.folder / name)
+        return _read_cached_json(self.folder / name, self._version) if self._version else read_json(self.folder / name)
 
     @property
     def status(self) -> RecordingStatus:
@@ -112,7 +111,7 @@ class Recording:
 
     @property
     def segments(self) -> list[Path]:
-        """Files of frames in order."""
+        """Files with frames, in order."""
         return sorted(
             (path for path in local_copy(self.folder, DONE).iterdir() if SEGMENT.fullmatch(path.name)), key=lambda path: int(path.stem)
         )
@@ -125,25 +124,24 @@ class Recording:
 
     @property
     def torn(self) -> list[TornSegment]:
-        """Incomplete last lines of segments, which are not read."""
-        found = ((path.name, _torn_bytes(path)) for path in self.segments)
-        return [TornSegment(name, size) for name, size in found if size]
+        """Segments with an incomplete last line."""
+        return [TornSegment(path.name, size) for path in self.segments if (size := _torn_bytes(path))]
 
     def frames(self) -> Iterator[Frame]:
-        """Yield all frames in order of arrival. Raises `LakeError` for a whole line of another form."""
+        """Yield all frames in order of arrival. Raises `LakeError` for a complete line that is not a frame."""
         for path in self.segments:
             yield from read_segment(path)
 
     def last(self) -> Frame | None:
-        """Last whole frame; None in a recording without frames."""
+        """Return the last complete frame; None in a recording without frames."""
         for path in reversed(self.segments):
-            if found := deque(read_segment(path), maxlen=1):
-                return found[0]
+            if frames := deque(read_segment(path), maxlen=1):
+                return frames[0]
         return None
 
 
 def read_segment(path: Path) -> Iterator[Frame]:
-    """Yield the frames of one segment; an incomplete last line is skipped."""
+    """Yield the frames of one segment, without an incomplete last line. Raises `LakeError` for a complete line that is not a frame."""
     with path.open("rb") as file:
         for number, text in enumerate(file, 1):
             if not text.endswith(b"\n"):
@@ -156,43 +154,43 @@ def read_segment(path: Path) -> Iterator[Frame]:
             yield frame
 
 
-def check_name(name: str, what: str = "a recording") -> str:
-    """Return `name` if it is a valid folder name on every system. Raises `ConfigError` otherwise."""
+def check_name(name: str, kind: str = "a recording") -> str:
+    """Return `name` if it is a valid folder name on every operating system. Raises `ConfigError` otherwise."""
     if not _NAME.fullmatch(name) or name.endswith("."):
         raise ConfigError(
-            f"naming {what} {name!r}: use up to 128 letters, digits, '.', '_', '+' and '-', a letter or digit first and no '.' last"
+            f"naming {kind} {name!r}: use up to 128 letters, digits, '.', '_', '+' and '-', a letter or digit first and no '.' last"
         )
     if _DEVICE.fullmatch(name.partition(".")[0]):
-        raise ConfigError(f"naming {what} {name!r}: Windows reserves this name; choose another one")
+        raise ConfigError(f"naming {kind} {name!r}: Windows reserves this name; choose another one")
     return name
 
 
 def dump_about(about: RecordingRequest) -> bytes:
-    """Return the bytes of recording.json."""
+    """Return the content of `recording.json`."""
     return dump_json({name: value for name, value in asdict(about).items() if value is not None})
 
 
 def dump_json(value: Any) -> bytes:
-    """Serialize a value as indented JSON."""
+    """Return a value as indented JSON."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """Read a small file of a recording. Raises `LakeError` when it is damaged."""
+    """Read a JSON file of a recording. Raises `LakeError` if it is damaged."""
     try:
-        found: dict[str, Any] = orjson.loads(path.read_bytes())
+        content: dict[str, Any] = orjson.loads(path.read_bytes())
     except orjson.JSONDecodeError as error:
         raise LakeError(f"reading {path}: it is not JSON ({error}); restore it or remove the recording") from None
-    return found
+    return content
 
 
 @lru_cache(maxsize=10_000)
-def _kept_json(path: Path, version: str) -> dict[str, Any]:
+def _read_cached_json(path: Path, version: str) -> dict[str, Any]:
     return read_json(path)
 
 
 def is_locked(folder: Path) -> bool:
-    """Return whether the recording in this folder is being written."""
+    """Return True if the recording in this folder is being written."""
     path = folder / LOCK
     if not path.is_file():
         return False
@@ -201,14 +199,14 @@ def is_locked(folder: Path) -> bool:
 
 
 def _torn_bytes(path: Path, block: int = 1 << 16) -> int:
-    """Count the bytes after the last end of line."""
+    """Return the number of bytes after the last end of line."""
     with path.open("rb") as file:
         size = end = file.seek(0, os.SEEK_END)
         while end > 0:
             start = max(0, end - block)
             file.seek(start)
-            found = file.read(end - start).rfind(b"\n")
-            if found >= 0:
-                return size - (start + found + 1)
+            last = file.read(end - start).rfind(b"\n")
+            if last >= 0:
+                return size - (start + last + 1)
             end = start
     return size

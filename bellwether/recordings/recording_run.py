@@ -1,11 +1,11 @@
-"""Recording of the markets of events, by WebSocket or polling, until they close, the time is up, or the user stops it."""
+"""Recording of events' markets, by WebSocket or polling, until they close, the time is up, or the user stops it."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -43,7 +43,7 @@ _NAMED = 2
 
 @dataclass(frozen=True, slots=True)
 class RecordingPlan:
-    """Markets to record, and the duration.
+    """Events to record, the method and the duration.
 
     events: tickers. minutes: real minutes until the end; None records until the markets close. channels: of the WebSocket. rest: poll instead
     of listening, which needs no key. interval: seconds between two rounds of polling.
@@ -67,7 +67,7 @@ class RecordingPlan:
 
 @dataclass(frozen=True, slots=True)
 class RecordingProgress:
-    """Progress of a recording: frames and bytes of this run, skipped numbers, connections, open markets, and seconds so far."""
+    """Progress of a recording: frames and bytes of this run, skipped sequence numbers, connections, open markets, and seconds so far."""
 
     frames: int
     bytes: int
@@ -78,24 +78,24 @@ class RecordingProgress:
 
 
 def default_name(events: Sequence[str]) -> str:
-    """Return the default name of a recording of these events."""
+    """Return the default name for a recording of these events."""
     names = [re.sub(r"[^A-Za-z0-9._-]", "_", event) for event in events]
     return "+".join(names[:_NAMED]) + (f"+{len(names) - _NAMED}" if len(names) > _NAMED else "")
 
 
 async def find_markets(client: KalshiClient, events: Sequence[str]) -> dict[str, datetime | None]:
-    """Return the open and upcoming markets of these events, each with its close (aware) if the venue states it.
+    """Return the open and upcoming markets of these events, each with its close (aware; None if not stated).
 
     Raises `ConfigError` naming the events without any.
     """
-    found: dict[str, datetime | None] = {}
+    closes: dict[str, datetime | None] = {}
     for event in events:
-        count = len(found)
+        count = len(closes)
         async for page in client.markets(event_ticker=event, mve_filter=None):
-            found |= {market["ticker"]: parse_instant(market.get("close_time")) for market in page.items("markets") if _is_alive(market)}
-        if len(found) == count:
+            closes |= {market["ticker"]: parse_instant(market.get("close_time")) for market in page.items("markets") if _is_alive(market)}
+        if len(closes) == count:
             raise ConfigError(f"recording {event}: the venue lists no open or upcoming market of it; check the event's ticker")
-    return found
+    return closes
 
 
 def _is_alive(market: Any) -> bool:
@@ -125,14 +125,14 @@ async def record_events(
 
 
 def _note_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> StreamStart:
-    """Write the close that each market announces now; return the position of the next frame."""
-    place = recorder.next
+    """Write a frame with the announced close of each market. Returns the position of the next frame."""
+    start = recorder.next
     for ticker, close in markets.items():
         if close is not None:
             note = orjson.dumps(watch_frame(ticker, int(close.timestamp()) * SECOND))
-            recorder.write(Frame(time.time_ns(), place.connection, place.ordinal, note))
-            place = place._replace(ordinal=place.ordinal + 1)
-    return place
+            recorder.write(Frame(time.time_ns(), start.connection, start.ordinal, note))
+            start = start._replace(ordinal=start.ordinal + 1)
+    return start
 
 
 def _about(plan: RecordingPlan, tickers: tuple[str, ...]) -> RecordingRequest:
@@ -160,14 +160,12 @@ def _source(
     if plan.rest:
         return KalshiPolling(client, tuple(markets), interval=plan.interval, start=start)
 
-    closes = {ticker: close for ticker, close in markets.items() if close is not None}
-    wanted = StreamSubscription(tuple(markets), plan.channels, yes_prices)
     return KalshiStream(
         venue.kalshi_stream,
         venue.credentials(),
-        wanted,
+        StreamSubscription(tuple(markets), plan.channels, yes_prices),
         patience=plan.patience,
-        closes=closes,
+        closes={ticker: close for ticker, close in markets.items() if close is not None},
         over_among=partial(find_over_markets, client),
         start=start,
     )
@@ -176,14 +174,19 @@ def _source(
 async def record_source(
     source: KalshiStream | KalshiPolling, recorder: Recorder, *, minutes: float | None = None, tell: Tell | None = None, every: float = 10.0
 ) -> None:
-    """Write the frames of a source until it ends or the time is up, and finish the recording. Otherwise like `record_events`."""
+    """Write the frames of a source until it ends or the time is up, and finish the recording.
+
+    Args, cancellation and errors are those of `record_events`.
+    """
     loop = asyncio.get_running_loop()
     helpers = [asyncio.create_task(_keep(recorder))]
     if tell is not None:
         helpers.append(asyncio.create_task(_report(source, recorder, tell, every, loop.time())))
     try:
         async with asyncio.timeout(None if minutes is None else minutes * 60) as limit:
-            await _drain(source.frames(), recorder)
+            async with aclosing(source.frames()) as frames:
+                async for frame in frames:
+                    recorder.write(frame)
         recorder.finish("every market has closed")
     except TimeoutError:
         if not limit.expired():
@@ -198,15 +201,8 @@ async def record_source(
         await asyncio.gather(*helpers, return_exceptions=True)
 
 
-async def _drain(frames: AsyncGenerator[Frame, None], recorder: Recorder) -> None:
-    write = recorder.write
-    async with aclosing(frames):
-        async for frame in frames:
-            write(frame)
-
-
 async def _keep(recorder: Recorder) -> None:
-    """Flush and sync a recorder periodically, also while few frames come."""
+    """Flush and sync a recorder periodically, even if few frames arrive."""
     loop = asyncio.get_running_loop()
     synced_at = loop.time()
     while True:
@@ -218,6 +214,7 @@ async def _keep(recorder: Recorder) -> None:
 
 
 async def _report(source: KalshiStream | KalshiPolling, recorder: Recorder, tell: Tell, every: float, began: float) -> None:
+    """Report progress every `every` seconds; `began` is the start on the loop's clock."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(every)

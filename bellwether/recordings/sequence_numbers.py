@@ -12,9 +12,10 @@ Key = tuple[int, int]
 
 @dataclass(slots=True)
 class SequenceNumbers:
-    """Numbers of one subscription: `ranges` are the missing ones, as first and last (inclusive), in ascending order.
+    """Received and missing sequence numbers of one subscription.
 
-    was_missing: whether the last number had been missing.
+    ranges: missing numbers as (first, last), inclusive, in ascending order. kinds: frames by type. was_missing: the last counted number had
+    been missing.
     """
 
     connection: int
@@ -31,11 +32,11 @@ class SequenceNumbers:
 
     @property
     def missing(self) -> int:
-        """Count of numbers that never arrived."""
+        """Number of frames that never arrived."""
         return sum(last - first + 1 for first, last in self.ranges)
 
     def count(self, seq: int) -> bool:
-        """Count a number and return whether it skipped others."""
+        """Count a received number. Returns True if it skipped others."""
         self.received += 1
         if seq == self.last + 1:
             self.last = seq
@@ -52,6 +53,7 @@ class SequenceNumbers:
         return False
 
     def _fill(self, seq: int) -> bool:
+        """Remove a late number from the missing ones. Returns False if it was not missing."""
         place = bisect_right(self.ranges, (seq, self.last)) - 1
         if place < 0 or seq > self.ranges[place][1]:
             return False
@@ -61,7 +63,7 @@ class SequenceNumbers:
 
 
 def count_within(ranges: list[tuple[int, int]], first: int, last: int) -> int:
-    """Count the numbers of [first, last] that lie in these ascending ranges."""
+    """Return how many numbers from `first` to `last` lie in these ascending ranges."""
     place = max(0, bisect_right(ranges, (first, first)) - 1)
     count = 0
     for start, end in ranges[place:]:

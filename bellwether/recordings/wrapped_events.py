@@ -17,10 +17,8 @@ from typing import Any
 import orjson
 
 from bellwether.errors import LakeError
-from bellwether.recordings.framing import read_lines
+from bellwether.recordings.framing import CapturedMessage, read_lines
 from bellwether.venues.kalshi.stream.frame import parse_message, read_body
-
-Message = tuple[int, int, bytes]
 
 _CONNECTED = "ws_connected"
 #: Prefix of the types of the recorder's own events about its connection.
@@ -30,18 +28,18 @@ _UNCONFIRMED = 1_000_000_000
 
 
 def is_wrapped(first: dict[str, Any]) -> bool:
-    """Return whether a file's first line is a wrapped event."""
+    """Return True if a file's first line is a wrapped event."""
     return "payload_json" in first and "event_type" in first
 
 
-def read_messages(files: Sequence[Path]) -> Iterator[Message]:
-    """Yield the messages of a data set in order of receipt: (time in ns UTC, connection, bytes). Raises `LakeError` naming file, record and field."""
+def read_messages(files: Sequence[Path]) -> Iterator[CapturedMessage]:
+    """Yield the messages of a data set in order of receipt. Raises `LakeError` with file, record and field."""
     replay = _MessageBuilder([event for path in files if _is_of_controls(path) for event in _events(path)])
     merged = heapq.merge(*map(_events, files), key=_received)
     for at, group in groupby(merged, key=_received):
         for event in replay.ordered(list(group)):
             data = replay.frame(event)
-            yield at, max(1, replay.connections), data
+            yield CapturedMessage(at, max(1, replay.connections), data)
 
 
 Event = dict[str, Any]
@@ -66,17 +64,17 @@ def _received(event: Event) -> int:
 
 
 def _confirmed(event: Event) -> tuple[str, int] | None:
-    """Return the channel and the id of the subscription that an event confirms."""
+    """Return (channel, subscription id) if an event confirms a subscription, else None."""
     payload = event["payload_json"]
-    told = read_body(payload)
-    if payload.get("type") != "subscribed" or type(told.get("sid")) is not int:
+    body = read_body(payload)
+    if payload.get("type") != "subscribed" or type(body.get("sid")) is not int:
         return None
-    return str(told.get("channel")), told["sid"]
+    return str(body.get("channel")), body["sid"]
 
 
 @dataclass(slots=True)
 class _MessageBuilder:
-    """Builder of messages; follows the events to assign the connection, and the subscription of each channel with its last number.
+    """Builder of messages. It follows the events to assign connections and subscriptions, and keeps the last number of each channel.
 
     controls: the recorder's events about its connections. A confirmation written late also applies to the data before it.
     """
@@ -90,36 +88,34 @@ class _MessageBuilder:
         self.controls.sort(key=lambda event: (_received(event), event["event_type"] != _CONNECTED))
 
     def ordered(self, events: list[Event]) -> Iterable[Event]:
-        """Sort events with one time of receipt by their order of arrival."""
+        """Sort events of one time of receipt by their likely order of arrival."""
         if len(events) == 1:
             return events
         controls = [event for event in events if event["event_type"].startswith(_CONTROL)]
         numbered = sorted((event for event in events if _number(event) is not None), key=lambda event: (_channel(event), _number(event)))
-        before = self._continuing(numbered) if controls else []
+        first = self._find_continuing(numbered) if controls else []
         controls.sort(key=lambda event: event["event_type"] != _CONNECTED)
-        taken = {id(event) for event in (*before, *controls)}
-        behind = [event for event in numbered if id(event) not in taken]
-        taken.update(map(id, behind))
-        return [*before, *controls, *behind, *(event for event in events if id(event) not in taken)]
+        # Each event once, at its first position.
+        return list({id(event): event for event in (*first, *controls, *numbered, *events)}.values())
 
-    def _continuing(self, numbered: list[Event]) -> list[Event]:
-        """Return events whose numbers continue those of their channel."""
-        last, found = dict(self.last), []
+    def _find_continuing(self, numbered: list[Event]) -> list[Event]:
+        """Return the events whose numbers continue those of their channel."""
+        last, continuing = dict(self.last), []
         for event in numbered:
             channel, number = _channel(event), _number(event)
             if channel in last and number == last[channel] + 1:
                 last[channel] += 1
-                found.append(event)
-        return found
+                continuing.append(event)
+        return continuing
 
     def frame(self, event: Event) -> bytes:
-        """Return the message of an event: the payload if it is a message, otherwise an envelope built from the event's fields."""
+        """Return the message of an event: its payload if that is a message, otherwise an envelope built from the event's fields."""
         kind, payload = event["event_type"], event["payload_json"]
         if kind == _CONNECTED:
             self.connections += 1
             self.sids, self.last = {}, {}
-        if (told := _confirmed(event)) is not None:
-            channel, self.sids[channel] = told[0], told[1]
+        if (confirmed := _confirmed(event)) is not None:
+            channel, self.sids[channel] = confirmed
             self.last.pop(channel, None)
         if "type" in payload and "msg" in payload:
             return orjson.dumps(payload)
@@ -133,19 +129,20 @@ class _MessageBuilder:
         return orjson.dumps(envelope | {"msg": payload})
 
     def _sid(self, channel: str, at: int) -> int:
-        """Return the subscription of a channel; before its confirmation, the one that its connection confirms later."""
+        """Return the subscription id of a channel; before its confirmation, the id that its connection confirms later."""
         if channel not in self.sids:
             self.sids[channel] = self._later(channel, at) or _UNCONFIRMED + len(self.sids)
         return self.sids[channel]
 
     def _later(self, channel: str, at: int) -> int | None:
+        """Return the id that the connection confirms for a channel after `at`; None without one."""
         for event in self.controls:
             if _received(event) < at:
                 continue
             if event["event_type"] == _CONNECTED and _received(event) > at:
                 return None
-            if (told := _confirmed(event)) is not None and told[0] == channel:
-                return told[1]
+            if (confirmed := _confirmed(event)) is not None and confirmed[0] == channel:
+                return confirmed[1]
         return None
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.recordings.books import CENT, scale_decimal
-from bellwether.recordings.gap_summary import GapReport
+from bellwether.recordings.gap_report import GapReport
 from bellwether.recordings.recorder import Recorder, WriteSchedule
 from bellwether.recordings.recording import Recording, RecordingRequest, RecordingStatus
 from bellwether.recordings.recording_run import record_source

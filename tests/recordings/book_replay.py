@@ -9,7 +9,7 @@ from typing import Any
 from bellwether.recordings.book_validation import BookValidator, Effect
 from bellwether.recordings.books import DOLLAR, MalformedFrame, RecordedBook, convert_no_prices, has_yes_prices
 from bellwether.recordings.exchange_times import read_exchange_time
-from bellwether.recordings.gap_summary import GapReport
+from bellwether.recordings.gap_report import GapReport
 from bellwether.recordings.recording import Recording
 from bellwether.recordings.sequence_numbers import Key
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message, read_body

@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bellwether.recordings.gap_summary import BookValidator, GapReport, SequenceNumbers, build_gap_report, store_gap_summary, summarize_gaps
+from bellwether.recordings.book_validation import BookValidator
+from bellwether.recordings.gap_report import GapReport
+from bellwether.recordings.gap_summary import build_gap_report, store_gap_summary, summarize_gaps
+from bellwether.recordings.sequence_numbers import SequenceNumbers
 from bellwether.venues.kalshi.stream.frame import Frame, parse_message
 from tests.recordings.frames import frames, recorded
 from tests.venues.stream.peer import A, B, delta, snapshot, trade
