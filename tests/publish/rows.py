@@ -1,4 +1,4 @@
-"""Questions of a release, as the warehouse has them."""
+"""Questions of a release, as in the warehouse."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CLOSES = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 def questions(count: int = 6, **fields: Any) -> pl.DataFrame:
-    """So many of them, a third answered yes and every second with a price a day before its close."""
+    """Return questions of which a third resolved yes. Every second has a price a day before its close."""
     stated = {"release": "made-up", "known_at": datetime(2026, 6, 1, tzinfo=UTC), "rules": "abcdef012345", **fields}
     unpriced = {"price_24h": None, "price_24h_at": None}
     return frames.questions(

@@ -1,4 +1,4 @@
-"""The exported folder: what is in it, that it is whole, and that no text breaks its card."""
+"""The exported folder: its files, its completeness, and untrusted text in its card."""
 
 from __future__ import annotations
 

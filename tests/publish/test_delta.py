@@ -1,4 +1,4 @@
-"""Delta Lake copies of tables, read back by other programs."""
+"""Delta Lake copies of tables, read by other programs."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_damaged_partition_leaves_the_copy_unchanged(lake: Lake, tmp_path: Pat
 
 @pytest.fixture(scope="module")
 def endpoint() -> Iterator[str]:
-    """An S3 server in a process of its own: deltalake keeps Python's lock while it waits for an answer."""
+    """An S3 server in its own process, because deltalake keeps Python's lock while it waits for an answer."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -1,4 +1,4 @@
-"""The page on publishing: what it says of rows and files is so."""
+"""Statements of the page on publishing about rows and files are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Uploading to a Hub that is played: what is sent, what is refused, and that the token is never shown."""
+"""Uploads to a simulated Hub: sent files, refusals, and no output of the token."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAME = "me/made-up"
 
 
 class Hub:
-    """The calls of the Hub that an upload makes: one repository, with its files and its commits."""
+    """The Hub's calls for an upload: one repository with its files and commits."""
 
     def __init__(self) -> None:
         self.refusal: int | None = None

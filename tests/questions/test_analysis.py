@@ -1,4 +1,4 @@
-"""The dataset analysis: every number against a plain formula, both readings, and null where nothing can be said."""
+"""The dataset analysis: every number, compared with a plain formula in both readings, and null for undefined values."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ UNLIMITED = RateLimit(tokens_per_second=1e9)
 
 
 def together(table: Table, parts: list[Any]) -> pl.DataFrame:
-    """The frames of all days, checked against the declaration."""
+    """Return the frames of all days, validated against the declaration."""
     return table.validate(pl.concat([table.empty(), *(frame for frames in parts for frame in frames)]))
 
 

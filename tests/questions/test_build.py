@@ -1,4 +1,4 @@
-"""Question sets: who is eligible, who is drawn, and what each was worth before close."""
+"""Question sets: eligible markets, the draw, and prices before the close."""
 
 from __future__ import annotations
 

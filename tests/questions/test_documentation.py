@@ -1,4 +1,4 @@
-"""The page on the benchmark: its examples load, and it names what the code does."""
+"""The page on the benchmark: its examples load, and its names exist in the code."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "benchmark.md").read_text
 
 @pytest.fixture
 def registry(tmp_path: Path) -> Path:
-    """The page's own examples as a registry folder."""
+    """Registry folder with the examples of the page."""
     releases, forecasters = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "releases.toml").write_text(releases, encoding="utf-8")
     (tmp_path / "forecasters.toml").write_text(forecasters, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Releases: the built-in ones, the user's own, and what is wrong with a wrong one."""
+"""Releases: built-in ones, the user's own, and error messages."""
 
 from __future__ import annotations
 

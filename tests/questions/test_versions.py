@@ -1,4 +1,4 @@
-"""The questions of a release stay as they were when it was built; what has changed since makes a new version, which says what it changes."""
+"""The questions of a release never change after it is built. Later changes make a new version, which lists them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
 
 
 def pull(lake: Lake, rows: Sequence[dict[str, Any]]) -> None:
-    """Put markets, and a price of each a day before its close, into the lake."""
+    """Write markets, and a price of each a day before its close, to the lake."""
     for day in {row["day"] for row in rows}:
         own = [row for row in rows if row["day"] == day]
         lake.write(MARKETS, (day.isoformat(),), markets(*own), run_id="r")

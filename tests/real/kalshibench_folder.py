@@ -1,4 +1,4 @@
-"""A KalshiBench results folder as the original writes it, made of the recordings."""
+"""A KalshiBench results folder in the original format, built from the recordings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CONFUSION = ("tp", "fp", "fn", "tn")
 
 
 def write_folder(data: Path, folder: Path) -> dict[str, pl.DataFrame]:
-    """Write the result and summary files that published_metrics.parquet names, from the frames in `data`; returns the predictions by model."""
+    """Write the result and summary files named in published_metrics.parquet from the frames in `data`. Returns the predictions by model."""
     published = pl.read_parquet(data / "published_metrics.parquet").filter(pl.col("decimals").is_null())
     predictions = pl.read_parquet(data / "predictions.parquet").sort("model", "entry_index")
     responses = pl.read_parquet(data / "responses.parquet").select("model", "entry_index", "raw_output", "expected_reasoning")
@@ -79,7 +79,9 @@ def _result(model: str, numbers: dict[str, Any], rows: pl.DataFrame) -> dict[str
 
 
 def prices(rows: pl.DataFrame) -> tuple[float, float]:
-    """Dollars per million tokens of input and output, from two entries: the files state the price list, the recordings each entry's cost."""
+    """Compute dollars per million input and output tokens from two entries, because the recordings contain each entry's cost and the files
+    the prices.
+    """
     import numpy as np
 
     tokens = rows.select("input_tokens", "output_tokens").to_numpy() / 1e6

@@ -1,4 +1,4 @@
-"""The generated exchange against the official OpenAPI and AsyncAPI."""
+"""The generated exchange, compared with the official OpenAPI and AsyncAPI."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ PAYLOADS = {
 
 
 def on_the_wire(frame: Object) -> Object:
-    """JSON values only, as they go over the wire."""
+    """Convert to JSON values, as sent to clients."""
     return json.loads(orjson.dumps(frame))
 
 

@@ -1,4 +1,4 @@
-"""The contract with the venue, derived from its own OpenAPI: names, words, parameters and shapes that the code relies on."""
+"""The contract with the venue in its OpenAPI: names, enumerations, parameters and shapes that the code relies on."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def spec(recordings: Path) -> Schema:
 
 
 def resolved(spec: Schema, node: Schema) -> Schema:
-    """A schema with its reference, or the single one it extends, put in its place."""
+    """Replace a schema's reference, or the single schema it extends, by its target."""
     while "$ref" in node or "allOf" in node:
         inner = node.get("allOf", [node])[0]
         found = spec
@@ -55,7 +55,7 @@ def properties(spec: Schema, name: str) -> Schema:
 
 
 def example(spec: Schema, node: Schema, numbers: Iterator[int] | None = None) -> Any:
-    """A value that the schema allows; no two numbers, texts or times in it are alike."""
+    """Return a value that the schema allows. All numbers, texts and times in it differ."""
     numbers = numbers or count(1)
     node = resolved(spec, node)
     if "enum" in node:
@@ -89,7 +89,7 @@ def decimal_fields(shape: ObjectShape) -> Iterator[tuple[str, str]]:
 
 
 def fields(shape: ObjectShape) -> set[str]:
-    """The wire's names of everything that is read."""
+    """Names of all fields that the code reads."""
     decimals = (field for _, field in decimal_fields(shape))
     return {*shape.tickers, *shape.texts, *shape.text_lists, *shape.times.values(), *decimals, *shape.flags, *shape.numbers, *shape.objects}
 
@@ -146,7 +146,7 @@ def test_the_words_for_a_markets_state_are_the_venues(spec: Schema):
 
 
 def parameters(spec: Schema, path: str) -> dict[str, Schema]:
-    """Name -> schema of the query parameters of a route, whose path is written with the venue's placeholders."""
+    """Return the query parameters of a route as name -> schema. The path has the venue's placeholders."""
     found = [resolved(spec, node) for node in spec["paths"][path]["get"].get("parameters", [])]
     return {node["name"]: resolved(spec, node["schema"]) for node in found if node["in"] == "query"}
 

@@ -1,4 +1,4 @@
-"""Recorded bodies of the venue from 2024 to 2026, read and compared with a plain reading of each object, field by field."""
+"""Recorded bodies of the venue from 2024 to 2026, parsed and compared with a plain parse of each object, field by field."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GENERATIONS = {"current": "rest_2026_08", "transitional": "rest_2026_01_transiti
 
 
 def objects(value: Any, *fields: str) -> Iterator[Object]:
-    """Every JSON object below `value` that has all these fields, with or without the underscore of the 2024 client."""
+    """Return every JSON object below `value` with all these fields, with or without the underscore of the 2024 client."""
     if isinstance(value, dict):
         if all(name in value or f"_{name}" in value for name in fields):
             yield value
@@ -75,7 +75,7 @@ def plain(item: Object, name: str) -> Any:
 
 
 def expected_decimal(item: Object, name: str, rule: DecimalRule) -> Decimal | None:
-    """The value by a reading of one field at a time."""
+    """Parse the value by a plain rule for one field."""
     text, number = plain(item, name + rule.suffix), plain(item, name)
     if text is None and number is None:
         return None
@@ -108,7 +108,7 @@ def test_every_recorded_market_is_read_field_by_field(recordings: Path, generati
 
 
 def once(items: list[dict[str, Any]], name: Callable[[dict[str, Any]], Any]) -> list[dict[str, Any]]:
-    """The first record of each name: later ones repeat it."""
+    """Return the first record of each name, because later ones repeat it."""
     found: dict[Any, dict[str, Any]] = {}
     for item in items:
         found.setdefault(name(item), item)

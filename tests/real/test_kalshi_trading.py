@@ -1,4 +1,4 @@
-"""Recorded order books from 2024 to 2026, read and compared with a plain reading of each, level by level."""
+"""Recorded order books from 2024 to 2026, parsed and compared with a plain parse, level by level."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY = date(2026, 11, 1)
 
 
 def found_in(value: Any, *fields: str) -> Iterator[Object]:
-    """Every JSON object below `value` that has one of these fields."""
+    """Return every JSON object below `value` with one of these fields."""
     if isinstance(value, dict):
         if any(name in value for name in fields):
             yield value
@@ -42,14 +42,14 @@ def of_files(folder: Path, *fields: str) -> list[Object]:
 
 
 def side_of(book: Object, side: str, cents: bool) -> list[Object]:
-    """The levels of a side by a reading of one at a time, the best last."""
+    """Parse the levels of a side one by one, the best last."""
     pairs = book.get(side if cents else f"{side}_dollars") or []
     levels = [{"price": Decimal(price) / 100 if cents else Decimal(price), "size": Decimal(size)} for price, size in pairs]
     return sorted(levels, key=lambda level: level["price"])
 
 
 def check(books: dict[str, Object], name: str, *, cents: bool) -> None:
-    """`books` by ticker, in an envelope of that name, read as they were sent."""
+    """Check `books` by ticker in an envelope of that name against a plain parse."""
     tickers = list(books)
     answer = {"orderbooks": [{"ticker": ticker, name: books[ticker]} for ticker in tickers]}
     parsed = parse_books(answer, Origin(routes.orderbooks(tickers[:100]).request, 0, AT), day=DAY)

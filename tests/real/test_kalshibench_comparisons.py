@@ -1,4 +1,4 @@
-"""Paired comparisons on published KalshiBench predictions: the inverted reading makes differences that the corrected one does not have."""
+"""Paired comparisons on published KalshiBench predictions: the published reading gives differences that the corrected one does not have."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLAUDE = "Claude-Opus-4.5"
 
 
 def compared(rows: pl.DataFrame, p: str, truth: str) -> Comparison:
-    """All models on the entries of the one sample of questions that they share, clustered by series."""
+    """Compare all models on the entries of their one shared sample, clustered by series."""
     stated = pl.when(pl.col("predicted_answer").is_not_null()).then(p)
     shared = rows.filter(pl.col("question_set") == rows.filter(model=CLAUDE)["question_set"].first(), pl.col(truth).is_not_null())
     wide = shared.with_columns(stated.alias("stated")).pivot("model", index=["entry_index", "series_ticker", truth], values="stated")
@@ -27,7 +27,7 @@ def compared(rows: pl.DataFrame, p: str, truth: str) -> Comparison:
 
 
 def against_claude(comparison: Comparison, column: str) -> dict[str, float]:
-    """One column of the pairs with Claude, whose name comes first, by the other's."""
+    """Return a column of the pairs with Claude by the other model. Claude is first in every pair."""
     rows = comparison.pairs.filter(forecaster=CLAUDE)
     return dict(zip(rows["other"], rows[column], strict=True))
 
@@ -64,7 +64,7 @@ def test_scored_correctly_nobody_differs_after_correction(corrected: Comparison)
 
 @pytest.mark.parametrize(("model", "least", "most"), [("DeepSeek-V3.2", 0.4, 0.55), ("Qwen3-235B-Thinking", 0.01, 0.04)])
 def test_corrected_p_values_are_near_those_by_families_of_events(model: str, least: float, most: float, corrected: Comparison) -> None:
-    """Families of events, coarser than series, gave 0.47 and 0.023."""
+    """Families of events, coarser than series, give 0.47 and 0.023."""
     found = against_claude(corrected, "p")
     if model not in found:
         pytest.skip(f"no predictions of {model} in the recordings")
@@ -72,7 +72,7 @@ def test_corrected_p_values_are_near_those_by_families_of_events(model: str, lea
 
 
 def test_p_values_are_near_those_of_permuted_signs(predictions: pl.DataFrame, corrected: Comparison) -> None:
-    """The signs of the sums of whole series, permuted by scipy."""
+    """SciPy permutes the signs of the sums of whole series."""
     rows = predictions.filter(pl.col("predicted_answer").is_not_null(), pl.col("ground_truth_true").is_not_null())
     loss = rows.with_columns(loss=(pl.col("p_yes_answer_consistent") - (pl.col("ground_truth_true") == "yes").cast(pl.Float64)) ** 2)
     wide = loss.pivot("model", index=["question_set", "entry_index", "series_ticker"], values="loss")

@@ -1,4 +1,4 @@
-"""Published KalshiBench predictions taken apart: what was published as poor calibration was a misread answer."""
+"""Decompositions of published KalshiBench predictions: the published poor calibration came from misread answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def predictions(recordings: Path) -> pl.DataFrame:
 
 
 def columns(predictions: pl.DataFrame, model: str, *, corrected: bool = False) -> Columns:
-    """Probabilities and labels as published, or as consistent with the answer and with each entry's own label."""
+    """Return probabilities and labels as published, or consistent with the answer and with each entry's own label."""
     rows = predictions.filter(pl.col("model") == model)
     if rows.is_empty():
         pytest.skip(f"no predictions of {model} in the recordings")

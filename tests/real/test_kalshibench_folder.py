@@ -1,4 +1,4 @@
-"""A KalshiBench results folder made of the recordings: every published number comes out, and the corrected ones are the known ones."""
+"""A KalshiBench results folder built from the recordings reproduces every published number and the known corrected ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.real.kalshibench_folder import write_folder
 
 pytestmark = pytest.mark.real
 
-#: Brier, skill and ECE as published; answer-consistent with the labels as scored; and with own labels, with accuracy and n.
+#: Brier score, skill and ECE as published, then answer-consistent with the labels as scored, then with own labels, with accuracy and n.
 KNOWN = {
     "Claude-Opus-4.5": ((0.2269, 0.057, 0.120), (0.2170, 0.098, 0.106), (0.1975, 0.172, 0.087), 0.728, 283),
     "Kimi-K2": ((0.3473, -0.446, 0.298), (0.2373, 0.012, 0.143), (0.2215, 0.065, 0.127), 0.687, 275),
@@ -25,7 +25,7 @@ KNOWN = {
     "DeepSeek-V3.2": ((0.3386, -0.407, 0.284), (0.2235, 0.071, 0.101), (0.2045, 0.142, 0.076), 0.675, 283),
 }
 
-#: 95 % series-cluster bootstrap interval of the corrected skill.
+#: 95 % interval of the corrected skill by a bootstrap over series.
 BY_SERIES = {"Claude-Opus-4.5": (0.06, 0.27), "DeepSeek-V3.2": (0.04, 0.23)}
 
 BEST = "Claude-Opus-4.5"
@@ -89,7 +89,7 @@ def test_only_two_models_are_surely_better_than_the_base_rate(examined: Examinat
 
 
 def test_intervals_take_whole_event_families_as_independent(examined: Examination) -> None:
-    """Near a bootstrap of lists: families drawn with replacement, the skill of all their entries."""
+    """The reference is a bootstrap that draws families with replacement and computes the skill of all their entries."""
     rng = np.random.default_rng(3)
     for row in examined.summary().iter_rows(named=True):
         entries = _entries(examined, row["model"]).filter(pl.col("true").is_not_null() & pl.col("predicted_answer").is_not_null())
@@ -105,7 +105,7 @@ def test_intervals_take_whole_event_families_as_independent(examined: Examinatio
 
 
 def test_one_row_per_id_gives_255_of_300_own_labels(folder: Path, data: Path, tmp_path: Path) -> None:
-    """The outcome of the last entry of each id, as the published scoring looked it up."""
+    """The label of an id is the outcome of its last entry, as in the published scoring."""
     path = tmp_path / "by-id.csv"
     rows = pl.read_parquet(data / "questions.parquet").unique("question_id", keep="last", maintain_order=True)
     rows.select("question_id", ground_truth="ground_truth_scored").write_csv(path)

@@ -12,10 +12,10 @@ from tests.real.kalshibench_folder import prices
 
 pytestmark = pytest.mark.real
 
-#: The paper rounded these twice (73.647 -> 73.65 -> 73.7); its result files, which are tested to the last bit, hold the number itself.
+#: The paper rounded these twice (73.647 -> 73.65 -> 73.7). The result files, tested to the last bit, contain the number itself.
 ROUNDED_TWICE = {("DeepSeek-V3.2", "avg_confidence", "paper:table5"), ("Kimi-K2", "avg_confidence", "paper:table5")}
 
-#: Brier, skill, ECE, accuracy and n with each entry's own label and the answer-consistent reading of the stated confidence.
+#: Brier score, skill, ECE, accuracy and n with each entry's own label and the answer-consistent reading of the stated confidence.
 CORRECTED = {
     "Claude-Opus-4.5": (0.1975, 0.172, 0.087, 0.728, 283),
     "Kimi-K2": (0.2215, 0.065, 0.127, 0.687, 275),
@@ -38,7 +38,7 @@ def predictions(recordings: Path) -> dict[str, pl.DataFrame]:
 
 @pytest.fixture(scope="module")
 def recomputed(predictions: dict[str, pl.DataFrame]) -> dict[str, dict[str, compat.Number]]:
-    """From each entry's own label where it is known, so that the lookup by a shared id is part of what is tested."""
+    """Recompute from each entry's own label where it is known, so that the lookup by a shared id is tested as well."""
     label = pl.coalesce("ground_truth_true", "ground_truth_scored")
     return {
         model: compat.recompute(rows.with_columns(ground_truth=label), prices=prices(rows)).flat() for model, rows in predictions.items()

@@ -1,4 +1,4 @@
-"""Real recordings through the sandbox's routes: every object is served, as it was recorded."""
+"""Real recordings through the sandbox's routes: every object is served unchanged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kalshi(recordings: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def play() -> Iterator[Callable[[Path], httpx.Client]]:
-    """A client of a server that plays a folder; each folder is read once."""
+    """Function that returns a client of a server that plays a folder. Each folder is read once."""
     from contextlib import ExitStack
 
     clients: dict[Path, httpx.Client] = {}
@@ -59,7 +59,7 @@ def bodies(folder: Path) -> list[tuple[Path, Any]]:
 
 
 def below(node: Any, fits: Callable[[Object], bool]) -> Iterator[Object]:
-    """Every object below a body that fits."""
+    """Return every object below a body that passes a condition."""
     if isinstance(node, dict):
         if fits(node):
             yield node
@@ -114,7 +114,7 @@ def test_every_recorded_event_is_served_verbatim_with_its_markets(kalshi: Path, 
 
 
 def recorded_candles(folder: Path) -> dict[str, list[Object]]:
-    """Every candle by ticker, from each way in which it was recorded."""
+    """Return every candle by ticker, from each recorded format."""
     found: dict[str, list[Object]] = {}
     for _, body in bodies(folder):
         for node in below(body, lambda node: "candlesticks" in node or "market_candlesticks" in node):

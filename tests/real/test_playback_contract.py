@@ -1,4 +1,4 @@
-"""The sandbox's own objects against the official OpenAPI and against the shapes of recorded ones."""
+"""The sandbox's objects, compared with the official OpenAPI and with the shapes of recorded ones."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Ask = Callable[..., Object]
 
 
 def nullable(node: Any) -> Any:
-    """OpenAPI 3.0's `nullable` in the words of JSON Schema."""
+    """Convert OpenAPI 3.0's `nullable` to JSON Schema."""
     if isinstance(node, list):
         return [nullable(item) for item in node]
     if not isinstance(node, dict):
@@ -46,7 +46,7 @@ def components(recordings: Path) -> Object:
 
 @pytest.fixture(scope="module")
 def check(components: Object) -> Callable[[str, Object], None]:
-    """Validates a body against one of the official schemas."""
+    """Function that validates a body against an official schema."""
     validators: dict[str, jsonschema.Draft202012Validator] = {}
 
     def validate(name: str, body: Object) -> None:
@@ -60,7 +60,7 @@ def check(components: Object) -> Callable[[str, Object], None]:
 
 @pytest.fixture(scope="module")
 def ask() -> Ask:
-    """Asks the handlers directly."""
+    """Function that calls the handlers directly."""
     import orjson
 
     venue = Kalshi(GeneratedWorld(11), Clock(NOW))
@@ -73,7 +73,7 @@ def ask() -> Ask:
 
 
 def known_results(body: Object) -> Object:
-    """The body with the result word `void`, which the venue knew until 2026 and its present schema does not, left empty."""
+    """Return the body with the result `void` replaced by an empty one. The venue used `void` until 2026, but its current schema lacks it."""
     return json.loads(json.dumps(body).replace('"result": "void"', '"result": ""'))
 
 

@@ -1,4 +1,4 @@
-"""Recorded answers of the real venue, from raw pages to a leaderboard, through the same commands as everything else."""
+"""Recorded answers of the real venue, from raw pages to a leaderboard, with the ordinary commands."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Playback:
         return json.loads(done.stdout)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        """Rows of the published warehouse."""
+        """Return rows of the published warehouse."""
         return warehouse.query(self._home / "playback" / "warehouse.duckdb", sql).to_dicts()
 
 
@@ -73,7 +73,7 @@ def test_recorded_settled_markets_reach_the_leaderboard(recordings: Path, tmp_pa
 
 
 def ten_days_with_candles(folder: Path) -> tuple[date, date]:
-    """The last ten close days of settled markets whose candles were recorded."""
+    """Return the last ten close days of settled markets with recorded candles."""
     markets = pl.concat([pl.read_parquet(path).select("ticker", "close_time", "result") for path in folder.glob("kalshi_markets*.parquet")])
     candles = pl.concat([pl.read_parquet(path).select("ticker") for path in folder.glob("kalshi_candles*.parquet")])
     settled = markets.filter(pl.col("result") != "").join(candles, on="ticker", how="semi")

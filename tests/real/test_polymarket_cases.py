@@ -1,4 +1,4 @@
-"""Cases of current venue formats, and recorded objects of 2026: Protocol V2, fee schedules, books with a level between two ticks."""
+"""Current venue formats and objects recorded in 2026: Protocol V2, fee schedules, books with a level between two ticks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def case(newer: Path, name: str) -> Any:
 
 @dataclass
 class Stated(World):
-    """A venue that answers from a stated list of objects."""
+    """A venue that answers from a list of objects."""
 
     state: dict[str, Any] = field(default_factory=dict)
 
@@ -110,7 +110,7 @@ def test_the_book_with_a_level_between_two_ticks_fills(newer: Path) -> None:
 
 
 def objects_of(value: Any) -> list[dict[str, Any]]:
-    """Every Gamma market within a recorded answer."""
+    """Return every Gamma market within a recorded answer."""
     if isinstance(value, dict):
         own = [value] if "conditionId" in value and "outcomes" in value and "endDate" in value else []
         return own + [one for inner in value.values() for one in objects_of(inner)]

@@ -1,4 +1,4 @@
-"""Real recordings of Polymarket through the sandbox's routes: every object is served, as it was recorded."""
+"""Real recordings of Polymarket through the sandbox's routes: every object is served unchanged."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def source(folder: Path) -> RecordedPolymarket:
 
 @pytest.fixture(scope="module")
 def ask(source: RecordedPolymarket) -> Iterator[Ask]:
-    """Asks the routes over all recordings: the body of a successful answer."""
+    """Function that requests a route over all recordings and returns the body of a successful answer."""
     clock = source.default_clock()
     app = Starlette(routes=[Mount("/gamma", routes=Gamma(source, clock).routes()), Mount("/clob", routes=Clob(source, clock).routes())])
     with asyncio.Runner() as runner:
@@ -66,7 +66,7 @@ def pages(folder: Path) -> list[Object]:
 
 @pytest.fixture(scope="module")
 def clob_page(folder: Path) -> Object:
-    """The page inside the text that surrounds it."""
+    """The page inside its surrounding text."""
     text = gzip.decompress((folder / "clob" / "clob_markets_2023.json.gz").read_bytes()).decode()
     page, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
     return page

@@ -1,4 +1,4 @@
-"""Recordings of Polymarket: all of them are typed or have a reason, and resolutions agree with what was recorded."""
+"""Recordings of Polymarket: all objects are parsed or rejected with a reason, and resolutions equal the recorded ones."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def folder(recordings: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def listed(folder: Path) -> list[list[Any]]:
-    """The objects of every recorded page of Gamma's markets."""
+    """Objects of every recorded page of Gamma's markets."""
     files = sorted((folder / "gamma_pages_2026_03").glob("*.json.gz"))
     return [json.loads(gzip.decompress(file.read_bytes()))["markets"] for file in files]
 
 
 @pytest.fixture(scope="module")
 def short_markets(folder: Path) -> list[dict[str, Any]]:
-    """Gamma's objects of recorded five-minute markets, beside the recorder's own reading of them."""
+    """Gamma's objects of recorded five-minute markets, with the recorder's own interpretation."""
     (file,) = (folder / "resolved").glob("BTC-5m-markets-*.jsonl.gz")
     return [json.loads(line) for line in gzip.decompress(file.read_bytes()).splitlines()]
 
 
 @pytest.fixture(scope="module")
 def clob(folder: Path) -> ParsedRecords:
-    """The recorded page of the CLOB's markets; the file holds what a program printed around it."""
+    """The recorded page of the CLOB's markets. The file is the output of a program around it."""
     text = gzip.decompress((folder / "clob" / "clob_markets_2023.json.gz").read_bytes()).decode()
     answer, _ = json.JSONDecoder().raw_decode(text, text.index("{"))
     return parse_winners(answer["data"], ORIGIN, day=DAY)
@@ -124,7 +124,7 @@ def test_every_recorded_book_is_read_best_first(folder: Path) -> None:
 
 
 def test_recorded_resolutions_agree_but_for_markets_that_had_not_ended(folder: Path) -> None:
-    """The recording calls the last price of two markets their settlement, although UMA had not spoken and they end months later."""
+    """For two markets, the recording reports the last price as settlement, although UMA had not resolved them and they end months later."""
     recorded = json.loads(gzip.decompress((folder / "resolved" / "uma_resolutions_1000.json.gz").read_bytes()))
     assert len({row["polymarket_condition_id"] for row in recorded}) == len(recorded)
     found = resolve_markets(pl.DataFrame([_evidence(row) for row in recorded], schema=EVIDENCE, orient="row"))
@@ -141,7 +141,7 @@ def test_recorded_resolutions_agree_but_for_markets_that_had_not_ended(folder: P
 
 
 def _evidence(row: dict[str, Any]) -> dict[str, Any]:
-    """What the recording says of a market; one whose close lies after its "resolution" was not closed."""
+    """Return the evidence for a market in the recording. A market with a close after its "resolution" was not closed."""
     closed, resolved = (datetime.fromtimestamp(row[name], UTC) for name in ("closed_at_unix", "resolved_at_unix"))
     price = Decimal(str(row["settled_price"]))
     return {

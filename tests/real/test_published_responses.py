@@ -1,4 +1,4 @@
-"""KalshiBench's published responses: `compat` reads each as published; the default parser says where and why it differs."""
+"""KalshiBench's published responses: `compat` reads each as published; the default parser differs in known places for known reasons."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_default_parser_reads_almost_every_tag_and_makes_no_answer_up(defaul
 
 
 def test_the_default_parser_differs_only_where_the_first_tag_is_not_the_last(default: pl.DataFrame) -> None:
-    """The published parser takes the first tags, even where the reasoning only tries them."""
+    """The published parser takes the first tags, even drafts within the reasoning."""
     both = default.filter(pl.col("p_yes").is_not_null(), pl.col("answer_source") == "tag")
     same = (pl.col("answer") == pl.col("expected_answer")) & ((pl.col("p_yes") - pl.col("expected_p_yes")).abs() < 1e-12)
     different = both.filter(~same)
@@ -68,7 +68,9 @@ def test_the_default_parser_differs_only_where_the_first_tag_is_not_the_last(def
 
 
 def test_the_published_prompt_made_models_contradict_themselves(default: pl.DataFrame) -> None:
-    """It asked for the confidence that the answer is yes: read as confidence in the answer, a "no" with a low number contradicts itself."""
+    """The prompt requested the confidence that the answer is yes. Read as confidence in the answer, a "no" with a low number contradicts
+    itself.
+    """
     flagged = default.filter(pl.col("contradiction").str.starts_with("low confidence"))
     counts = dict(flagged.group_by("model").len().iter_rows())
     assert counts["GPT-5.2-XHigh"] > 200

@@ -1,4 +1,4 @@
-"""Captures of Kalshi's stream from 2026, imported: nothing is lost, and the books that they rebuild are right."""
+"""Imported captures of Kalshi's stream from 2026: nothing is lost, and the rebuilt books are right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NBA, BTC, LIST = "ws_nba_2026_03", "ws_btc15m_2026_05", "ws_2026_08"
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A recording made of a capture, and what replaying it showed."""
+    """Recording of a capture, and the results of its replay."""
 
     recording: Recording
     check: BookCheck
@@ -113,14 +113,14 @@ def test_wrapped_events_keep_receive_times_and_numbers(recordings: Path, importe
 
 
 def best_whole_cents(levels: dict[int, int]) -> list[int] | None:
-    """Sizes of the five best levels, where none of them, nor one that rounds up to the last, lies between two cents."""
+    """Return the sizes of the five best levels, or None if any of them, or one that rounds up to the last, is not at a whole cent."""
     best = sorted(levels, reverse=True)[:5]
     between = [price for price in levels if price % CENT and price >= best[-1] - CENT // 2]
     return None if between or len(best) < 5 else [levels[price] for price in best]
 
 
 def test_books_agree_with_the_checkpoints_of_the_other_recorder(recordings: Path, imported: dict[str, Imported]) -> None:
-    """It kept its book in cents, with prices in between rounded: only where there are none can the two be compared."""
+    """The other recorder rounded prices to cents, so only books without prices in between are comparable."""
     for one in of(imported, "wrapped events"):
         marks = {
             (mark["market_ticker"], mark["sequence_number"]): mark

@@ -1,4 +1,4 @@
-"""Books of real recordings, level by level: as a plain book has them, and right or said to be invalid however the recording is damaged."""
+"""Books of real recordings, level by level: equal to a plain implementation, and right or marked invalid after any damage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.replay.results.test_books import compared
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 FOLDER = "ws_btc15m_2026_05"
-#: One whose opening snapshots follow their control by their time of receipt, and one whose snapshots share it.
+#: In one recording, opening snapshots follow their control by time of receipt. In the other, snapshots share its time.
 RUNS = ("rv600_next_evidence_shadow_20260513T230108Z", "rv600_next_evidence_shadow_20260515T113027Z")
 #: Lots by side and price in $0.0001.
 Levels = dict[tuple[str, int], int]
@@ -35,7 +35,7 @@ def imported(captures: Captures) -> dict[str, Recording]:
 
 
 def events(folder: Path) -> list[dict[str, Any]]:
-    """The events of books in the files, by receipt and number."""
+    """Return the book events in the files, sorted by receipt and number."""
     found = []
     for path in [*folder.glob("raw_events/type=orderbook_*/**/*.ndjson"), *folder.glob("raw_events/type=orderbook_*/**/*.ndjson.gz")]:
         with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
@@ -55,7 +55,7 @@ def whole(text: str, parts: int) -> int:
 
 
 def plain_books(folder: Path) -> dict[str, list[tuple[int | None, Levels]]]:
-    """Each market's book behind each of its frames, with the exchange's time; None behind a snapshot, which has none."""
+    """Return each market's book after each of its frames, with the exchange's time. It is None after a snapshot, which has no time."""
     found: dict[str, list[tuple[int | None, Levels]]] = {}
     books: dict[str, Levels] = {}
     for event in events(folder):
@@ -115,7 +115,7 @@ def test_the_sampled_top_of_a_book_is_that_of_the_book_rows(imported: dict[str, 
     assert count > 500
 
 
-#: Frames of a run that are damaged: some minutes.
+#: Number of frames of a run, about some minutes, that tests damage.
 FRAMES = 12_000
 
 
@@ -127,6 +127,6 @@ def test_a_damaged_recording_shows_right_books_or_none(imported: dict[str, Recor
     rng = Random(f"{run} {way}")
     whole = with_snapshots(frames, 1000, way)
     looked = look_everywhere(damaged(whole, rng, ALL, 12), recording.about, truth(frames))
-    # A subscription of snapshots alone cannot take a book over: after a loss there is none.
+    # After a loss, a subscription with snapshots alone cannot continue a book.
     assert looked.right > (100 if way == "check" else 1000)
     assert looked.told > 100

@@ -1,4 +1,4 @@
-"""Fees of real fills, to the last digit, and which multiplier each series had."""
+"""Fees of real fills to the last digit, and the multiplier of each series."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bellwether.replay.units import MICROS
 
 pytestmark = pytest.mark.real
 
-#: Baseball pays half, and every other series of these fills the whole fee. Four of them are also recorded as series objects.
+#: Baseball pays half the fee, and every other series of these fills pays all of it. Four of them are also recorded as series objects.
 HALF = ("KXMLBGAME", "KXMLBSPREAD", "KXMLBKS")
 
 

@@ -1,4 +1,4 @@
-"""Recordings of real markets become episodes: books without negative levels or crossings, quotes as the venue told them, winners, S&P ticks."""
+"""Episodes of real markets: books without negative levels or crossings, quotes as reported by the venue, winners, and S&P ticks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NBA, BTC, LIST, ORDERS = "ws_nba_2026_03", "ws_btc15m_2026_05", "ws_2026_08", "o
 
 @pytest.fixture(scope="module")
 def built(captures: Captures) -> dict[str, list[Built]]:
-    """The episodes of every recording by the folder of their capture."""
+    """The episodes of every recording, by the folder of the capture."""
     return {folder: captures.built(folder) for folder in (NBA, BTC, LIST, ORDERS)}
 
 
@@ -40,7 +40,7 @@ Books = dict[str, tuple[dict[int, int], dict[int, int]]]
 
 
 def instants(draft: EpisodeDraft) -> Iterator[tuple[int, Books]]:
-    """Each instant of an episode with the books as it leaves them, lots by price of yes and no; the same objects again and again."""
+    """Yield each instant of an episode with the books after it, as lots by price of yes and no. The yielded objects are reused."""
     books: Books = {ticker: ({}, {}) for ticker in draft.metadata.tickers}
     columns = draft.book.to_pydict()
     ts = draft.book["ts"].cast("int64").to_pylist()
@@ -77,7 +77,7 @@ def test_every_recording_builds_valid_episodes(built: dict[str, list[Built]]) ->
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """What a walk through the instants of an episode shows: how many there are, those that leave a book crossed, and the last books."""
+    """Results of an iteration over an episode: number of instants, instants with a crossed book, and the last books."""
 
     count: int
     crossed: list[tuple[int, str]]
@@ -94,7 +94,7 @@ def walk(draft: EpisodeDraft) -> Walk:
 
 @pytest.fixture(scope="module")
 def walks(built: dict[str, list[Built]]) -> dict[str, Walk]:
-    """A walk through each episode, by its id."""
+    """A `Walk` of each episode, by its id."""
     return {one.episode.id: walk(one.draft) for one in everything(built)}
 
 
@@ -115,7 +115,7 @@ def price_of(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """Best bids of a market from an instant on: price and lots of yes and of no; 0 where there is none."""
+    """Best bids of a market: price and lots of yes and of no; 0 if there is none."""
 
     yes: tuple[int, int]
     no: tuple[int, int]
@@ -126,13 +126,13 @@ class Quote:
 
 
 def told(body: dict[str, str]) -> Quote:
-    """The quote of a ticker message. What is asked for yes is bid for no."""
+    """Return the quote of a ticker message. The ask of yes is a bid of no."""
     lots = [int(Decimal(body[name]) * 100) for name in ("yes_bid_size_fp", "yes_ask_size_fp")]
     return Quote((price_of(body["yes_bid_dollars"]), lots[0]), (10_000 - price_of(body["yes_ask_dollars"]), lots[1]))
 
 
 def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(built: dict[str, list[Built]]) -> None:
-    """A ticker message tells the exchange's time to the microsecond: there the rebuilt book says the same, prices and sizes."""
+    """A ticker message has the exchange's time in microseconds. At that time the rebuilt book must have its prices and sizes."""
     total = 0
     for one in built[BTC]:
         [ticker] = one.episode.tickers
@@ -149,7 +149,7 @@ def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(
             compared += 1
             same += quotes[place] == told(body)
             near += told(body) in quotes[max(0, place - 1) : place + 2]
-        # The last market of a recording is there for some seconds only.
+        # The last market of a recording exists for some seconds only.
         assert compared >= 5
         assert same >= 0.97 * compared, (ticker, same, compared)
         assert near >= same
@@ -158,7 +158,7 @@ def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(
 
 
 def tickers_of(recording: Recording, ticker: str) -> Iterator[dict[str, str]]:
-    """The ticker messages of a market."""
+    """Yield the ticker messages of a market."""
     found = (parse_message(frame.data) for frame in recording.frames())
     return (one["msg"] for one in found if one["type"] == "ticker" and one["msg"]["market_ticker"] == ticker)
 
@@ -204,7 +204,7 @@ def test_every_trade_hits_a_level_that_the_book_showed(built: dict[str, list[Bui
 
 
 def ticks(recordings: Path, name: str) -> list[tuple[int, str]]:
-    """Times (ns UTC) and prices of the underlying in the file itself."""
+    """Return times (ns UTC) and prices of the underlying from the original file."""
     [path] = (recordings / "kalshi" / ORDERS).glob(f"{name}.csv*")
     with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
         rows = [(row["Time"], row["Price"]) for row in csv.DictReader(file) if row["Instrument"] == "0"]

@@ -1,4 +1,4 @@
-"""Captures whose NO levels are in prices of YES give the same episodes as those in NO's own prices."""
+"""Captures with NO levels at prices of YES give the same episodes as those at prices of NO."""
 
 from __future__ import annotations
 

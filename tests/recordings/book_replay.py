@@ -1,4 +1,4 @@
-"""A plain replay of a recording's books, checked after each frame: the second computation to compare builds of episodes with."""
+"""A plain replay of a recording's books with a check after each frame, to compare episodes with."""
 
 from __future__ import annotations
 
@@ -21,25 +21,34 @@ def is_empty(book: RecordedBook) -> bool:
 
 
 def spread_of(book: RecordedBook) -> int | None:
-    """A dollar less the best bids of both sides together: below 0 crossed, 0 locked; None while a side is empty."""
+    """Return a dollar less the best bids of both sides: negative if crossed, 0 if locked, None if a side is empty."""
     return DOLLAR - book.yes.best - book.no.best if book.yes.best and book.no.best else None
 
 
 def differences(one: RecordedBook, other: RecordedBook) -> int:
-    """Number of levels of either side that are not the same."""
+    """Return the number of levels of both sides that differ."""
     pairs = ((one.yes.levels, other.yes.levels), (one.no.levels, other.no.levels))
     return sum(len(dict(mine.items() ^ theirs.items())) for mine, theirs in pairs)
 
 
 @dataclass(slots=True)
 class BookCheck:
-    """What replaying a recording showed.
+    """Results of the replay of a recording.
 
-    snapshots, deltas: frames that were applied. unapplied: those that no valid book could take. repeated, superseded: those that say nothing new: they
-    came before, or a later snapshot holds them. negative: deltas that left a level below zero. crossed: instants of the exchange that left the best
-    bids of both sides worth a dollar or more. passing, locked: messages after which they were worth more than a dollar, or exactly one; one action of
-    the exchange makes several deltas, so this passes. agreed, mismatched: later snapshots of a valid book, compared with it; wiped: those that emptied
-    it, as a closing market's does. malformed: frames that say no price, size or side. first: the first finding of each kind in words.
+    Attributes:
+        counts: number of frames or findings by kind:
+
+            - snapshots, deltas: applied frames;
+            - unapplied: frames without a valid book to apply to;
+            - repeated, superseded: frames with nothing new, because they came before or a later snapshot includes them;
+            - negative: deltas that made a level negative;
+            - crossed: instants of the exchange that ended with best bids of a dollar or more in total;
+            - passing, locked: messages after which the best bids exceeded or equalled a dollar, which can happen between the deltas of one instant;
+            - agreed, mismatched: later snapshots of a valid book, compared with it;
+            - wiped: snapshots that emptied a valid book, as for a closing market;
+            - malformed: frames without a price, size or side.
+        first: description of the first finding of each kind.
+        books: the valid book of each market.
     """
 
     counts: Counter[str] = field(default_factory=Counter)
@@ -51,19 +60,19 @@ class BookCheck:
 
     @property
     def is_sound(self) -> bool:
-        """No negative level, no book crossed or locked, no mismatch and no malformed frame."""
+        """True if no level is negative, no book is left crossed or locked, no snapshot differs and no frame is malformed."""
         return not any(self.counts[name] for name in ("negative", "crossed", "mismatched", "malformed"))
 
     def note(self, name: str, frame: Frame, text: str) -> None:
-        """Count a finding and keep the first in words."""
+        """Count a finding, and keep the first description of its kind."""
         self.counts[name] += 1
         self.first.setdefault(name, f"frame {frame.ordinal}: {text}")
 
 
 class BookReplay:
-    """Applies a recording's frames to books, as long as they are valid, and checks them after each.
+    """Apply a recording's frames to books while they are valid, and check the books after each frame.
 
-    Where two subscriptions follow a market, each has a book of its own; `check.books` has that of the later snapshot.
+    Two subscriptions to one market have separate books. `check.books` has the book of the later snapshot.
     """
 
     def __init__(self, *, partial: bool = False, yes_prices: bool = False) -> None:
@@ -74,7 +83,7 @@ class BookReplay:
         self._crossed: dict[str, tuple[int | None, Frame]] = {}
 
     def apply(self, frame: Frame) -> str | None:
-        """Take in a frame; the market whose valid book it changed, if any."""
+        """Apply a frame. Returns the market whose valid book it changed, or None."""
         found = parse_message(frame.data)
         understood = self.watch.take(frame, found)
         for ended in self.watch.pop_ended():
@@ -104,7 +113,7 @@ class BookReplay:
         return market
 
     def finish(self) -> BookCheck:
-        """What the replay showed, when no more frames come."""
+        """End the replay and return its results."""
         self.watch.finish()
         for ended in self.watch.pop_ended():
             self._drop(ended.market, ended.key)
@@ -121,7 +130,7 @@ class BookReplay:
             self.check.books.pop(market, None)
 
     def _judge(self, market: str, at: int | None) -> None:
-        """A book that was crossed or locked at another instant than `at` was left so."""
+        """Count a book that stayed crossed or locked at the end of an instant other than `at`."""
         since, frame = self._crossed.pop(market, (None, None))
         if frame is not None and (at is None or at != since):
             self.check.note("crossed", frame, f"{market}: the best bids make a dollar or more")
@@ -159,7 +168,7 @@ class BookReplay:
 
 
 def check_books(recording: Recording) -> tuple[BookCheck, GapReport]:
-    """Replay a whole recording: what its books showed, and what is missing in it."""
+    """Replay a recording. Returns the check of its books and its gaps."""
     replay = BookReplay(partial=recording.about.partial, yes_prices=has_yes_prices(recording.frames(), flag=recording.about.use_yes_price))
     for frame in recording.frames():
         replay.apply(frame)

@@ -15,13 +15,13 @@ from tests.venues.stream.peer import A, B
 
 ABOUT = RecordingRequest("kalshi", "websocket", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test")
 PARTIAL = RecordingRequest("kalshi", "import", ("KXONE-26NOV21",), (A, B), ("orderbook_delta", "trade"), "bellwether test", partial=True)
-#: Every frame reaches its file at once.
+#: Write every frame to its file at once.
 AT_ONCE = WriteSchedule(flush_seconds=0.0)
 SECOND = 1_000_000_000
 
 
 def frames(*bodies: dict[str, Any] | bytes, connection: int = 1, first: int = 0) -> list[Frame]:
-    """Frames a second apart, as compact JSON."""
+    """Return frames a second apart, as compact JSON."""
     texts = [body if isinstance(body, bytes) else orjson.dumps(body) for body in bodies]
     return [Frame((first + place + 1) * SECOND, connection, first + place, text) for place, text in enumerate(texts)]
 
@@ -29,7 +29,7 @@ def frames(*bodies: dict[str, Any] | bytes, connection: int = 1, first: int = 0)
 def recorded(
     folder: Path, found: Iterable[Frame], *, about: RecordingRequest = ABOUT, pace: WriteSchedule | None = None, finish: bool = True
 ) -> Recording:
-    """A recording of these frames."""
+    """Return a recording of these frames."""
     with Recorder(folder, about, pace=pace) as recorder:
         for frame in found:
             recorder.write(frame)

@@ -1,4 +1,4 @@
-"""Books rebuilt from frames of every format, in integers, and what is wrong with them."""
+"""Books rebuilt in integers from frames of every format, and errors of frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures of three forms become what a recorder of ours would have written."""
+"""Import of captures in three formats gives the files of the own recorder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compact(value: Json) -> bytes:
 
 
 def lines(path: Path, *frames: Json | bytes) -> Path:
-    """A file of lines with a blank one after each, compressed if its name says so."""
+    """Write a file with a blank line after each line, compressed according to its name."""
     text = b"".join((frame if isinstance(frame, bytes) else compact(frame)) + b"\n\n" for frame in frames)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
@@ -222,7 +222,7 @@ def test_wrapped_events_become_frames_in_order_of_receipt_with_time_and_number(t
 
 
 def test_controls_precede_the_data_of_their_time_of_receipt_and_follow_those_that_go_on(tmp_path: Path) -> None:
-    """A clock of milliseconds: a snapshot shares its time with the confirmation of its subscription, which stands in another file."""
+    """Times are in milliseconds, so a snapshot shares its time with the confirmation of its subscription, which is in another file."""
     book, change = snapshot(A, 0)["msg"], delta(A, 0, **at(1))["msg"]
     connected = [wrapped("ws_connected", ns, {}, channel="control") for ns in (10, 30)]
     confirmed = [wrapped("ws_subscribed", ns, subscribed("orderbook_delta", sid), channel="control") for ns, sid in ((10, 2), (30, 5))]

@@ -1,4 +1,4 @@
-"""Gaps of numbers per connection and subscription, and when each book could not be trusted."""
+"""Gaps in sequence numbers per connection and subscription, and the times at which each book was invalid."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_late_frame_of_a_partial_capture_ends_its_book() -> None:
 
 
 def test_changes_of_a_subscription_without_a_snapshot_end_the_book_of_another() -> None:
-    """From the last frame of that other one: what was lost with the snapshot may be older than the first change that is here."""
+    """The book ends at the other subscription's last frame, because changes lost with the snapshot may be older than the first one present."""
     said = [snapshot(A, 1), delta(A, 1, sid=7), delta(A, 2)]
     assert effects(*said) == ["opened", "unapplied", "unapplied"]
     assert spans(report(*said)) == [(A, "subscription", 0, None)]

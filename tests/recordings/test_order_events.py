@@ -1,4 +1,4 @@
-"""Lists of order events become the stream that they were made of."""
+"""Lists of order events give back their stream."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tick(second: str, price: str) -> str:
     return f"{DAY}{second}+00:00,,,,0,,,{price},,\n"
 
 
-#: Bids at 36 and 40 cents, offers at 65 and 70 cents.
+#: Bids at 36 and 40 cents, asks at 65 and 70 cents.
 BOOK = [
     order("02.5", "Insert", 3, "A", "50", "7000.0"),
     order("02.5", "Insert", 2, "A", "2", "6500.0"),

@@ -1,4 +1,4 @@
-"""What a recorder writes is there whatever happens to it, and a second one never writes beside it."""
+"""Recorded data survives every interruption, and a second recorder never writes to the same place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recording a served exchange, from the first call to the rows: its frames, its gaps and its books."""
+"""Recording of a served exchange, from the first call to the rows: frames, gaps and books."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PATIENCE = StreamTimeouts(quiet=0.3, answer=5.0, first=SOON, again=SOON, tick=0.
 
 
 class Place:
-    """A served exchange whose clock the test moves."""
+    """A served exchange with a clock that the test moves."""
 
     def __init__(self, app: Any, clock: Clock, addresses: Addresses) -> None:
         self.app, self.clock, self.addresses = app, clock, addresses
@@ -61,7 +61,7 @@ def served(world: GeneratedWorld, faults: str = "", rate: float = 0.0) -> Iterat
 
 
 async def open_events(place: Place) -> dict[str, tuple[datetime, float]]:
-    """Events with markets that trade: when the first of these closes, and their volume of a day."""
+    """Return events with trading markets, with the first close and the volume per day."""
     found = {}
     async with KalshiClient(place.addresses.kalshi) as client:
         async for page in client.events(status="open"):
@@ -75,13 +75,13 @@ async def open_events(place: Place) -> dict[str, tuple[datetime, float]]:
 
 
 async def liveliest(place: Place) -> str:
-    """The event with the most volume among those that trade for some hours yet."""
+    """Return the event with the most volume among those that trade for some more hours."""
     found = {event: volume for event, (closes, volume) in (await open_events(place)).items() if closes > NOW + timedelta(hours=6)}
     return max(found, key=lambda event: (found[event], event))
 
 
 async def soonest(place: Place) -> str:
-    """The event that closes first, some minutes from now."""
+    """Return the event that closes first, in some minutes."""
     found = {event: closes for event, (closes, _) in (await open_events(place)).items() if closes > NOW + timedelta(minutes=10)}
     return min(found, key=lambda event: (found[event], event))
 
@@ -89,9 +89,9 @@ async def soonest(place: Place) -> str:
 async def run_until(
     place: Place, plan: RecordingPlan, root: Path, frames: int, *, step: timedelta = timedelta(minutes=5), settle: bool = False
 ) -> Recording:
-    """Record while the clock goes on in steps, until so many frames are in the files, then end by hand.
+    """Record while the clock advances in steps, until the files have enough frames; then stop.
 
-    settle: first let the clock stand until all that was due has come, which the answer to a later question proves.
+    `settle`: before the steps, wait until all pending frames have arrived, which the answer to a later request proves.
     """
     task = asyncio.create_task(record_events(place.addresses, plan, root))
     folder = root / default_name(plan.events)

@@ -43,7 +43,7 @@ def test_lost_messages_are_a_gap_after_which_the_books_are_sound_again(world: Ge
     assert gaps.lost and gaps.lost == len(said) - (len(heard) - markets) and not nothing.lost
     assert {outage.market for outage in gaps.outages} == set(lossy.about.tickers) and {outage.cause for outage in gaps.outages} == {"gap"}
     assert check["snapshots"] == before["snapshots"] + markets
-    # A book that was not known right again would fall below zero, or cross.
+    # A book without a new valid state would become negative or crossed.
     assert check.is_sound and check["deltas"] > 100
 
 

@@ -1,4 +1,4 @@
-"""Figures are tested in `tests/figures`; where files are looked at they are bytes."""
+"""Fixtures for reports without figures, which `tests/figures` covers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.report.frames import example
 
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every figure of a report is a few bytes."""
+    """Replace every figure of a report by a few bytes."""
     monkeypatch.setattr(canvas, "png", lambda *_: b"\x89PNG")
     monkeypatch.setattr(figures, "_kept", OrderedDict())
 

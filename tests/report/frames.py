@@ -1,4 +1,4 @@
-"""Small releases for tests: frames of the benchmark's tables, made from few facts."""
+"""Small releases for tests: frames of the benchmark's tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAMP = {"release": "q", "known_at": KNOWN, "rules": "1"}
 
 
 def question(number: int, truth: str = "yes", **facts: Any) -> dict[str, Any]:
-    """One row of benchmark/questions; `facts` replace its columns."""
+    """Return one row of benchmark/questions with these columns changed."""
     close = facts.pop("close_time", CUTOFF + timedelta(days=number + 1, hours=6))
     row = {
         **STAMP,
@@ -54,7 +54,7 @@ def questions(rows: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def release(n: int = 24, seed: int = 3, **facts: Any) -> pl.DataFrame:
-    """`n` questions with outcomes and prices drawn by `seed`."""
+    """Return `n` questions with random outcomes and prices."""
     generator = np.random.default_rng(seed)
     truths = generator.random(n) < 0.4
     prices = np.clip(generator.random(n) * 0.5 + 0.3 * truths, 0.01, 0.99)
@@ -67,7 +67,7 @@ def release(n: int = 24, seed: int = 3, **facts: Any) -> pl.DataFrame:
 
 
 def forecast(forecaster: str, number: int, p_yes: float | None, **facts: Any) -> dict[str, Any]:
-    """One row of benchmark/forecasts; without `p_yes` the reason why there is none."""
+    """Return one row of benchmark/forecasts. Without `p_yes` it states a reason."""
     answer = None if p_yes is None else "yes" if p_yes >= 0.5 else "no"
     row: dict[str, Any] = {
         **STAMP,
@@ -87,7 +87,7 @@ def forecast(forecaster: str, number: int, p_yes: float | None, **facts: Any) ->
 
 
 def asked(forecaster: str, number: int, p_yes: float | None, **facts: Any) -> dict[str, Any]:
-    """A forecast of a language model, with what is known of the call."""
+    """Return a forecast of a language model with the fields of its call."""
     said = (
         None
         if p_yes is None
@@ -122,7 +122,7 @@ def forecasts(rows: list[dict[str, Any]]) -> pl.DataFrame:
 
 
 def inputs(questions: pl.DataFrame, forecasts: pl.DataFrame, **about: Any) -> ReportInputs:
-    """What a report of these questions and forecasts is made from, scored as the benchmark scores."""
+    """Return the inputs of a report of these questions and forecasts, scored as in the benchmark."""
     from bellwether.calibration.scores import compare_forecasters, comparison_table, leaderboard, reliability, score
 
     kinds = {name: "language_model" if rows["call_key"].count() else "constant" for (name,), rows in forecasts.group_by("forecaster")}
@@ -168,5 +168,5 @@ def example(good: str = "good/model") -> ReportInputs:
 
 
 def made(inputs: ReportInputs, forecaster: str) -> Predictions:
-    """The predictions of one forecaster."""
+    """Return the predictions of one forecaster."""
     return predictions(forecaster, Answers.of(inputs.forecasts, inputs.questions), inputs.forecasts, inputs.questions)

@@ -1,4 +1,4 @@
-"""The report as Markdown: it renders, its tables are whole whatever others wrote, and its numbers are those of the tables."""
+"""The report as Markdown: it renders, untrusted text does not break its tables, and its numbers equal the tables' numbers."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def rendered(markdown: str) -> str:
 
 
 def row_of(value: str) -> str:
-    """A table whose only row has `value` and 1."""
+    """Return a table with one row of `value` and 1."""
     return f"{head([value], 1, 'a', 'b')}\n| {text(value)} | 1 |"
 
 
 def cells(markdown: str) -> list[list[str]]:
-    """The text of every body row of one rendered table."""
+    """Return the text of every body row of a rendered table."""
     html = rendered(markdown)
     body = re.search(r"<tbody>(.*?)</tbody>", html, re.DOTALL)
     assert body, html
@@ -240,7 +240,7 @@ def test_a_p_value_is_never_written_as_zero_and_no_number_as_negative_zero() -> 
 
 
 def many_pairs() -> ReportInputs:
-    """Eight forecasters on twenty questions, the later the better, and the last answered nothing."""
+    """Eight forecasters on twenty questions. Each is better than the previous one; the last answered nothing."""
     of = frames.release(20)
     truths = (of["ground_truth"] == "yes").to_list()
     rows = [

@@ -1,4 +1,4 @@
-"""Pictures of calibration: drawn once for the same rows, in whatever order, and anew for others."""
+"""Calibration figures: cached for equal rows in any order, and redrawn for other rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.report import frames
 
 @pytest.fixture
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The figures that were drawn."""
+    """Names of the drawn figures."""
     found: list[str] = []
     monkeypatch.setattr(figures, "_kept", type(figures._kept)())
     for name in ("reliability_diagram", "confidence_histograms"):

@@ -1,4 +1,4 @@
-"""The JSON of a report: every number is one of the tables', labels stand beside predictions, and KalshiBench's names are where it has them."""
+"""The JSON of a report: numbers equal the tables', predictions have labels, and names are KalshiBench's."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def read(folder: Path, beginning: str) -> dict[str, Any]:
 
 
 def small(rows: list[dict[str, Any]], truths: str = "ynyn") -> ReportInputs:
-    """A release of one letter per question, with these forecasts."""
+    """Return a release of one letter per question with these forecasts."""
     of = questions([question(number, {"y": "yes", "n": "no"}[letter]) for number, letter in enumerate(truths)])
     return frames.inputs(of, frames.forecasts(rows))
 

@@ -1,4 +1,4 @@
-"""The trading report and its command: from rows alone, the same bytes each time, names of anyone escaped."""
+"""The trading report and its command: computed from rows alone, reproducible, and with escaped names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = backtests(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """What `bellwether backtest --out` leaves."""
+    """The output folder of `bellwether backtest --out`."""
     out = tmp_path / "out" / "first"
     out.mkdir(parents=True)
     ROWS.write_parquet(out / "backtests.parquet")
@@ -183,7 +183,7 @@ def published(made: TradingInputs, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def warehouse(made: TradingInputs, published: Path, monkeypatch: pytest.MonkeyPatch) -> TradingInputs:
-    """What was published, where the settings say that the warehouse is."""
+    """A published warehouse at the place of the settings."""
     monkeypatch.setenv("BELLWETHER_WAREHOUSE", str(published))
     settings.cache_clear()
     return made

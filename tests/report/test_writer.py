@@ -1,4 +1,4 @@
-"""Writing a report: the same bytes each time, an older one until the new one is complete, names of files that are safe anywhere."""
+"""Writing of reports: reproducible bytes, an atomic replacement, and safe file names."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_forecaster_never_takes_the_name_of_another_file(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse of the example's tables."""
+    """Publish a warehouse of the example's tables."""
     folder, made = tmp_path_factory.mktemp("published"), example("good-model")
     lake, declared = Lake(str(folder / "lake")), {name: table(one.name) for name, one in TABLES.items()}
     for name, one in declared.items():

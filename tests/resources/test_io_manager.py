@@ -1,4 +1,4 @@
-"""The IO manager: assets' outputs become partitions of the lake, inputs become slices; one named failure each."""
+"""The IO manager: outputs of assets become partitions of the lake, inputs become slices, and each failure has a name."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -212,7 +212,7 @@ def test_the_data_version_follows_the_bytes_and_not_the_run(manager: LakeIOManag
 
 
 def read_by(received: dict[str, Slice], **of: Any) -> Any:
-    """An asset that notes the slice of clean/prices it is given."""
+    """Return an asset that records its slice of clean/prices."""
     return reader(received, "prices", ["clean", "prices"], **of)
 
 
@@ -226,7 +226,7 @@ def reader(received: dict[str, Slice], name: str, key: list[str], mapping: Any =
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> LakeIOManager:
-    """Days 1, 2 and 4 of clean/prices; release 2025q3 of forecasters a and c. Tests only read it."""
+    """Days 1, 2 and 4 of clean/prices, and release 2025q3 of forecasters a and c, for reading only."""
     manager = LakeIOManager(lake=LakeResource(uri=str(tmp_path_factory.mktemp("lake"))))
     for day in ("2025-09-01", "2025-09-02", "2025-09-04"):
         manager.handle_output(output(key=day), prices(day))

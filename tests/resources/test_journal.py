@@ -1,4 +1,4 @@
-"""The journal as a resource: the same calls in every step, and no password in what Dagster keeps."""
+"""The journal as a resource: the same calls in every step, and no password in Dagster's storage."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The lake and the warehouse as resources, and what Dagster shows of a table's columns."""
+"""The lake and the warehouse as resources, and the columns of a table shown by Dagster."""
 
 import subprocess
 import sys

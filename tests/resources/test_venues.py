@@ -1,4 +1,4 @@
-"""Where the venues are, as a resource: what the settings say, and no password in what Dagster keeps."""
+"""Addresses of the venues as a resource: read from the settings, and no password in Dagster's storage."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from resources.venues import WorldResource
 
 @pytest.fixture
 def behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> WorldResource:
-    """The live world, of which two venues are asked through a proxy that wants a password."""
+    """The live world with two venues behind a proxy that requires a password."""
     monkeypatch.setenv("BELLWETHER_WORLD", "live")
     monkeypatch.setenv("BELLWETHER_GAMMA_URL", "https://user:s3cret@proxy.example/gamma")
     monkeypatch.setenv("BELLWETHER_KALSHI_STREAM_URL", "wss://user:s3cret@proxy.example/ws")
@@ -43,7 +43,7 @@ def test_addresses_with_a_password_are_those_of_the_settings_all_the_same(behind
 
 
 def test_a_signal_ends_a_step_that_would_be_tried_again_and_the_steps_beside_it() -> None:
-    """Dagster's retry policies hold for interrupts: without more, Ctrl-C would begin the step again."""
+    """Dagster's retry policies also apply to interrupts, so that Ctrl-C would restart the step."""
     began: list[str] = []
 
     async def wait(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Forecasts of three forecasters on the same questions, and ways to write them down."""
+"""Forecasts of three forecasters on the same questions, and functions that write them to files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ Write = Callable[[str, Sequence[Row]], Path]
 
 
 def _rows() -> list[dict[str, Any]]:
-    """60 questions in 15 unequal series over 12 days: the probabilities of two models, of which one misses seven questions, and the market's."""
+    """Return 60 questions in 15 unequal series over 12 days, with the probabilities of two models and the market. One model lacks seven
+    questions.
+    """
     generator = np.random.default_rng(7)
     series = np.sort(generator.integers(0, 15, 60))
     rows = []
@@ -55,7 +57,7 @@ def _text(rows: Sequence[Row], delimiter: str) -> str:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write rows to a file whose name says how; returns its path."""
+    """Write rows to a file in the format of its name, and return the path."""
 
     def as_file(name: str, rows: Sequence[Row]) -> Path:
         path = tmp_path / name
@@ -86,12 +88,12 @@ def simple() -> list[dict[str, Any]]:
 
 
 def scored(data: Any, **options: Any) -> ScoreResult:
-    """A score without simulated distributions."""
+    """Score without simulated distributions."""
     return score(data, replicates=0, **options)
 
 
 def refusal(data: Any, **options: Any) -> str:
-    """The message with which the data are refused."""
+    """Return the message that refuses the data."""
     with pytest.raises(ScoringError) as error:
         scored(data, **options)
     return str(error.value)

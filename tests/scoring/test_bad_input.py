@@ -1,4 +1,4 @@
-"""What cannot be scored is refused in one message that names the file, the line, the column, the value and the remedy."""
+"""Data that cannot be scored is refused in one message with the file, the line, the column, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES = [f"q{index},s{index // 2},0.{index + 1},{index % 2}" for index in range(
 
 
 def with_line(line: str, number: int = 5) -> str:
-    """A file whose line `number` is another one; line 5 is q3."""
+    """Return a file whose line `number` is replaced. Line 5 is q3."""
     lines = [*LINES]
     lines[number - 2] = line
     return HEAD + "\n".join(lines) + "\n"
@@ -33,7 +33,7 @@ def all_lines(*, p: str = "0.{}", outcome: str = "{}") -> str:
     return HEAD + "".join(f"q{index},s{index},{p.format(index + 1)},{outcome.format(index % 2)}\n" for index in range(8))
 
 
-#: Content of f.csv, and what the message says in this order.
+#: Contents of f.csv, and parts of the message in this order.
 FILES: dict[str, tuple[str, tuple[str, ...]]] = {
     "a percentage among fractions": (
         with_line("q3,s1,35,1"),
@@ -144,7 +144,7 @@ FILES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def refused(data: Any, **options: Any) -> str:
-    """The message, which must hold neither a line break nor a control character."""
+    """Return the message, after checking that it has no line break or control character."""
     with pytest.raises(ScoringError) as error:
         score(data, replicates=0, **options)
     message = str(error.value)

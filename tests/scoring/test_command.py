@@ -17,7 +17,7 @@ from bellwether.scoring import ScoreResult, score
 from cli.main import main
 from tests.scoring.conftest import Row, Write
 
-#: Names of forecasters that a terminal, a table or a browser could take for something else.
+#: Names of forecasters that a terminal, a table or a browser could misinterpret.
 HOSTILE = (
     "<script>alert(1)</script>",
     "</script><img src=x onerror=alert(1)>",
@@ -39,7 +39,7 @@ def run(*words: object) -> Result:
 
 
 def named(rows: Sequence[Row], names: Sequence[str], questions: int = 20) -> list[dict[str, Any]]:
-    """Forecasts of forecasters of these names on the same questions."""
+    """Return forecasts of forecasters with these names on the same questions."""
     base = {row["question_id"]: row for row in rows}
     return [
         {**row, "model": name, "probability": round((row["probability"] + index / 10) % 1, 3)}

@@ -58,7 +58,7 @@ def test_columns_with_values_in_common_are_listed_if_nothing_matches() -> None:
 
 
 def dated() -> tuple[Rows, Rows]:
-    """Forecasts on four questions and three dates, and their outcomes in another order."""
+    """Return forecasts on four questions and three dates, and their outcomes in another order."""
     days = ["2026-01-01", "2026-02-01", "2026-03-01"]
     asked = [{"id": f"q{q}", "date": day, "probability": (q + d + 1) / 10} for q in range(4) for d, day in enumerate(days)]
     known = [{"id": f"q{q}", "date": day, "outcome": (q + d) % 2} for d, day in enumerate(days) for q in range(4)]
@@ -132,7 +132,7 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def repeated(written: str) -> Rows:
-    """Two forecasters on ten questions, each with four forecasts at times of its own, in a random order."""
+    """Return four forecasts each of two forecasters on ten questions, at different times, in random order."""
     draw = random.Random(8)
     rows = []
     for number, (name, question, turn) in enumerate((name, question, turn) for name in "ab" for question in range(10) for turn in range(4)):

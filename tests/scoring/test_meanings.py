@@ -1,4 +1,4 @@
-"""Columns by their meaning: final prices, statistics, complements, contradicting and fractional outcomes."""
+"""Columns with a known meaning: final prices, statistics, complements, contradicting and fractional outcomes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = list[dict[str, Any]]
 
 
 def rows(count: int = 30, **columns: Any) -> Rows:
-    """Forecasts of one forecaster; a column is a function of the number and the outcome."""
+    """Return forecasts of one forecaster. Each column is a function of the number and the outcome."""
     draw = random.Random(4)
     return [
         {
@@ -28,7 +28,7 @@ def rows(count: int = 30, **columns: Any) -> Rows:
 
 
 def export() -> Rows:
-    """Rows with the columns of an exported question set, whose final price is close to the outcome on four questions of five."""
+    """Return rows with the columns of an exported question set. For four of five questions the final price is close to the outcome."""
     draw = random.Random(5)
     return [
         {
@@ -130,7 +130,7 @@ def test_forecasts_that_are_the_outcomes_are_noted() -> None:
     assert "Every forecast of known equals the outcome: check that the column is a forecast." in scored(data).notes
 
 
-#: A value per row by column.
+#: Columns of statistics, as functions of the row's number and probability.
 STATISTICS = {
     "p_value": lambda index, p: 0.03,
     "forecast_std": lambda index, p: 0.1,

@@ -1,4 +1,4 @@
-"""The page: names are text in every place, nothing is loaded from elsewhere, it is written whole, and the same each time."""
+"""The page: names are escaped everywhere, no external resources, an atomic write, and reproducible bytes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def parsed(html: str) -> Reader:
 
 
 def charts(parsed: Reader) -> list[dict[str, Any]]:
-    """Every chart of the page: its specification, fields and rows."""
+    """Return every chart of the page: its specification, fields and rows."""
     return [json.loads(text) for (tag, _), text in zip(scripts_of(parsed), parsed.scripts, strict=True) if tag == "application/json"]
 
 

@@ -1,4 +1,4 @@
-"""Charts of a result show its numbers, and are written whole."""
+"""Charts of a result show its numbers and are written atomically."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_weights_move_the_band_as_they_move_the_points() -> None:
     p, y = np.tile([0.12, 0.18], 100), np.tile([0.0, 1.0], 100)
     weights = np.tile([1.0, 9.0], 100)
     (point,) = named_rows(plot_reliability(p, y, range(200), weights=weights, label="mine"), "mine")
-    assert point["forecast"] == pytest.approx(0.174)  # (0.12 + 9 * 0.18) / 10
+    assert point["forecast"] == pytest.approx(0.174)  # (0.12 + 9 × 0.18) / 10
     assert point["low"] < 0.174 < point["high"]
 
 

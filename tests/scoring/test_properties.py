@@ -1,4 +1,4 @@
-"""What must not change the scores, and what must change them in a known way."""
+"""Changes of the input that must not change the scores, and changes with a known effect."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.scoring.conftest import Row, Write
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Metrics whose estimates are a mean or a ratio of means, or of ranks alone.
+#: Metrics whose estimates are means, ratios of means, or functions of ranks alone.
 ESTIMATES = ["brier", "log_loss", "accuracy", "roc_auc", "base_rate", "ece", "brier_skill", "skill_vs_half", "corp_miscalibration", "smece"]
 
 FORECAST = st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.integers(0, 1), st.integers(0, 5))

@@ -1,4 +1,4 @@
-"""What `score` finds against the same numbers computed in plain Python, scikit-learn, scoringrules and SciPy, however the forecasts are given."""
+"""All numbers of `score`, compared with plain Python, scikit-learn, scoringrules and SciPy, for every input format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def mean(values: Sequence[float], weights: Sequence[float]) -> float:
 
 
 def ece(p: Sequence[float], y: Sequence[float], w: Sequence[float]) -> float:
-    """Expected calibration error over ten bins of equal width, with one loop per bin."""
+    """Compute the expected calibration error over ten bins of equal width, one bin at a time."""
     edges, total = np.linspace(0, 1, 11), 0.0
     for low, high in pairwise(edges):
         inside = [index for index, one in enumerate(p) if low <= one < high or (high == 1 and one == 1)]
@@ -41,9 +41,9 @@ def ece(p: Sequence[float], y: Sequence[float], w: Sequence[float]) -> float:
 
 
 def satterthwaite(sizes: Sequence[float]) -> float:
-    """Satterthwaite's degrees of freedom with the matrices of Bell and McCaffrey (2002), of a mean over clusters of these sizes.
+    """Compute Satterthwaite's degrees of freedom of a mean over clusters of these sizes, with the matrices of Bell and McCaffrey (2002).
 
-    The working model: independent errors. The variance estimate is the sum of squares of the clusters' residuals over sqrt(1 - share).
+    The working model has independent errors. The variance estimate is the sum of squares of the clusters' residuals over sqrt(1 - share).
     """
     size = np.asarray(sizes, dtype=float)
     share = size / size.sum()
@@ -58,7 +58,7 @@ def satterthwaite(sizes: Sequence[float]) -> float:
 def jackknife_interval(
     rows: Rows, value: Callable[[Rows], float], to: Callable[[float], float], back: Callable[[float], float], clusters: Sequence[str]
 ) -> tuple[float, float]:
-    """Student's t around a metric on a scale, with the changes that leaving out each cluster makes; two-way by Cameron, Gelbach and Miller."""
+    """Compute Student's t interval of a metric on a scale from the jackknife over clusters; two-way by Cameron, Gelbach and Miller."""
     at = to(value(rows))
 
     def variance(key: Callable[[Row], Any]) -> tuple[float, float]:
@@ -83,7 +83,7 @@ def weighted(rows: Rows, *, use: bool) -> list[dict[str, Any]]:
 
 
 def check(result: ScoreResult, rows: Rows, *, weights: bool) -> None:
-    """Every number of `result` on the given rows against its second computation."""
+    """Compare every number of `result` on these rows with its second computation."""
     rows = weighted(rows, use=weights)
     for name in ("sharp", "blunt"):
         own = [row for row in rows if row["model"] == name]
@@ -202,7 +202,7 @@ def test_the_interval_of_the_brier_score_is_the_jackknife_t_written_out(clusters
         expected = jackknife_interval(own, brier_of, logit, expit, clusters)
         assert (found["lower"], found["upper"]) == pytest.approx(expected, rel=1e-9)
         return
-    # With two-way clusters the smaller number counts. Twelve days are fewer than 20 clusters: the interval is at least the jackknife's.
+    # With two-way clusters the smaller number counts. Twelve days are fewer than 20 clusters, so the interval is at least the jackknife's.
     lower, upper = jackknife_interval(own, brier_of, logit, expit, clusters)
     assert found["lower"] <= lower * (1 + 1e-9) and found["upper"] >= upper * (1 - 1e-9)
     assert result.n_clusters == 12
@@ -238,7 +238,7 @@ def test_the_interval_of_the_skill_against_the_market_is_the_jackknife_t_of_the_
 
 
 def test_the_interval_of_a_paired_difference_holds_students_t_with_cr3() -> None:
-    """Hall's interval, of which the hull is taken, moves the ends a little."""
+    """The interval is the union with Hall's interval, which moves the ends a little."""
     generator = np.random.default_rng(5)
     rows = [
         {"q": i, "p_a": float(generator.random()), "p_b": float(generator.random()), "y": int(generator.random() < 0.5)} for i in range(80)
@@ -246,7 +246,7 @@ def test_the_interval_of_a_paired_difference_holds_students_t_with_cr3() -> None
     result = score(rows, question="q", replicates=0)
     pair = result.pairs.row(0, named=True)
     difference = np.array([(row["p_a"] - row["y"]) ** 2 - (row["p_b"] - row["y"]) ** 2 for row in rows])
-    # CR3 of a mean of independent values: the squared residuals over (1 - 1/n)^2, summed, over n^2.
+    # CR3 of a mean of independent values: the sum of squared residuals over (1 - 1/n)^2, divided by n^2.
     error = math.sqrt((np.square((difference - difference.mean()) / (1 - 1 / 80)).sum()) / 80**2)
     assert pair["standard_error"] == pytest.approx(error, rel=1e-12)
     reach = stats.t.ppf(0.975, 79) * error

@@ -1,4 +1,4 @@
-"""Chromium of the distribution, driven by Playwright: for the tests of the site, its benchmark, and the pictures of the README."""
+"""The distribution's Chromium, driven by Playwright, for tests and benchmarks of the site and for pictures of the README."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ new PerformanceObserver((list) => { for (const entry of list.getEntries()) windo
 
 
 class Missing(Exception):
-    """There is no Playwright or no Chromium on this machine; the message says what to install."""
+    """Playwright or Chromium is missing. The message states what to install."""
 
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser, closed at the end. Raises `Missing`."""
+    """Open a browser, and close it at the end. Raises `Missing`."""
     try:
         from playwright import sync_api
     except ImportError:
@@ -39,7 +39,7 @@ def chromium() -> Iterator[Any]:
 
 
 def paint(browser: Any, page: Path) -> float:
-    """Seconds until the largest content of a page is painted, opened from the disk in a fresh context of 1000 by 900 pixels."""
+    """Return the seconds until the largest content of a page is painted, in a new context of 1000 by 900 pixels that loads from disk."""
     context = browser.new_context(viewport={"width": 1000, "height": 900})
     try:
         shown = context.new_page()
@@ -52,9 +52,9 @@ def paint(browser: Any, page: Path) -> float:
 
 
 def picture(browser: Any, page: Path, title: str, *, lines: Sequence[str] = (), width: int = 760) -> bytes:
-    """The chart of a page whose title begins with `title` as a PNG, on light paper. lines: names of those that are drawn; as the page has it when left out.
+    """Return a PNG, on light paper, of the chart whose title begins with `title`. `lines`: names of the lines to draw; default as on the page.
 
-    Raises `LookupError` where the page has no such chart or line.
+    Raises `LookupError` if the page has no such chart or line.
     """
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme="light")
     try:

@@ -1,4 +1,4 @@
-"""Pictures of one page of every kind, and a contact sheet of them. `make screenshots` runs it on the site of this world."""
+"""Pictures of one page of every kind, and a contact sheet of them (`make screenshots`)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ KINDS = {
     "table": "data/table/benchmark.leaderboard.html",
 }
 WIDTHS, SCHEMES = (390, 1024, 1440), ("light", "dark")
-#: Pixels of a picture's height, and of a picture in the contact sheet.
+#: Maximum height of a picture and size of its thumbnail in pixels, and thumbnails per row of the sheet.
 _TALL, _THUMB, _ACROSS = 1800, (480, 600), 6
 
 
 def page_of(site: Path, kind: str) -> Path:
-    """The page of a kind that has the most to show: the largest."""
+    """Return the largest page of a kind."""
     pattern = KINDS[kind]
     found = [one for one in site.glob(pattern) if one.name != "index.html" or pattern.endswith("index.html")]
     return max(found, key=lambda one: (one.stat().st_size, one.as_posix()))
@@ -49,7 +49,7 @@ def page_of(site: Path, kind: str) -> Path:
 def pictures(
     site: Path, kinds: list[str], widths: tuple[int, ...] = WIDTHS, schemes: tuple[str, ...] = SCHEMES
 ) -> Iterator[tuple[str, bytes]]:
-    """Name and PNG of pages, at every width in both schemes. Raises `Missing` without a browser."""
+    """Yield name and PNG of each page at every width in both colour schemes. Raises `Missing` without a browser."""
     with chromium() as browser:
         for scheme, width in product(schemes, widths):
             context = browser.new_context(viewport={"width": width, "height": _TALL}, color_scheme=scheme, bypass_csp=True)
@@ -71,7 +71,7 @@ def _draw(page: Any) -> None:
 
 
 def sheet(shown: list[bytes]) -> Image.Image:
-    """The upper parts of pictures, side by side."""
+    """Combine the upper parts of pictures in a grid."""
     width, height = _THUMB
     rows = -(-len(shown) // _ACROSS)
     whole = Image.new("RGB", (_ACROSS * (width + 12) + 12, rows * (height + 12) + 12), "#8b97a3")
@@ -83,7 +83,7 @@ def sheet(shown: list[bytes]) -> Image.Image:
 
 
 def main(site: Path, folder: Path, kinds: list[str]) -> None:
-    """Write a picture of every kind, width and scheme, and the sheet of the widest light ones."""
+    """Write a picture of every kind, width and colour scheme, and the sheet of the widest light ones."""
     folder.mkdir(parents=True, exist_ok=True)
     shown = []
     for name, data in pictures(site, kinds or list(KINDS)):

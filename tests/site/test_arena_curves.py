@@ -75,7 +75,7 @@ def test_releases_of_reconstructed_cohorts_are_marked_on_the_curve_of_reconstruc
 
 
 def _marked(chart: Chart) -> list[tuple[str, str]]:
-    """Times and texts of the rules of a chart."""
+    """Return times and texts of the vertical rules of a chart."""
     marks = chart.spec.get("datasets", {}).get("marks", [])
     assert [layer["mark"]["type"] for layer in chart.spec["layer"] if layer.get("data") == {"name": "marks"}] == (
         ["rule", "text"] if marks else []

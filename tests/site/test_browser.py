@@ -1,4 +1,4 @@
-"""The site in a real browser: opened from the folder and over http, at three widths, light and dark."""
+"""The site in a real browser: opened from the folder and over HTTP, at three widths, light and dark."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.site.test_site import HOSTILE
 from tests.site.world import Size, published
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
-#: Milliseconds that a page may take to show what a test asks for; a busy machine needs some.
+#: Timeout of a page in milliseconds, long enough for a busy machine.
 PATIENCE = 30_000
 _MARKS = "[...document.querySelectorAll('.chart .canvas')].map(one => one.querySelectorAll('svg [class^=mark-] path, svg [class^=mark-] line').length)"
 
 
 def words(kind: str, place: int) -> str:
-    """Plain names with hostile texts behind them; markets also have the wildcards of SQL in their names."""
+    """Return a plain name followed by hostile text. Names of markets also contain SQL wildcards."""
     if kind in ("release", "model", "episode", "agent", "family"):
         return f"{kind}-{place}"
     if kind == "Will this end well":
@@ -55,7 +55,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def only_page(browser: Any) -> Iterator[Any]:
-    """One page for all tests, as Chromium compiles the library of the charts once for it; `page` is what tests ask for."""
+    """One page for all tests, because Chromium compiles the chart library once per page. Tests use `page`."""
     context = browser.new_context()
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
@@ -73,7 +73,7 @@ def only_page(browser: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def page(only_page: Any) -> Iterator[Any]:
-    """An empty page that notes every error, warning and request in `page.seen`."""
+    """An empty page that records every error, warning and request in `page.seen`."""
     only_page.set_viewport_size({"width": 1000, "height": 900})
     only_page.emulate_media(color_scheme="light")
     only_page.seen.clear()
@@ -82,7 +82,7 @@ def page(only_page: Any) -> Iterator[Any]:
 
 
 def shows(one: Any) -> Any:
-    """Assertions on a locator or a page that wait until they hold."""
+    """Return assertions on a locator or page that wait until they hold."""
     from playwright import sync_api
 
     sync_api.expect.set_options(timeout=PATIENCE)
@@ -90,7 +90,7 @@ def shows(one: Any) -> Any:
 
 
 def draw(page: Any) -> list[int]:
-    """Scroll through the page until every chart is drawn; how many marks each has."""
+    """Scroll through the page until every chart is drawn, and return the number of marks of each."""
     for place in range(page.locator(".chart").count()):
         chart = page.locator(".chart").nth(place)
         chart.scroll_into_view_if_needed()
@@ -124,7 +124,7 @@ def test_axe_finds_nothing_serious(scheme: str, site: Path, page: Any) -> None:
 
 
 def headline(page: Any, path: Path) -> dict[str, tuple[str, str | None]]:
-    """Tiles of a page: text and exact value by name."""
+    """Return the tiles of a page by name: text and exact value."""
     page.goto(path.as_uri())
     tiles = page.locator(".stats > div")
     tiles.first.wait_for()
@@ -157,7 +157,7 @@ def test_headline_numbers_are_those_of_the_warehouse(site: Path, page: Any) -> N
     ).row(0)
     told = headline(page, site / decision_path(decision[0]))
     assert told["Executed legs"][0] == str(decision[1])
-    assert [one for one in page.seen if "vega.js" not in one] == []  # Leaving a page ends what it still loads.
+    assert [one for one in page.seen if "vega.js" not in one] == []  # Leaving a page cancels its pending loads.
 
 
 def test_headline_numbers_of_the_arena_are_those_of_the_warehouse(site: Path, page: Any) -> None:
@@ -173,7 +173,7 @@ def test_headline_numbers_of_the_arena_are_those_of_the_warehouse(site: Path, pa
     total = query(warehouse, f"SELECT total FROM arena.portfolios WHERE agent_id = '{agent}' ORDER BY \"at\" DESC LIMIT 1").item()
     own = headline(page, site / agent_path(agent))
     assert (own["Total"][1], own["Return"][1]) == (str(float(total)), str(float(total) / float(cash) - 1))
-    assert [one for one in page.seen if "vega.js" not in one] == []  # Leaving a page ends what it still loads.
+    assert [one for one in page.seen if "vega.js" not in one] == []  # Leaving a page cancels its pending loads.
 
 
 def test_the_tear_sheet_of_an_agent_sums_up_its_markets_and_orders(site: Path, page: Any) -> None:
@@ -265,11 +265,11 @@ def test_three_clicks_lead_from_a_score_to_its_prompt_in_view(site: Path, page: 
     opened = page.locator("details.text[open]#said-model-0")
     opened.locator("pre").nth(3).wait_for()
     shows(opened.locator("pre").first).to_be_in_viewport()
-    page.wait_for_timeout(1_500)  # Charts above the prompt are drawn in view alone, and move nothing.
+    page.wait_for_timeout(1_500)  # Charts above the prompt are drawn only in view, and do not move it.
     shows(opened.locator("pre").first).to_be_in_viewport()
     page.mouse.wheel(0, -5000)
     page.wait_for_function("scrollY === 0")
-    assert [one for one in page.seen if "vega.js" not in one] == []  # Leaving a page ends what it still loads.
+    assert [one for one in page.seen if "vega.js" not in one] == []  # Leaving a page cancels its pending loads.
 
 
 def test_a_probability_opens_the_prompt_and_the_answer_as_text(site: Path, page: Any) -> None:
@@ -280,7 +280,7 @@ def test_a_probability_opens_the_prompt_and_the_answer_as_text(site: Path, page:
     shown = opened.locator("pre").all_text_contents()
     assert shown[0].startswith("You are an expert") and "Question: Will" in shown[1] and shown[2].startswith("reasoning ")
     assert "<script>window.hacked=1" in shown[3] and page.evaluate("window.hacked === undefined")
-    assert all(draw(page))  # Leaving a page ends what it still loads.
+    assert all(draw(page))  # Leaving a page cancels its pending loads.
     page.goto(next(site.glob("arena/cohort/*/decision/*.html")).as_uri())
     page.locator("details#prompt summary").click()
     shows(page.locator("details#prompt pre").nth(1)).to_contain_text("market_id")

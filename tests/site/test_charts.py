@@ -1,4 +1,4 @@
-"""The colours of the charts, by the formulas of WCAG 2.2 (contrast) and CIE 1976 (distance in L*a*b*)."""
+"""Colours of the charts by the formulas of WCAG 2.2 (contrast) and CIE 1976 (distance in L*a*b*)."""
 
 from __future__ import annotations
 

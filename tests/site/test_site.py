@@ -1,4 +1,4 @@
-"""The static site: numbers, hostile texts, determinism, incremental builds, and what happens with bad input."""
+"""The static site: numbers, hostile texts, determinism, incremental builds, and bad input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.site.world import NOW, Size, arena, published, write
 from tests.site.world import rows as rows_of
 
 SMALL = Size(questions=6, prices=3, models=3, samples=8, orders=40, cohorts=2, families=2, markets=30)
-#: Every way out of text into markup, script, style or another direction of reading.
+#: Every escape from text into markup, script, style or another reading direction.
 HOSTILE = (
     "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=1>\"'`<!--]]>{{7*7}}"
     "javascript:window.hacked=1 \u202eabc\u2066 \u2028\u2029 =1+1 \U0001f4a3 "
@@ -47,7 +47,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def library(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The chart library takes seconds to bundle; only a browser needs it."""
+    """Replace the chart library, which takes seconds to bundle and which only a browser needs."""
     monkeypatch.setattr(contents, "chart_library", lambda: b"")
 
 
@@ -71,7 +71,7 @@ def site(place: Path, warehouse: Path) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake, its warehouse and its site, of one release of one question."""
+    """A lake, its warehouse and its site for one release of one question."""
     folder = tmp_path_factory.mktemp("tiny")
     lake = Lake(str(folder / "lake"))
     write(lake, Size(questions=1, prices=0, models=1, episodes=0, cohorts=0))
@@ -87,7 +87,7 @@ def snapshot(folder: Path) -> dict[str, bytes]:
 
 
 def data_of(path: Path) -> dict[str, Any]:
-    """The value in a script of data: {texts, entries} of a page's texts, {rows, columns} of a grid."""
+    """Return the value of a data script: {texts, entries} of a page's texts, or {rows, columns} of a grid."""
     text = path.read_text("utf-8")
     found: dict[str, Any] = json.loads("[" + text[len("bellwether.put(") : -3] + "]")[1]
     return found
@@ -347,7 +347,7 @@ def test_a_tear_sheet_has_the_fills_of_its_agent_on_the_price_and_the_positions_
 
 
 def charts_of(page: Path) -> dict[str, list[dict[str, Any]]]:
-    """The rows of the charts of a page by their titles, wherever they stand."""
+    """Return the rows of all charts of a page by title."""
     beside = page.with_suffix(".charts.js")
     held = json.loads("[" + beside.read_text()[len("bellwether.put(") : -3] + "]")[1] if beside.exists() else []
     found = {}

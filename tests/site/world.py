@@ -1,4 +1,4 @@
-"""Warehouses of any size for the site: rows of every table that it shows, made from columns."""
+"""Warehouses of any size for the site, with rows of every table that it shows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _DEFAULTS: dict[Any, Any] = {pl.String(): "x", pl.Boolean(): False, pl.Date(): S
 
 @dataclass(frozen=True)
 class Size:
-    """How much there is of everything."""
+    """Number of rows of each kind."""
 
     releases: int = 1
     models: int = 4
@@ -45,12 +45,14 @@ Words = Callable[[str, int], str]
 
 
 def plain(kind: str, number: int) -> str:
-    """Names and texts as they usually are."""
+    """Return an ordinary name or text."""
     return f"{kind}-{number}"
 
 
 def rows(name: str, count: int, **given: Any) -> pl.DataFrame:
-    """`count` rows of a table: columns from lists or single values, all others null where they may be, else some value of their type."""
+    """Return `count` rows of a table with these columns, each a list or a single value. Other columns are null if possible, or else have a
+    default value.
+    """
     declared = table(name)
     columns = []
     for column in declared.columns:
@@ -83,7 +85,7 @@ def _default(dtype: Any) -> Any:
 
 
 def write(lake: Lake, size: Size = Size(), words: Words = plain) -> None:
-    """All tables of a world of that size."""
+    """Write all tables of a world of this size."""
     for number in range(size.releases):
         _release(lake, size, number, words)
     for number in range(size.episodes):
@@ -95,7 +97,7 @@ def write(lake: Lake, size: Size = Size(), words: Words = plain) -> None:
 
 
 def published(folder: Path, size: Size = Size(), words: Words = plain) -> Path:
-    """A published warehouse of a world of that size."""
+    """Publish a warehouse of a world of this size."""
     lake = Lake(str(folder / "lake"), clock=lambda: NOW)
     write(lake, size, words)
     publish(lake, folder / "warehouse.duckdb")
@@ -264,7 +266,7 @@ def _summary(lake: Lake, size: Size, words: Words) -> None:
 
 
 def arena(lake: Lake, size: Size, words: Words = plain) -> None:
-    """Cohorts of the arena; writing more of them leaves those that are there as they are."""
+    """Write cohorts of the arena. Additional cohorts leave existing ones unchanged."""
     families = [words("family", place) for place in range(size.families)]
     asked = dict(enumerate(words("Will this end well", place) for place in range(size.markets)))
     entered: list[pl.DataFrame] = []
@@ -281,7 +283,7 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
             run_id="r",
         )  # fmt: skip
         agents = [f"{week}/{family}" for family in families]
-        # Every family has another release from its second cohort on.
+        # Every family changes its release at its second cohort.
         models = [words("model", place + (size.families if number else 0)) for place in range(len(agents))]
         entered.append(
             rows("arena/agents", len(agents), week=week, agent_id=agents, family=families, model=models, methodology="v1", initial_cash=10_000, lineup=words("lineup", 0))
@@ -383,7 +385,7 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
 
 
 def _rankings(lake: Lake, size: Size, families: list[str]) -> None:
-    """Rankings, pairs and reliability of live cohorts; the last family could know the outcomes and is a group of its own."""
+    """Return rankings, pairs and reliability of live cohorts. The last family could know the outcomes, so its group is separate."""
     count = len(families)
     apart = [place == count - 1 > 0 for place in range(count)]
     metrics = ("brier_stated", "brier_adjusted", "brier_size", "skill_price", "return")

@@ -1,4 +1,4 @@
-"""Forecasts of others: accepted or refused by line with the reason, kept, scored as a forecaster of the benchmark."""
+"""Submitted forecasts: accepted, or refused by line with a reason, stored, and scored as a forecaster of the benchmark."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ REFUSED = [
 
 
 def judge(path: Path, *rows: dict[str, str], stored: pl.DataFrame | None = None) -> tuple[pl.DataFrame, list[str]]:
-    """Accepted rows of a CSV file, and its refused lines with their reasons."""
+    """Return the accepted rows of a CSV file, and its refused lines with reasons."""
     pl.DataFrame([{"venue": "", **row} for row in rows]).with_columns(venue=pl.col("venue").replace("", None)).write_csv(path)
     given = read_forecasts(path)
     found = validate_rows(
@@ -174,7 +174,6 @@ def test_a_file_without_a_column_is_refused_by_name(tmp_path: Path, lacking: str
 
 
 def test_cells_that_are_formulas_are_neutralised() -> None:
-    """X2."""
     cells = ["=1+1", "+1", "-1", "@a", "\tx", "\rx", "plain", "a=b", None]
     assert neutralise_formulas(pl.DataFrame({"cell": cells, "n": range(9)}))["cell"].to_list() == [
         *("'" + cell for cell in cells[:6] if cell),
@@ -263,7 +262,7 @@ def test_score_reads_the_same_file(home: Path) -> None:
 
 
 def test_times_of_one_form_are_read_as_those_of_several(tmp_path: Path) -> None:
-    """A file whose times are all 2026-03-01T12:00:00Z is read by that form; one other value changes nothing about them."""
+    """If all times look like 2026-03-01T12:00:00Z they are parsed by that format. One other value must not change the result."""
     plain = [f"2026-03-0{day}T12:30:0{day}Z" for day in range(1, 8)]
     for other in ([], ["2026-03-02T12:00:00+02:00"], ["2026-02-30T12:00:00Z"], ["2026-03-02 12:00:00Z"]):
         accepted, refused = judge(tmp_path / "f.csv", *({**GOOD, "stated_at": at} for at in [*plain, *other]))

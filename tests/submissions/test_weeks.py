@@ -1,4 +1,4 @@
-"""Forecasts for weeks of the arena: which week a forecast is for, what does not fit is refused by line, and what fits is a row of arena/submissions."""
+"""Forecasts for weeks of the arena: assignment to a week, refusal by line, and rows of arena/submissions."""
 
 from __future__ import annotations
 
