@@ -1,4 +1,4 @@
-"""Clients over a generated world at fixed instants, in process."""
+"""Clients of a generated world at fixed instants, in process."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ NOW = datetime(2025, 6, 15, 17, 20, 3, tzinfo=UTC)
 
 
 class Client:
-    """Asks an application in process."""
+    """Calls an application in process."""
 
     def __init__(self, app: Starlette, runner: asyncio.Runner) -> None:
         self._http = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://sandbox/trade-api/v2")
         self._runner = runner
 
     def response(self, path: str, **params: Any) -> httpx.Response:
-        """The answer, whatever it is."""
+        """Return the response, successful or not."""
         return self._runner.run(self._http.get(path, params=params))
 
     def get(self, path: str, **params: Any) -> dict[str, Any]:
-        """The body of a successful answer."""
+        """Return the body of a successful response."""
         response = self.response(path, **params)
         assert response.status_code == 200, response.text
         return response.json()
 
     def status(self, path: str, **params: Any) -> tuple[int, dict[str, Any]]:
-        """Status and body of any answer."""
+        """Return status and body of any response."""
         response = self.response(path, **params)
         return response.status_code, response.json()
 
     def all(self, path: str, **params: Any) -> list[dict[str, Any]]:
-        """Every object of a listing, page after page."""
+        """Yield every object of a listing, page after page."""
         name = "events" if path == "/events" else "markets"
         objects: list[dict[str, Any]] = []
         cursor = ""
@@ -75,7 +75,7 @@ def world() -> GeneratedWorld:
 
 @pytest.fixture(scope="session")
 def at(world: GeneratedWorld, runner: asyncio.Runner) -> Callable[[datetime], Venue]:
-    """The world at any instant."""
+    """Function that returns the world at an instant."""
     return lambda now: Venue(world, now, runner)
 
 
@@ -87,5 +87,5 @@ def venue(at: Callable[[datetime], Venue]) -> Venue:
 
 @pytest.fixture(scope="session")
 def client(runner: asyncio.Runner) -> Callable[[Starlette], Client]:
-    """A client of any application."""
+    """Function that returns a client of an application."""
     return lambda app: Client(app, runner)

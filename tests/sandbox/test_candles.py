@@ -1,4 +1,4 @@
-"""Candlestick routes of the sandbox: one tape seen at every period, live and archived."""
+"""Candlestick routes of the sandbox: one price path at every period, live and archived."""
 
 from __future__ import annotations
 

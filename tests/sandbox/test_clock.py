@@ -1,4 +1,4 @@
-"""The clock: real, fixed, running, moved over HTTP; never back."""
+"""The clock: real, fixed, running, or moved over HTTP, and never backwards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ START = datetime(2025, 6, 15, 12, tzinfo=UTC)
 
 
 class Seconds:
-    """A monotonic clock that moves only when told."""
+    """A monotonic clock that tests move."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -119,7 +119,7 @@ def test_threads_that_advance_it_together_lose_nothing() -> None:
 
 
 class Remote:
-    """A clock and what its control answers."""
+    """A clock and its HTTP control."""
 
     def __init__(self, clock: Clock, runner: asyncio.Runner) -> None:
         self.clock = clock

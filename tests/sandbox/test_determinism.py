@@ -1,4 +1,4 @@
-"""The same seed makes the same world on both venues, whoever looks at it and in whatever order."""
+"""The same seed gives the same world on both venues, in any order of requests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.golden.wire import load
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = to_instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
-#: Prints the digests in a process of its own, whose generators of random numbers stand elsewhere.
+#: Print the digests in another process, whose random generators have another state.
 PROGRAM = """
 import json, random
 import numpy as np
@@ -49,7 +49,7 @@ print(json.dumps(digests(5)))
 
 
 def kalshi(world: GeneratedWorld) -> Iterator[bytes]:
-    """Markets, candles, series and order flow."""
+    """Return markets, candles, series and order flow."""
     rows = list(world.markets(ListingFilter(closes=(NOW - 3 * DAY, NOW + 3 * DAY)), NOW))
     for row in rows:
         yield row.body()
@@ -63,7 +63,7 @@ def kalshi(world: GeneratedWorld) -> Iterator[bytes]:
 
 
 def polymarket(world: GeneratedWorld) -> Iterator[bytes]:
-    """Everything that is served about two days."""
+    """Return all data served about two days."""
     venue = GeneratedPolymarket(world)
     rows = list(venue.markets(PolymarketWanted(ends=(NOW - DAY, NOW + DAY)), NOW))
     for row in rows:
@@ -78,7 +78,7 @@ def polymarket(world: GeneratedWorld) -> Iterator[bytes]:
 
 
 def models(world: GeneratedWorld) -> Iterator[bytes]:
-    """What the models know of a question and of none, and an answer over the wire."""
+    """Return the knowledge of models about a question and about none, and an answer of the endpoint."""
     truth = Truth(world)
     terms = next(iter(world.day(60).events)).markets[0].terms
     for text in (f"{terms['title']}\n{terms['rules_primary']}", "Will it rain?"):
@@ -94,13 +94,13 @@ def models(world: GeneratedWorld) -> Iterator[bytes]:
 
 
 def faults(world: GeneratedWorld) -> Iterator[bytes]:
-    """Which faults strike a few requests."""
+    """Return the faults of a few requests."""
     found = Faults.parse("storm=0.1,status=0.2,cut=0.1,html=0.1,drop=0.1,duplicate=0.1,cursor=0.1,stall=0.1", 5)
     yield repr([found.decide(Service.KALSHI, bytes([number % 20]) * 16) for number in range(200)]).encode()
 
 
 def digests(seed: int) -> dict[str, str]:
-    """A digest of each part."""
+    """Return a digest of each part."""
     world = GeneratedWorld(seed)
     return {part.__name__: hashlib.sha256(b"\n".join(part(world))).hexdigest() for part in (kalshi, polymarket, models, faults)}
 
@@ -164,7 +164,7 @@ def test_a_question_and_its_rules_name_one_market_but_where_two_deadlines_of_one
 
 
 def test_the_world_still_gives_the_recorded_answers_of_the_demo(runner: asyncio.Runner) -> None:
-    """Published numbers come from this world: its pages are those of the golden run, byte for byte."""
+    """Published numbers come from this world, so its pages must equal those of the golden run, byte for byte."""
     http = httpx.AsyncClient(
         transport=httpx.ASGITransport(build_generated(7, datetime.fromisoformat(NOW_OF_GOLDEN))), base_url="http://sandbox"
     )

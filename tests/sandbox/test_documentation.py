@@ -1,4 +1,4 @@
-"""docs/sandbox.md says what the sandbox does."""
+"""docs/sandbox.md matches the sandbox."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def section(title: str) -> str:
 
 
 def rows(text: str) -> dict[str, list[str]]:
-    """Lines of tables whose first cell is a name, by that name."""
+    """Return the table rows whose first cell is a name, by that name."""
     lines = re.findall(r"^\| `([^`]+)` \|(.*)\|$", text, re.MULTILINE)
     return {name: [cell.strip() for cell in cells.split("|")] for name, cells in lines}
 

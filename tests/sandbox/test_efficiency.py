@@ -1,4 +1,4 @@
-"""Markets are nearly efficient: prices follow the truth with a small error that reverts to zero, and nearly all books have both sides."""
+"""Markets are nearly efficient: prices follow the truth with a small mean-reverting error, and nearly all books are two-sided."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUNDAYS = [BEGIN + home * DAY for home in range(123, 200, 14)]
 
 
 class Seen(NamedTuple):
-    """One open market at an instant; prices in dollars."""
+    """An open market at an instant. Prices are in dollars."""
 
     bid: float
     ask: float
@@ -94,7 +94,7 @@ def test_prices_are_off_by_about_three_points(seen: dict[str, list[Seen]], venue
 
 @pytest.mark.parametrize("venue", ["kalshi", "polymarket"])
 def test_as_many_books_lack_a_side_as_at_the_venue(seen: dict[str, list[Seen]], venue: str) -> None:
-    """Of the 500 largest markets of Polymarket in March 2026 60 lacked one, all of them nearly settled."""
+    """Of the 500 largest markets of Polymarket in March 2026, 60 had one-sided books, nearly all of them almost settled."""
     rows = seen[venue]
     missing = [one for one in rows if one.one_sided]
     assert 0.09 < len(missing) / len(rows) < 0.16
@@ -103,7 +103,7 @@ def test_as_many_books_lack_a_side_as_at_the_venue(seen: dict[str, list[Seen]], 
 
 
 def test_the_error_reverts_to_zero_within_days() -> None:
-    """Against the recursion that it stands for, and its correlations."""
+    """Compared with its recursion, and with its correlations."""
     paths = np.asarray([draw_traders_error((7, 4, number), 1_000) for number in range(1_500)])
     kept = math.exp(-1 / 144)
     shocks = (paths[:, 1:] - kept * paths[:, :-1]) / math.sqrt(1 - kept**2)
@@ -117,7 +117,7 @@ def test_the_error_reverts_to_zero_within_days() -> None:
 
 
 def test_outcomes_are_drawn_from_the_latent_probability(generated: GeneratedPolymarket) -> None:
-    """One market per event, at an instant drawn without regard to its outcome: not worse than chance, and not better."""
+    """One market per event, at a random instant independent of its outcome: scores are neither worse nor better than chance."""
     draw = np.random.default_rng(20261126)
     known, paid, off = [], [], []
     for home in range(85, 285):
@@ -143,7 +143,7 @@ def test_outcomes_are_drawn_from_the_latent_probability(generated: GeneratedPoly
 
 
 def bets_of(venue: GeneratedPolymarket, at: int) -> list[tuple[float, float, bool]]:
-    """The bets of an agent with $10,000 that knows the truth of the moment: probability of each, what a dollar of payment costs, whether it pays."""
+    """Return the bets of an agent with $10,000 that knows the current truth: probability, price of a dollar of payout, and whether it pays."""
     home = (at - BEGIN) // DAY
     markets = [one for day in range(home, home + 62) for event in venue.day(day) for one in event.markets]
     claims: dict[str, PathClaim] = {one.id: one.claim for one in markets if one.opens <= at - SLOT and at + DAY < one.answered}
@@ -156,7 +156,7 @@ def bets_of(venue: GeneratedPolymarket, at: int) -> list[tuple[float, float, boo
 
 
 def test_who_knows_the_truth_gains_a_little(generated: GeneratedPolymarket) -> None:
-    """Profitable on average, and each bet for a few cents in the dollar."""
+    """Profitable on average, by a few cents per dollar of each bet."""
     bets = [one for at in range(BEGIN + 123 * DAY, BEGIN + 270 * DAY, 7 * DAY) for one in bets_of(generated, at)]
     edges = [p / cost - 1 for p, cost, _ in bets]
     gains = [won / cost - 1 for _, cost, won in bets]

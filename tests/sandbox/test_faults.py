@@ -1,4 +1,4 @@
-"""Faults on demand: what they do to answers, that they are repeatable, and that a client that repeats always gets on."""
+"""Faults on demand: their effect on answers, determinism, and progress of clients that retry."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def application() -> Starlette:
 
 
 class Faultful:
-    """Asks the application in process."""
+    """Calls the application in process."""
 
     def __init__(self, faults: Faults, runner: asyncio.Runner) -> None:
         self.faults = faults
@@ -90,7 +90,7 @@ def asking(runner: asyncio.Runner) -> Callable[[str], Faultful]:
 
 @pytest.fixture
 def ask(asking: Callable[[str], Faultful]) -> Faultful:
-    """No faults but those that are forced."""
+    """Client of the application without faults, except forced ones."""
     return asking("")
 
 
@@ -188,7 +188,7 @@ MIXED = "storm=0.1,status=0.2,cut=0.1,html=0.1,drop=0.1,duplicate=0.1,cursor=0.1
 
 
 def history(faults: Faults, requests: int, times: int) -> list[list[str]]:
-    """What strikes each of several requests, time after time."""
+    """Return the faults of several requests over time."""
     keys = [bytes([number]) * 16 for number in range(requests)]
     return [[fault.name if (fault := faults.decide(Service.KALSHI, key)) else "" for _ in range(times)] for key in keys]
 

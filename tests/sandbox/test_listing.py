@@ -20,13 +20,13 @@ def ts(text: str) -> float:
 
 @pytest.fixture(scope="module")
 def live(venue: Any) -> list[Object]:
-    """Everything that the live listing holds, in pages of a thousand."""
+    """The whole live listing, in pages of a thousand."""
     return venue.all("/markets", limit=1000)
 
 
 @pytest.fixture(scope="module")
 def archived(venue: Any) -> list[Object]:
-    """Everything that the historical listing holds."""
+    """The whole historical listing."""
     return venue.all("/historical/markets", limit=1000)
 
 

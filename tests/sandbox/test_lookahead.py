@@ -1,4 +1,4 @@
-"""Nothing on the wire knows what comes after the clock."""
+"""No response depends on the time after the clock."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ ORDER = ["initialized", "active", "closed", "determined", "disputed", "finalized
 
 @pytest.fixture(scope="module")
 def markets(world: GeneratedWorld) -> list[Market]:
-    """Markets of two months, combos among them."""
+    """Markets of two months, including combos."""
     return [market for home in range(60, 120) for event in world.day(home).events for market in event.markets]
 
 
 def body(world: GeneratedWorld, market: Market, now: int) -> dict[str, Any] | None:
-    """The market on the wire, None where it does not exist yet."""
+    """Return the market as served, or None if it does not exist yet."""
     row = next(world.markets(ListingFilter(tickers=(market.ticker,)), now), None)
     return orjson.loads(row.body()) if row else None
 
 
 def moments(market: Market) -> list[int]:
-    """Instants around everything that happens in a market's life."""
+    """Return instants around every step of a market."""
     life = market.life
     marks = [
         life.created,

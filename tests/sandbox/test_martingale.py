@@ -1,4 +1,4 @@
-"""The generated world's truth: prices are martingales with the outcome as limit."""
+"""The generated world's truth: prices are martingales that converge to the outcome."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def events(world: GeneratedWorld) -> list[WorldEvent]:
 
 @pytest.fixture(scope="module")
 def sample(events: list[WorldEvent]) -> list[Market]:
-    """One market per event, chosen without regard to its outcome, so that all are independent."""
+    """One market per event, chosen independently of its outcome, so that all are independent."""
     return [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
 
 
 @pytest.fixture(scope="module")
 def truths(sample: list[Market]) -> np.ndarray:
-    """Latent probabilities at the horizons before each close (markets that were open then), and at the close."""
+    """Latent probabilities at the horizons before each close, for markets open then, and at the close."""
     before = np.asarray([*(horizon // timedelta(microseconds=1) for horizon in HORIZONS), 0])
     long = [market for market in sample if market.life.opens <= market.life.closes - before[0]]
     return np.asarray([market.latent.probabilities_at(market.life.closes - before) for market in long])

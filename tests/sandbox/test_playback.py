@@ -1,4 +1,4 @@
-"""Recordings made for the test: recognised by content, served as they are."""
+"""Playback of small recordings: recognised by content and served unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def save(folder: Path, name: str, body: Any) -> Path:
 
 @pytest.fixture
 def play(tmp_path: Path, client: Any) -> Any:
-    """A client over what lies in the test's folder."""
+    """Return a client of the files in the test's folder."""
     return lambda clock=None: client(create_app(Recordings(tmp_path), clock=clock))
 
 

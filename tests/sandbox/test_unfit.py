@@ -1,4 +1,4 @@
-"""Objects of the sandbox that do not fit: few, the same for everybody, and rejected."""
+"""Rejected objects of the sandbox: few, the same for all clients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def world() -> GeneratedWorld:
 
 
 def kalshi(world: GeneratedWorld) -> Iterator[tuple[str, bytes, bool]]:
-    """Ticker and object of every market of the demo's days, and whether it fits."""
+    """Ticker and object of every market of the demo's days, and whether it is accepted."""
     for home in DEMO:
         for market in (market for event in world.day(home).events if not event.is_combo for market in event.markets):
             yield market.ticker, build_market(market, find_final(market)), market.terms["notional_value_dollars"] == "1.0000"

@@ -6,12 +6,12 @@ from typing import Any
 
 from bellwether.lake.storage import Storage
 
-#: What a storage does that changes it.
+#: Methods of a storage that change it.
 WRITES = ("put", "stash", "publish", "delete")
 
 
 class DyingStorage:
-    """A storage whose process is killed before or after its n-th write; `killed` is what it dies of."""
+    """Storage that raises `killed` before or after its n-th write."""
 
     def __init__(self, storage: Storage, kill_at: int, moment: str, killed: type[BaseException]) -> None:
         self._storage = storage
@@ -36,5 +36,7 @@ class DyingStorage:
 
 
 def writes_of_a_pull(requests: int) -> int:
-    """Each page is stored and later deleted; the file of all replaces an earlier one, and a note ends the pull."""
+    """Return the number of writes of a pull: each page is stored and later deleted, the merged file replaces an earlier one, and a manifest
+    ends the pull.
+    """
     return 2 * requests + 3

@@ -1,4 +1,4 @@
-"""The client: retries, refusals, rate, and what it says when it gives up."""
+"""The client: retries, refusals, rate limits, and final error messages."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ async def test_a_call_leaves_nothing_in_memory_that_has_to_be_collected():
     try:
         async with client(Script(answer(b"", status=503), GOOD), naps=Naps()) as venue:
             await venue.page("/markets")
-        # Not isinstance, which asks a weak proxy of another test for what is gone.
+        # isinstance would query weak proxies of other tests for objects that no longer exist.
         left = [item for item in gc.get_objects() if issubclass(type(item), httpx.Response | VenuePage)]
     finally:
         gc.enable()
@@ -305,7 +305,7 @@ def test_a_date_that_no_calendar_has_is_none():
 
 
 class SharedBuckets:
-    """Buckets of several clients by name; notes how long they were paused."""
+    """Buckets of several clients by name. Records the seconds of each pause."""
 
     def __init__(self) -> None:
         self.names: list[tuple[str, float, float]] = []

@@ -1,4 +1,4 @@
-"""The client against a real socket that misbehaves."""
+"""The client against a misbehaving server on a real socket."""
 
 from __future__ import annotations
 
@@ -25,38 +25,38 @@ Talk = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
 async def cut(writer: asyncio.StreamWriter) -> None:
-    """Half the body, then the end of the connection."""
+    """Send half the body, and close the connection."""
     writer.write(WHOLE[:-13])
     await writer.drain()
 
 
 async def reset(writer: asyncio.StreamWriter) -> None:
-    """Half the body, then a reset."""
+    """Send half the body, and reset the connection."""
     writer.write(WHOLE[:-13])
     await writer.drain()
     writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 async def cut_chunks(writer: asyncio.StreamWriter) -> None:
-    """A chunked body without its end."""
+    """Send a chunked body without its end."""
     writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nd\r\n" + BODY[:13] + b"\r\n")
     await writer.drain()
 
 
 async def stall(writer: asyncio.StreamWriter) -> None:
-    """The headers, and then nothing for longer than the client waits."""
+    """Send the headers, and then nothing for longer than the client waits."""
     writer.write(WHOLE[:-26])
     await writer.drain()
     await asyncio.sleep(2.0)
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
-    """Not a word."""
+    """Send nothing, and close the connection."""
 
 
 @asynccontextmanager
 async def venue(first: Talk) -> AsyncIterator[tuple[str, list[str]]]:
-    """A server whose first connection misbehaves and whose others answer; its address and the requests it got."""
+    """Serve a misbehaving first connection and normal later ones. Returns the address and the requests received."""
     requests: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -83,13 +83,13 @@ async def test_an_answer_that_breaks_off_is_asked_for_again(first: Talk):
 
 
 def packed_head(encoding: str, length: int | None = None) -> bytes:
-    """The head of an answer in an encoding; without a length it lasts as long as the connection."""
+    """Return the head of an encoded answer. Without a length the body ends with the connection."""
     size = f"Content-Length: {length}\r\n" if length is not None else "Connection: close\r\n"
     return f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\n{size}\r\n".encode()
 
 
 async def endless(writer: asyncio.StreamWriter) -> None:
-    """A body that never ends."""
+    """Send a body that never ends."""
     writer.write(packed_head("identity") + b'{"markets":["')
     with suppress(OSError):
         while True:
@@ -98,7 +98,7 @@ async def endless(writer: asyncio.StreamWriter) -> None:
 
 
 async def bomb(writer: asyncio.StreamWriter) -> None:
-    """A few bytes that unpack to 64 MB."""
+    """Send a few bytes that decompress to 64 MB."""
     packed = _packed_zeros(64 << 20)
     writer.write(packed_head("gzip", len(packed)))
     with suppress(OSError):
@@ -107,13 +107,13 @@ async def bomb(writer: asyncio.StreamWriter) -> None:
 
 
 async def half_of_a_packed_body(writer: asyncio.StreamWriter) -> None:
-    """A packed body that ends too early, as its length announces."""
+    """Send half of a compressed body whose stated length is that of the half."""
     writer.write(packed_head("gzip", 20) + gzip.compress(BODY)[:20])
     await writer.drain()
 
 
 async def unasked(writer: asyncio.StreamWriter) -> None:
-    """A body in an encoding that was not asked for."""
+    """Send a body in an encoding that the client did not request."""
     writer.write(packed_head("br", 3) + b"abc")
     await writer.drain()
 

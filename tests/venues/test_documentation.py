@@ -1,4 +1,4 @@
-"""docs/venues.md says what is done with the venues."""
+"""Statements of docs/venues.md about the venues are true."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def section(title: str) -> str:
 
 
 def cells(text: str) -> list[list[str]]:
-    """The rows of the tables of `text`, headers included."""
+    """Return the rows of the tables of `text`, including headers."""
     return [
         [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|") and "---" not in line
     ]

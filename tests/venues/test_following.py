@@ -1,4 +1,4 @@
-"""Markets that were open when their day was pulled are followed one by one; the day is not pulled again."""
+"""Markets that were open in the pull of their day are requested one by one, without another pull of the day."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(tmp_path: Path) -> Session:
 
 
 def asked(run: Session) -> list[str]:
-    """What was asked since the last look."""
+    """Return the requests since the last call."""
     found = [url for url in run.world.asked if not url.startswith("/series")]
     run.world.asked.clear()
     return found
@@ -174,7 +174,7 @@ async def test_a_market_that_a_new_pull_of_the_day_lacks_is_a_reject_until_it_is
 
 
 def absent(pull: DayPull) -> list[str]:
-    """The markets that were requested by name and not listed."""
+    """Return the markets that were requested by name and not listed."""
     return sorted(pull.rejects().filter(pl.col("reason") == NOT_LISTED)["record_id"])
 
 
@@ -189,7 +189,7 @@ async def test_a_market_that_moved_to_another_day_is_told(run: Session):
 
 
 def forget_complete(run: Session) -> None:
-    """Make the note of the day's pull one of an earlier version."""
+    """Change the manifest of the day's pull to that of an earlier version."""
     (path,) = run.folder.rglob(f"day/**/{DONE}")
     note: dict[str, Any] = orjson.loads(path.read_bytes())
     del note["complete"]

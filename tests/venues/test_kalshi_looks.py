@@ -1,4 +1,4 @@
-"""Requests to Kalshi for the arena, against answers of the test: archived contracts, whole events, candles in parts, refused instants."""
+"""Requests to Kalshi for the arena: archived contracts, complete events, candles in parts, refused times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOUR = timedelta(hours=1)
 
 
 def contract(ticker: str, event: str = "KXA-1", **more: Any) -> dict[str, Any]:
-    """A market object of the wire."""
+    """Return a market object of the venue."""
     return {
         "ticker": ticker,
         "event_ticker": event,
@@ -39,7 +39,7 @@ def event(ticker: str) -> dict[str, Any]:
 
 
 class Answers:
-    """Answers GETs by path; notes what was asked."""
+    """Answers GET requests by path, and records them."""
 
     def __init__(self, answers: dict[str, Callable[[dict[str, list[str]]], Any]]) -> None:
         self.answers, self.asked = answers, list[str]()

@@ -1,4 +1,4 @@
-"""A small live week: few calls, few files, and every market that has settled is known as settled."""
+"""A small live week: few requests, few files, and a stored settlement of every settled market."""
 
 from __future__ import annotations
 

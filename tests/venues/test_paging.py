@@ -1,4 +1,4 @@
-"""Listings page by page, and guards against those that never end."""
+"""Listings page by page, and guards against endless listings."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_an_answer_without_the_list_is_an_error_and_not_an_empty_listing()
 
 
 class Slow:
-    """Pages of one record, each after a few turns of the loop; notes what was asked for, answered and given up."""
+    """Pages of one record, each after some turns of the event loop. Records requested, answered and cancelled pages."""
 
     def __init__(self, pages: int, *, fails_at: int | None = None) -> None:
         self.asked: list[int] = []

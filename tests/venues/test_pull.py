@@ -1,4 +1,4 @@
-"""Pulls of series, the archive and days, over a small venue."""
+"""Pulls of series, the archive and days, from a small venue and from the sandbox."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAN = CandlePlan(days=2)
 
 
 class Session:
-    """One process after another that pull from one venue into one store."""
+    """Successive processes that pull from one venue into one store."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
@@ -59,7 +59,7 @@ def session(tmp_path: Path) -> Callable[[World], Session]:
 
 
 def rows(table: Table, frames: Any) -> pl.DataFrame:
-    """All frames together, checked against the declaration."""
+    """Return all frames together, validated against the declaration."""
     frames = list(frames)
     return table.validate(pl.concat(frames) if frames else table.empty())
 
@@ -78,13 +78,13 @@ def tickers(pull: DayPull) -> list[str]:
 
 
 def stored_requests(folder: Path) -> set[str]:
-    """The calls whose answers a day's pulls have stored."""
+    """Return the requests whose answers the pulls of a day have stored."""
     under_way = {page.request for file in folder.rglob("day/**/*.page") if (page := load(file.read_bytes()))}
     return under_way | {request for file in folder.rglob(f"day/**/{PAGES}") for request in pl.read_parquet(file)["request"]}
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """SHA-256 of every file; of the note that ends a pull without what the pull took, which two processes share differently."""
+    """Return the SHA-256 of every file. Manifests are compared without request statistics, which two processes share differently."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
     return {str(path.relative_to(folder)): hashlib.sha256(facts(path)).hexdigest() for path in files}
 
@@ -150,7 +150,7 @@ REQUESTS_OF_A_DAY = 9
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """What a pull that nothing disturbed gives and stores."""
+    """Results and stored files of an undisturbed pull."""
 
     frames: dict[str, pl.DataFrame]
     files: dict[str, str]
@@ -204,7 +204,7 @@ async def test_a_pull_killed_at_any_write_and_run_again_equals_an_undisturbed_on
 
 
 def archived_and_ordinary() -> World:
-    """A day with live and archived markets over several pages each, and records that do not fit."""
+    """A day with live and archived markets over several pages each, and rejected records."""
     world = ordinary()
     world.archive = [
         closing("E-1", "2026-03-14T10:00:00Z"),

@@ -1,4 +1,4 @@
-"""Rejects that a later answer may cure keep a day open, with longer and longer rests; pages that cannot be processed block nothing."""
+"""Rejects that a later answer may replace keep a day open, with growing intervals. Unparsable pages block nothing."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CURED = {"result": "yes", "settlement_value_dollars": "1.0000"}
 
 
 def at(run: Session, age: int) -> date:
-    """Set the venue's clock to so many days after the day; returns its date."""
+    """Set the venue's clock to this many days after the day, and return its date."""
     now = after(DAY, age) + timedelta(hours=3)
     run.world.date = format_datetime(now, usegmt=True)
     return now.date()
 
 
 def with_reject(**changes: Any) -> World:
-    """The ordinary day, with a market alone in its event that does not fit."""
+    """The ordinary day, and a rejected market that is alone in its event."""
     world = ordinary()
     world.live.append(closing("E-1", "2026-03-14T09:00:00Z", **({"result": ""} | changes)))
     return world
@@ -43,7 +43,7 @@ def run(tmp_path: Path) -> Session:
 
 
 def asked(run: Session) -> list[str]:
-    """What was asked since the last look."""
+    """Return the requests since the last call."""
     found = list(run.world.asked)
     run.world.asked.clear()
     return found
@@ -145,7 +145,7 @@ async def test_an_open_market_is_followed_daily_whatever_the_rejects(run: Sessio
 
 
 def fail_for(monkeypatch: pytest.MonkeyPatch, marker: str) -> None:
-    """Let the parser fail for every page that mentions something."""
+    """Make the parser fail for every page that contains a text."""
     parse = day_markets.parse_markets
 
     def parse_or_fail(objects: list[Any], *args: Any, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The calls that are made, and those that the venue forbids and that are never sent."""
+"""Requests sent, and requests that the venue forbids and that are never sent."""
 
 from __future__ import annotations
 

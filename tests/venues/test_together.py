@@ -1,4 +1,4 @@
-"""Work side by side: bounded, in order, and ended by the first failure."""
+"""Concurrent work: bounded, in order, and ended by the first failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.errors import BellwetherError, ConfigError, LakeError, VenueErro
 
 
 class Tracker:
-    """Notes which works began, ended and were cancelled; a work ends after as many turns of the loop as it is told."""
+    """Records started, ended and cancelled tasks. A task ends after a given number of turns of the event loop."""
 
     def __init__(self) -> None:
         self.began: list[int] = []

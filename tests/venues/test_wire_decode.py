@@ -1,4 +1,4 @@
-"""Bytes of an answer, whole or damaged."""
+"""Decoding of answers, complete or damaged."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_body_that_is_no_json_object_is_malformed(body: bytes, reason: str):
     ],
 )
 def test_only_the_record_that_holds_something_unusable_is_given_up(value: bytes, field: str, reason: str):
-    # a bare NaN elsewhere forces the lenient parser even where orjson alone would have been content
+    # a bare NaN elsewhere forces the lenient parser even where orjson alone would succeed
     bad = b'{"ticker":"BAD","x":' + value + b"}"
     markets = decode_object(page(GOOD, bad, b'{"ticker":"BAD2","x":NaN}'))["markets"]
     assert markets[0] == market("GOOD")

@@ -1,4 +1,4 @@
-"""Any value in any field: every object becomes rows or a reject, and only the project's own errors are raised."""
+"""With any value in any field, every object becomes rows or a reject, and only the project's own errors are raised."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ ANYTHING = st.recursive(
 
 
 def listed(key: str, item: Any, parse: Callable[..., ParsedRecords]) -> tuple[Any, Callable[[Any], ParsedRecords]]:
-    """An answer that lists one object, under a key or as a bare list, and what reads it."""
+    """Return an answer that lists one object, under a key or as a bare list, and its parser."""
 
     def read(answer: Any) -> ParsedRecords:
         return parse(VenuePage(ORIGIN.request, 200, ORIGIN.fetched_at, text_of(answer)).items(key), ORIGIN, day=DAY)
@@ -84,7 +84,7 @@ def listed(key: str, item: Any, parse: Callable[..., ParsedRecords]) -> tuple[An
 
 
 def single(item: Any, parse: Callable[..., ParsedRecords]) -> tuple[Any, Callable[[Any], ParsedRecords]]:
-    """An answer that is one object, and what reads it."""
+    """Return an answer that is one object, and its parser."""
     return item, lambda answer: parse([decode_record(decode_json(text_of(answer)))], ORIGIN, day=DAY)
 
 
@@ -110,7 +110,7 @@ PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], ParsedRecords]]] = {
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The paths of everything inside a value, but the value itself."""
+    """Yield the paths of everything inside a value, except the value itself."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, held in inner:
         yield (*path, key)
@@ -118,7 +118,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(answer: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """The answer with something else at a path."""
+    """Return the answer with another value at a path."""
     new = copy.deepcopy(answer)
     held = new
     for key in path[:-1]:

@@ -1,4 +1,4 @@
-"""Market objects of all wire formats, read into raw/kalshi_markets."""
+"""Market objects of all formats, parsed into raw/kalshi_markets."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ COUNTS = {"volume": 1234, "volume_24h": 0, "open_interest": 17}
 
 
 def transitional() -> dict[str, Any]:
-    """The market with cents beside dollars and integer counts only."""
+    """Return the market with cents in addition to dollars, and integer counts only."""
     return market(**CENTS, **COUNTS, volume_fp=..., volume_24h_fp=..., open_interest_fp=...)
 
 
 def legacy() -> dict[str, Any]:
-    """The market with cents and integer counts only."""
+    """Return the market with cents and integer counts only."""
     return {name: value for name, value in transitional().items() if not name.endswith("_dollars")}
 
 
 def typed(item: Any) -> dict[str, Any]:
-    """Its row without what differs by design between the formats."""
+    """Return its row without columns that differ between formats by design."""
     return {name: value for name, value in row(item).items() if name not in ("body", "wire_format")}
 
 

@@ -1,4 +1,4 @@
-"""Events, series and candles, read into their raw tables."""
+"""Events, series and candles, parsed into their raw tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every decimal and every instant comes out as it went in."""
+"""Every decimal and every time is parsed exactly."""
 
 from __future__ import annotations
 

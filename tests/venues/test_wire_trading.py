@@ -1,4 +1,4 @@
-"""Order books: every format since 2024, exact, and what does not fit set aside."""
+"""Order books: every format since 2024, exact, with invalid parts set aside."""
 
 from __future__ import annotations
 

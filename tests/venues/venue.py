@@ -20,7 +20,7 @@ Handler = Callable[[httpx.Request], httpx.Response]
 
 
 def answer(body: Any, *, status: int = 200, **headers: str) -> httpx.Response:
-    """A JSON answer, or bytes as they are."""
+    """Return a JSON answer, or bytes verbatim."""
     content = body if isinstance(body, bytes) else orjson.dumps(body)
     return httpx.Response(
         status, content=content, headers={"Date": DATE, **{name.replace("_", "-"): value for name, value in headers.items()}}
@@ -28,7 +28,7 @@ def answer(body: Any, *, status: int = 200, **headers: str) -> httpx.Response:
 
 
 class Script:
-    """Answers one after another; an exception in the script is raised in place of an answer. The last one repeats."""
+    """Gives answers in turn and repeats the last. Exceptions in the script are raised."""
 
     def __init__(self, *steps: httpx.Response | Exception) -> None:
         self._steps = list(steps)
@@ -43,12 +43,12 @@ class Script:
 
     @property
     def urls(self) -> list[str]:
-        """Path and query of every request."""
+        """Return path and query of every request."""
         return [request.url.raw_path.decode().removeprefix("/trade-api/v2") for request in self.requests]
 
 
 class Naps:
-    """Instead of sleeping: notes for how long."""
+    """Replacement for sleep that records the seconds."""
 
     def __init__(self) -> None:
         self.taken: list[float] = []
@@ -60,7 +60,7 @@ class Naps:
 def client(
     handler: Handler, *, naps: Naps | None = None, retry: RetryPolicy | None = None, limits: RateLimit = FAST, **options: Any
 ) -> KalshiClient:
-    """A client of `handler` that neither waits nor draws at random."""
+    """Return a client of `handler` without waits or random draws."""
     return KalshiClient(
         URL, limits=limits, retry=retry, transport=httpx.MockTransport(handler), sleep=naps or Naps(), rng=Random(1), **options
     )

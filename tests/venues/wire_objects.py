@@ -1,4 +1,4 @@
-"""Objects as the venue sends them, with one field changed at a time."""
+"""Objects in the venue's format. Tests change single fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ORIGIN = Origin("GET /markets?limit=1000", 3, FETCHED)
 
 
 def market(ticker: str = "KXRAIN-26MAR14-A", **changes: Any) -> dict[str, Any]:
-    """A settled market of the current wire format; a change to `...` leaves the field out."""
+    """Return a settled market in the current format. The value `...` omits a field."""
     current: dict[str, Any] = {
         "ticker": ticker,
         "event_ticker": "KXRAIN-26MAR14",
@@ -56,7 +56,7 @@ def market(ticker: str = "KXRAIN-26MAR14-A", **changes: Any) -> dict[str, Any]:
 
 
 def candle(end: int = 1_773_522_000, **changes: Any) -> dict[str, Any]:
-    """A candle of the current live wire format."""
+    """Return a candle in the current live format."""
     quote = {"open_dollars": "0.4000", "high_dollars": "0.4500", "low_dollars": "0.3900", "close_dollars": "0.4400"}
     trades = {**quote, "mean_dollars": "0.4212", "previous_dollars": "0.4000"}
     current = {"end_period_ts": end, "yes_bid": quote, "yes_ask": quote, "price": trades, "volume_fp": "12.50", "open_interest_fp": "80.00"}
@@ -64,19 +64,19 @@ def candle(end: int = 1_773_522_000, **changes: Any) -> dict[str, Any]:
 
 
 def read(*objects: Any) -> ParsedRecords:
-    """The objects of one page, parsed."""
+    """Parse the objects of one page."""
     return parse_markets(list(objects), ORIGIN, day=DAY, source="live")
 
 
 def row(item: Any) -> dict[str, Any]:
-    """The row of one object that fits."""
+    """Parse one valid object, and return its row."""
     parsed = read(item)
     assert parsed.rejects.is_empty(), parsed.rejects.to_dicts()
     return parsed.rows.row(0, named=True)
 
 
 def reject(item: Any) -> dict[str, Any]:
-    """The reject of one object that does not fit, beside two that do."""
+    """Parse one invalid object between two valid ones, and return its reject."""
     parsed = read(market("GOOD-1"), item, market("GOOD-2"))
     assert parsed.rows["ticker"].to_list() == ["GOOD-1", "GOOD-2"]
     assert parsed.ordinals == [0, 2]

@@ -17,7 +17,7 @@ def exchange(world: GeneratedWorld) -> GeneratedExchange:
 
 @pytest.fixture(scope="session")
 def markets(world: GeneratedWorld) -> list[Market]:
-    """Markets of one week, combos among them."""
+    """Markets of one week, including combos."""
     return [market for home in range(160, 167) for event in world.day(home).events for market in event.markets]
 
 

@@ -1,4 +1,4 @@
-"""Order books and trades over REST: they agree with markets and candles, and know nothing of the future."""
+"""Order books and trades over REST: consistent with markets and candles, and without later information."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def busy(open_markets: list[Object]) -> str:
 
 
 def trades(venue: Any, path: str = "/markets/trades", **params: Any) -> list[Object]:
-    """Every trade of a listing, page after page."""
+    """Yield every trade of a listing, page after page."""
     found: list[Object] = []
     cursor = ""
     while True:

@@ -1,4 +1,4 @@
-"""The order flow of a market refines its tape: the same quotes, the same trades, and a book that is possible at every moment."""
+"""The order flow of a market refines its price path: the same quotes and trades, and a valid book at every moment."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def on_grid(grid: str, price: int) -> bool:
 
 
 def play(flow: OrderFlow, slot: int) -> Book:
-    """Apply what the beginning of a slot and the slot itself bring, checking every step."""
+    """Apply the events at the start of a slot and within it, checking every step."""
     book = book_before(flow, slot)
     last: LevelChange | None = None
     for event in flow.beginning(slot):
@@ -73,7 +73,7 @@ def check_best(flow: OrderFlow, slot: int, book: Book) -> None:
 
 @st.composite
 def places(draw: st.DrawFn) -> tuple[float, float]:
-    """Where to look: which market and which slot of it, as shares."""
+    """Market and slot to test, as shares of the range."""
     return draw(st.floats(0, 1, exclude_max=True)), draw(st.one_of(st.just(0.0), st.floats(0, 1, exclude_max=True)))
 
 

@@ -1,4 +1,4 @@
-"""The ring of API keys: what is signed well passes, everything else is a 401."""
+"""API keys: valid signatures pass, and everything else gets HTTP 401."""
 
 from __future__ import annotations
 

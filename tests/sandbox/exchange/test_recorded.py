@@ -1,4 +1,4 @@
-"""Captured frames played back: recognised by content, in their order, as far as the clock has come."""
+"""Playback of captured frames: recognised by content, in order, up to the current time."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_bare_lines_are_captures(folder: Path) -> None:
 
 
 def wrappings(frames: list[Object]) -> dict[str, bytes]:
-    """The same frames as four recorders write them, a second apart in receiving."""
+    """The same frames in the formats of four recorders, received a second apart."""
     at = [BEGIN + index * SECOND for index in range(len(frames))]
     events = [
         {

@@ -1,4 +1,4 @@
-"""The WebSocket: handshake, commands, sequence numbers, and messages that come as the clock goes on."""
+"""The WebSocket: handshake, commands, sequence numbers, and messages as the clock advances."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Frame = dict[str, Any]
 
 
 class Client:
-    """One connection: sends commands, and reads frames until it has seen what it waits for."""
+    """One connection that sends commands and reads frames until a given one."""
 
     def __init__(self, socket: websockets.ClientConnection) -> None:
         self._socket = socket
@@ -52,7 +52,7 @@ class Client:
         return command_id
 
     async def ask(self, command: str, answers: int = 1, **params: Any) -> list[Frame]:
-        """The answers of a command, and everything that came before the last of them."""
+        """Send a command. Returns its answers, and all frames before the last of them."""
         command_id = await self.send(command, **params)
         frames: list[Frame] = []
         while sum(frame.get("id") == command_id for frame in frames) < answers:
@@ -60,7 +60,7 @@ class Client:
         return frames
 
     async def settle(self) -> list[Frame]:
-        """Everything that was on its way, up to the answer of a command that changes nothing."""
+        """Return all pending frames, up to the answer of a command without effect."""
         command_id = await self.send("list_subscriptions")
         return (await self.until(lambda frame: frame.get("id") == command_id))[:-1]
 
@@ -70,7 +70,7 @@ class Client:
 
 
 class Place:
-    """A served exchange with a clock of its own."""
+    """A served exchange with its own clock."""
 
     def __init__(self, app: Starlette, clock: Clock, keys: KeyRing, credentials: Credentials, url: str) -> None:
         self.app, self.clock, self.keys, self.credentials, self.url = app, clock, keys, credentials, url
@@ -98,7 +98,7 @@ def ring() -> tuple[KeyRing, Credentials]:
 
 @pytest.fixture
 def place(world: GeneratedWorld, exchange: GeneratedExchange, ring: tuple[KeyRing, Credentials]) -> Iterator[Place]:
-    """The exchange at `NOW`, with a clock that stands still."""
+    """The exchange at `NOW`, with a stopped clock."""
     clock = Clock(NOW)
     app = create_app(world, exchange=exchange, clock=clock)
     app.state.keys.admit(ring[1])
@@ -108,7 +108,7 @@ def place(world: GeneratedWorld, exchange: GeneratedExchange, ring: tuple[KeyRin
 
 @pytest.fixture(scope="module")
 def lively(world: GeneratedWorld) -> list[Market]:
-    """The liveliest markets of the moment, with two sides and some hours before them."""
+    """The most liquid markets, with two-sided books and some hours before their close."""
     rows = world.markets(ListingFilter(), to_instant(NOW))
     markets = [world.market(row.ticker) for row in rows if row.status == "active"]
     open_long = [market for market in markets if market.life.closes > to_instant(NOW) + 6 * 3600 * SECOND]

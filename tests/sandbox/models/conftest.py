@@ -1,4 +1,4 @@
-"""The models of a generated world whose markets have mostly settled."""
+"""Models of a generated world whose markets are mostly settled."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Answer in this form:
 
 
 def seed_prompt(market: Market) -> list[dict[str, str]]:
-    """The benchmark's two messages about a market, and the day of its close."""
+    """Return the benchmark's two messages about a market, and the day of its close."""
     terms, day = market.terms, to_datetime(market.life.closes).date()
     question = f"{terms['title']} — {terms['yes_sub_title']}"
     text = f"Question: {question}\nCloses: {day}\n\nDescription: {terms['rules_primary']}\n\nPredict yes or no."
@@ -45,7 +45,7 @@ def truth(world: GeneratedWorld) -> Truth:
 
 @pytest.fixture(scope="session")
 def says(truth: Truth) -> Callable[..., ModelReply]:
-    """What a model says to messages at an instant, without the wire."""
+    """Function that returns a model's answer at an instant, without HTTP."""
 
     def say(model: str, messages: list[dict[str, Any]], now: datetime = LATER, sample: int = 0, **more: Any) -> ModelReply:
         request = read_request(json.dumps({"model": model, "messages": messages, **more}).encode())
@@ -56,13 +56,13 @@ def says(truth: Truth) -> Callable[..., ModelReply]:
 
 @pytest.fixture(scope="session")
 def ask() -> Callable[[Market], list[dict[str, str]]]:
-    """The benchmark's two messages about a market."""
+    """Function that returns the benchmark's two messages about a market."""
     return seed_prompt
 
 
 @pytest.fixture(scope="session")
 def settled(world: GeneratedWorld) -> list[Market]:
-    """One market per event, chosen without regard to its outcome, so that all are independent; those that ended yes or no."""
+    """One market per event, chosen independently of its outcome, so that all are independent. Only those that resolved yes or no."""
     events = [event for home in range(60, 190) for event in world.day(home).events if not event.is_combo]
     sample = [event.markets[index % len(event.markets)] for index, event in enumerate(events)]
     return [market for market in sample if market.determination.result in ("yes", "no") and market.life.settled < to_instant(LATER)]

@@ -1,4 +1,4 @@
-"""In the arena a personality bets as it believes, states its probability, and believes the same whenever it is asked."""
+"""A personality in the arena bets according to its belief, states its probability, and keeps its belief between calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def known(world: GeneratedWorld, venue: GeneratedPolymarket) -> Truth:
 
 @pytest.fixture(scope="module")
 def open_markets(venue: GeneratedPolymarket, known: Truth) -> list[ListedMarket]:
-    """Markets that are open on that Sunday, and in doubt."""
+    """Markets open on that Sunday with an uncertain outcome."""
     found = [market for home in range(125, 150) for event in venue.day(home) for market in event.markets]
     return [
         market
@@ -51,7 +51,7 @@ def open_markets(venue: GeneratedPolymarket, known: Truth) -> list[ListedMarket]
 
 
 def listed(market: ListedMarket, yes: float) -> Market:
-    """The market at a price of the outcome that its claim pays."""
+    """Return the market at this price of the outcome that its claim pays."""
     first = round(MICROS * yes)
     prices = (first, MICROS - first) if market.yes == 0 else (MICROS - first, first)
     return Market(market.id, market.question, market.outcomes, prices, market.tokens, status=MarketStatus.ACTIVE)
@@ -102,7 +102,7 @@ def test_it_knows_the_probability_of_the_stated_date_and_nothing_later(known: Tr
 
 
 def test_it_knows_nothing_of_a_question_that_has_its_answer(known: Truth, venue: GeneratedPolymarket) -> None:
-    """Else it would know which proposals are wrong, and buy the right side for a cent."""
+    """Otherwise it would know which proposals are wrong, and buy the right side for a cent."""
     answered = [
         market for home in range(60, 120) for event in venue.day(home) for market in event.markets if market.answered <= AT < market.closes
     ]

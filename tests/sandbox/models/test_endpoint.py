@@ -1,4 +1,4 @@
-"""The endpoint speaks OpenAI's protocol: shapes, keys, limits of length, errors."""
+"""The endpoint follows OpenAI's protocol: shapes, keys, length limits, errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELLO = [{"role": "user", "content": "Will it rain tomorrow in Utopia?"}]
 
 
 class Provider:
-    """Asks the endpoint in process."""
+    """Calls the endpoint in process."""
 
     def __init__(self, truth: Truth, runner: asyncio.Runner) -> None:
         self.slept: list[float] = []

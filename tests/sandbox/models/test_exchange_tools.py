@@ -1,4 +1,4 @@
-"""With the tools of an exchange the personalities look, trade on what they believe, and say that they are done."""
+"""Personalities with the tools of an exchange read markets, trade on their beliefs, and end the step."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ Calls = list[tuple[str, Any]]
 
 @pytest.fixture(scope="module")
 def likely(truth: Truth, settled: list[Market]) -> Market:
-    """A market whose yes was believed at 0.6 to 0.8 two days before its close."""
+    """A market whose yes had a believed probability of 0.6 to 0.8 two days before its close."""
     return next(market for market in settled if 0.6 < believed(truth, market) < 0.8)
 
 
@@ -82,7 +82,7 @@ def quotes(ticker: str, bid: float | None, ask: float | None, status: str = "ope
 
 
 def step(says: Says, model: str, state: str, answers: Mapping[str, str], rounds: int = 3, sample: int = 0) -> list[Calls]:
-    """One step with these tools: what was called in each round, as name and arguments (their text where it is no JSON)."""
+    """Run one step with these tools. Returns the calls of each round as name and arguments (as text if they are no JSON)."""
     messages: list[dict[str, Any]] = [{"role": "user", "content": state}]
     heard: list[Calls] = []
     for number in range(rounds):

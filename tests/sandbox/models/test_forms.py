@@ -1,4 +1,4 @@
-"""Answers take the form that the prompt asks for; the malformed ones take every wrong one."""
+"""Answers follow the format in the prompt. Malformed answers use every wrong format."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ TAGS = "<answer>yes or no</answer><confidence>0-100</confidence>"
 
 @pytest.fixture(scope="module")
 def wrong(says: Says, settled: list[Market]) -> dict[str, str]:
-    """One answer of each wrong format."""
+    """Return one answer of each wrong format."""
     by_form: dict[str, str] = {}
     texts = [content(says("malformed", about(market, TAGS))) for market in settled[:150]]
     tests: dict[str, Callable[[str], bool]] = {

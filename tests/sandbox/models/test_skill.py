@@ -1,4 +1,4 @@
-"""The personalities have the skill that is said of them: measured on settled markets, through the words of their answers."""
+"""The stated skill of each personality, measured from the text of its answers on settled markets."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORECASTERS = ("calibrated", "overconfident", "timid", "contrarian", "noisy", "s
 
 
 def forecast(text: str | None) -> float:
-    """P(yes) as the benchmark reads it: the confidence is in the given answer."""
+    """Return P(yes) in the benchmark's reading: the confidence is that of the given answer."""
     answer = re.search(r"<answer>\s*(yes|no)\s*</answer>", text or "")
     confidence = re.search(r"<confidence>\s*(\d+(?:\.\d+)?)\s*</confidence>", text or "")
     assert answer, text
@@ -33,7 +33,7 @@ def forecast(text: str | None) -> float:
 
 @pytest.fixture(scope="module")
 def known(world: GeneratedWorld, settled: list[Market]) -> np.ndarray:
-    """The truth a day before each close, or at the opening of a shorter market."""
+    """The latent probability a day before each close, or at the opening of a shorter market."""
     moments = [max(to_datetime(market.life.opens), to_datetime(market.life.closes) - timedelta(days=1)) for market in settled]
     return np.array([world.truth(market.ticker, at) for market, at in zip(settled, moments, strict=True)])
 
@@ -45,17 +45,17 @@ def outcomes(settled: list[Market]) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def stated(settled: list[Market], says: Callable[..., ModelReply], ask: Callable[[Market], Any]) -> dict[str, np.ndarray]:
-    """What every forecaster says of every market."""
+    """Forecast of each forecaster for each market."""
     return {model: np.array([forecast(says(model, ask(market)).content) for market in settled]) for model in FORECASTERS}
 
 
 def spiegelhalter(p: np.ndarray, y: np.ndarray) -> float:
-    """Spiegelhalter's z: standard normal for a calibrated forecaster. D. Spiegelhalter, Statistics in Medicine 5 (1986), 421-433."""
+    """Compute Spiegelhalter's z, standard normal for a calibrated forecaster (Statistics in Medicine 5 (1986), 421-433)."""
     return float(((y - p) * (1 - 2 * p)).sum() / math.sqrt(((1 - 2 * p) ** 2 * p * (1 - p)).sum()))
 
 
 def chi_square(p: np.ndarray, y: np.ndarray) -> float:
-    """The p-value of calibration within bins of equal counts: sums of outcomes against their sums of probabilities."""
+    """Compute the p-value of a calibration test that compares sums of outcomes and of probabilities within bins of equal counts."""
     bins = np.array_split(np.argsort(p, kind="stable"), 10)
     surprise = sum((y[one] - p[one]).sum() ** 2 / (p * (1 - p))[one].sum() for one in bins)
     return float(stats.chi2.sf(surprise, len(bins)))

@@ -1,4 +1,4 @@
-"""What the models know, and of which market: nothing that comes later, and nothing of another question."""
+"""Knowledge of the models: about the market in question, and nothing later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def both(world: GeneratedWorld) -> Truth:
 
 @pytest.fixture(scope="module")
 def market(settled: list[Market]) -> Market:
-    """A market that lived for more than a day and whose rules are its own."""
+    """A market with unique rules that was open for more than a day."""
     return next(one for one in settled if one.life.closes - one.life.opens > 3 * DAY and "20" in one.terms["rules_primary"])
 
 

@@ -22,7 +22,7 @@ NOW = datetime(2025, 6, 15, 17, 20, 3, tzinfo=UTC)
 
 
 class Site:
-    """Asks Gamma and the CLOB of a source at one instant."""
+    """Calls Gamma and the CLOB of a source at one instant."""
 
     def __init__(self, source: PolymarketSource, now: datetime, runner: asyncio.Runner) -> None:
         self.clock = clock = Clock(now)
@@ -33,26 +33,26 @@ class Site:
         self.now = now
 
     def response(self, path: str, **params: Any) -> httpx.Response:
-        """The answer, whatever it is."""
+        """Return the response, successful or not."""
         return self._runner.run(self._http.get(path, params=params))
 
     def get(self, path: str, **params: Any) -> Any:
-        """The body of a successful answer."""
+        """Return the body of a successful response."""
         response = self.response(path, **params)
         assert response.status_code == 200, response.text
         return response.json()
 
     def refused(self, path: str, **params: Any) -> tuple[int, Any]:
-        """Status and body of any answer."""
+        """Return status and body of a failed response."""
         response = self.response(path, **params)
         return response.status_code, response.json()
 
     def post(self, path: str, body: Any) -> httpx.Response:
-        """The answer to a batch."""
+        """Return the response to a batch."""
         return self._runner.run(self._http.post(path, json=body))
 
     def all(self, name: str, **params: Any) -> list[dict[str, Any]]:
-        """Every object of a listing by keyset, page after page."""
+        """Yield every object of a listing by keyset, page after page."""
         objects: list[dict[str, Any]] = []
         for _ in range(10_000):
             page = self.get(f"/gamma/{name}/keyset", **params)
@@ -65,25 +65,25 @@ class Site:
 
 @pytest.fixture(scope="session")
 def listing(world: GeneratedWorld) -> Listing:
-    """What Polymarket lists of the world of all tests."""
+    """Polymarket's listing of the shared world."""
     return Listing(world)
 
 
 @pytest.fixture(scope="session")
 def markets(listing: Listing) -> list[ListedMarket]:
-    """Its markets of half a year, the first days of the world among them."""
+    """Its markets of half a year, from the first days of the world on."""
     return [market for home in range(180) for event in listing.day(home) for market in event.markets]
 
 
 @pytest.fixture(scope="session")
 def polymarket(world: GeneratedWorld) -> GeneratedPolymarket:
-    """Polymarket over the world of all tests."""
+    """Polymarket over the shared world."""
     return GeneratedPolymarket(world)
 
 
 @pytest.fixture(scope="session")
 def at(polymarket: GeneratedPolymarket, runner: asyncio.Runner) -> Callable[[datetime], Site]:
-    """Polymarket at any instant."""
+    """Function that returns Polymarket at an instant."""
     return lambda now: Site(polymarket, now, runner)
 
 
@@ -95,5 +95,5 @@ def site(at: Callable[[datetime], Site]) -> Site:
 
 @pytest.fixture(scope="session")
 def play(runner: asyncio.Runner) -> Callable[[PolymarketSource], Site]:
-    """The routes over any source, at its own clock."""
+    """Function that returns the routes over a source, with a separate clock."""
     return lambda source: Site(source, source.default_clock().now(), runner)

@@ -1,4 +1,4 @@
-"""The CLOB's routes: books, middles, prices, history, markets and fees."""
+"""The CLOB's routes: books, midpoints, prices, history, markets and fees."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def listed(site: Any) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def trading(listed: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of them that trade, the most traded first."""
+    """Open markets that trade, the most traded first."""
     traded = [one for one in listed if "volumeNum" in one and "outcomePrices" in one]
     return sorted(traded, key=lambda one: -one["volumeNum"])
 
@@ -115,7 +115,7 @@ def test_a_market_agrees_with_gamma(site: Any, listed: list[dict[str, Any]]) -> 
         assert market["question_id"] == one["questionID"]
         assert market["market_slug"] == one["slug"]
         named = tokens(one)
-        # Gamma leaves out the second of a few.
+        # Gamma omits the second token of a few.
         assert [token["token_id"] for token in market["tokens"]][: len(named)] == named and named
         assert [token["outcome"] for token in market["tokens"]] == json.loads(one["outcomes"])
         if "outcomePrices" in one:

@@ -1,4 +1,4 @@
-"""Names of Polymarket's generated markets, and how much of the world a listing makes."""
+"""Names of Polymarket's generated markets, and the number of days that a listing generates."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_day_is_drawn_once_for_all_listings(days: int, threads: int, monkeypat
 
     def counted(listing: Listing, home: int) -> tuple[ListedEvent, ...]:
         draws[home] += 1
-        # Days take their time only where threads may ask for the same one at once.
+        # Days are really drawn only if several threads may request the same one.
         return draw_day(listing, home) if threads > 1 else ()
 
     monkeypatch.setattr(Listing, "_draw_day", counted)

@@ -1,4 +1,4 @@
-"""Nothing that Polymarket shows knows what comes after the clock."""
+"""No output of Polymarket depends on the time after the clock."""
 
 from __future__ import annotations
 
@@ -22,27 +22,27 @@ SEED = 11
 
 @pytest.fixture(scope="module")
 def pairs(listing: Listing) -> list[tuple[ListedEvent, ListedMarket]]:
-    """Markets of two months with their events, and every one that was disputed or corrected in half a year."""
+    """Markets of two months with their events, and every disputed or corrected market of half a year."""
     early = [(event, market) for home in range(40, 100) for event in listing.day(home) for market in event.markets]
     rare = [(event, market) for home in range(180) for event in listing.day(home) for market in event.markets if len(market.steps) > 2]
     return early[::25] + rare[::3]
 
 
 def moments(market: ListedMarket) -> list[int]:
-    """Instants around everything that happens in a market's life."""
+    """Return instants around every step of a market."""
     marks = [market.created, market.opens, market.answered, *(step.at for step in market.steps)]
     return sorted({mark + shift for mark in marks for shift in (-1, 0)} | {(market.opens + market.answered) // 2})
 
 
 def otherwise(market: ListedMarket, now: int) -> ListedMarket:
-    """The same market with another future: from now on it stays as it is until it closes months later."""
+    """Return the same market with another future: unchanged from now on, and closed months later."""
     known = tuple(step for step in market.steps if step.at <= now)
     value = market.truth if market.truth is not None else 1000 if market.claim.pays else 0
     return replace(market, steps=(*known, ResolutionStep(now + 90 * DAY, "resolved", (), value, True)))
 
 
 def shown(event: ListedEvent, market: ListedMarket, ids: Any, now: int) -> tuple[Any, ...]:
-    """Everything on the wire about a market."""
+    """Return all data about a market that clients can see."""
     book = clob_wire.build_book(market, event, 0, SEED, now)
     return (
         wire.build_market(market, event, ids, wire.compute_figures(market, SEED, now), now),

@@ -1,4 +1,4 @@
-"""Recordings of Polymarket made for the test: recognised by content, served as they are."""
+"""Playback of small recordings of Polymarket: recognised by content and served unchanged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def save(folder: Path, name: str, body: Any) -> Path:
 
 @pytest.fixture
 def site_of(tmp_path: Path, play: Any) -> Any:
-    """The routes over what lies in the test's folder."""
+    """Return the routes over the files of the test's folder."""
     return lambda: play(RecordedPolymarket(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""Markets of both protocol versions next to each other in the generated world."""
+"""Markets of both protocol versions together in the generated world."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 22, 0, 10, tzinfo=UTC)
 
 @pytest.fixture(scope="module")
 def modern(at: Callable[[datetime], Site]) -> Site:
-    """The venue after Protocol V2 began."""
+    """The venue after the start of Protocol V2."""
     return at(NOW)
 
 

@@ -1,4 +1,4 @@
-"""Both venues price the same truth, each in its own way, and Polymarket's markets end by it in all the ways of the venue."""
+"""Both venues price the same truth with separate errors, and Polymarket's markets end by it in all the venue's ways."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def wire_prices(one: dict[str, Any]) -> tuple[float, ...]:
 
 
 def test_the_wire_ends_with_the_outcome(at: Any, polymarket: GeneratedPolymarket, markets: list[ListedMarket]) -> None:
-    """Whatever happened between: once nothing changes any more, prices and winner flags say the outcome."""
+    """Whatever happened before, final prices and winner flags state the outcome."""
     chosen = [one for one in markets if len(one.steps) > 2 or one.legacy or one.truth == HALF] + markets[::120]
     kinds = set()
     for market in chosen:

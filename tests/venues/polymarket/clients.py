@@ -1,4 +1,4 @@
-"""Polymarket's clients against a venue in a function, which neither wait nor draw at random."""
+"""Polymarket's clients of a venue in a function, without waits or random draws."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ CLOB = "https://clob.example"
 
 
 def gamma(handler: Handler, **options: Any) -> GammaClient:
-    """A client of Gamma."""
+    """Return a client of Gamma."""
     return GammaClient(GAMMA, **_options(handler, options))
 
 
 def clob(handler: Handler, **options: Any) -> ClobClient:
-    """A client of the CLOB."""
+    """Return a client of the CLOB."""
     return ClobClient(CLOB, **_options(handler, options))
 
 

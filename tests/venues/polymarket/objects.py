@@ -1,4 +1,4 @@
-"""Objects as Gamma and the CLOB send them, with one field changed at a time; a change to `...` leaves the field out."""
+"""Objects in the format of Gamma and the CLOB. Tests change single fields; the value `...` omits a field."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ YES, NO = "7" * 77, "3" * 72
 
 
 def condition(number: int) -> str:
-    """A condition id."""
+    """Return a condition id."""
     return f"0x{number:064x}"
 
 
 def market(number: int = 531202, **changes: Any) -> dict[str, Any]:
-    """Gamma's object of a market that resolved yes."""
+    """Return Gamma's object of a market that resolved yes."""
     current: dict[str, Any] = {
         "id": str(number),
         "question": "Will it rain?",
@@ -65,7 +65,7 @@ def market(number: int = 531202, **changes: Any) -> dict[str, Any]:
 
 
 def event(number: int = 21662, **changes: Any) -> dict[str, Any]:
-    """Gamma's object of an event."""
+    """Return Gamma's object of an event."""
     current: dict[str, Any] = {
         "id": str(number),
         "ticker": "rain",
@@ -89,7 +89,7 @@ def event(number: int = 21662, **changes: Any) -> dict[str, Any]:
 
 
 def clob_market(number: int = 531202, winner: str | None = "Yes", **changes: Any) -> dict[str, Any]:
-    """The CLOB's object of a closed market."""
+    """Return the CLOB's object of a closed market."""
     tokens = [
         {"token_id": token, "outcome": name, "price": int(name == winner), "winner": name == winner}
         for token, name in ((YES, "Yes"), (NO, "No"))
@@ -105,7 +105,7 @@ def clob_market(number: int = 531202, winner: str | None = "Yes", **changes: Any
 
 
 def book(**changes: Any) -> dict[str, Any]:
-    """An order book of the CLOB: both sides with the best price last."""
+    """Return an order book of the CLOB. Both sides end with the best price."""
     current: dict[str, Any] = {
         "market": condition(531202),
         "asset_id": YES,
@@ -122,24 +122,24 @@ def book(**changes: Any) -> dict[str, Any]:
 
 
 def read(*objects: Any) -> ParsedRecords:
-    """One page of Gamma's markets."""
+    """Parse one page of Gamma's markets."""
     return parse_markets(list(objects), ORIGIN, day=DAY)
 
 
 def row(item: Any) -> dict[str, Any]:
-    """The row of the only object of a page, which must fit."""
+    """Parse a page with one valid object, and return its row."""
     parsed = read(item)
     assert parsed.rejects.is_empty(), parsed.rejects.select("field", "value", "reason").rows()
     return parsed.rows.row(0, named=True)
 
 
 def reject(item: Any) -> tuple[str | None, str | None, str]:
-    """(field, value, reason) of the only object of a page, which must not fit."""
+    """Parse a page with one invalid object, and return (field, value, reason)."""
     parsed = read(item)
     assert parsed.rows.is_empty()
     return told(parsed.rejects)[0]
 
 
 def told(rejects: pl.DataFrame) -> list[tuple[str | None, str | None, str]]:
-    """(field, value, reason) of every reject."""
+    """Return (field, value, reason) of every reject."""
     return rejects.select("field", "value", "reason").rows()

@@ -1,4 +1,4 @@
-"""The CLOB: books and prices of many tokens at once, and POSTs that are reads."""
+"""The CLOB: books and prices of many tokens at once, and POST requests that only read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOKENS = [str(10**76 + number) for number in range(1201)]
 
 
 class Books:
-    """Answers POSTs of tokens, and GETs of a midpoint; `refused` is the status of every batch, `bookless` the tokens without a book."""
+    """Answers POST requests of tokens, and GET requests of a midpoint. `refused`: status of every batch. `bookless`: tokens without a book."""
 
     def __init__(self, *, refused: int = 0, bookless: frozenset[str] = frozenset()) -> None:
         self.refused = refused

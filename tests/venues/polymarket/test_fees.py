@@ -1,4 +1,4 @@
-"""Polymarket's fees: three regimes, the market's own terms first, exact to the last decimal."""
+"""Polymarket's fees: three regimes, precedence of the market's own terms, and exact decimals."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_the_exponent_of_one_half_is_a_square_root(at: datetime, shares: str, pr
 def test_a_fractional_exponent_is_rounded_as_the_roots_of_whole_numbers_say(
     shares: Decimal, price: Decimal, numerator: int, denominator: int
 ):
-    """Fee = k units exactly when (k - 1/2)^d <= (shares × rate / unit)^d × (p (1 - p))^n < (k + 1/2)^d."""
+    """The fee is k units if and only if (k − 1/2)^d ≤ (shares × rate / unit)^d × (p (1 − p))^n < (k + 1/2)^d."""
     exponent = Decimal(numerator) / denominator
     schedule = schedule_of({**TODAY, "feeSchedule": SCHEDULE | {"exponent": float(exponent)}}, JULY)
     units = Fraction(schedule.fee(shares, price, "buy")) * 10**5

@@ -1,4 +1,4 @@
-"""Markets that lacked a verdict when their day was pulled are followed one by one; the day is not pulled again."""
+"""Markets without a resolution in the pull of their day are requested one by one, without another pull of the day."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ NEXT_DAY = "Sun, 15 Mar 2026 08:30:00 GMT"
 
 
 def closings() -> World:
-    """The ordinary day, and markets that closed on it and that no day lists by its scheduled end, among others that it must not have."""
+    """The ordinary day, markets that closed on it but have another scheduled day, and markets that the day must not contain."""
     world = ordinary()
     endless = ending(21, "2026-03-14T20:00:00Z", of=1)
     del endless["endDate"]

@@ -1,4 +1,4 @@
-"""Gamma: listings by keyset or offset, guards against those that never end, and what the venue says in between."""
+"""Gamma: listings by keyset or offset, guards against endless listings, and errors between pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def ids(pages: list[VenuePage], items: str = "markets") -> list[str]:
 
 
 class Venue:
-    """Lists 250 markets by keyset, by offset, or both, as `keyset` and `offset` say, and counts the calls."""
+    """Lists 250 markets by keyset, by offset, or both, and counts the calls."""
 
     def __init__(self, *, status: int = 0, wrapped: bool = False, most: int = 10**6) -> None:
         self.status = status
@@ -130,7 +130,7 @@ async def test_a_422_of_another_call_says_nothing_of_offsets():
 
 
 async def follow(*pages: httpx.Response, known: bool = True) -> list[VenuePage]:
-    """The pages of a listing by keyset, or else by offset, of a venue that answers with `pages` in turn."""
+    """Return the pages of a listing by keyset or else by offset, from a venue that answers with `pages` in turn."""
     script = Script(*pages)
     listing = routes.markets(closed=True)
     async with gamma(script) as client:

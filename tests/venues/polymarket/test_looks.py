@@ -1,4 +1,4 @@
-"""Looks at markets, books, past prices and winners, against the sandbox and against answers that are wrong."""
+"""Snapshots of markets, books, past prices and winners, from the sandbox and from wrong answers."""
 
 from __future__ import annotations
 

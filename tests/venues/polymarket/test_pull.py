@@ -1,4 +1,4 @@
-"""Pulls of days of Polymarket, over a small venue and over the sandbox."""
+"""Pulls of days of Polymarket, from a small venue and from the sandbox."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ OURS = ["11", "12", "21", "22", "31"]
 
 
 class Session:
-    """One process after another that pull from one venue into one store."""
+    """Successive processes that pull from one venue into one store."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
@@ -224,7 +224,7 @@ async def test_a_day_of_the_sandbox_is_pulled_whole_and_resolved_as_the_sandbox_
 
 
 def ending_v2(number: int, end: str, **changes: Any) -> dict[str, Any]:
-    """A Protocol V2 market that resolved yes: ids of its own, a short condition id, and no status of UMA."""
+    """Return a Protocol V2 market that resolved yes, with V2 token ids, a short condition id, and no status of UMA."""
     ids = [token(number, 0), token(number, 1)]
     fields = {"version": "v2", "positionIds": ids, "clobTokenIds": json.dumps(["7" * 76, "8" * 76]), "resolutionStatus": "resolved"}
     uma = {"umaResolutionStatus": ..., "umaResolutionStatuses": ..., "umaEndDate": ...}

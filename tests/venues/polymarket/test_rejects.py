@@ -1,4 +1,4 @@
-"""Rejects that a later answer may cure keep a day of Polymarket open; pages that cannot be processed block nothing."""
+"""Rejects that a later answer may replace keep a day of Polymarket open. Unparsable pages block nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.venues.world import after
 
 
 def with_reject(**changes: Any) -> World:
-    """The ordinary day, with a market alone in its event that does not fit."""
+    """The ordinary day, and a rejected market that is alone in its event."""
     world = ordinary()
     world.markets.append(ending(51, "2026-03-14T09:00:00Z", of=5, **({"clobTokenIds": ""} | changes)))
     world.events["5"] = event(5)
@@ -34,14 +34,14 @@ def run(tmp_path: Path) -> Session:
 
 
 def at(run: Session, age: int) -> date:
-    """Set the venue's clock to so many days after the day; returns its date."""
+    """Set the venue's clock to this many days after the day, and return its date."""
     now = after(DAY, age) + timedelta(hours=3)
     run.world.date = format_datetime(now, usegmt=True)
     return now.date()
 
 
 def asked(run: Session) -> list[str]:
-    """What was asked since the last look, but for the form of the listings."""
+    """Return the requests since the last call, without the parameters of listings."""
     found = [url for url in run.world.asked if not url.endswith("closed=false&limit=1")]
     run.world.asked.clear()
     return found

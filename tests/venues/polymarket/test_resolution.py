@@ -1,4 +1,4 @@
-"""How markets ended, by evidence: closed is not resolved, and no source is believed against another."""
+"""Resolutions by evidence: a closed market may be unresolved, and contradicting sources give no outcome."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Resolution(NamedTuple):
 
 
 def resolution(outcomes: Sequence[str] = ("Yes", "No"), **evidence: Any) -> Resolution:
-    """The resolution of one market with these `outcomes`; `evidence` are columns of `EVIDENCE`, absent ones are unknown."""
+    """Resolve one market with these `outcomes`. `evidence`: columns of `EVIDENCE`; missing ones are unknown."""
     words = sorted(name.strip().lower() for name in outcomes)
     kind = "binary" if words == ["no", "yes"] else "named" if len(words) == 2 else "multi"
     row = {"market_id": "", "market_type": kind, "outcomes": list(outcomes), "closed": False, **evidence}
@@ -48,7 +48,7 @@ def resolution(outcomes: Sequence[str] = ("Yes", "No"), **evidence: Any) -> Reso
 
 
 def judge(*prices: str, **evidence: Any) -> Resolution:
-    """The verdict on a market that closed a day ago, with these prices."""
+    """Resolve a market that closed a day ago, with these prices."""
     usual = {"closed": True, "closed_at": RECENT, "fetched_at": FETCHED}
     return resolution(**{**usual, "outcome_prices": [Decimal(price) for price in prices], **evidence})
 

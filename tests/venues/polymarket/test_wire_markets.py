@@ -1,4 +1,4 @@
-"""Gamma's market objects, read into raw/polymarket_markets."""
+"""Gamma's market objects, parsed into raw/polymarket_markets."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ POSITIONS = ["33" + "0" * 74 + "3", "33" + "0" * 74 + "4"]
 
 
 def v2(**changes: Any) -> dict[str, Any]:
-    """A market of Protocol V2, as the official client's models describe it."""
+    """Return a market of Protocol V2, as described by the official client's models."""
     return market(**{"version": "v2", "conditionId": STRUCTURED, "clobTokenIds": "", "positionIds": POSITIONS, **changes})
 
 

@@ -148,7 +148,7 @@ def test_nothing_is_read_off_a_book_that_does_not_fit(changes: dict[str, Any], r
     ],
 )
 def test_each_level_is_judged_alone_by_the_tick_of_its_book_and_unusable_ones_are_counted(level: Any):
-    """At every place of a side; also where the level would cross the book or break the order."""
+    """At every position of a side, also where the level would cross the book or break the order."""
     good = [{"price": "0.01", "size": "100"}, {"price": "0.25", "size": "7.5"}]
     for place in range(3):
         parsed = books(book(), book(asset_id=NO, bids=[*good[:place], level, *good[place:]]))

@@ -1,4 +1,4 @@
-"""A small Polymarket with a few markets that pages and keeps count."""
+"""A small Polymarket with a few markets that pages its listings and records requests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HOUR = 3600
 
 
 def token(number: int, position: int) -> str:
-    """The token of an outcome of a market."""
+    """Return the token of an outcome of a market."""
     return f"{number}{position}".rjust(77, "9")
 
 
 def ending(number: int, end: str, *, of: int = 1, **changes: Any) -> dict[str, Any]:
-    """A resolved market of the event `of` whose scheduled end is `end`; it really ended an hour before."""
+    """Return a resolved market of the event `of` with the scheduled end `end`. It really ended an hour before."""
     closed = datetime.fromisoformat(end).timestamp() - HOUR
     told = datetime.fromtimestamp(closed, tz=datetime.fromisoformat(end).tzinfo).isoformat(sep=" ")[:19]
     usual = {
@@ -34,13 +34,13 @@ def ending(number: int, end: str, *, of: int = 1, **changes: Any) -> dict[str, A
 
 
 def seconds(text: str) -> float:
-    """A wire time as seconds since 1970."""
+    """Convert a time in the venue's format to seconds since 1970."""
     return datetime.fromisoformat(text).timestamp()
 
 
 @dataclass
 class World:
-    """What Gamma and the CLOB know, and what was asked of them."""
+    """Data of Gamma and the CLOB, and the requests received."""
 
     markets: list[dict[str, Any]] = field(default_factory=list)
     events: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -92,7 +92,7 @@ class World:
             first = -(-int(query["startTs"]) // HOUR) * HOUR
             return answer({"history": [{"t": at, "p": 0.25} for at in range(first, int(query["endTs"]) + 2 * HOUR, 12 * HOUR)]})
         condition = path.rsplit("/", 1)[-1]
-        # Of both spellings of a Protocol V2 id the CLOB answers the longer one.
+        # The CLOB answers with the longer of both forms of a Protocol V2 id.
         padded = condition.ljust(66, "0")
         found = next((item for item in self.markets if item["conditionId"].ljust(66, "0") == padded), None)
         if found is None or found["id"] in self.unknown_to_clob:
@@ -108,7 +108,7 @@ class World:
 
 
 def ordinary() -> World:
-    """Five markets of 14 March in three events, one of which is open still, and others around them."""
+    """Five markets of 14 March in three events, one of which is still open, and markets of other days."""
     return World(
         markets=[
             ending(11, "2026-03-14T00:00:00Z"),

@@ -1,4 +1,4 @@
-"""A WebSocket server on loopback that plays a script per connection, and frames to play."""
+"""A WebSocket server on loopback that follows a script per connection, and frames to send."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bellwether.venues.kalshi.stream.signing import Credentials
 
 A, B = "KXONE-26NOV21-A", "KXONE-26NOV21-B"
 FAST = RetryPolicy(base=0.001, cap=0.01, attempts=5)
-#: Long enough for a slow machine wherever nothing is to be waited for.
+#: Timeout for a slow machine where no wait is expected.
 CALM = StreamTimeouts(quiet=60.0, answer=60.0, first=FAST, again=FAST, tick=0.01)
 CREDENTIALS = Credentials("the-key-id", rsa.generate_private_key(public_exponent=65537, key_size=2048))
 
@@ -29,25 +29,25 @@ Json = dict[str, Any]
 
 
 def snapshot(market: str, seq: int, *, sid: int = 1, **body: Any) -> Json:
-    """A book of 10 contracts at 40 cents on each side, unless told otherwise."""
+    """Return a book of 10 contracts at 40 cents on each side, unless changed."""
     sides = body or {"yes_dollars_fp": [["0.4000", "10.00"]], "no_dollars_fp": [["0.4000", "10.00"]]}
     return {"type": "orderbook_snapshot", "sid": sid, "seq": seq, "msg": {"market_ticker": market, "market_id": "m", **sides}}
 
 
 def delta(market: str, seq: int, *, sid: int = 1, price: str = "0.4000", by: str = "1.00", side: str = "yes", **body: Any) -> Json:
-    """A change of a level."""
+    """Return a change of a level."""
     told = {"market_ticker": market, "market_id": "m", "price_dollars": price, "delta_fp": by, "side": side, **body}
     return {"type": "orderbook_delta", "sid": sid, "seq": seq, "msg": told}
 
 
 def trade(market: str, seq: int, *, sid: int = 2) -> Json:
-    """A trade."""
+    """Return a trade."""
     told = {"trade_id": f"t{seq}", "market_ticker": market, "yes_price_dollars": "0.4000", "no_price_dollars": "0.6000", "count_fp": "1.00"}
     return {"type": "trade", "sid": sid, "seq": seq, "msg": told}
 
 
 def lifecycle(market: str, seq: int, event: str, *, sid: int = 3, **body: Any) -> Json:
-    """A step of a market's life."""
+    """Return a lifecycle message of a market."""
     return {"type": "market_lifecycle_v2", "sid": sid, "seq": seq, "msg": {"market_ticker": market, "event_type": event, **body}}
 
 
@@ -60,18 +60,18 @@ class Peer:
         self._sids = count(1)
 
     async def read(self) -> Json:
-        """The next command."""
+        """Return the next command."""
         command: Json = json.loads(await self.socket.recv())
         self._commands.append(command)
         return command
 
     async def send(self, *frames: Json) -> None:
-        """Send frames as compact JSON, as the venue does."""
+        """Send frames as compact JSON, like the venue."""
         for frame in frames:
             await self.socket.send(json.dumps(frame, separators=(",", ":")))
 
     async def confirm(self, commands: int = 1) -> None:
-        """Confirm so many subscribe commands; subscriptions are numbered in order."""
+        """Confirm subscribe commands. Subscriptions are numbered in order."""
         for _ in range(commands):
             command = await self.read()
             assert command["cmd"] == "subscribe", command
@@ -88,7 +88,7 @@ Script = Callable[[Peer], Awaitable[None]]
 
 
 class Venue:
-    """What was heard: handshakes by their headers, commands in order, and connections opened."""
+    """Handshakes by their headers, commands in order, and the number of connections."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -97,19 +97,19 @@ class Venue:
         self.connections = 0
 
     def sent(self, name: str) -> list[Json]:
-        """Parameters of the commands of this name."""
+        """Return the parameters of all commands of this name."""
         return [command.get("params", {}) for command in self.commands if command["cmd"] == name]
 
     def stream(self, *, tickers: tuple[str, ...] = (A,), channels: tuple[str, ...] = (DELTA, TRADE), **given: Any) -> KalshiStream:
-        """A client of it."""
+        """Return a client of this venue."""
         return KalshiStream(self.url, CREDENTIALS, StreamSubscription(tickers, channels), **{"patience": CALM, **given})
 
 
 @asynccontextmanager
 async def venue(*scripts: Script, refusals: tuple[tuple[int, str], ...] = (), elsewhere: str = "") -> AsyncIterator[Venue]:
-    """A venue that plays these scripts, the last again and again, after refusing handshakes with these statuses and bodies.
+    """Serve these scripts, repeating the last, after refusing handshakes with these statuses and bodies.
 
-    elsewhere: the address that refusals name in their Location.
+    `elsewhere`: the Location of refusals.
     """
     found = Venue()
     refused = iter(refusals)

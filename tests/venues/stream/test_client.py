@@ -1,4 +1,4 @@
-"""The WebSocket client against a server that loses frames, falls silent, breaks off and refuses."""
+"""The WebSocket client against a server that loses frames, stays silent, disconnects and refuses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BRISK = StreamTimeouts(quiet=0.2, answer=2.0, first=FAST, again=FAST, tick=0.02)
 
 
 async def take(stream: KalshiStream, wanted: int) -> list[Frame]:
-    """So many frames; the stream is closed then."""
+    """Return the next frames, and close the stream."""
     found: list[Frame] = []
     async with asyncio.timeout(300), aclosing(stream.frames()) as frames:
         async for frame in frames:
@@ -32,7 +32,7 @@ async def take(stream: KalshiStream, wanted: int) -> list[Frame]:
 
 
 async def drain(stream: KalshiStream) -> list[Frame]:
-    """All frames of a stream that ends by itself."""
+    """Return all frames of a stream that the server ends."""
     async with asyncio.timeout(300):
         return [frame async for frame in stream.frames()]
 
@@ -42,7 +42,7 @@ def kinds(frames: list[Frame]) -> list[str]:
 
 
 def play(*frames: Any) -> Any:
-    """A script that confirms one subscribe command, sends these frames and stays."""
+    """Return a script that confirms one subscribe command, sends these frames and stays connected."""
 
     async def script(peer: Peer) -> None:
         await peer.confirm()

@@ -1,4 +1,4 @@
-"""Envelopes read at a glance are those that reading the whole message gives."""
+"""The fast parser of envelopes agrees with a complete parse of the message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Polling a venue in a function: no trade is missed, whenever it is made."""
+"""Polling of a venue in a function: no trade is missed at any time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LAST_TRADE = {"trade_id": "last", "ticker": TICKER, "created_time": "2026-03-20T
 
 
 class Closing:
-    """A market that trades once more after its trades were asked for, and has closed when it is looked up."""
+    """A market that trades once more after a request of its trades, and is closed at the next look-up."""
 
     def __init__(self) -> None:
         self._is_over = False

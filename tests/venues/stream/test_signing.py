@@ -1,4 +1,4 @@
-"""Signed requests: another implementation's verifier accepts them, and no text shows the key."""
+"""Signed requests pass a second implementation's verifier, and no text shows the key."""
 
 from __future__ import annotations
 
