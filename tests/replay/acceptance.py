@@ -1,4 +1,4 @@
-"""Scenes for the acceptance rows: books as rows of cents and contracts, and what a replay of them says, in cents and contracts again."""
+"""Scenes for the original benchmark's acceptance rows. Books, orders and results are in cents and contracts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape, pac
 from bellwether.replay.units import BUY, CENT, CENT_MICROS, CONTRACT, MAX_LOTS, MICROS, NO, SECOND, SELL, YES
 from bellwether.units import CentiCents, Lots
 
-#: What a correct engine does, under fees in whole cents as the rows have them, and what the original does.
+#: The settings of a correct engine with fees in whole cents, and those of the original.
 RIGHT, REF = rule_set("kalshi-2025-07-01"), rule_set("pmb-2026-01")
 FEES = {"type": "quadratic_with_maker_fees"}
 SIDES, ACTIONS = {"YES": YES, "NO": NO}, {"BUY": BUY, "SELL": SELL}
@@ -25,7 +25,7 @@ BOOK_A: tuple[Levels, Levels] = ({45: 100, 40: 200}, {52: 50, 50: 150})
 
 @dataclass
 class Scene:
-    """What is recorded of one or two markets, in seconds, cents and contracts."""
+    """Recorded events of one or two markets, in seconds, cents and contracts."""
 
     tickers: int = 1
     events: list[tuple[float, int]] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Scene:
     shown: dict[tuple[int, int], Levels] = field(default_factory=dict)
 
     def book(self, at: float, yes: Levels, no: Levels, ticker: int = 0) -> Scene:
-        """A row: the whole book of a market."""
+        """Record the whole book of a market."""
         for side, levels in ((YES, yes), (NO, no)):
             before = self.shown.get((ticker, side), {})
             for price in sorted({*before, *levels}):
@@ -44,13 +44,13 @@ class Scene:
         return self
 
     def until(self, at: float, ticker: int = 0) -> Scene:
-        """One contract is bid for a cent at that time, so that the recording goes on until then."""
+        """Extend the recording to this second, with a bid for one contract at a cent."""
         self.say(at, LEVEL, ticker, YES, 1, CONTRACT)
         self.rows.append((at, len(self.events)))
         return self
 
     def trade(self, at: float, taker: str, price: int, count: int, ticker: int = 0) -> Scene:
-        """A print: the taker bought `count` of that side at `price`, from bids for the other side."""
+        """Record a print: the taker bought `count` of that side at `price`, from bids for the other side."""
         return self.say(at, PRINT, ticker, 1 - SIDES[taker], 100 - price, count * CONTRACT)
 
     def settle(self, at: float, result: str, ticker: int = 0) -> Scene:
@@ -77,12 +77,12 @@ class Scene:
 
 
 def book_a() -> Scene:
-    """Book A at second 0."""
+    """Return a scene with book A at second 0."""
     return Scene().book(0, *BOOK_A)
 
 
 class Play:
-    """A replay that stands at its first decision; `order` and the like, `go` to the next one, `end`."""
+    """A replay at its first decision, to be continued by `order` and similar methods, `go` and `end`."""
 
     def __init__(self, scene: Scene, rules: RuleSet, tape: Tape | None = None, **settings: Any) -> None:
         chosen = {"cadence": SECOND, "bankroll": 1000 * MICROS, "queue": "trade_only", **settings}
@@ -90,14 +90,14 @@ class Play:
         assert self.session.step()
 
     def order(self, order: str, tif: int | None = None, expires: int = 0) -> int:
-        """Send "BUY YES 10" or "BUY YES 10 @50": IOC for a market order, GTC for a limit order when tif is left out."""
+        """Send "BUY YES 10" or "BUY YES 10 @50". The default `tif` is IOC for a market order and GTC for a limit order."""
         action, side, count, *price = order.replace("@", "").split()
         limit = CentiCents(int(price[0]) * CENT if price else 0)
         tif = (c.Tif.GTC if price else c.Tif.IOC) if tif is None else tif
         return self.session.place(0, SIDES[side], ACTIONS[action], limit, Lots(int(count) * CONTRACT), tif, expires)
 
     def go(self, to: float) -> Play:
-        """On to the first decision at that second or later."""
+        """Advance to the first decision at this second or later."""
         while self.session.now < to * SECOND:
             assert self.session.step()
         return self
@@ -108,12 +108,12 @@ class Play:
         return self
 
     def fills(self, role: c.Role | None = None) -> list[tuple[float, float, float]]:
-        """(contracts, price in cents of the side as sent, fee in cents)."""
+        """Return (contracts, price in cents of the side as sent, fee in cents) of each fill."""
         rows = [row for row in self.session.fills.tolist() if role is None or row[c.F_ROLE] == role]
         return [(row[c.F_LOTS] / CONTRACT, row[c.F_PRICE] / CENT, row[c.F_FEE] / CENT_MICROS) for row in rows]
 
     def state(self, order: int) -> str:
-        """Status and reason."""
+        """Return status and reason of an order."""
         row = self.session.orders[order]
         reason = c.Reason(row[c.O_REASON])
         return c.Status(row[c.O_STATUS]).name.lower() + (f": {reason.name.lower()}" if reason else "")
@@ -122,7 +122,7 @@ class Play:
         return int(self.session.orders[order, c.O_FILLED]) / CONTRACT
 
     def ahead(self, order: int) -> float:
-        """Contracts ahead of a resting order."""
+        """Return the contracts ahead of a resting order."""
         return int(self.session.orders[order, (ORDER.names or ()).index("ahead")]) / CONTRACT
 
     def positions(self) -> list[float]:
@@ -130,7 +130,7 @@ class Play:
 
     @property
     def cents(self) -> float:
-        """Cash."""
+        """Return cash in cents."""
         return self.session.cash / CENT_MICROS
 
     @property
@@ -144,5 +144,5 @@ def without_fees(scene: Scene, rules: RuleSet) -> Tape:
 
 
 def a_cent_a_fill(scene: Scene, rules: RuleSet) -> Tape:
-    """A tape whose takers pay one cent a fill, whatever its size."""
+    """Return a tape whose takers pay one cent per fill of any size."""
     return replace(scene.tape(rules), fees=np.array([(1, 1, 10**12, 0, 0, 1, 0)], np.int64))

@@ -1,4 +1,4 @@
-"""Drives the plain and the compiled engine with the same decisions and compares everything they say, to the last integer."""
+"""Run the plain and the compiled engine with the same decisions, and compare all results exactly."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from tests.replay.reference import Reference
 from tests.replay.reference.bounds import rounding
 from tests.replay.reference.portfolio import Recording, portfolio
 
-#: Decides on what the plain engine shows: calls to make of both, as (name, arguments).
+#: Agent that decides from the plain engine's state. Returns calls for both engines as (name, arguments).
 Agent = Callable[[Any], list[tuple[str, tuple[int, ...]]]]
 
 STATUSES = {status.name.lower(): int(status) for status in c.Status}
-#: Of orders that may change.
+#: Status codes of orders that may still change.
 OPEN = (STATUSES["pending"], STATUSES["resting"])
 REASONS = {"": 0, **{reason.name.lower(): int(reason) for reason in c.Reason if reason}}
 
 
 def compare(tape: Tape, rules: RuleSet, settings: ReplaySettings, agent: Callable[[], Agent]) -> Reference:
-    """`replay_both` with a new agent; of engines that differ, the error names the shortest beginning of the tape on which they do."""
+    """Run `replay_both` with a new agent. An error names the shortest beginning of the tape on which the engines differ."""
     try:
         return replay_both(tape, rules, settings, agent())
     except AssertionError as error:
@@ -46,13 +46,13 @@ def compare(tape: Tape, rules: RuleSet, settings: ReplaySettings, agent: Callabl
 
 
 def first(tape: Tape, events: int) -> Tape:
-    """The beginning of a tape."""
+    """Return the beginning of a tape."""
     rows = tape.rows_end <= events
     return replace(tape, ts=tape.ts[:events], event=tape.event[:events], rows_ts=tape.rows_ts[rows], rows_end=tape.rows_end[rows])
 
 
 def moved(tape: Tape, by: int, prefix: str = "") -> Tape:
-    """A tape whose events happen `by` nanoseconds later, on tickers of other names."""
+    """Return a tape whose events happen `by` nanoseconds later, with other tickers."""
     return replace(
         tape,
         ts=tape.ts + by,
@@ -65,7 +65,7 @@ def moved(tape: Tape, by: int, prefix: str = "") -> Tape:
 
 
 def recording(tape: Tape) -> Recording:
-    """A tape as the plain engine reads it, with prices for the numbers of levels."""
+    """Return a tape in the plain engine's form, with prices in place of level numbers."""
     words = zip(tape.ts.tolist(), tape.event.tolist(), strict=True)
     levels = [prices.tolist() for prices in tape.levels]
     events = [
@@ -81,7 +81,7 @@ def recording(tape: Tape) -> Recording:
 
 
 def tape_of(made: Recording) -> Tape:
-    """A recording of the plain engine, whose grids never change, as a tape."""
+    """Return a recording of the plain engine as a tape. Its grids never change."""
     words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in made.events], np.int64)
     grids = [[np.array(sorted(grid), np.int64)] for grid in made.grids]
     event, levels = level_words(words, grids)
@@ -92,14 +92,14 @@ def tape_of(made: Recording) -> Tape:
 
 
 def merged(parts: Sequence[tuple[Tape, RuleSet]]) -> Recording:
-    """A portfolio as the plain engine merges it."""
+    """Merge a portfolio as the plain engine does."""
     return portfolio([(recording(tape), rules) for tape, rules in parts])
 
 
 def replay_both(tape: Tape, rules: RuleSet, settings: ReplaySettings, act: Agent, *, seen: Recording | None = None) -> Reference:
-    """Replay a tape with both engines and one agent. Returns the plain one; fails at the first decision after which they differ.
+    """Replay a tape with both engines and one agent. Returns the plain engine; fails at the first decision after which they differ.
 
-    seen: what the plain engine replays instead, such as a portfolio that it merged itself.
+    `seen`: recording for the plain engine, such as a portfolio that it merged separately.
     """
     plain, compiled = Reference(seen or recording(tape), rules, settings), Session(tape, rules, settings)
     told: list[Any] = []
@@ -129,7 +129,7 @@ def _where(plain: Reference, told: list[Any]) -> str:
 
 
 def _told(compiled: Session, name: str, calls: list[tuple[int, ...]]) -> list[Any]:
-    """What the compiled engine says to calls of one kind: several orders or cancels go in one batch."""
+    """Return the compiled engine's results of calls of one kind. Several orders or cancels are one batch."""
     if name == "place" and len(calls) > 1:
         return compiled.place_many(np.array(calls, np.int64)).tolist()
     if name == "cancel" and len(calls) > 1:
@@ -138,7 +138,7 @@ def _told(compiled: Session, name: str, calls: list[tuple[int, ...]]) -> list[An
 
 
 class States:
-    """What the agent of a plain engine knows of its orders: status, filled, price, count. Orders whose end it knows are not looked at again."""
+    """Rows of orders that the agent of a plain engine knows: status, filled, price, count. Rows of ended orders are not updated."""
 
     def __init__(self, plain: Reference) -> None:
         self._plain = plain
@@ -146,7 +146,7 @@ class States:
         self._open: list[int] = []
 
     def rows(self, known: dict[int, tuple[str, int, int, int]]) -> np.ndarray:
-        """int64[orders, 4], as of now."""
+        """Return the current rows as int64[orders, 4]."""
         before, orders = len(self._rows), self._plain.orders
         self._rows = np.concatenate([self._rows, np.zeros((len(orders) - before, 4), np.int64)])
         self._open += range(before, len(orders))
@@ -160,7 +160,7 @@ class States:
 def _same_state(plain: Reference, compiled: Session, states: States, told: list[Any]) -> None:
     known = plain.known()
     mine, theirs = states.rows(known.orders), np.asarray(compiled.known_orders)[:, [c.O_STATUS, c.O_FILLED, c.O_PRICE, c.O_COUNT]]
-    # Looking row by row takes four times as long, and there may be tens of thousands.
+    # Access row by row takes four times as long, with up to tens of thousands of rows.
     same = len(mine) != len(theirs) or (mine == theirs).all()
     differ = () if same else np.flatnonzero((mine != theirs).any(axis=1))
     seen = {
@@ -230,12 +230,14 @@ def _same_tables(plain: Reference, outcome: ReplayOutcome) -> None:
 
 
 def _has_bounds(plain: Reference) -> bool:
-    """Rules like those of the original have none."""
+    """Return False for rules like the original's, which have no bounds."""
     return plain.account.net and plain.rules.join == "display" and not plain.rules.self_trade_allowed
 
 
 def _same_band(plain: Reference, mine: Sequence[tuple[int, ...]], theirs: Any) -> None:
-    """Both ends are equal but for what is added for other roundings of fees; where a waiver ends within the recording, the compiled band may be wider."""
+    """Compare both ends of the bands up to the allowance for rounded fees. If a waiver ends within the recording, the compiled band may be
+    wider.
+    """
     if not _has_bounds(plain):
         return
     low, high = rounding(plain.orders, plain.terms, plain.market_rules)
@@ -270,6 +272,6 @@ def _same_outcome(plain: Reference, outcome: ReplayOutcome) -> None:
 
 
 def _conserves_money(plain: Reference, bankroll: int) -> None:
-    """Nothing is made or lost but by trading and fees."""
+    """Check that only trading and fees change the total of money."""
     account = plain.account
     assert account.cash + sum(map(sum, account.basis)) == bankroll + account.realised - account.fees

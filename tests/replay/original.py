@@ -1,4 +1,4 @@
-"""The original benchmark's simulator, written once more from its description: whole books, cents, contracts, floats in the fees, quirks and all."""
+"""The original benchmark's simulator, reimplemented from its description: whole books, cents, contracts, fees in floats, and all defects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Row(NamedTuple):
 
 
 class Trade(NamedTuple):
-    """A print; price in cents of the taker's side."""
+    """A print. The price is in cents of the taker's side."""
 
     ts: int
     ticker: str
@@ -73,7 +73,7 @@ def fee(rate: float, count: int, price: int) -> int:
 
 
 class Original:
-    """One run. `act` is called as the original calls agents; what came of it stands in the attributes."""
+    """One run. `act` is called like the original's agents; attributes have the results."""
 
     def __init__(self, start: int, cadence: int, act: Callable[[Original], None], *, reconciled: bool, taker_only: bool) -> None:
         self.cadence, self.act, self.reconciled, self.taker_only = cadence, act, reconciled, taker_only
@@ -87,10 +87,10 @@ class Original:
         self.calls: list[tuple[int, int, int]] = []
         self.curve = [(start, self.cash)]
 
-    # What agents do
+    # Calls of agents
 
     def place(self, ticker: str, side: str, action: str, count: int, limit: int | None, tif: str) -> None:
-        """Limit None: a market order. tif: ioc, gtc, gtd or post_only."""
+        """Place an order. Limit None: a market order. tif: ioc, gtc, gtd or post_only."""
         if ticker not in self.books:
             return
         number, self.orders = self.orders, self.orders + 1
@@ -194,7 +194,7 @@ class Original:
         queue.orders = [order for order in queue.orders if order.left]
 
     def _book(self, fill: Fill) -> None:
-        """A sale that was made is booked at the price of the bid that stood for it."""
+        """Book a fill. A converted sale is booked at the price of the bid that replaced it."""
         sign = 1 if fill.action == "buy" else -1
         self.cash -= sign * fill.price * fill.count + fill.fee
         self.positions[fill.ticker, fill.side] += sign * fill.count

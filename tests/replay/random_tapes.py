@@ -1,4 +1,4 @@
-"""Random but valid tapes, and an agent that tries everything; both from explicit seeds."""
+"""Random valid tapes, and an agent that makes every call; both from explicit seeds."""
 
 from __future__ import annotations
 
@@ -20,13 +20,23 @@ IOC, GTC, POST_ONLY, FOK, GTD = range(5)
 
 @dataclass(frozen=True)
 class Shape:
-    """What a random tape is like.
+    """Parameters of a random tape.
 
-    tick: between prices, $0.0001. tapered: that below 10 and above 90 cents, if any. later: tick of each market from a third of the tape on, if any.
-    lot: sizes are multiples of it. spread_out: how many ticks from the touch levels lie. tempo: largest step between
-    instants, quarters of a second. busy: largest number of things that happen in one instant. largest: level or print, in contracts. rows: keep book
-    rows, with all prints of an instant behind them, as the original's files do. crossed: chance of a level on the wrong side. drift: chance that the
-    price moves by a tick. trades: share of trades in what happens. floods: chance that a trade is huge and goes far through the book. fees: terms of every ticker.
+    Attributes:
+        tick: distance of prices in $0.0001.
+        tapered: tick below 10 and above 90 cents, if different.
+        later: tick of each market after the first third of the tape, if different.
+        lot: sizes are multiples of it.
+        spread_out: maximum distance of levels from the touch, in ticks.
+        tempo: largest step between instants, in quarters of a second.
+        busy: largest number of events in one instant.
+        largest: largest level or print, in contracts.
+        rows: keep book rows before all prints of an instant, as in the original's files.
+        crossed: chance of a level on the wrong side.
+        drift: chance that the price moves by a tick.
+        trades: share of trades in events.
+        floods: chance that a trade is huge and takes many levels.
+        fees: terms of every ticker.
     """
 
     tickers: int = 2
@@ -54,7 +64,7 @@ class Shape:
 
 @cache
 def prices_of(tick: int, tapered: int) -> tuple[int, ...]:
-    """The prices of a grid, $0.0001."""
+    """Return the prices of a grid in $0.0001."""
     ends = range(tapered, 1_000, tapered) if tapered else range(tick, 1_000, tick)
     return (
         *ends,
@@ -65,7 +75,7 @@ def prices_of(tick: int, tapered: int) -> tuple[int, ...]:
 
 @dataclass
 class _Ticker:
-    """The recorded state of a ticker while the tape is made. grid: its prices; middle: the number of one of them."""
+    """The recorded state of a ticker while the tape is generated. `grid`: its prices; `middle`: index of the midpoint."""
 
     code: int
     grid: tuple[int, ...]
@@ -80,7 +90,7 @@ class _Ticker:
 
 
 class Dice(Random):
-    """Throws what `Random` does, without looking at what it is asked."""
+    """Faster `Random` without checks of arguments."""
 
     def randint(self, a: int, b: int) -> int:
         return a + self._below(b - a + 1)
@@ -96,7 +106,9 @@ class Dice(Random):
 
 
 def random_tape(seed: int, shape: Shape) -> Tape:
-    """A tape of that shape. Times are whole quarters of a second, so that events fall on decisions, arrivals, samples and expiries."""
+    """Return a tape of that shape. Times are whole quarters of a second, so that events coincide with decisions, arrivals, samples and
+    expiries.
+    """
     return _Maker(Dice(seed), shape).tape()
 
 
@@ -171,7 +183,7 @@ class _Maker:
         return self.shape.lot * self.rng.randint(1, 100 * self.shape.largest // self.shape.lot)
 
     def _price(self, ticker: _Ticker, side: int) -> int:
-        """Near the middle, on the side of the book where bids belong, now and then where they do not."""
+        """Draw a price near the midpoint, usually on the side of the book where bids belong."""
         middle = ticker.middle if side == 0 else len(ticker.grid) - 2 - ticker.middle
         away = self.rng.randint(0, self.shape.spread_out) if self.rng.random() >= self.shape.crossed else -self.rng.randint(1, 3)
         return ticker.grid[min(max(middle - away, 0), len(ticker.grid) - 1)]
@@ -188,7 +200,7 @@ class _Maker:
         shown = ticker.levels[side].get(price, 0)
         lots = self.rng.choice((0, shown, self.shape.lot * (shown // self.shape.lot // 2), self._lots(), shown + self._lots()))
         self._level(ticker, side, price, lots)
-        # Quotes that the new level would cross usually go.
+        # Quotes that the new level would cross are usually removed.
         crossed = DOLLAR - price
         for other in [p for p, n in ticker.levels[1 - side].items() if p >= crossed and n] if lots else ():
             if self.rng.random() >= self.shape.crossed:
@@ -200,7 +212,7 @@ class _Maker:
         self._say(kind, ticker, side, price, lots)
 
     def _trades(self, ticker: _Ticker, prints: list[tuple[_Ticker, int, int, int]]) -> None:
-        """A taker walks the bids of a side; the prints stand before the cuts that they made, or behind all rows."""
+        """Let a taker walk the bids of a side. Prints precede their cuts, or follow all rows."""
         side, wanted = self.rng.randint(0, 1), -(-self._lots() // self.rng.choice((1, 4, 4, 16)) // self.shape.lot) * self.shape.lot
         if self.rng.random() < self.shape.floods:
             far = bisect_left(ticker.grid, self._price(ticker, side)) - self.shape.spread_out
@@ -229,7 +241,7 @@ class _Maker:
             self._say(PRINT, ticker, side, price, lots)
 
     def _gap(self, ticker: _Ticker) -> None:
-        """The book is lost, or found again from scratch."""
+        """Invalidate the book, or rebuild it from scratch."""
         if ticker.valid:
             self._say(INVALID, ticker)
         else:
@@ -252,7 +264,7 @@ class _Maker:
                 self._end(ticker)
 
     def _end(self, ticker: _Ticker) -> None:
-        # In the original's files the books of a settled market may go on.
+        # In the original's files the books of a settled market may continue.
         ticker.over = not self.shape.rows
         if self.rng.random() < 0.5:
             self._say(CLOSE, ticker)
@@ -266,9 +278,15 @@ class _Maker:
 
 @dataclass(frozen=True)
 class Temper:
-    """What a random agent does. orders: largest number per decision. stacks: chance of a pile of `stack` orders at one price. largest: order, in
-    contracts. Chances of: odd_lots, huge orders (2,500 contracts), sweeps (market orders), passive prices, wild calls, cancels and amends, quotes, clears. turns: seconds
-    after which an agent that only ever wants one side changes it; 0: wants both.
+    """Parameters of a random agent.
+
+    Attributes:
+        orders: largest number per decision.
+        stacks: chance of a pile of `stack` orders at one price.
+        largest: largest order, in contracts.
+        odd_lots, huge, sweeps, passive, wild, cancels, amends, quotes, clears: chances of each kind of call. Huge orders have 2,500 contracts, and sweeps are
+            market orders.
+        turns: seconds after which an agent that wants one side changes it; 0: wants both.
     """
 
     orders: int = 4
@@ -287,7 +305,7 @@ class Temper:
 
 
 class RandomAgent:
-    """Decides from its own random numbers and from what the plain engine shows; `act` gives the calls to make, as (name, arguments)."""
+    """Decide from own random numbers and the plain engine's state. `act` returns the calls as (name, arguments)."""
 
     def __init__(self, seed: int, shape: Shape, temper: Temper) -> None:
         self.rng, self.shape, self.temper = Dice(seed), shape, temper
@@ -323,7 +341,7 @@ class RandomAgent:
         return "quote", (ticker, *prices, 100 * self.rng.choice((2, 2, 3)))
 
     def _near(self, engine: Any, ticker: int, side: int, away: int) -> int:
-        """A price some ticks below the best bid of a side, on the market's grid."""
+        """Draw a price some ticks below the best bid of a side, on the market's grid."""
         grid = sorted_prices(engine.grid[ticker])
         best = engine.markets[ticker].best(side) or self.rng.choice(grid)
         return grid[min(max(bisect_left(grid, best) - away, 0), len(grid) - 1)]
@@ -358,7 +376,7 @@ class RandomAgent:
         return ticker, side, action, price, self._lots(), tif, expires
 
     def _wild(self, engine: Any, ticker: int, side: int, action: int) -> tuple[int, ...]:
-        """An order that may be wrong in any field."""
+        """Draw an order that may be wrong in any field."""
         rng = self.rng
         return (
             rng.choice((ticker, ticker, self.shape.tickers, -1)),

@@ -1,4 +1,4 @@
-"""The acceptance rows of the original benchmark's specification, by their ids: what a correct engine does, and what the original does under its rules."""
+"""Acceptance rows of the original benchmark's specification, by id: behaviour of a correct engine, and of the original under its rules."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ COVERED: set[str] = set()
 
 
 def row(name: str, right: Any, ref: Any = None) -> Any:
-    """Parametrises a test with the rules and the expectation of one acceptance row; ref where the original differs."""
+    """Parametrize a test with the rules and expectation of one acceptance row. `ref`: expectation of the original, if different."""
     return rows({name: (right, right if ref is None else ref)})
 
 
 def rows(table: dict[str, tuple[Any, Any]]) -> Any:
-    """The same for several rows: id -> (right, ref)."""
+    """Parametrize a test with several rows: id -> (right, ref)."""
     COVERED.update(table)
     given = [
         pytest.param(rules, expected[which], id=f"{name}-{('right', 'ref')[which]}")
@@ -43,13 +43,13 @@ def rows(table: dict[str, tuple[Any, Any]]) -> Any:
 
 
 def traded(scene: Scene, rules: RuleSet, what: Callable[[AgentContext], None]) -> Any:
-    """The backtest of a function that acts at every decision."""
+    """Return the backtest of a function that acts at every decision."""
     settings = BacktestSettings(rules=rules.name, cadence=SECOND, bankroll=1000 * MICROS, queue="trade_only")
     return run(scene.tape(rules), Scripted(what), settings)
 
 
 def noted(scene: Scene, rules: RuleSet, what: Callable[[AgentContext], Any]) -> Any:
-    """What a function says of the first decision."""
+    """Return the value of a function at the first decision."""
     seen: list[Any] = []
     assert traded(scene, rules, lambda ctx: seen.append(what(ctx))).failure is None
     return seen[0]
@@ -118,7 +118,7 @@ def test_maker_fees_in_cents(rules: RuleSet, expected: dict[tuple[int, int], int
     assert _taker_fee(rules, 10, 50) == 18
 
 
-# Takers: what an order fills in book A, the money it moves, its state
+# Takers: fills of an order in book A, its money and its state
 
 TWO_LEVELS = [(100, 45, 174), (200, 40, 336)]
 
@@ -440,7 +440,7 @@ def test_a_book_that_comes_to_a_resting_order_fills_it(rules: RuleSet, expected:
 
 
 def _in_any_order(folder: Path, order: int) -> Any:
-    """An episode in which a book row, a trade and a settlement have one time."""
+    """Return an episode in which a book row, a trade and a settlement have one time."""
     native = Native()
     native.metadata["markets"][0]["lifecycle"] = []
     native.metadata["markets"][0]["close_time"] = "2026-01-20T00:00:05Z"
@@ -459,7 +459,7 @@ def test_book_trade_and_settlement_of_one_time_in_this_order(rules: RuleSet, exp
     kinds, *_ = unpack(tape.event)
     last = tape.ts == tape.ts[kinds == PRINT][0]
     at_once = [kind for kind in kinds[last].tolist() if kind in (LEVEL, TRADED, PRINT, SETTLE)]
-    # A correct engine knows which cut the print made, and lets it stand before that one.
+    # A correct engine knows the cut of the print, and puts the print before it.
     assert at_once == ([PRINT, TRADED, SETTLE] if rules is RIGHT else [LEVEL, PRINT, SETTLE])
 
 
@@ -524,7 +524,7 @@ def test_an_event_with_two_winners_is_refused(name: str, tmp_path: Path) -> None
         load(native.write(tmp_path / name))
 
 
-# What the survey found, where no row above has it
+# Findings of the survey without an acceptance row
 
 
 @row("S7 zero latency", {0: [(10, 48, 18)], SECOND: []})

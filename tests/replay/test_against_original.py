@@ -1,4 +1,4 @@
-"""Under `pmb-2026-01` the engine does what the original benchmark does, to the last cent: random episodes in its format, random agents."""
+"""Under `pmb-2026-01` the engine equals the original benchmark to the last cent: random episodes in its format, random agents."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Call = tuple[Any, ...]
 
 
 def recorded(draw: random.Random) -> tuple[list[Row], list[Trade], list[Settled]]:
-    """Books that change a level at a time, prints that often hit them, and settlements in the middle, at the end, behind it or never."""
+    """Draw books that change a level at a time, prints that often hit them, and settlements in the middle, at the end, after it or never."""
     rows, trades, ts = [], [], START + draw.randint(0, 3) * SECOND
     shown: dict[str, dict[str, dict[int, int]]] = {ticker: {"yes": {}, "no": {}} for ticker in TICKERS}
     for _ in range(draw.randint(100, 500)):
@@ -52,7 +52,7 @@ def recorded(draw: random.Random) -> tuple[list[Row], list[Trade], list[Settled]
 
 
 def written(folder: Path, rows: list[Row], trades: list[Trade], settled: list[Settled]) -> Path:
-    """The same as files of the original."""
+    """Write the same as files of the original."""
     known = {one.ticker: {"result": one.result, "settled_ts": _iso(one.ts)} for one in settled}
     unknown = {"result": None, "settled_ts": None}
     originals.described(folder, TICKERS, {ticker: known.get(ticker, unknown) for ticker in TICKERS}, end=_iso(rows[-1].ts))
@@ -73,7 +73,7 @@ def _iso(ns: int) -> str:
 
 
 def decisions(seed: int) -> Callable[[int], list[Call]]:
-    """Draws the calls of one step: ("cancel", order) or ("place", ticker, side, action, contracts, limit in cents or None, tif)."""
+    """Draw the calls of one step: ("cancel", order) or ("place", ticker, side, action, contracts, limit in cents or None, tif)."""
     draw = random.Random(seed)
 
     def step(orders: int) -> list[Call]:
@@ -92,7 +92,7 @@ def decisions(seed: int) -> Callable[[int], list[Call]]:
 
 
 class Drawn(Agent):
-    """Makes the calls that are drawn, and notes when it was called, its cash and its equity in cents."""
+    """Make the drawn calls, and record the times of calls, cash and equity in cents."""
 
     api = 3
 
@@ -147,7 +147,7 @@ def test_the_engine_does_what_the_original_does(seed: int, tmp_path: Path) -> No
 
 
 def _fills(rows: Any) -> list[Fill]:
-    """The engine's fills in cents and contracts."""
+    """Return the engine's fills in cents and contracts."""
     return [
         Fill(
             row[c.F_TS],

@@ -1,4 +1,4 @@
-"""The compiled engine does, to the last integer, what a plain one written independently from the same rules does: random tapes, random agents."""
+"""The compiled engine exactly equals a plain engine written independently from the same rules: random tapes, random agents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.replay.both_engines import compare
 from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
 from tests.replay.reference import Reference, market
 
-#: Fee terms as rows of a tape: none; Kalshi's general rates; an odd multiplier with a waiver in the middle of the tape; Polymarket's kinds; floats.
+#: Fee terms as rows of a tape: none; Kalshi's general rates; an odd multiplier with a waiver in the middle of the tape; Polymarket's kinds;
+#: floats.
 NO_FEES = (0, 0, 1, 0, 0, 1, 0)
 KALSHI = (1, 7, 100, 1, 7, 400, 0)
 WAIVED = (1, 91, 2_000, 1, 7, 800, (1_700_000_000 + 60) * SECOND)
@@ -35,7 +36,7 @@ ROWS = Shape(rows=True, fees=FLOAT)
 
 
 def _recorded() -> LatencySeries:
-    """Latencies that rise and fall between a millisecond and three seconds, of an order each four seconds on average."""
+    """Draw latencies that vary between a millisecond and three seconds, with an order every four seconds on average."""
     rng = Random(8)
     sent, rows = 1_700_000_000 * SECOND - SECOND, []
     for _ in range(100):
@@ -172,7 +173,7 @@ def test_a_difference_is_shown_on_the_shortest_tape_that_has_it(monkeypatch: pyt
         _compare("reconciled", 0, Temper(), instants=100)
 
 
-#: Modes, cases and fills of the long comparison. Each case replays tapes until it has compared its share.
+#: Modes, cases and fills of the long comparison. Each case replays tapes until it has compared its share of fills.
 CROWDED = (
     "kalshi-2026-05-28",
     "proportional",
@@ -185,12 +186,12 @@ CROWDED = (
 )
 #: Fills in each case.
 CASES, EACH = 16, 3_000
-#: Who trades and what the tapes are like: one that sweeps deep books, one that waits in the queues.
+#: Agents and tapes: one agent sweeps deep books, one waits in the queues.
 CROWDS = {
     "taker": (Temper(orders=8, stacks=0, largest=60, huge=0.8, sweeps=0.9, wild=0.01, cancels=0.6, clears=0.1, turns=10), {"trades": 0.15}),
     "maker": (Temper(orders=2, stacks=0.05, stack=10, largest=60, huge=0.8, sweeps=0.1, wild=0.01, turns=10), {"trades": 0.85}),
 }
-#: Under the original's rules only prints at an order's own price fill it: more orders on fewer levels.
+#: Under the original's rules only prints at an order's own price fill it, so these have more orders on fewer levels.
 NEAR = (replace(CROWDS["maker"][0], orders=6), {"trades": 0.85, "busy": 60, "spread_out": 10})
 
 

@@ -1,4 +1,4 @@
-"""The compiled engine and the plain one agree on episodes made of recordings of the real venue."""
+"""The compiled and the plain engine agree on episodes of recordings of the real venue."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.replay.random_tapes import RandomAgent, Shape, Temper
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-#: The plain engine takes its time: no more events than these of an episode.
+#: Maximum number of events per episode, because the plain engine is slow.
 EVENTS = 25_000
-#: Takes back its orders now and then: the plain engine looks at all that rest for each that comes.
+#: The agent cancels its orders regularly, because each arrival costs the plain engine a pass over all resting orders.
 TEMPER = Temper(orders=9, stacks=0.02, stack=10, largest=200, odd_lots=0.2, clears=0.05)
 SETTINGS = {
     "as it was": ReplaySettings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
@@ -54,14 +54,14 @@ def test_both_engines_agree_on_recorded_books_under_the_originals_rules(captures
 
 
 def beginning(tape: Tape, events: int) -> Tape:
-    """The first events of a tape and the ends of its markets, which would else be decided on until the end of the portfolio."""
+    """Return the first events of a tape and the ends of its markets. Without ends there would be decisions until the end of the portfolio."""
     ends = [index for index in range(events, len(tape)) if unpack(int(tape.event[index]))[0] in (CLOSE, SETTLE, VOID)]
     kept, rows = np.array([*range(events), *ends]), tape.rows_end <= events
     return replace(tape, ts=tape.ts[kept], event=tape.event[kept], rows_ts=tape.rows_ts[rows], rows_end=tape.rows_end[rows])
 
 
 def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures) -> None:
-    """A game of March, and a quarter of an hour of May by the rules that followed, as if on one evening, with one bankroll."""
+    """A game of March and a quarter of an hour of May under the later rules, moved to the same evening, with one bankroll."""
     chosen = {"ws_nba_2026_03": None, "ws_btc15m_2026_05": "kalshi-2026-05-28"}
     prepared = [_prepared(captures, folder, rules) for folder, rules in chosen.items()]
     evening = prepared[0].tape.start

@@ -1,4 +1,4 @@
-"""The comparison with peers: its command line, its goals and its table."""
+"""The comparison with other simulators: its command line, its goals and its table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster: the same rows as on one machine, whatever happens to workers."""
+"""Sweeps on a Dask cluster give the rows of one machine, even if workers die."""
 
 from __future__ import annotations
 

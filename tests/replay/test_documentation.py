@@ -1,4 +1,4 @@
-"""The pages on the replay are true: their examples run, and their tables name what there is."""
+"""The pages on the replay are true: their examples run, and their tables are complete."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PARTS = {"isolation": "Isolated agents", "llm-agent": "Language models as trader
 
 
 def page(name: str) -> str:
-    """A page, or a part of agents.md with its headings raised by one."""
+    """Return a page, or a part of agents.md with its headings raised by one level."""
     if name not in PARTS:
         return (DOCS / f"{name}.md").read_text(encoding="utf-8")
     part = re.split(r"\n## ", (DOCS / "agents.md").read_text(encoding="utf-8").partition(f"\n## {PARTS[name]}\n")[2])[0]
@@ -65,7 +65,7 @@ def names(text: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A small episode, in a working folder that may be written to."""
+    """A small episode in a writable working folder."""
     monkeypatch.chdir(tmp_path)
     return Native().write(tmp_path / "KXTEST-26JAN20")
 
@@ -79,20 +79,20 @@ def execute(code: str, **given: object) -> dict[str, object]:
 
 
 def block(text: str) -> str:
-    """The example of agents.md that has a text."""
+    """Return the example of agents.md that contains a text."""
     (found,) = [one for one in blocks("agents") if text in one]
     return found
 
 
 def example(name: str, folder: Path) -> type[Agent]:
-    """The class of that name in an example of agents.md."""
+    """Return the class of this name in an example of agents.md."""
     path = folder.parent / f"example_{name.lower()}.py"
     path.write_text(block(f"class {name}("), encoding="utf-8")
     return load_agent_class(f"{path}:{name}")
 
 
 def test_every_example_of_agents_is_run_here() -> None:
-    """All but the one that needs a cluster."""
+    """Except the one that needs a cluster."""
     tested = (
         "Maker(Agent)",
         "Pairs(Agent)",
@@ -194,7 +194,7 @@ def test_the_attributes_of_the_context_exist() -> None:
 
 
 def rows(title: str) -> dict[str, str]:
-    """The table of a section by the names in its first cells."""
+    """Return the table of a section by the names in its first cells."""
     lines = re.findall(r"^\| (`[^|]+`) \|(.*)\|$", section("llm-agent", title), re.MULTILINE)
     return {name: cells for first, cells in lines for name in names(first)}
 

@@ -1,4 +1,4 @@
-"""Bounds of the plain engine against all queue histories of small random recordings: they contain every one, and single orders attain both ends."""
+"""Bounds of the plain engine contain all queue histories of small random recordings, and single orders attain both ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.replay.reference.portfolio import Recording
 SECOND = 1_000_000_000
 FREE = replace(rule_set("polymarket-2020-10-01"), min_lots=1, lot_step=1)
 NO_FEES = (0, 0, 1, 0, 0, 1, 0)
-#: Rules and terms under which fees are rounded fill by fill, with and without accumulators, up and to the nearest unit.
+#: Rules and terms with fees rounded per fill, with and without accumulators, up and to the nearest unit.
 FEES = tuple(
     (replace(rule_set(name), min_lots=1, lot_step=1), terms)
     for name, terms in {
@@ -35,13 +35,13 @@ FEES = tuple(
         "polymarket-2026-04-01": (3, 1, 40, 3, 900, 100, 0),
     }.items()
 )
-#: Bids that the recordings show, by side. A NO bid at 52 cents meets a YES bid at 48.
+#: Bids in the recordings, by side. A NO bid at 52 cents meets a YES bid at 48.
 PRICES = ((4_700, 4_800), (5_100, 5_200))
 MODELS: tuple[Queue, ...] = ("reconciled", "proportional", "power", "log", "optimistic")
 
 
 def recording(rng: Random, instants: int, largest: int, terms: tuple[int, ...]) -> Recording:
-    """A small book that moves each half second: cuts and growth, prints with and without the cuts that they made, gaps, crossing books, a result."""
+    """Draw a small book that moves each half second: cuts and growth, prints with and without their cuts, gaps, crossing books, a result."""
     levels: dict[tuple[int, int], int] = {}
     events: list[tuple[int, int, int, int, int, int]] = []
     now, valid, crossing = 0, True, rng.random() < 0.3
@@ -83,7 +83,7 @@ def recording(rng: Random, instants: int, largest: int, terms: tuple[int, ...]) 
 
 
 def script(rng: Random, steps: int, kind: str) -> list[list[tuple[str, tuple[int, ...]]]]:
-    """Calls at each decision, drawn before the replay: a single order, or streams of orders, cancels, amends and quotes."""
+    """Draw calls at each decision before the replay: a single order, or streams of orders, cancels, amends and quotes."""
     calls: list[list[tuple[str, tuple[int, ...]]]] = [[] for _ in range(steps)]
     sent, constant = 0, rng.random() < 0.5
 
@@ -144,7 +144,7 @@ def replayed(seed: int, kind: str) -> tuple[Reference, Histories]:
 
 
 def bounds(plain: Reference) -> dict[int, tuple[int, int, int]]:
-    """Lots filled at least, by the main account and at most, of each order; of a chain of quotes, under the first that rested."""
+    """Return the lots filled at least, by the main account and at most, of each order. A chain of quotes counts as its first resting order."""
     totals: dict[int, tuple[int, int, int]] = {}
     first: dict[int, int] = {}
     for order in plain.orders:
@@ -156,7 +156,7 @@ def bounds(plain: Reference) -> dict[int, tuple[int, int, int]]:
 
 
 def check(plain: Reference, every: Histories, *, attained: bool) -> Any:
-    """Compare bounds with all histories; returns whether something was uncertain."""
+    """Compare bounds with all histories. Returns True if any fill was uncertain."""
     uncertain = False
     found = every.filled()
     for number, (least, main, most) in bounds(plain).items():

@@ -31,7 +31,7 @@ KALSHI_RULES, POLYMARKET_RULES = "kalshi-2026-05-28", "polymarket-2026-04-01"
 
 
 def part(name: str, made: Tape, rules: str = KALSHI_RULES, **changed: Any) -> Prepared:
-    """An episode of one tape, its markets called after it."""
+    """Return an episode of one tape whose markets have its name."""
     found = prepare(replace(made, tickers=tuple(f"{name}-{ticker}" for ticker in made.tickers)), rules)
     return replace(found, info=replace(found.info, id=name, **changed), digest=f"digest of {name}")
 
@@ -42,7 +42,7 @@ def random_part(name: str, seed: int, rules: str, start: int, fees: tuple[int, .
 
 
 class Apart(Agent):
-    """Trades each market by the time and what it knows of that market alone."""
+    """Trade each market from the time and knowledge of that market alone."""
 
     api = 3
 
@@ -72,7 +72,7 @@ SETTINGS = BacktestSettings(cadence=SECOND, bankroll=RICH, calls_per_step=100_00
 
 
 def episodes() -> list[Prepared]:
-    """Two that run at the same time on two venues, and one that begins when both are over."""
+    """Return two simultaneous episodes of two venues, and one that begins after both."""
     return [
         random_part("KXONE", 1, KALSHI_RULES, 0, KALSHI),
         random_part("poly-two", 2, POLYMARKET_RULES, 30, BY_SHARES),
@@ -88,7 +88,7 @@ def test_independent_episodes_earn_together_what_they_earn_apart(changed: dict[s
     assert together.failure is None
     main, low, high = (sum(one.outcome.pnl[end] for one in alone) for end in range(3))
     if settings.band == "rerun":
-        # Each episode has its own worst run; the portfolio's is that of one queue model in all.
+        # The worst queue model may differ by episode. The portfolio uses one queue model for all.
         assert together.outcome.pnl[0] == main
         assert low <= together.outcome.pnl[1] <= main <= together.outcome.pnl[2] <= high
     else:
@@ -139,13 +139,14 @@ def test_each_market_keeps_its_least_size_and_its_fees() -> None:
 
     made = [with_fees(quoted("KXA"), KALSHI), with_fees(quoted("poly", POLYMARKET_RULES), BY_SHARES)]
     done = run(made, Small(), BacktestSettings(cadence=SECOND))
-    # At 50 cents: 7 % of a quarter of 4.99 and 5 dollars, up to 0.0001; 2.5 % of a quarter of 5, to 0.00001; less than 5 shares are no order.
+    # At 50 cents: 7 % of a quarter of 4.99 and 5 dollars, rounded to 0.0001; 2.5 % of a quarter of 5, rounded to 0.00001; less than 5
+    # shares are no order.
     assert fees == {"KXA-M-0 499": 87_400, "KXA-M-0 500": 87_500, "poly-M-0 499": -1, "poly-M-0 500": 31_250}
     assert done.outcome.fills[:, F_FEE].sum() == sum(fee for fee in fees.values() if fee > 0)
 
 
 def quoted(name: str, rules: str = KALSHI_RULES, start: int = 0, settles: int = 100) -> Prepared:
-    """A market of a hundred contracts at 50 cents on both sides, which closes after 90 seconds and pays YES at `settles`."""
+    """Return a market of a hundred contracts at 50 cents on both sides that closes after 90 seconds and pays YES at `settles`."""
     events: list[Event] = [
         (start, LEVEL, 0, YES, 490, 100 * CONTRACT),
         (start, LEVEL, 0, NO, 500, 100 * CONTRACT),
@@ -160,7 +161,7 @@ def with_fees(one: Prepared, fees: tuple[int, ...]) -> Prepared:
 
 
 class Spender(Agent):
-    """Buys ten contracts of YES of whatever trades, at each decision."""
+    """Buy ten contracts of YES of each trading market at each decision."""
 
     api = 3
 
@@ -174,7 +175,7 @@ def test_a_settlement_frees_cash_for_the_other_episodes_at_its_time() -> None:
     first, second = quoted("KXA", settles=100), quoted("KXB", start=60)
     done = run([first, second], Spender(), BacktestSettings(cadence=10 * SECOND, bankroll=5 * MICROS))
     fills = done.outcome.fills[:, [F_TICKER, F_TS]].tolist()
-    # The five dollars are in the first market until second 100, whose ten pay for two purchases in the second.
+    # The five dollars are in the first market until second 100. Its payout of ten pays for two purchases in the second.
     assert fills[0] == [0, 0]
     assert [ticker for ticker, _ in fills] == [0, 1, 1]
     assert [at // SECOND for _, at in fills[1:]] == [100, 110]
@@ -290,7 +291,7 @@ def test_a_series_that_several_episodes_have_is_one_series() -> None:
 
 
 def folder(root: Path, name: str, **metadata: Any) -> Path:
-    """An episode on disk, its markets called after it."""
+    """Write an episode whose markets have its name."""
     made = Native()
     made.metadata |= {"episode_id": name, **metadata}
     tickers = {"KXTEST-A": f"{name}-A", "KXTEST-B": f"{name}-B"}

@@ -1,4 +1,4 @@
-"""The compiled engine trades several tapes of different venues as one portfolio, to the last integer as the plain one does that merges them itself."""
+"""Tapes of different venues as one portfolio: the compiled engine exactly equals the plain one, which merges them independently."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.replay.test_against_reference import BY_SHARES, BY_SHARES_2, BY_VALUE
 
 FAST = ReplaySettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=RICH)
 CENTS, SUBCENT = Shape(), Shape(tick=10, lot=1, spread_out=12)
-#: Rules, shape and start, in quarters of a second after the first, of each episode.
+#: Rules, shape and start (quarters of a second after the first start) of each episode.
 Part = tuple[str, Shape, int]
 KALSHI_AND_POLYMARKET: tuple[Part, ...] = (
     ("kalshi-2026-05-28", replace(SUBCENT, fees=KALSHI), 0),
@@ -59,7 +59,7 @@ MODES: dict[str, tuple[tuple[Part, ...], ReplaySettings]] = {
 
 
 class PortfolioAgent(RandomAgent):
-    """Sends each order as an agent of one of the episodes would: by its ticks, to its markets."""
+    """Send each order like an agent of one of the episodes: with its ticks, to its markets."""
 
     def __init__(self, seed: int, shapes: list[Shape], temper: Temper) -> None:
         super().__init__(seed, replace(shapes[0], tickers=sum(shape.tickers for shape in shapes)), temper)
@@ -122,7 +122,7 @@ def test_a_market_under_the_units_of_another_is_noticed(column: int) -> None:
 @pytest.mark.parametrize(("seed", "mode"), list(enumerate(MODES))[:2])
 def test_both_engines_agree_on_many_fills_of_portfolios(seed: int, mode: str) -> None:
     temper = Temper(orders=8, stacks=0.05, stack=10, largest=60, huge=0.2, sweeps=0.4, wild=0.01, turns=10)
-    # Who is poor can pay for few.
+    # With little cash only few orders are affordable.
     instants, fills = (600, 500) if "poor" in mode else (250, 1000)
     assert len(_compare(mode, 100 + seed, temper, instants=instants, busy=30, spread_out=30, trades=0.5).fills) > fills
 

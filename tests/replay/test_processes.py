@@ -1,4 +1,4 @@
-"""A replay in another process, with another hash seed: the same bytes, and nothing imported before it is needed."""
+"""A replay in another process with another hash seed: the same bytes, and imports only when needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.replay.random_tapes import Shape, random_tape
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ("kalshi-2025-07-01", "pmb-2026-01")
-#: Prints the heavy libraries that the package and an isolated agent's process import, then the digests.
+#: Print the heavy libraries imported by the package and by an isolated agent's process, then the digests.
 CHILD = """
 import json, sys
 
@@ -39,7 +39,7 @@ print(json.dumps([*found, digests()]))
 
 
 def digests() -> list[str]:
-    """Digests of a random agent under two rule sets, and of a compiled strategy."""
+    """Return the digests of a random agent under two rule sets, and of a compiled strategy."""
     tape = random_tape(3, Shape(tickers=3, rows=True, lifecycle=False))
     runs = [run(tape, RandomAgent(trade_probability=0.5), BacktestSettings(rules=rules, cadence=SECOND)) for rules in RULES]
     assert all(len(one.outcome.fills) for one in runs)

@@ -1,4 +1,4 @@
-"""Many backtests at once: the same rows however many workers there are."""
+"""Many backtests at once give the same rows for any number of workers."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_agent_that_ends_its_worker_is_named(folders: list[Path], tmp_path: P
         run_sweep(folders, [Candidate(f"{file}:Mine", "mine", "mine")], SETTINGS, cache=tmp_path, jobs=2)
 
 
-# Parameters as people write them
+# Parameters as users write them
 
 
 def test_values_have_the_type_they_look_like() -> None:

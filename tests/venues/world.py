@@ -21,18 +21,18 @@ class Killed(BaseException):
 
 
 def seconds(text: str) -> int:
-    """A wire time as seconds since 1970."""
+    """Convert a time in the venue's format to seconds since 1970."""
     return int(datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp())
 
 
 def closing(ticker: str, close: str, **changes: Any) -> dict[str, Any]:
-    """A settled market of the event EV-<first letter of the ticker> that closed at `close`."""
+    """Return a settled market of the event EV-<first letter of the ticker> that closed at `close`."""
     return market(ticker, **{"event_ticker": f"EV-{ticker[0]}", "close_time": close} | changes)
 
 
 @dataclass
 class World:
-    """What the venue knows, and what was asked of it."""
+    """Data of the venue, and the requests received."""
 
     live: list[dict[str, Any]] = field(default_factory=list)
     archive: list[dict[str, Any]] = field(default_factory=list)
@@ -44,7 +44,7 @@ class World:
     date: str = "Fri, 20 Mar 2026 08:30:00 GMT"
     asked: list[str] = field(default_factory=list)
     candles_missing: frozenset[str] = frozenset()
-    #: Answers to requests for markets by ticker that list none.
+    #: Answers without markets to requests for markets by ticker.
     unnamed: int = 0
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -112,7 +112,7 @@ class World:
 
 
 def ordinary() -> World:
-    """Five live markets of the day in three events, and others around it."""
+    """Five live markets of the day in three events, and markets of other days."""
     return World(
         live=[
             closing("A-1", "2026-03-14T00:00:00Z"),
@@ -137,5 +137,5 @@ def archived() -> World:
 
 
 def after(day: date, days: int = 1) -> datetime:
-    """Midnight `days` after `day`."""
+    """Return midnight `days` after `day`."""
     return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=days)

@@ -1,4 +1,4 @@
-"""An agent of the interface before version 3, in a module without prices of this one."""
+"""An agent of the interface before version 3, in a module without the current prices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bellwether.replay import Agent, AgentContext
 
 
 class OldScripted(Agent):
-    """Calls a function at each decision."""
+    """Call a function at each decision."""
 
     name = "scripted"
 

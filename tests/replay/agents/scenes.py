@@ -1,4 +1,4 @@
-"""Short markets for tests of agents, and agents that are told what to do."""
+"""Short markets and scripted agents for tests of agents."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from tests.replay.results.tapes import Event
 
 
 def tape(*events: Event, **given: Any) -> Tape:
-    """A tape of (seconds, kind, ticker, side, price in $0.0001, value)."""
+    """Build a tape of (seconds, kind, ticker, side, price in $0.0001, value)."""
     return tapes.tape(*((at, kind, ticker, side, price // MILL, value) for at, kind, ticker, side, price, value in events), **given)
 
 
 def book(at: float, bid: int, ask: int, ticker: int = 0, size: int = 1000) -> list[Event]:
-    """A bid and an ask in $0.0001 appear."""
+    """Return events of a new bid and ask in $0.0001."""
     return [(at, LEVEL, ticker, YES, bid, size), (at, LEVEL, ticker, NO, DOLLAR - ask, size)]
 
 
 RULES = "kalshi-2026-08-30"
-#: YES 45 bid and 48 asked, 100 and 50 contracts.
+#: YES bid 45 and ask 48, 100 and 50 contracts.
 BOOK: list[Event] = [
     (0, LEVEL, 0, YES, 45 * CENT, 100 * CONTRACT),
     (0, LEVEL, 0, YES, 40 * CENT, 200 * CONTRACT),
@@ -36,12 +36,12 @@ TRADE: Event = (90, PRINT, 0, YES, 45 * CENT, 130 * CONTRACT)
 
 
 def market(*events: Event) -> Tape:
-    """The book, what happens, the end."""
+    """Return a tape of the opening book, these events, and the end."""
     return tape(*sorted([*BOOK, *events, *END], key=lambda event: event[0]), end=601)
 
 
 def two_markets() -> Tape:
-    """Two markets with a spread of a cent and of ten; only the first has a book at once."""
+    """Return a tape of two markets with spreads of one and ten cents. Only the first has a book at once."""
     return tape(
         *book(0, 49 * CENT, 50 * CENT),
         *book(100, 30 * CENT, 40 * CENT, ticker=1),
@@ -53,7 +53,7 @@ def two_markets() -> Tape:
 
 
 class Scripted(Agent):
-    """Calls a function at each decision."""
+    """Call a function at each decision."""
 
     api = 3
 
@@ -65,7 +65,7 @@ class Scripted(Agent):
 
 
 class Noted(Agent):
-    """Notes what is called, in the order of calls."""
+    """Record calls in order."""
 
     api = 3
 
@@ -83,12 +83,12 @@ class Noted(Agent):
 
 
 def settings(**changed: Any) -> BacktestSettings:
-    """A decision a minute, with a thousand dollars, in one run."""
+    """Return settings with a decision per minute, a thousand dollars and a single run."""
     return BacktestSettings(**{"rules": RULES, "cadence": 60 * SECOND, "bankroll": 1000 * MICROS, "band": "none", **changed})
 
 
 def traded(what: Callable[[AgentContext], Any], *events: Event, **changed: Any) -> Backtest:
-    """A backtest of one function on the market; an error of the function's is the test's."""
+    """Backtest a function on the market. Errors of the function fail the test."""
     errors: list[BaseException] = []
 
     def watched(ctx: AgentContext) -> Any:
@@ -105,7 +105,7 @@ def traded(what: Callable[[AgentContext], Any], *events: Event, **changed: Any) 
 
 
 def once(what: Callable[[AgentContext], Any], step: int = 0) -> Callable[[AgentContext], None]:
-    """Do it at one decision only."""
+    """Call the function at one decision only."""
 
     def act(ctx: AgentContext) -> None:
         if ctx.step == step:

@@ -1,4 +1,4 @@
-"""One backtest: when agents are called, how they end, and that equal runs are equal."""
+"""A backtest: when agents are called, how it ends, and reproducible results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_an_agent_is_started_asked_at_each_decision_and_told_of_the_end() -> Non
 
 
 def failing(error: BaseException | None = None, answer: Any = None) -> Callable[[AgentContext], Any]:
-    """Holds and rests at the first decision, fails at the third."""
+    """Place and rest an order at the first decision, and fail at the third."""
 
     def act(ctx: AgentContext) -> Any:
         if ctx.step == 0:
@@ -138,7 +138,7 @@ def forever_without_hearing(ctx: AgentContext) -> None:
 
 
 def stubborn(ctx: AgentContext) -> None:
-    """Swallows the order to stop, and ends its step a little later."""
+    """Ignore the exception that stops the agent, and end the step a little later."""
     with contextlib.suppress(BaseException):
         forever(ctx)
 

@@ -1,4 +1,4 @@
-"""The agents that come with the package do what their sources say."""
+"""Built-in agents behave as their sources describe."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ MINUTE = 60 * SECOND
 
 
 def sent(backtest: Backtest, *columns: int) -> list[list[int]]:
-    """What was sent, without what was rejected."""
+    """Return the orders sent, without rejected ones."""
     assert backtest.failure is None, backtest.failure
     orders = backtest.outcome.orders
     return orders[orders[:, codes.O_STATUS] != codes.Status.REJECTED][:, columns or SENT].tolist()
 
 
 def path(middles: list[int], half: int = CENT, size: int = 10_000 * CONTRACT) -> Tape:
-    """A market whose middle is at each minute as given."""
+    """Return a market with these midpoints, one per minute."""
     events: list[Event] = []
     shown: list[tuple[int, int]] = []
     for minute, middle in enumerate(middles):
@@ -60,7 +60,7 @@ def test_passive_sends_nothing() -> None:
 
 @pytest.mark.parametrize("latency", [0, 2 * SECOND])
 def test_pairs_pays_for_the_other_side_as_soon_as_one_is_filled(latency: int) -> None:
-    # The trade at 90 seconds fills the YES at 45 cents; a print of NO at 53 completes the pair.
+    # The trade at 90 seconds fills the YES at 45 cents. A print of NO at 53 completes the pair.
     events = (TRADE, (150, PRINT, 0, NO, 53 * CENT, 5 * CONTRACT))
     backtest = run(market(*events), Pairs(size=5, most_cents=98), settings(order_latency=latency))
     assert sent(backtest)[:4] == [
@@ -73,7 +73,7 @@ def test_pairs_pays_for_the_other_side_as_soon_as_one_is_filled(latency: int) ->
     assert orders[:4, codes.O_SENT].tolist() == [0, 0, 90 * SECOND, 180 * SECOND]
     assert orders[:3, codes.O_STATUS].tolist() == [codes.Status.FILLED, codes.Status.CANCELLED, codes.Status.FILLED]
     assert fills[:, codes.F_TS].tolist() == [90 * SECOND, 150 * SECOND]
-    # A dollar for 98 cents, five times, less what the venue charges makers.
+    # A dollar for 98 cents, five times, less the venue's maker fees.
     assert backtest.outcome.pnl[0] == 5 * 20_000 - backtest.outcome.fees
 
 
@@ -98,7 +98,7 @@ def test_buy_and_hold_buys_what_is_offered_until_it_has_enough() -> None:
 
 
 def drawn(seed: int, steps: int, probability: float, most: int, largest: int) -> list[list[int]]:
-    """What RandomAgent sends in one always quoted deep market, from its description alone."""
+    """Return the orders of RandomAgent in one deep market that is always quoted, computed from its description."""
     rng = random.Random(stable_seed("", "random-agent", seed))
     held, orders = [0, 0], []
     for _ in range(steps):
@@ -168,7 +168,7 @@ def test_spread_capture_buys_one_contract_where_the_spread_is_wide() -> None:
 
 
 def crossings(middles: list[int], period: int, k: float) -> list[tuple[int, int]]:
-    """(minute, side that is cheap) of every crossing of the bands, by the statistics module."""
+    """Return (minute, cheap side) of every crossing of the bands, computed with the statistics module."""
     places, found = [], []
     for minute in range(len(middles)):
         window = middles[max(0, minute + 1 - period) : minute + 1]
@@ -213,7 +213,7 @@ def test_market_maker_quotes_around_the_middle_against_its_inventory() -> None:
     sold = (90, PRINT, 0, YES, 42 * CENT, 50 * CONTRACT)
     backtest = run(market(sold), agent, settings(cadence=MINUTE))
     orders = backtest.outcome.orders[:, [codes.O_SIDE, codes.O_PRICE, codes.O_SENT, codes.O_FILLED]].tolist()
-    # Middle 46.5: 43.5 down to 43, and 49.5 up to 50; after ten contracts a cent lower.
+    # Midpoint 46.5: 43.5 rounded down to 43, and 49.5 rounded up to 50; a cent lower after ten contracts.
     assert orders[:2] == [[YES, 43 * CENT, 0, 10 * CONTRACT], [NO, 50 * CENT, 0, 0]]
     assert orders[2:4] == [[YES, 42 * CENT, 120 * SECOND, 0], [NO, 51 * CENT, 120 * SECOND, 0]]
 

@@ -1,4 +1,4 @@
-"""Callbacks of compiled agents: they are told what those of Python are told, at the same times, and send the same orders."""
+"""Callbacks of compiled agents get the calls of Python callbacks at the same times, and send the same orders."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ GTC, IOC, CANCELLED, LOTS = int(Tif.GTC), int(Tif.IOC), int(Status.CANCELLED), 3
 
 
 class Quick(Agent):
-    """Joins the bids of each market, pairs its fills, goes with trades, replaces what is cancelled, and takes books that have moved far."""
+    """Join the bids of each market, pair fills, follow trades, replace cancelled orders, and take books that moved far."""
 
     api = 3
 
@@ -107,7 +107,7 @@ def moved(sim, params, ticker):
 
 
 class CompiledQuick(CompiledAgent):
-    """The same compiled."""
+    """The compiled version of `Quick`."""
 
     api = 3
 
@@ -159,7 +159,7 @@ def fails(sim, params, fill):
 
 
 class Fails(CompiledQuick):
-    """Raises an error at its second fill."""
+    """Raise an error at the second fill."""
 
     on_fill = fails
 
@@ -171,5 +171,5 @@ def test_an_error_of_a_callback_ends_the_run_there() -> None:
     assert str(backtest.failure) == "ValueError: two fills are too many"
     assert (backtest.failure.step, backtest.failure.at) == (1, 90 * SECOND)
     assert notes[0][1] == 2
-    # Nothing was sent after it.
+    # No order was sent after it.
     assert backtest.outcome.orders[:, O_SENT].max() == 90 * SECOND

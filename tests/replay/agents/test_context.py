@@ -1,4 +1,4 @@
-"""What an agent sees and can do within a step."""
+"""Data and actions available to an agent within a step."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def with_series() -> Prepared:
 
 
 def owners(array: np.ndarray) -> list[np.ndarray]:
-    """The array and those whose memory it shows."""
+    """Return the array and all arrays whose memory it shows."""
     found = [array]
     while isinstance(found[-1].base, np.ndarray):
         found.append(found[-1].base)
@@ -345,7 +345,7 @@ def test_an_agent_that_learns_of_its_fills_by_an_answer_reacts(act: Callable[[Ag
         def act(self, ctx: AgentContext) -> None:
             act(ctx, ctx.quote("T0", 45 * CENT, None, 10 * CONTRACT))
 
-    # A cut of which nobody knows whether it was ahead of the quote, and a print.
+    # A cut that may have been ahead of or behind the quote, and a print.
     events = level(1, YES, 4_500, 20_000), level(2, YES, 4_500, 10_000), printed(3, YES, 4_500, 7_000), life(20, CLOSE)
     assert (
         run(small_tapes.tape(*small_tapes.BOOK, *events), Quoting(), settings(cadence=SECOND, band="auto", rules="kalshi-2021-07-01")).band

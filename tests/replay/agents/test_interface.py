@@ -1,4 +1,4 @@
-"""The interface of agents: one definition, order ids and tags, timers, time limits, units of earlier versions, and the source of the band."""
+"""The interface of agents: one definition, order ids and tags, timers, time limits, units of earlier versions, and the band."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def test_both_versions_send_the_same_orders() -> None:
 
 
 def fine_market() -> Tape:
-    """A market in steps of a quarter of a cent."""
+    """Return a market with ticks of a quarter of a cent."""
     prices = np.arange(0, DOLLAR + 1, 25)
     base = tape(*BOOK, *END, end=601)
     words = [int(word) for word in base.event]

@@ -1,4 +1,4 @@
-"""What an agent is told between its decisions: when, what it sees then, and that telling it changes nothing."""
+"""Callbacks between decisions: their times, the data they see, and no effect on the simulation."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ ACTS = [("act", 60 * step, step) for step in range(4)]
 
 
 def heard(tape: Tape, *kinds: str, until: float = 240, do: dict[str, Callback] | None = None, **changed: Any) -> tuple[list[Any], Backtest]:
-    """What an agent with these callbacks (fill, order, trade, book) hears before a second, as (what, second, detail), and its backtest.
+    """Run an agent with these callbacks (fill, order, trade, book) until a second. Returns the calls as (kind, second, detail), and the backtest.
 
-    do: what it does at each call, by its kind. Without an action of its own it bids 45 cents for ten contracts at the first decision.
+    `do`: action at each call, by kind. By default the agent bids 45 cents for ten contracts at the first decision.
     """
     notes: list[Any] = []
     actions = {"act": rest, **(do or {})}
@@ -116,7 +116,7 @@ def test_an_order_of_a_callback_acts_at_once_without_latency() -> None:
 
     found, backtest = heard(market(TRADE), "fill", "trade", do={"fill": at_fill})
     assert (backtest.outcome.orders[:, O_SENT] // SECOND).tolist() == [0, 90]
-    # Its own fill is told at that very time too.
+    # The agent's own fill is reported at the same time.
     assert found == [*ACTS[:2], ("fill", 90, 90), ("trade", 90, 90), ("fill", 90, 90), *ACTS[2:]]
 
 
@@ -160,7 +160,7 @@ def test_an_error_of_a_callback_ends_the_run_there(agent: str, isolated: bool, s
 
 
 def told_of_orders(tape: Tape, do: dict[str, Callback], **changed: Any) -> list[Any]:
-    """Updates as (second, order, second of the change, status, reason, contracts), and the seconds of decisions after the first."""
+    """Return updates as (second, order, second of the change, status, reason, contracts), and the seconds of later decisions."""
     notes, _ = heard(tape, "order", do=do, **changed)
     return [second if kind == "act" else (second, *detail) for kind, second, detail in notes if (kind, second) != ("act", 0)]
 
@@ -221,7 +221,7 @@ def test_fills_are_told_first_then_orders_trades_and_books_before_the_decision_o
 
 
 class Watches(Agent):
-    """Notes the best prices that it is told of."""
+    """Record the best prices at each `on_book` call."""
 
     api = 3
 
@@ -273,7 +273,7 @@ def test_an_agent_can_trade_on_what_a_book_shows() -> None:
 
 
 class Maker(MarketMaker):
-    """The maker, told of everything."""
+    """The maker agent with all callbacks."""
 
     name = "market-maker"
 
@@ -306,7 +306,7 @@ def test_being_told_changes_no_fill_and_misses_none(seed: int, way: dict[str, An
     assert COUNTS["fills"] == len(plain.outcome.fills) > 0
     prints = source.tape.ts[source.tape.event & KIND_MASK == PRINT]
     told_of = int(np.count_nonzero(prints > source.tape.start - chosen.data_latency))
-    # After the last market has closed there is nothing more to be told.
+    # After the last market has closed there are no further calls.
     assert 0 < COUNTS["trades"] <= told_of if lives else COUNTS["trades"] == told_of
 
 

@@ -1,4 +1,4 @@
-"""No attribute that can be reached from an agent's context leads to the tape, the settlement, another agent or memory of the account."""
+"""No attribute reachable from an agent's context leads to the tape, the settlement, another agent or memory of the account."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from bellwether.replay.tape import Tape
 from tests.replay.agents.scenes import TRADE, Scripted, market, once, settings, traded
 from tests.replay.agents.test_context import with_series
 
-#: What no agent may hold.
+#: Objects that no agent may reach.
 SECRET = (Session, Tape, Gateway, Prepared, ReplayOutcome, Scripted)
-#: Names with two underscores that may lead on; `__call__` and the like lead to themselves.
+#: Dunder names that may lead to other objects. `__call__` and similar ones lead to themselves.
 _FOLLOWED = {
     "__dict__",
     "__self__",
@@ -34,13 +34,13 @@ _FOLLOWED = {
     "__class__",
     "__base__",
 }
-#: Where the walk goes on from an object of a class; it stops at those of other packages, which know nothing of runs.
+#: Classes whose objects the walk follows. Objects of other packages know nothing of runs.
 _HOMES = ("bellwether.replay", "tests.replay", "builtins", "numpy", "functools", "collections", "types", "random")
 _LEAVES = (int, float, str, bytes, bool, type(None), complex, range, slice)
 
 
 def reached(start: Any, most: int = 30_000) -> Iterator[tuple[str, Any]]:
-    """All that attributes, items, closures, owners of memory and the modules of this package lead to, each with the way there."""
+    """Return all objects that attributes, items, closures, memory owners and this package's modules lead to, each with its path."""
     waiting, seen, kept = deque([("ctx", start)]), set[int](), []
     while waiting and len(seen) < most:
         way, thing = waiting.popleft()
@@ -49,7 +49,7 @@ def reached(start: Any, most: int = 30_000) -> Iterator[tuple[str, Any]]:
         if not _module(type(thing)).startswith(_HOMES):
             yield way, thing
             continue
-        # A bound method is another object each time that it is looked at.
+        # Each look-up of a bound method gives another object.
         owner = getattr(thing, "__self__", None)
         mark = id(thing) if owner is None or isinstance(owner, type(sys)) else hash((id(owner), str(getattr(thing, "__name__", ""))))
         if mark in seen:
@@ -61,7 +61,7 @@ def reached(start: Any, most: int = 30_000) -> Iterator[tuple[str, Any]]:
 
 
 def _module(found: type) -> str:
-    """Where a class is defined; nothing for one of another package that computes the name, which is then no text."""
+    """Return the module of a class, or an empty text if another package computes a name that is no text."""
     name = found.__module__
     return name if isinstance(name, str) else ""
 
@@ -95,7 +95,7 @@ def _next(thing: Any) -> Iterator[tuple[str, Any]]:
 
 
 def shares(thing: Any, arrays: list[np.ndarray]) -> bool:
-    """Whether an array or a buffer shows memory of one of `arrays`."""
+    """Return True if an array or a buffer shows memory of one of `arrays`."""
     try:
         shown = np.frombuffer(thing, np.uint8) if isinstance(thing, memoryview | bytearray) else thing
     except (ValueError, TypeError):

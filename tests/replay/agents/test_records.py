@@ -1,4 +1,4 @@
-"""Trades, fills and positions as an agent reads them, and the opening books in `start`: against numbers worked out by hand."""
+"""Trades, fills and positions as agents read them, and opening books in `start`, compared with hand-computed numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SOLD = Trade(90 * SECOND, "M-0", 45 * CENT, 55 * CENT, 130 * CONTRACT, "no")
 
 
 def noted(what: Callable[[AgentContext], Any], *events: Any, **changed: Any) -> list[Any]:
-    """What a function gives at each decision."""
+    """Return the value of a function at each decision."""
     notes: list[Any] = []
 
     def act(ctx: AgentContext) -> None:
@@ -160,7 +160,7 @@ def test_fees_are_in_the_pnl_and_not_in_the_cost(tmp_path: Path) -> None:
         notes.append(ctx.position("KXTEST-A"))
 
     assert run(episode, Scripted(once(act)), settings(rules=None)).failure is None
-    # 0.07 x 10 x 0.48 x 0.52 = 17.472 cents, up to the cent: 18 cents.
+    # 0.07 × 10 × 0.48 × 0.52 = 17.472 cents, rounded up to 18 cents.
     assert [(one.yes_cost, one.fees, one.unrealised, one.pnl) for one in notes] == [(4_800_000, 180_000, -300_000, -480_000)]
 
 
@@ -203,7 +203,7 @@ def test_the_pnl_of_all_positions_is_what_equity_is_above_the_bankroll(seed: int
 
 
 class Opens(Agent):
-    """Notes what `start` can see and do."""
+    """Record the data and actions available in `start`."""
 
     api = 3
 

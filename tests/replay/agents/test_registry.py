@@ -1,4 +1,4 @@
-"""Agents: found by name, in a registry or a file; their parameters and seeds."""
+"""Agents found by name, in a registry or a file, with their parameters and seeds."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_entry_may_ask_for_a_process_of_its_own(file: Path) -> None:
     found = agents(registered(file.parent, '[mine]\nagent = "my_file.py:Mine"\nisolated = true\nparams = { size = 2 }\n'))
     assert (found["mine"].isolated, found["passive"].isolated) == (True, False)
     assert found["mine"].source() == AgentSource(f"{file}:Mine", {"size": 2}, "mine")
-    # The package shows one, and one with callbacks.
+    # The package shows one agent, and one with callbacks.
     assert [name for name, entry in found.items() if entry.isolated] == ["spread-capture", "mine"]
     assert [name for name, entry in found.items() if callbacks_of(load_agent_class(entry.agent))] == ["pairs"]
 
@@ -163,7 +163,7 @@ def test_a_file_that_cannot_be_imported_says_why(tmp_path: Path, text: str, mess
             load_agent_class(f"{path}:Mine")
 
 
-# What an agent is: its name, its parameters, its seed
+# Identity of an agent: its name, its parameters, its seed
 
 
 class HTTPBidder(Agent):

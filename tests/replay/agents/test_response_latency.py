@@ -1,4 +1,4 @@
-"""What an agent learns late of its orders: until then nothing in its context knows it; and the files of recorded latencies."""
+"""Late answers to orders: the context does not know a result before the answer arrives. Files of recorded latencies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.replay.agents.scenes import TRADE, market, settings, traded
 
 
 class Looks(Agent):
-    """Bids at the first decision; notes at each call what its context knows, in seconds and contracts."""
+    """Bid at the first decision, and record the state of the context at each call, in seconds and contracts."""
 
     api = 3
 
@@ -75,7 +75,7 @@ def test_they_are_never_learned_before_the_market_data_of_their_instant() -> Non
 
 def test_recorded_latencies_take_the_place_of_constants() -> None:
     series = LatencySeries(np.array([[0, 5, 25], [100, 105, 145]]) * SECOND)
-    # The answer to what happened at 90 seconds lies on the line from 5 -> 25 to 105 -> 145.
+    # The answer to the event at 90 seconds is interpolated between 5 -> 25 and 105 -> 145.
     assert looked(latencies=series)[3:5] == [("act", 120, "resting", 0, 0), ("fill", 127, "filled", 10, 10)]
     assert looked(latencies=series)[1] == ("resting at 5", 25, "resting", 0, 0)
 

@@ -34,7 +34,7 @@ def life(at: float, kind: int, value: int = 0, ticker: int = 0) -> Event:
 
 
 def tape(*events: Event, tickers: int = 1, fees: tuple[int, ...] | None = None, **columns: Any) -> Tape:
-    """A tape from second 0 to that of its last event."""
+    """Return a tape from second 0 to its last event."""
     ts = np.array([round(at * SECOND) for at, *_ in events], np.int64)
     words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in events], np.int64)
     if fees:
@@ -49,7 +49,7 @@ BOOK = (level(0, YES, 4_500, 10_000), level(0, YES, 4_000, 20_000), level(0, NO,
 
 
 def session(made: Tape, rules: RuleSet = FREE, **settings: Any) -> Session:
-    """A session at its first decision, deciding every second."""
+    """Return a session at its first decision, with a decision every second."""
     opened = Session(made, rules, replace(ReplaySettings(cadence=SECOND), **settings))
     assert opened.step()
     return opened
@@ -62,7 +62,7 @@ def finish(opened: Session) -> Session:
 
 
 def busy_tape(events: int = 20_000, tickers: int = 3) -> Tape:
-    """A market in which everything trades often: one event each 50 ms, closed and settled at the end."""
+    """Return a market with frequent trades: one event per 50 ms, closed and settled at the end."""
     generator = np.random.default_rng(11)
     count = events - 2 * tickers
     ticker, side = generator.integers(0, tickers, count), generator.integers(0, 2, count)

@@ -1,4 +1,4 @@
-"""The least and most that orders can have filled, and the band of equity, on tapes small enough to work out by hand."""
+"""Minimum and maximum fills of orders, and the equity band, on tapes small enough for hand computation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from bellwether.replay.tape.layout import CLOSE, INVALID, SETTLE, VALID, VOID
 from bellwether.replay.units import BUY, SECOND, YES
 from tests.replay.engine.small_tapes import BOOK, FREE, finish, level, life, printed, session, tape
 
-#: 100 contracts stand before a bid at 45 cents and 100 behind it; of these 200, 100 are cancelled, and 70 trade.
+#: A bid at 45 cents has 100 contracts ahead and 100 behind. Of these 200, 100 are cancelled, and 70 trade.
 CUT = (level(1, YES, 4_500, 20_000), level(2, YES, 4_500, 10_000), printed(3, YES, 4_500, 7_000))
 WON, LOST, NEITHER = ((life(20, CLOSE), life(20, kind, value)) for kind, value in ((SETTLE, 10**6), (SETTLE, 0), (VOID, 0)))
 
 
 def bid(*events: Any, queue: str = "proportional", until: int = 0, call: Callable[[Session], Any] | None = None) -> Session:
-    """A replay of a bid for 10 contracts of YES at 45 cents, with a call at a second."""
+    """Replay a bid for 10 contracts of YES at 45 cents, with a call at a second."""
     opened = session(tape(*BOOK, *events), queue=queue)
     opened.place(0, YES, BUY, 4_500, 1_000)
     while opened.now < until * SECOND:
@@ -79,7 +79,7 @@ def test_an_order_that_the_account_has_filled_lives_on_where_it_is_not(call: Cal
 
 
 def quoted(prices: tuple[int, ...], *events: Any) -> Session:
-    """A bid for YES that is quoted at these prices, second by second."""
+    """Replay a bid for YES that is quoted at these prices, second by second."""
     opened = session(tape(*BOOK, *CUT, *events), queue="proportional")
     for price in prices:
         opened.quote(0, price, 0, 1_000)
@@ -88,7 +88,8 @@ def quoted(prices: tuple[int, ...], *events: Any) -> Session:
 
 
 def test_a_quote_that_a_history_has_not_filled_is_not_sent_again_there() -> None:
-    # Filled at second 3 in the account, which quotes again, and in the fastest history; the last print fills whoever stands there.
+    # At second 3 the bid is filled in the main account and in the fastest history, and the account quotes again. The last print fills all
+    # resting bids.
     outcome = quoted((4_500,) * 15, printed(10, YES, 4_400, 5_000), *LOST).result()
     assert outcome.filled.sum(axis=0).tolist() == [1_000, 2_000]
     assert outcome.pnl == (-9_000_000, -9_000_000, -4_500_000)
@@ -103,14 +104,14 @@ def test_refused_quotes_are_sent_once_while_arrays_grow(monkeypatch: pytest.Monk
     monkeypatch.setattr(arrays, "FIRST_ROWS", 3)
     opened = Session(tape(*BOOK, *LOST, tickers=2), FREE, ReplaySettings(cadence=SECOND, bankroll=10**12))
     assert opened.step()
-    # Both quotes of the first market would cross, the second one has no book.
+    # Both quotes of the first market would cross; the second market has no book.
     opened.quote_many(np.array([[4_900, 5_600], [4_000, 4_000]]), 100)
     assert opened.orders[:, O_STATUS].tolist() == [Status.REJECTED] * 4
 
 
 @strategy
 def quote_by_the_clock(sim, params):
-    """Quotes that wander with the number of decisions."""
+    """Quote prices that depend on the number of decisions."""
     step = 0
     while next_step(sim):
         for ticker in range(tickers(sim)):

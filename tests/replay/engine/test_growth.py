@@ -1,4 +1,4 @@
-"""Arrays that are too small at first change nothing in the result."""
+"""Arrays that grow from a small initial size give the same result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POST_ONLY = int(Tif.POST_ONLY)
 
 @strategy
 def follow(sim, params):
-    """Stand at both touches; count in params[1] how often."""
+    """Quote at both touches, and count quotes in params[1]."""
     while next_step(sim):
         for ticker in range(tickers(sim)):
             for side in range(2):
@@ -32,7 +32,7 @@ def follow(sim, params):
 
 
 def plain(opened: Session) -> str:
-    """The same strategy from Python."""
+    """The same strategy in Python."""
     while opened.step():
         for ticker in range(len(opened.best)):
             for side in range(2):

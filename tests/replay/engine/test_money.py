@@ -1,4 +1,4 @@
-"""Fees of the compiled engine against exact arithmetic, and money that is neither made nor lost."""
+"""Fees of the compiled engine, compared with exact arithmetic, and conservation of money."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TERMS += [(8, 7, 100), (9, 1, 4), (9, 997, 4_000), (10, 1, 40), (10, 1000, 10**7
 
 
 def market(fees: tuple[int, ...], rules: RuleSet) -> np.ndarray:
-    """A row of the markets with these terms."""
+    """Return a row of the markets with these terms."""
     return new_markets(tape(*BOOK, fees=fees), rules).view(MARKET)[0, 0]
 
 
@@ -51,7 +51,7 @@ def test_trade_fees_equal_exact_arithmetic(terms: tuple[int, int, int], price: i
 @settings(deadline=None, max_examples=300)
 @given(price=st.integers(1, 9_999), lots=st.integers(1, 2 * 10**9), num=st.integers(1, 1000), den=st.integers(1, 10**8))
 def test_a_fee_by_square_roots_is_that_of_whole_numbers(price: int, lots: int, num: int, den: int) -> None:
-    """The largest k with (k - 1/2)^2 <= (num x lots / den)^2 x price x (10000 - price) / unit^2, by the roots of Python's own integers."""
+    """The largest k with (k − 1/2)² ≤ (num × lots / den)² × price × (10000 − price) / unit², with integer square roots."""
     row = market((9, num, den, 0, 0, 1, 0), rule_set("polymarket-2026-04-01"))
     unit = int(row["fee_unit"])
     square, step = (num * lots) ** 2 * price * (10_000 - price), unit * den

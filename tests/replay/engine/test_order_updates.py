@@ -1,4 +1,4 @@
-"""What is said of own orders is what a plain engine says: each change once, in its order, at its time."""
+"""Updates of own orders equal the plain engine's: each change once, in order, at its time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MODES: dict[str, Any] = {
 
 
 def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[tuple[int, int]]]:
-    """The plain engine after a run, and of the compiled one its updates and, of each, when it was told."""
+    """Run both engines. Returns the plain engine, and the compiled engine's updates with the time at which each was reported."""
     rules, settings, shape = MODES[mode]
     tape, act = random_tape(seed, shape), RandomAgent(seed, shape, Temper()).act
     plain, compiled = Reference(recording(tape), rules, settings), Session(tape, rules, settings)
@@ -49,7 +49,7 @@ def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[t
         rows += map(tuple, fresh[:, : U_FILLED + 1].tolist())
         told += [(compiled.now, int(ts)) for ts in fresh[:, 0]]
     assert not plain.step()
-    # At the end of the tape all is known, also what would have come later.
+    # At the end of the tape everything is known, including results that would have arrived later.
     rows += map(tuple, compiled.updates()[:, : U_FILLED + 1].tolist())
     assert compiled.result().cash == plain.account.cash
     return plain, rows, told
@@ -61,6 +61,6 @@ def test_both_engines_say_the_same_of_orders(mode: str) -> None:
     expected = [(one.ts, one.order, STATUSES[one.status], REASONS[one.reason], one.price, one.count, one.filled) for one in plain.updates]
     assert rows == expected
     assert Counter(one.status for one in plain.updates).keys() >= {"resting", "filled", "cancelled", "rejected"}
-    # An agent is told as soon as it can know.
+    # An agent learns of a change as soon as the answer arrives.
     settings = MODES[mode][1]
     assert {now - ts for now, ts in told if now < plain.end} == {max(settings.data_latency, settings.response_latency)}

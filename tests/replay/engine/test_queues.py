@@ -1,4 +1,4 @@
-"""Places in the queue and fills of resting orders, under each queue model."""
+"""Queue positions and fills of resting orders under each queue model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.replay.reference.market import ahead_after
 
 
 def after(*events: Event, **settings: object) -> Session:
-    """An order at 45 cents at second 0, then events, seen at second 5."""
+    """Place an order at 45 cents at second 0, apply events, and return the session at second 5."""
     opened = session(tape(*BOOK, *events, level(9, YES, 100, 100)), **settings)
     opened.place(0, YES, BUY, 4_500, 1_000)
     while opened.now < 5 * SECOND:
@@ -28,7 +28,7 @@ def after(*events: Event, **settings: object) -> Session:
 
 
 def ahead(opened: Session) -> int:
-    """Lots ahead of order 0."""
+    """Return the lots ahead of order 0."""
     return int(opened.orders[0, (ORDER.names or ()).index("ahead")])
 
 
@@ -61,8 +61,8 @@ def test_an_invalid_book_moves_no_place_until_it_is_valid(queue: str) -> None:
 @pytest.mark.parametrize(
     ("queue", "exponent", "expected"),
     [
-        # 100 contracts ahead, 300 behind: of 40 that are cancelled, a quarter, a tenth, a 28th, or log 101 to log 301 is ahead,
-        # rounded down; the third in 2^-24 is rounded down too, which takes a lot from what would be whole.
+        # 100 contracts are ahead and 300 behind. Of 40 cancelled ones, a quarter, a tenth, a 28th, or log 101 to log 301 are ahead,
+        # rounded down. The third share is itself rounded down to a multiple of 2^-24, which takes a lot from a whole result.
         ("power", 1, 10_000 - 999),
         ("power", 2, 10_000 - 399),
         ("power", 3, 10_000 - 142),

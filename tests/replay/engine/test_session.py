@@ -1,4 +1,4 @@
-"""A session from its first decision to its result: what it shows, what it takes, and what it refuses."""
+"""A session from its first decision to its result: its state, accepted calls, and refused calls."""
 
 from __future__ import annotations
 

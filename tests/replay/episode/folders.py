@@ -1,4 +1,4 @@
-"""Small episodes on disk, written by hand so that anything in them can be wrong."""
+"""Small episodes on disk, written by hand so that tests can break any part."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ TRADES = [(5, "t1", "KXTEST-A", "no", 450, 3_000), (6, "t2", "KXTEST-A", "yes", 
 
 @dataclass
 class Native:
-    """An episode in this project's format; change what should be wrong, then `write`."""
+    """An episode in this project's format. Tests change parts and then call `write`."""
 
     metadata: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(METADATA))
     settlement: dict[str, Any] = field(default_factory=lambda: copy.deepcopy(SETTLEMENT))
@@ -130,14 +130,14 @@ def series_table(rows: list[tuple[Any, ...]]) -> pa.Table:
 
 
 def replaced(rows: list[tuple[Any, ...]], row: int, index: int, value: Any) -> list[tuple[Any, ...]]:
-    """The rows with one value changed."""
+    """Return the rows with one value changed."""
     found = list(rows)
     found[row] = (*found[row][:index], value, *found[row][index + 1 :])
     return found
 
 
 def three_episodes(root: Path) -> list[Path]:
-    """Episodes E0 to E2 below `root`, whose books differ in one size."""
+    """Write episodes E0 to E2 below `root`. Their books differ in one size."""
     made = []
     for number in range(3):
         episode = Native()

@@ -1,4 +1,4 @@
-"""One small episode in each form of the original's format."""
+"""One small episode in each variant of the original's format."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Levels = list[tuple[int, int]]
 
 
 def described(folder: Path, tickers: list[str], settled: dict[str, Any], *, end: str = "2026-01-20T00:10:00.395561+00:00") -> None:
-    """metadata.json and settlement.json."""
+    """Write metadata.json and settlement.json."""
     folder.mkdir(parents=True, exist_ok=True)
     metadata: dict[str, Any] = {
         "episode_id": "KXT",

@@ -1,4 +1,4 @@
-"""What validation says of an episode that can be replayed."""
+"""Findings about episodes that can be replayed."""
 
 from __future__ import annotations
 

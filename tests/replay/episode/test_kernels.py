@@ -1,4 +1,4 @@
-"""The compiled passes say what plain Python says."""
+"""Compiled passes give the results of plain Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEVELS = PriceLevels([Market("A", price_ranges=USUAL[-1])])
 PRICES = st.sampled_from([1, 2, 5000, 9998, 9999])
 LEVEL_ROWS = st.tuples(st.just(kernels.SET), st.integers(0, 1), PRICES, st.integers(0, 3))
 MARKS = st.sampled_from([(kernels.START, 0, 0, 0), (kernels.LOST, 0, 0, 0)])
-#: Messages: (ticker, rows); a message names a level once, and begins with its mark.
+#: Messages: (ticker, rows). A message names a level once, and begins with its mark.
 MESSAGES = st.lists(
     st.tuples(st.integers(0, 1), st.lists(MARKS, max_size=1), st.lists(LEVEL_ROWS, max_size=4, unique_by=lambda row: row[1:3])).map(
         lambda message: (message[0], [*message[1], *message[2]])
@@ -32,7 +32,7 @@ MESSAGES = st.lists(
 
 
 def plainly(messages: list[tuple[int, list[tuple[int, int, int, int]]]]) -> list[list[tuple[int, int, int, int, int]]]:
-    """Changes of each message as (kind, ticker, side, price, value)."""
+    """Return changes of each message as (kind, ticker, side, price, value)."""
     books: dict[int, dict[tuple[int, int], int]] = {0: {}, 1: {}}
     lost: set[int] = set()
     found = []
@@ -54,7 +54,7 @@ def plainly(messages: list[tuple[int, list[tuple[int, int, int, int]]]]) -> list
 
 
 def split(end: np.ndarray, words: np.ndarray) -> list[list[tuple[int, ...]]]:
-    """Unpacked words of each row."""
+    """Return the unpacked words of each row."""
     whole = list(zip(*(column.tolist() for column in unpack(words)), strict=True))
     return [whole[start:stop] for start, stop in zip([0, *end.tolist()], end.tolist(), strict=False)]
 

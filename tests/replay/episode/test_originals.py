@@ -1,4 +1,4 @@
-"""The original's format, in each of its forms, and what its prices are of."""
+"""The original's format in each variant, and the side and unit of its prices."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_it_becomes_an_episode_of_this_format_with_the_same_content(tmp_path: Pa
 
 
 def _locked(folder: Path) -> Path:
-    """The original with its YES bids of 45 cents at 48, where its NO bids are 52, from second 5 to 7."""
+    """Return the original with its YES bids of 45 cents at 48 from second 5 to 7, which locks the NO bids at 52."""
     structs(folder)
     table = pq.read_table(folder / "orderbook.parquet")
     bids = table["yes_bids"].to_pylist()
@@ -78,7 +78,7 @@ def test_a_full_book_that_is_locked_cannot_be_trusted(tmp_path: Path) -> None:
 
 
 def test_a_locked_full_book_is_traded_as_the_original_does_under_its_rules(tmp_path: Path) -> None:
-    """They know no gaps: the tape has no mark of them."""
+    """The original has no gaps, so the tape marks none."""
     episode = load_original(_locked(tmp_path))
     kind, *_ = unpack(build_tape(episode.content, episode.digest, "books_first").event)
     assert not {INVALID, VALID} & set(kind.tolist())

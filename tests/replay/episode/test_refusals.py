@@ -1,4 +1,4 @@
-"""An episode with anything wrong in it is refused whole, by an error that names file, row and value."""
+"""An invalid episode is refused with an error that names file, row and value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes are written whole, the same bytes again, and read back as they were."""
+"""Episodes are written completely, with reproducible bytes, and read back unchanged."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_the_digest_depends_on_all_that_a_result_can_depend_on(tmp_path: Path) -
 
 
 def test_full_snapshots_give_the_same_episode_as_changes(tmp_path: Path) -> None:
-    """The seed's full-snapshot rows in an episode of this format, in mills and lots."""
+    """An episode with full snapshots in this project's format, in tenths of a cent and lots."""
     books: dict[str, dict[tuple[str, int], int]] = {}
     rows = []
     changes = [row for row in BOOK if row[3] == "level"]
@@ -280,7 +280,7 @@ def test_prices_of_a_hundredth_of_a_cent_and_changes_of_the_grid_are_kept(tmp_pa
 
 
 def test_an_episode_in_tenths_of_a_cent_keeps_its_format_and_digest(tmp_path: Path) -> None:
-    """The digest that version 0.3 wrote for the same content."""
+    """The digest of version 0.3 for the same content."""
     episode = write(tmp_path / "episode", DRAFT)
     assert episode.digest == "f6d31b2521f9ab225832c1799200c357b465dc81257bb6da47cc8a440fe0fbf2"
     stored = json.loads((tmp_path / "episode" / "metadata.json").read_text())

@@ -1,6 +1,6 @@
-"""Recordings that are damaged at random, and how the books of their episodes compare with the truth.
+"""Randomly damaged recordings, and a comparison of their episodes' books with the true books.
 
-The truth is a book of plain dictionaries that is made from the undamaged frames as the wire has them, by nothing of the project.
+A true book is a plain dictionary built from the undamaged frames, without code of the product.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ def lots(text: str) -> int:
 
 
 def nanoseconds(text: str) -> int:
-    """Of a time such as 2026-05-15T11:30:47.000488Z."""
+    """Parse a time such as 2026-05-15T11:30:47.000488Z."""
     since = datetime.fromisoformat(text.replace("Z", "+00:00")) - datetime(1970, 1, 1, tzinfo=UTC)
     return since // timedelta(microseconds=1) * 1000
 
 
 def levels_of(body: dict[str, Any]) -> Levels:
-    """The levels of a snapshot's body: lots by side and $0.0001."""
+    """Return the levels of a snapshot's body: lots by side and $0.0001."""
     sides = {side: body.get(f"{side}_dollars_fp") or body.get(f"{side}_dollars") or [] for side in ("yes", "no")}
     return {(side, centicents(price)): lots(str(size)) for side, held in sides.items() for price, size in held}
 
 
 @dataclass
 class Plain:
-    """One market's book by plain dictionaries: what it opened with, each change with its time, and from when on nothing is known."""
+    """Book of one market as plain dictionaries: its opening, each change with its time, and the time after which nothing is known."""
 
     opening: Levels = field(default_factory=dict)
     changes: list[tuple[int, str, int, int]] = field(default_factory=list)
@@ -57,7 +57,7 @@ class Plain:
     _next: int = 0
 
     def at(self, time: int) -> Levels:
-        """The book after all changes up to a time; times are asked for in ascending order."""
+        """Return the book after all changes up to a time. Times must ascend between calls."""
         while self._next < len(self.changes) and self.changes[self._next][0] <= time:
             _, side, price, by = self.changes[self._next]
             self.opening[side, price] = self.opening.get((side, price), 0) + by
@@ -68,7 +68,7 @@ class Plain:
 
 
 def truth(frames: Iterable[Frame], *, partial: bool = False) -> dict[str, Plain]:
-    """The books of undamaged frames. A change's time is the latest that its subscription has told (of its market, where others are missing)."""
+    """Return the books of undamaged frames. A change has the latest time of its subscription, or else of its market."""
     found: dict[str, Plain] = {}
     clocks: dict[Any, int] = {}
     for frame in frames:
@@ -101,7 +101,7 @@ def truth(frames: Iterable[Frame], *, partial: bool = False) -> dict[str, Plain]
 
 
 def renumbered(frames: Iterable[Frame]) -> list[Frame]:
-    """The frames in this order, received in it."""
+    """Return the frames with ordinals in this order, and times of receipt that never decrease."""
     found: list[Frame] = []
     latest: int | None = None
     for ordinal, frame in enumerate(frames):
@@ -111,13 +111,14 @@ def renumbered(frames: Iterable[Frame]) -> list[Frame]:
     return found
 
 
-#: How books are asked for again: on their subscription; on a new connection; on a subscription of which no more comes; on one that takes them over; on
-#: one that follows them too.
+#: Ways to request books again: on the same subscription; on a new connection; on a subscription without further frames; on one that
+#: replaces the old
+#: one; on an additional one.
 WAYS = ("again", "reconnect", "check", "take over", "both")
 
 
 class _Venue:
-    """Sends the messages of a recording anew, with numbers of its own, and all books when they are asked for."""
+    """Sends the messages of a recording with new sequence numbers, and all books on request."""
 
     def __init__(self, way: str) -> None:
         self.made: list[Frame] = []
@@ -130,7 +131,7 @@ class _Venue:
         self._last = 100
 
     def say(self, at: int | None, told: dict[str, Any]) -> bool:
-        """Send a message; whether it is of a book."""
+        """Send a message. Returns True if it belongs to a book."""
         is_book = told["type"] in ("orderbook_snapshot", "orderbook_delta")
         if not is_book:
             self._put(at, told)
@@ -142,7 +143,7 @@ class _Venue:
         return True
 
     def ask(self, at: int | None) -> None:
-        """Ask for all books."""
+        """Send all books."""
         self._last += 1
         if self._way == "reconnect":
             self._connection += 1
@@ -179,7 +180,7 @@ class _Venue:
 
 
 def with_snapshots(frames: Iterable[Frame], every: int, way: str = "again") -> list[Frame]:
-    """The recording with all books asked for again behind each so many messages of books, in one of `WAYS`."""
+    """Return the recording with snapshots of all books after every `every` book messages, in one of `WAYS`."""
     venue, count = _Venue(way), 0
     for frame in frames:
         if venue.say(frame.received_at, json.loads(frame.data)):
@@ -190,7 +191,7 @@ def with_snapshots(frames: Iterable[Frame], every: int, way: str = "again") -> l
 
 
 def _last_of_each(frames: list[Frame]) -> set[int]:
-    """Places of the last frame of each subscription: what is lost behind it leaves no trace."""
+    """Return the indices of the last frame of each subscription, whose loss would leave no trace."""
     found: dict[Any, int] = {}
     for place, frame in enumerate(frames):
         told = json.loads(frame.data)
@@ -229,7 +230,7 @@ ALL: tuple[Damage, ...] = (drop, drop_stretch, repeat, delay, swap, tear)
 
 
 def damaged(frames: list[Frame], rng: Random, kinds: tuple[Damage, ...], times: int) -> list[Frame]:
-    """The recording with so many damages. The last frame of each subscription stays where it is."""
+    """Return the recording with this many damages. The last frame of each subscription keeps its place."""
     last = {id(frames[place]) for place in _last_of_each(frames)}
     found = list(frames)
     for _ in range(times):
@@ -253,12 +254,12 @@ class Looked:
 
     right: int
     told: int
-    #: Frames that were received, not applied, and lie in no gap.
+    #: Frames that were received and not applied, and that no gap contains.
     uncovered: int = 0
 
 
 def look_everywhere(frames: list[Frame], about: RecordingRequest, plain: dict[str, Plain]) -> Looked:
-    """Build the episodes of damaged frames and compare their books with the truth whenever either changes; what their rows show must be true."""
+    """Build the episodes of damaged frames. Compare their books with the true books at every change of either, and check their rows."""
     found = [Looked(0, 0)]
     for draft in build("damaged", about, frames):
         columns = draft.book.to_pydict()
@@ -301,7 +302,7 @@ def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: Plain, draft: Epi
 
 
 def wrong(at: int, ticker: str, shown: Levels, wanted: Levels, draft: EpisodeDraft) -> str:
-    """What is wrong, in words."""
+    """Describe an error."""
     differing = {
         level: (shown.get(level), wanted.get(level)) for level in shown.keys() | wanted.keys() if shown.get(level) != wanted.get(level)
     }

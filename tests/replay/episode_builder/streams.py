@@ -1,4 +1,4 @@
-"""Streams of one event with two markets, and what is built of them."""
+"""Streams of one event with two markets, and the episodes built from them."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ PARTIAL = RecordingRequest("kalshi", "import", (EVENT,), (A, B), ("orderbook_del
 
 
 def at(second: float) -> Json:
-    """The exchange's time so many seconds after noon, as a delta says it."""
+    """Return the exchange's time this many seconds after noon, in the format of a delta."""
     whole, part = divmod(round(second * 1_000_000), 1_000_000)
     return {"ts": f"2026-11-21T12:{whole // 60:02d}:{whole % 60:02d}.{part:06d}Z"}
 
 
 def moment(second: float) -> int:
-    """The same in nanoseconds since 1970."""
+    """Return the same time in nanoseconds since 1970."""
     return NOON + round(second * SECOND)
 
 
 def trade(market: str, seq: int, *, price: str = "0.4000", count: str = "1.00", side: str = "yes", sid: int = 2, **body: Any) -> Json:
-    """A trade; price is that of yes."""
+    """Return a trade. `price` is that of YES."""
     told = {"trade_id": f"t{seq}", "market_ticker": market, "yes_price_dollars": price, "count_fp": count, "taker_side": side, **body}
     return {"type": "trade", "sid": sid, "seq": seq, "msg": told}
 
 
 def life(event: str, second: float, *, seq: int = 1, **body: Any) -> Json:
-    """A lifecycle message, sent so many seconds after noon."""
+    """Return a lifecycle message, sent this many seconds after noon."""
     told = {"market_ticker": A, "event_type": event, **body}
     return {"type": "market_lifecycle_v2", "sending_ts_ms": moment(second) // 1_000_000, "sid": 3, "seq": seq, "msg": told}
 
 
 def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received: bool = False) -> list[Frame]:
-    """Frames; received half a second after noon and a second apart, or without times of receipt."""
+    """Return frames received half a second after noon and a second apart, or without times of receipt."""
     texts = [body if isinstance(body, bytes) else orjson.dumps(body) for body in bodies]
     return [Frame(moment(first + place + 0.5) if received else None, connection, first + place, text) for place, text in enumerate(texts)]
 
@@ -55,13 +55,13 @@ def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received:
 def built(
     found: Iterable[Frame], *, about: RecordingRequest = ABOUT, known: Listings | None = None, results: Outcomes | None = None
 ) -> EpisodeDraft:
-    """The only episode of a stream."""
+    """Return the only episode of a stream."""
     [draft] = build("rec", about, found, known=known, outcomes=results or Outcomes())
     return draft
 
 
 def rows(draft: EpisodeDraft, ticker: str = A) -> list[tuple[Any, ...]]:
-    """The book rows of a market: (seconds after noon, kind, side, price in tenths of a cent, lots)."""
+    """Return the book rows of a market: (seconds after noon, kind, side, price in tenths of a cent, lots)."""
     found = [row for row in draft.book.to_pylist() if row["ticker"] == ticker]
     prices = (row["price_centicents"] for row in found)
     tenths = (None if price is None else price / 10 for price in prices)
@@ -71,7 +71,7 @@ def rows(draft: EpisodeDraft, ticker: str = A) -> list[tuple[Any, ...]]:
 
 
 def levels(draft: EpisodeDraft, ticker: str = A) -> dict[tuple[str, int], int]:
-    """The book that the rows of a market leave: lots by side and tenths of a cent."""
+    """Return the final book of the rows of a market: lots by side and tenths of a cent."""
     book: dict[tuple[str, int], int] = {}
     for _, kind, side, price, lots in rows(draft, ticker):
         if kind == "snapshot_start":

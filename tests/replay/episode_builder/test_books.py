@@ -1,4 +1,4 @@
-"""Books of recordings become changes of levels, exactly, and say where they cannot be trusted."""
+"""Books of recordings become exact changes of levels, with marks where they are invalid."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_skipped_number_invalidates_every_book_of_the_subscription_until_its_s
 def test_a_lost_connection_invalidates_until_the_snapshot_of_the_next() -> None:
     before = frames(snapshot(A, 1), delta(A, 2, **at(1)), received=True)
     draft = built([*before, *frames(snapshot(A, 1), delta(A, 2, **at(9)), connection=2, first=7, received=True)])
-    # The frame of second 9 was received at 8.5: that clock is half a second behind.
+    # The frame of second 9 was received at 8.5, because the receiver's clock is half a second behind.
     assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (8, "snapshot_start"), (8, "level"), (8, "level"), (9, "level")]
     assert draft.metadata.gaps == (Gap(A, moment(1), moment(8), "break"),)
 
@@ -213,7 +213,7 @@ SHOWN = ["snapshot_start", "level", "level"]
 
 
 def test_changes_of_a_subscription_that_gave_no_snapshot_end_the_book() -> None:
-    """As where the snapshot was filed under another subscription: the book would stay as it was at the beginning."""
+    """The snapshot may be filed under another subscription. Otherwise the book would keep its initial state."""
     draft = built(frames(snapshot(A, 1, sid=0), delta(A, 2, sid=2, **at(1)), delta(A, 3, sid=2, **at(2))))
     assert draft.metadata.gaps == (Gap(A, moment(1), None, "subscription"),)
     assert [kind for _, kind, *_ in rows(draft)] == [*SHOWN, "invalid"]
@@ -277,7 +277,7 @@ def test_a_stream_without_numbers_is_followed_in_order_of_arrival() -> None:
 
 
 def again(lots: str = "11.00") -> Json:
-    """A snapshot on another subscription."""
+    """Return a snapshot on another subscription."""
     return snapshot(A, 1, sid=3, yes_dollars_fp=[["0.4000", lots]], no_dollars_fp=[["0.4000", "10.00"]])
 
 
@@ -318,7 +318,7 @@ def test_a_closing_snapshot_on_another_subscription_that_differs_makes_the_whole
 
 
 def test_what_is_lost_at_an_instant_invalidates_a_snapshot_of_that_instant() -> None:
-    """A snapshot between two changes of one instant, of which the later is lost: only the time of the loss is known."""
+    """A snapshot lies between two changes of one instant, and the later change is lost. Only the time of the loss is known."""
     rows = [(0, SNAPSHOT_START), (0, LEVEL), (2, SNAPSHOT_START), (2, LEVEL), (5, SNAPSHOT_START)]
     columns = {name: np.array([{"time": place, "kind": kind}.get(name, 0) for place, kind in rows], np.int64) for name in BOOK}
     times = np.array([10, 20, 20, 20, 30, 40], np.int64)

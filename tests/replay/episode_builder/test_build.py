@@ -1,4 +1,4 @@
-"""Episodes of recordings: trades, series, events, what is known from elsewhere, and the same bytes each time."""
+"""Episodes of recordings: trades, series, events, data from other sources, and reproducible bytes."""
 
 from __future__ import annotations
 
@@ -239,13 +239,13 @@ def test_a_grid_that_cannot_be_read_is_refused(ranges: str) -> None:
         parse_listings(table("kalshi_markets", listed(A, f'{{"price_ranges":{ranges}}}')), table("kalshi_events"), table("kalshi_series"))
 
 
-# The time of a replay: the exchange's, never backwards, as far as frames tell it
+# The time of a replay: the exchange's time from frames, never backwards
 
 S = 1_000_000_000
 
 
 def resolved(*heard: tuple[float | None, float | None] | tuple[float | None, float | None, bool]) -> list[float]:
-    """Times in seconds of frames (said, received, beside) in seconds."""
+    """Return the times in seconds of frames given as (exchange time, time of receipt, other subscription) in seconds."""
     times = Times()
     for said, received, *beside in heard:
         times.hear(

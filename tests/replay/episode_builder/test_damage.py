@@ -30,7 +30,7 @@ def test_an_undamaged_recording_has_its_whole_book(recorded: tuple[RecordingRequ
     looked = look_everywhere(whole, about, truth(frames))
     assert looked.right > 2000
     assert looked.uncovered == 0
-    # A connection ends behind the last frame that came on it.
+    # A connection ends after its last frame.
     assert looked.told == 0 or way == "reconnect"
 
 
@@ -50,6 +50,6 @@ def test_many_damages_leave_a_right_book_or_none(recorded: tuple[RecordingReques
     rng = Random(f"{way} {times}")
     whole = with_snapshots(frames, rng.choice([30, 100, 250]), way)
     looked = look_everywhere(damaged(whole, rng, ALL, times), about, truth(frames))
-    # A few damages may hit what another subscription has, many leave little that is right.
+    # A few damages may hit data that another subscription repeats; many damages leave few right books.
     assert looked.right > 100 or times == 50
     assert looked.told > 100 or times == 3

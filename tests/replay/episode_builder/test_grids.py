@@ -1,4 +1,4 @@
-"""Price grids of recordings: as messages and listings state them, as prices show them, and as they change."""
+"""Price grids of recordings: from messages and listings, from prices, and their changes."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ DECI, CENTI = ((0, 10_000, 10),), ((0, 100, 1), (100, 9900, 10), (9900, 10_000, 
 
 
 def structure(second: float, *spans: tuple[str, str, str]) -> Json:
-    """A message that the price grid of market A changed."""
+    """Return a message that changes the price grid of market A."""
     ranges = [dict(zip(("start", "end", "step"), span, strict=True)) for span in spans]
     return life("price_level_structure_updated", second, price_ranges=ranges)
 
 
 def grids(draft: EpisodeDraft) -> list[tuple[float, object]]:
-    """(seconds after noon, ranges) of each grid of market A; the first of all time."""
+    """Return (seconds after noon, ranges) of each grid of market A. The first grid has no start time."""
     market = draft.metadata.markets[0]
     changes = [((change.at - NOON) / SECOND, change.price_ranges) for change in market.grid_changes]
     return [(0, market.price_ranges), *changes]
@@ -68,7 +68,7 @@ def test_a_price_off_the_stated_grid_shows_that_it_changed_and_loses_no_book() -
 
 
 def test_a_combo_on_a_grid_of_hundredths_of_a_cent_is_built_and_read(tmp_path: Path) -> None:
-    """A generated combo, whose prices need every $0.0001 from one end to the other."""
+    """A generated combo whose prices use every $0.0001."""
     draw = random.Random(27)
     whole = structure(0, ("0.0000", "1.0000", "0.0001"))
     prices = [draw.randint(1, 4_000) for _ in range(200)]

@@ -1,4 +1,4 @@
-"""When a market closed and how it was settled: from the recording, from listings, by hand, or inferred, and always said from where."""
+"""Closes and settlements of markets from the recording, from listings, by hand, or inferred, each with its source."""
 
 from __future__ import annotations
 

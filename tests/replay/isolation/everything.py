@@ -12,7 +12,7 @@ from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, NO, SECOND, YES, Agen
 
 
 class Everything(Agent):
-    """Draws what to call, and lets what it is told decide its next orders."""
+    """Make random calls, and derive the next orders from their results."""
 
     api = 3
 
@@ -95,7 +95,7 @@ class Everything(Agent):
 
 
 class Listens(Everything):
-    """Trades at its fills and at trades too, by what it is told."""
+    """Trade also in `on_fill` and `on_trade`, according to their arguments."""
 
     def on_fill(self, ctx: Any, fill: Any) -> None:
         self.heard += fill.time_ns // 10**9 + fill.lots + fill.cost + fill.fee + ctx.calls_left
@@ -119,7 +119,7 @@ class Listens(Everything):
 
 
 class TakesACheapOffer(Agent):
-    """Buys a YES that is offered at 47 cents or less."""
+    """Buy YES that is offered at 47 cents or less."""
 
     api = 3
 
@@ -133,7 +133,7 @@ class TakesACheapOffer(Agent):
 
 
 class FailsAtFill(Agent):
-    """Divides by zero when it is filled."""
+    """Divide by zero at a fill."""
 
     api = 3
 
@@ -145,7 +145,7 @@ class FailsAtFill(Agent):
 
 
 class FailsAtOrder(Agent):
-    """Divides by zero when its order is filled."""
+    """Divide by zero at the update of a filled order."""
 
     api = 3
 
@@ -158,7 +158,7 @@ class FailsAtOrder(Agent):
 
 
 class ReturnsAtTrade(Agent):
-    """Answers a trade."""
+    """Return a value from `on_trade`."""
 
     api = 3
 
@@ -170,7 +170,7 @@ class ReturnsAtTrade(Agent):
 
 
 class Fails(Agent):
-    """Divides by zero at its third decision."""
+    """Divide by zero at the third decision."""
 
     api = 3
 
@@ -185,7 +185,7 @@ class Fails(Agent):
 
 
 class Greedy(Agent):
-    """Orders until its budget is used up, and notes how far it came."""
+    """Send orders until the budget of calls is used up, and record their number."""
 
     api = 3
 
@@ -198,7 +198,7 @@ class Greedy(Agent):
 
 
 class Runaway(Agent):
-    """Swallows every refusal, of calls that are counted here and there."""
+    """Ignore every refusal, of counted calls on both sides of the process boundary."""
 
     api = 3
 
@@ -216,7 +216,7 @@ class Runaway(Agent):
 
 
 class Waits(Agent):
-    """Waits for others."""
+    """Do nothing."""
 
     api = 3
 
@@ -227,7 +227,7 @@ class Waits(Agent):
 
 
 class BadName(Agent):
-    """Has a name that steers a terminal."""
+    """Agent whose name contains terminal control characters."""
 
     api = 3
 
@@ -238,7 +238,7 @@ class BadName(Agent):
 
 
 class Tags(Agent):
-    """Gives its orders tags, and notes where it finds them again."""
+    """Tag orders, and record where the tags appear."""
 
     api = 3
 
@@ -263,7 +263,7 @@ class Tags(Agent):
 
 
 class Timed(Agent):
-    """Sets timers, and notes when it is called."""
+    """Set timers, and record the times of calls."""
 
     api = 3
 
@@ -292,7 +292,7 @@ class Timed(Agent):
 
 
 class Breaks(Agent):
-    """Fails before its first decision, or hangs."""
+    """Fail or hang before the first decision."""
 
     api = 3
 
@@ -305,7 +305,7 @@ class Breaks(Agent):
 
 
 class RestsAndHears(Agent):
-    """Rests an order that the queue decides on, and has `on_fill`."""
+    """Rest an order whose fill depends on the queue, and define `on_fill`."""
 
     api = 3
 

@@ -1,4 +1,4 @@
-"""Agents that try to cheat or to break things, in a process of their own: none reaches anything, none hangs the backtest."""
+"""Agents that attack from a separate process: they reach nothing and cannot stop the backtest."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.replay.episode.folders import Native
 FILE = Path(__file__).parent / "hostile" / "agents.py"
 LOOT = 777
 LIMITS = Isolation(memory=1 << 30, seconds_per_run=30)
-#: Real seconds of a decision: enough on a busy machine, and few for one that never ends.
+#: Real seconds of a decision: enough on a busy machine, and few for an endless decision.
 SECONDS, FEW_SECONDS = 20.0, 1.5
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the system forbids it on Linux alone")
@@ -46,7 +46,7 @@ def attacked(attack: str, target: str = "", seconds: float = SECONDS) -> Backtes
     return run(market(), source(attack, target), settings(seconds_per_step=seconds), isolated=LIMITS)
 
 
-#: Attack -> type of the failure that ends the trading, None where it goes on, and the orders that were sent.
+#: Attack -> type of the failure that ends trading (None: trading continues), and the number of orders sent.
 HARMLESS: dict[str, tuple[str | None, int]] = {
     "read_attributes": (None, 1),
     "walk_the_collector": (None, 1),
@@ -68,7 +68,7 @@ HARMLESS: dict[str, tuple[str | None, int]] = {
     "stop_the_run": ("RunStopped", 1),
     "read_secrets": (None, 1),
 }
-#: What the wire refuses is in `test_isolated`.
+#: `test_isolated` tests messages that the connection refuses.
 NONSENSE = [["place", 0, 0, 0, 45 * CENT, 1.5, 1, 0, ""], ["loaded", "again", "{}", "timed", "on_fill", 3], "long"]
 
 
@@ -108,7 +108,7 @@ def test_what_it_patches_is_its_own() -> None:
 
 @pytest.mark.parametrize("attack", ["open_files", "connect_out", "read_secrets", "walk_frames", "walk_the_collector", "walk_modules"])
 def test_in_this_process_the_same_attacks_succeed(attack: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What isolation is for; and that these attacks work where nothing prevents them."""
+    """Proves that the attacks work and that isolation is what stops them."""
     monkeypatch.setenv("VENUE_SECRET", "hunter2")
     with socket.create_server(("127.0.0.1", 0)) as server:
         target = str(server.getsockname()[1]) if attack == "connect_out" else str(Native().write(tmp_path / "KXTEST-26JAN20"))
@@ -145,7 +145,7 @@ def test_no_process_is_left() -> None:
 
 
 def _agents() -> set[str]:
-    """Processes that run an isolated agent, and are children of this one."""
+    """Return the child processes that run an isolated agent."""
     found = set()
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -177,7 +177,7 @@ def test_the_failure_states_how_the_process_ended(attack: str, message: str) -> 
 
 
 def episode_next_to(folder: Path) -> tuple[str, Path]:
-    """An agent's file in a folder that also has an episode, a home, results and a link."""
+    """Write an agent's file to a folder that also has an episode, a home, results and a link."""
     folder.mkdir()
     shutil.copy(FILE, folder / "agents.py")
     (folder / "weights.json").write_text("[1, 2]")
@@ -190,7 +190,7 @@ def episode_next_to(folder: Path) -> tuple[str, Path]:
     return f"{folder / 'agents.py'}:Hostile", episode
 
 
-#: Attack -> what it is aimed at, of the settlement's path and the name of a shared memory.
+#: Attack -> its target, computed from the settlement's path and the name of a shared memory.
 HIDDEN: dict[str, Callable[[Path, str], object]] = {
     "stat_it": lambda settlement, memory: settlement,
     "list_around": lambda settlement, memory: settlement,
@@ -294,7 +294,7 @@ def test_a_process_that_leaves_its_group_ends_with_the_run(tmp_path: Path, monke
 
 
 def _commands() -> Iterator[str]:
-    """Command lines of all processes; those of agents contain the paths of this one."""
+    """Return the command lines of all processes. Those of agents contain paths of this test."""
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and entry.name != str(os.getpid()):
             with suppress(OSError):
@@ -320,7 +320,7 @@ class Fails(Agent):
     def act(self, ctx):
         pass
 """
-#: What the file does -> type of the failure.
+#: Contents of the file -> type of the failure.
 BEFORE = {
     "raise ValueError('no')": "ValueError",
     "raise SystemExit(3)": "SystemExit",
@@ -377,7 +377,7 @@ print(done.failure, done.confinement)
 
 
 def without_namespaces(*, partial: bool) -> str:
-    """What the run prints on a system that refuses them, as a container does."""
+    """Return the output of a run on a system that refuses namespaces, like a container."""
     inner = 'echo 0 > /proc/sys/user/max_user_namespaces; exec setpriv --bounding-set -all --inh-caps -all --no-new-privs "$@"'
     command = ["unshare", "--user", "--map-root-user", "sh", "-c", inner, "sh", sys.executable, "-c", _RUN.replace("PARTIAL", str(partial))]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=FILE.parents[4])

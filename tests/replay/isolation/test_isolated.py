@@ -1,4 +1,4 @@
-"""Isolated agents trade as they do in the process of the simulator, to the last integer; and what cannot be isolated says so."""
+"""Isolated agents trade exactly as in the simulator's process, and an agent that cannot be isolated is reported."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.replay.results.tapes import Event
 FILE = Path(__file__).parent / "everything.py"
 
 WAYS: dict[str, dict[str, Any]] = {"at once": {}, "late": {"order_latency": SECOND}, "frozen": {"rules": "pmb-2026-01"}}
-#: The agent of the package that quotes; two that call everything, each way; two that use up their calls.
+#: The package's quoting agent; two agents that make every call, one with callbacks; two that use up their budget of calls.
 RUNS: list[tuple[Agent | AgentSource, str]] = [
     (MarketMaker(size=1), "at once"),
     *((AgentSource(f"{FILE}:Everything", {"seed": 3}), way) for way in WAYS),
@@ -41,7 +41,7 @@ RUNS: list[tuple[Agent | AgentSource, str]] = [
 
 
 def frozen_market() -> Tape:
-    """A market of which every row of the book is known, as the rules with frozen observations need it: a decision at each."""
+    """Return a market with every row of the book, as rules with frozen observations require: one decision per row."""
     levels: list[Event] = [
         (0, LEVEL, 0, YES, 45 * CENT, 10_000),
         (0, LEVEL, 0, NO, 52 * CENT, 5_000),

@@ -1,4 +1,4 @@
-"""A plain replay engine: lists, dicts and integers, one event after the other, for comparison with the compiled one. Nothing here is fast."""
+"""A plain replay engine of lists, dicts and integers that processes one event at a time, to compare with the compiled engine."""
 
 from tests.replay.reference.engine import Reference
 

@@ -26,7 +26,7 @@ class Account:
         return Account(self.net, self.cash, [row[:] for row in self.position], [row[:] for row in self.basis], self.realised, self.fees)
 
     def fill(self, ticker: int, side: int, action: int, price: int, lots: int, fee: int) -> None:
-        """Book a fill of an order as it was sent; price in $0.0001 of its side."""
+        """Book a fill of an order as it was sent. The price is in $0.0001 of its side."""
         self.cash -= fee
         self.fees += fee
         if not self.net:
@@ -67,7 +67,7 @@ class Account:
         position[side] += sign * lots
 
     def settle(self, ticker: int, value: int) -> None:
-        """A YES contract pays `value` micro-dollars, a NO contract the rest of a dollar."""
+        """Settle a market: a YES contract pays `value` micro-dollars, a NO contract the rest of a dollar."""
         for side, pays in ((0, value), (1, 1_000_000 - value)):
             lots = self.position[ticker][side]
             pay = pays * lots // 100 if lots >= 0 else -((pays * -lots + 99) // 100)
@@ -76,7 +76,7 @@ class Account:
             self.position[ticker][side] = self.basis[ticker][side] = 0
 
     def void(self, ticker: int) -> None:
-        """Positions get back what they cost."""
+        """Refund the cost of positions."""
         for side in (0, 1):
             self.cash += self.basis[ticker][side]
             self.position[ticker][side] = self.basis[ticker][side] = 0

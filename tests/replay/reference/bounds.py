@@ -1,6 +1,6 @@
-"""What orders can have been filled over all queue histories that a recording allows, and the P&L that follows.
+"""Possible fills of orders over all queue histories that a recording allows, and the resulting P&L.
 
-A history differs from the main account in the places of own orders alone. Each order has two lanes, its slowest and its fastest history.
+Histories differ from the main account only in the queue positions of own orders. Each order has two lanes: its slowest and its fastest history.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Band = tuple[Fraction, Fraction]
 
 
 def take(order: Order, at: int, least: int, most: int, reach: int) -> tuple[int, int]:
-    """Fill an order with what reaches its place in the slowest and the fastest history; returns what it takes at least and at most.
+    """Fill an order with the lots that reach it in the slowest and the fastest history. Returns the minimum and maximum that it takes.
 
-    reach: what reaches it with nothing ahead, for an order that histories have joined at different times.
+    `reach`: lots that reach it with nothing ahead, for an order that histories joined at different times.
     """
     slow, fast = order.lanes
     interval = (
@@ -37,8 +37,8 @@ def take(order: Order, at: int, least: int, most: int, reach: int) -> tuple[int,
 
 
 def print_reaches(market: Market, side: int, price: int, lots: int, at: int, *, through: bool) -> None:
-    """A print of `lots` in both extreme histories: orders at better prices first, then those at its price in order of arrival."""
-    least = most = 0  # what own orders before have taken
+    """Apply a print of `lots` in both extreme histories: to orders at better prices first, then to those at its price in order of arrival."""
+    least = most = 0  # taken by earlier own orders
     for order in list(market.queues[side]):
         slow, fast = order.lanes
         if order.bid < price or (order.bid > price and not through):
@@ -52,7 +52,7 @@ def print_reaches(market: Market, side: int, price: int, lots: int, at: int, *, 
 
 
 def cross(market: Market, side: int, best: int, at: int, *, consume: bool) -> None:
-    """The bids of the other side that own orders of a side can trade with, in both extreme histories."""
+    """Fill own orders of a side from the bids of the other side that they cross, in both extreme histories."""
     levels = {price: list(market.shown_within(1 - side, price)) for price in sorted(market.recorded[1 - side], reverse=True)}
     for order in list(market.queues[side]):
         for price, left in levels.items():
@@ -67,7 +67,9 @@ def cross(market: Market, side: int, best: int, at: int, *, consume: bool) -> No
 
 
 class Doubts:
-    """Lots by which histories can differ from the main account, per market, bid side, price and exact fee rates of the lower and the upper end."""
+    """Lots by which histories can differ from the main account, by market, bid side, price and exact fee rates of the lower and the upper
+    end.
+    """
 
     def __init__(self, tickers: int) -> None:
         self._lots: list[dict[tuple[int, int, Fraction, Fraction], list[int]]] = [defaultdict(lambda: [0, 0]) for _ in range(tickers)]
@@ -75,7 +77,7 @@ class Doubts:
         self._settled: dict[int, Band] = {}
 
     def note(self, order: Order, price: int, rates: Band, slow: int = 0, main: int = 0, fast: int = 0) -> None:
-        """Lots of a fill in the slowest history, the main account and the fastest one; price: of the bid."""
+        """Record the lots of a fill in the slowest history, the main account and the fastest history. `price`: of the bid."""
         self._prices[order.ticker].add(price if order.bid_side == 0 else DOLLAR - price)
         if slow != main or fast != main:
             lots = self._lots[order.ticker][order.bid_side, order.bid, *rates]
@@ -83,7 +85,7 @@ class Doubts:
             lots[FAST] += fast - main
 
     def at(self, ticker: int, mark: Fraction | int, held: int) -> Band:
-        """The least and the greatest value of a market at a mark of YES: the main position's, `held` of YES less NO, and that of what may differ."""
+        """Return the minimum and maximum value of a market at a mark of YES. `held`: the main position in YES less NO."""
         low = high = Fraction(mark) * held
         for (side, bid, dear, cheap), (fewest, most) in self._lots[ticker].items():
             gain = mark - bid if side == 0 else DOLLAR - bid - mark
@@ -96,7 +98,7 @@ class Doubts:
         return [least, most, *(price for price in prices if least < price < most)]
 
     def now(self, ticker: int, bid: int, ask: int, held: int) -> Band:
-        """What the band of a market adds to its main value, marked at the touch at which it could be closed."""
+        """Return the band of a market relative to its main value, marked at the touch at which each position could be closed."""
         if ticker in self._settled:
             return self._settled[ticker]
         ends = [self.at(ticker, mark, held) for mark in (bid, ask)]
@@ -110,14 +112,17 @@ class Doubts:
         return low - main, high - main
 
     def settle(self, ticker: int, value: int, held: int) -> None:
-        """A YES contract pays `value` micro-dollars; a payment is rounded down."""
+        """Fix the band of a market whose YES contract pays `value` micro-dollars. Payouts are rounded down."""
         mark = Fraction(value, 100)
         main = floor(mark * held)
         low, high = self.at(ticker, mark, held)
         self._settled[ticker] = Fraction(floor(low) - main), Fraction(floor(high) - main)
 
     def void(self, ticker: int, result: int, flows: Callable[[int], int]) -> None:
-        """A void returns what a position cost, as a mark at that cost would. result: the main account's P&L; flows: its P&L at a mark, fees apart."""
+        """Fix the band of a voided market, which refunds the cost of a position like a mark at that cost.
+
+        `result`: the main account's P&L. `flows`: its P&L at a mark without fees.
+        """
         if not any(low != high or low for low, high in self._lots[ticker].values()):
             self._settled[ticker] = Fraction(0), Fraction(0)
             return
@@ -129,7 +134,7 @@ class Doubts:
 
 
 def rounding(orders: Iterable[Order], terms: list[list[int]], rules: Any) -> Band:
-    """What other roundings of fees can add to P&L: one unit for each possible fill of an order whose fills are uncertain."""
+    """Return the change of P&L by other roundings of fees: one unit for each possible fill of an order whose fills are uncertain."""
     low = high = Fraction(0)
     for order in orders:
         if order.uncertain:

@@ -1,4 +1,4 @@
-"""The plain engine: one moment after the other, each the earliest of what is due."""
+"""The plain engine, which processes the earliest due moment at each step."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from tests.replay.reference.exchange import Exchange
 from tests.replay.reference.orders import DOLLAR, Order
 
 LEVEL, TRADED, PRINT, INVALID, VALID, HALT, OPEN, CLOSE, SETTLE, VOID, GRID = range(11)
-#: What may be due at one time, in this order.
+#: Kinds of moments, in order of processing within one time.
 EXPIRY, ROW, EVENT, ARRIVAL, DECISION, SAMPLE = range(6)
 
 
 class Reference(Exchange):
-    """One replay of a recording under rules and settings. `step` goes to the next decision; then `place`, `cancel`, `amend`, `cancel_all`, `quote`."""
+    """One replay of a recording under rules and settings. `step` advances to the next decision, at which `place`, `cancel`, `amend`, `cancel_all` and
+    `quote` may be called.
+    """
 
     def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
         super().__init__(tape, rules, settings)
@@ -37,7 +39,7 @@ class Reference(Exchange):
         self.running = self._run()
 
     def step(self) -> bool:
-        """Go to the next decision; False at the end of the tape."""
+        """Advance to the next decision. Returns False at the end of the tape."""
         return next(self.running, False)
 
     # The clock
@@ -50,7 +52,7 @@ class Reference(Exchange):
             at, what = moment
             if self._ends_the_instant(at, what) and any(market.raised for market in self.markets):
                 self._cross_all()
-                continue  # an order that was about to expire may be gone
+                continue  # an order that is about to expire may be gone
             if what not in (ROW, EVENT) or at > self.clock:
                 self._say(self.clock)
             if what == EXPIRY:
@@ -85,7 +87,7 @@ class Reference(Exchange):
             self._sample(self.end, cash_only=self.rules.final_curve == "cash")
 
     def _next(self) -> tuple[int, int] | None:
-        """(time, what) of the earliest thing that is due; None at the end of the tape."""
+        """Return (time, kind) of the earliest due moment, or None at the end of the tape."""
         due = [self.on_grid] if self.on_grid is not None else []
         if self.expiring:
             due.append((self.expiring[0][0], EXPIRY))
@@ -99,7 +101,7 @@ class Reference(Exchange):
         return first if first is not None and first[0] <= self.end else None
 
     def _due_on_grid(self) -> tuple[int, int] | None:
-        """(time, what) of the next decision or sample of a grid, whichever is earlier."""
+        """Return (time, kind) of the next decision or sample of a grid, whichever is earlier."""
         due = []
         while self.rules.decisions == "grid" and (at := self._decision()) <= self.last_close:
             if any(begin <= at <= end for begin, end in self.open):
@@ -129,7 +131,7 @@ class Reference(Exchange):
             self.samples.append((at, self.account.cash, self.equity(), self.mid_equity(), *self.band()))
             self._record("sample", [(market.best(0), DOLLAR - market.best(1)) for market in self.markets])
 
-    # What the recording says
+    # Events of the recording
 
     def _expire(self, at: int) -> None:
         order = self.orders[self.expiring[0][1]]
@@ -140,7 +142,7 @@ class Reference(Exchange):
             self._end_lanes(order, at)
 
     def _events(self, at: int) -> None:
-        """The next event, and those of its time that nothing else can come before."""
+        """Process the next event, and those at its time that must follow it directly."""
         while True:
             kind = self._event()
             if kind == PRINT or kind >= HALT:
@@ -238,7 +240,7 @@ class Reference(Exchange):
         return [(order, order.lanes[0].filled, order.filled, order.lanes[1].filled) for order in self.markets[ticker].queues[side]]
 
     def _note(self, before: list[tuple[Order, int, int, int]]) -> None:
-        """Note what an event has filled in the extreme histories; an order that the main account ended for lack of cash is between them."""
+        """Record the fills of an event in the extreme histories. An order that the main account ended for lack of cash is between them."""
         for order, slow, main, fast in before:
             if order.reason == "insufficient_cash":
                 least, most = order.lanes
@@ -275,7 +277,7 @@ class Reference(Exchange):
             market.raised = False
 
     def _cross(self, ticker: int, side: int) -> None:
-        """The book has come to our resting orders: they fill at their own prices from the bids of the other side."""
+        """Fill resting orders that the book has reached, at their own prices, from the bids of the other side."""
         market = self.markets[ticker]
         best = market.best(side)
         if not market.queues[side] or market.best(1 - side) < DOLLAR - market.queues[side][0].bid:

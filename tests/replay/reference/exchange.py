@@ -1,4 +1,4 @@
-"""Orders and money of the plain engine: what an order does when it arrives, and what a fill costs."""
+"""Orders and money of the plain engine: arrival of orders, and costs of fills."""
 
 from __future__ import annotations
 
@@ -38,42 +38,45 @@ MAX_LOTS = 10**9
 
 
 class Exchange:
-    """Markets, an account and orders under rules and settings. `now` is the agent's time, `clock` that of the instant under way."""
+    """Markets, an account and orders under rules and settings. `now` is the agent's time, `clock` that of the current instant."""
 
     def __init__(self, tape: Any, rules: Any, settings: Any) -> None:
         self.rules, self.settings = rules, settings
         self.market_rules = tape.market_rules or (rules,) * len(tape.tickers)
         self.grids = tape.grids
-        self.grid = list(tape.grids[: len(tape.tickers)])  # prices at which orders are allowed
+        self.grid = list(tape.grids[: len(tape.tickers)])  # allowed prices of orders
         self.terms = tape.fees
         self.markets = [Market() for _ in tape.tickers]
         self.account = Account.opened(len(tape.tickers), settings.bankroll, net=rules.netting == "net")
         self.orders: list[Order] = []
-        self.unended: list[Order] = []  # those that may change
-        self.states: dict[int, tuple[str, int, int, int]] = {}  # of those that have arrived
-        self.reserves: dict[int, int] = {}  # of a ticker, until one of its orders or its position changes
+        self.unended: list[Order] = []  # orders that may still change
+        self.states: dict[int, tuple[str, int, int, int]] = {}  # state of arrived orders
+        self.reserves: dict[int, int] = {}  # by ticker, until one of its orders or its position changes
         self.fills: list[Fill] = []
         self.now = self.clock = tape.start
-        self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, what happens then), in order of sending
-        self.expiring: list[tuple[int, int]] = []  # (expires, order) of what rests
+        self.coming: list[tuple[int, Callable[[int], object]]] = []  # (arrival, action), in order of sending
+        self.expiring: list[tuple[int, int]] = []  # (expiry, order) of resting orders
         measured = [] if settings.latencies is None else settings.latencies.rows.tolist()
         self.start = tape.start
         self.series = [[row[leg : leg + 2] for row in measured] for leg in (0, 1)]
         self.late = settings.latencies is not None or settings.response_latency > settings.data_latency
-        self.tells = self.late  # whether updates are said
-        self.history: list[tuple[int, Known]] = []  # what could be known after each of them, and from when on
+        self.tells = self.late  # whether updates are reported
+        self.history: list[tuple[int, Known]] = []  # (time from which it is known, state) after each change
         self.over = False
         self.updates: list[Update] = []
-        self.said: dict[int, tuple[str, str, int, int, int]] = {}  # what was last said of an order
-        self.unsaid: list[Order] = []  # those of which more may be said
-        self.chains: dict[tuple[int, int], Chain] = {}  # what is quoted, by market and side
+        self.said: dict[int, tuple[str, str, int, int, int]] = {}  # last reported state by order
+        self.unsaid: list[Order] = []  # orders that may have further updates
+        self.chains: dict[tuple[int, int], Chain] = {}  # current quotes, by market and side
         self.doubts = Doubts(len(tape.tickers))
-        self.journal: list[tuple[Any, ...]] | None = None  # what moves queues and money, for the enumeration of histories
+        self.journal: list[tuple[Any, ...]] | None = None  # events that change queues and money, for the enumeration of histories
 
     def place(
         self, ticker: int, side: int, action: int, price: int, lots: int, tif: int = GTC, expires: int = 0, chain: Chain | None = None
     ) -> int:
-        """The order's number; -1 where nothing is logged. chain: of a quote, whose histories without an order join with this one."""
+        """Place an order. Returns its number, or -1 if it is not logged.
+
+        `chain`: chain of a quote. Histories in which the chain has no order join with this one.
+        """
         if len(self.orders) >= self.settings.max_orders:
             return -1
         order = Order(len(self.orders), ticker, side, action, price, lots, tif, expires, self.now)
@@ -93,7 +96,7 @@ class Exchange:
         return order.number
 
     def cancel(self, number: int) -> bool:
-        """Whether there was something to cancel."""
+        """Cancel an order. Returns False if there was none to cancel."""
         if not 0 <= number < len(self.orders):
             return False
         order = self.orders[number]
@@ -103,7 +106,7 @@ class Exchange:
         return could
 
     def amend(self, number: int, price: int, lots: int) -> str:
-        """The reason of a refusal, or nothing."""
+        """Amend an order. Returns the reason of a refusal, or an empty text."""
         if not 0 <= number < len(self.orders):
             return "not_resting"
         order = self.orders[number]
@@ -122,7 +125,7 @@ class Exchange:
         return count
 
     def quote(self, ticker: int, yes: int, no: int, lots: int) -> None:
-        """Keep one post-only bid on each side: a price of 0 takes it away, -1 leaves it as it is."""
+        """Keep one post-only bid on each side. A price of 0 removes it, -1 leaves it unchanged."""
         missing = []
         for side, price in enumerate((yes, no)):
             chain = self.chains.get((ticker, side))
@@ -147,7 +150,7 @@ class Exchange:
         return self.known().orders.get(number, self.orders[number].as_sent)[2]
 
     def _gone(self, chain: Chain, index: int) -> bool:
-        """Whether the agent knows, in an extreme history, that no order of a chain rests or is under way."""
+        """Return True if the agent knows, in an extreme history, that no order of a chain rests or is on its way."""
         order = chain.lives[index]
         if index == SLOW and chain.diverged and chain.varied:
             return False
@@ -157,11 +160,11 @@ class Exchange:
         return not lane.remaining and self._learned(lane.over) <= self.now
 
     def _learned(self, at: int) -> int:
-        """When the agent learns of what happens at a time; without late answers, as soon as it sees it."""
+        """Return the time at which the agent learns of an event at `at`: immediately, unless answers are late."""
         return max(self._arrives(1, self.settings.response_latency, at), at + self.settings.data_latency) if self.late else at
 
     def _requote(self, chain: Chain, order: Order, lots: int) -> None:
-        """The main account keeps its quote; an extreme history whose quote is complete sends another, which counts as this order."""
+        """Keep the main account's quote. An extreme history with a completely filled quote sends another, which counts as this order."""
         self._record("requote", id(chain), order.bid_side, order.bid, lots, not self._refuses(order))
         for index in (0, 1):
             if self._gone(chain, index):
@@ -188,7 +191,7 @@ class Exchange:
         chain.diverged = chain.diverged or index == FAST
 
     def resting(self, ticker: int = -1) -> list[int]:
-        """Numbers of the resting orders, ticker by ticker and side by side, in price-time priority."""
+        """Return the numbers of resting orders by ticker and side, in price-time priority."""
         markets = self.markets if ticker < 0 else [self.markets[ticker]]
         return [order.number for market in markets for queue in market.resting for order in queue]
 
@@ -202,10 +205,10 @@ class Exchange:
         else:
             self.coming.append((self._arrives(0, self.settings.order_latency, self.now), act))
 
-    # What is known, and when
+    # Knowledge of the agent
 
     def _arrives(self, leg: int, latency: int, at: int) -> int:
-        """When what leaves at a time arrives: orders on leg 0, their answers on leg 1."""
+        """Return the arrival time of a message sent at `at`: orders on leg 0, their answers on leg 1."""
         if self.settings.latencies is None:
             return at + latency
         rows = self.series[leg]
@@ -217,7 +220,7 @@ class Exchange:
         return at + rows[-1][1] - rows[-1][0]
 
     def known(self) -> Known:
-        """What the agent knows now: the last of which the answer has come, and nothing that is younger than its market data."""
+        """Return the agent's current knowledge: the last state whose answer has arrived, and nothing newer than its market data."""
         if not self.late or self.over:
             return self._known_at(self.now)
         known = next((one for learned, one in reversed(self.history) if learned <= self.now), None)
@@ -242,7 +245,7 @@ class Exchange:
             self._say(self.now)
 
     def _say(self, at: int) -> None:
-        """Every order that is not what was last said of it is said anew."""
+        """Report every order whose state differs from the last report."""
         for order in self.unsaid if self.tells else ():
             after = (order.status, order.reason, order.price, order.count, order.filled)
             if self.said[order.number] != after:
@@ -274,7 +277,7 @@ class Exchange:
                 self._cancel(order, at)
 
     def _cancel(self, order: Order, at: int) -> None:
-        """Cancel an order in the main account and in all histories, those included in which an earlier order of its chain rests."""
+        """Cancel an order in the main account and in all histories, including those in which an earlier order of its chain rests."""
         lives = order.chain.lives if order.chain and order.chain.current == order.number else []
         self._record("leave", order.number, id(order.chain) if lives else 0)
         for one in [order, *(life for life in lives if life is not None)]:
@@ -284,7 +287,7 @@ class Exchange:
                 self._end_lanes(one, at)
 
     def _end_lanes(self, order: Order, at: int) -> None:
-        """End an order in all histories and take it out of its queue."""
+        """End an order in all histories, and remove it from its queue."""
         for lane in order.lanes:
             lane.end(at)
         if order in (queue := self.markets[order.ticker].queues[order.bid_side] if 0 <= order.ticker < len(self.markets) else []):
@@ -347,7 +350,7 @@ class Exchange:
     # Arrival
 
     def _enter(self, order: Order, lots: int, at: int) -> str:
-        """Judge an order and, unless there is a reason against it, let it trade and rest."""
+        """Check an order. Unless it is refused, let it trade and rest."""
         reason = self._malformed(order, lots, at) or self._barred(order.ticker)
         if reason:
             return reason
@@ -413,7 +416,7 @@ class Exchange:
         return "fok_unfilled" if order.tif == FOK and plan.left > 0 else ""
 
     def _left_after(self, order: Order, plan: Walk, *, rests: bool, at: int) -> int:
-        """Cash less reserve if the order did what it would do."""
+        """Return cash less reserve after the order's possible effects."""
         account, accumulated = self.account.copy(), order.accumulated
         for price, lots in plan.takes:
             own = order.own_price(DOLLAR - price)
@@ -479,7 +482,7 @@ class Exchange:
     # Money
 
     def _make(self, order: Order, lots: int) -> int:
-        """Fill a resting order; returns the lots that were filled."""
+        """Fill a resting order. Returns the lots filled."""
         if lots == 0:
             return 0
         price = order.bid if order.action != BUY and self.rules.maker_sell_price == "canonical" else order.price
@@ -514,7 +517,9 @@ class Exchange:
         self.fills.append(Fill(order.number, order.ticker, order.side, order.action, price, lots, fee, role, at, wait))
 
     def _rates(self, order: Order) -> tuple[Fraction, Fraction]:
-        """Exact maker fees of a lot for the lower and the upper end; where a waiver ends within the recording, histories may pay or not."""
+        """Return the exact maker fees per lot for the lower and the upper end. If a waiver ends within the recording, histories may or may
+        not pay.
+        """
         terms = self.terms[order.ticker]
         rate = fees.exact_fee(*fees.maker_terms(terms), order.price, 1)
         return rate, rate if terms[6] <= self.start else Fraction(0)
@@ -539,7 +544,7 @@ class Exchange:
         return self.reserves[ticker]
 
     def equity(self, account: Known | Account | None = None) -> int:
-        """Cash, and positions at the prices at which they could be closed."""
+        """Return cash, and positions at the prices at which they could be closed."""
         account = account or self.account
         return account.cash + sum(
             self._closing_price(market, side, long=lots > 0) * lots
@@ -555,7 +560,7 @@ class Exchange:
         return bid if long else DOLLAR - bid
 
     def mid_equity(self, account: Known | Account | None = None) -> int:
-        """Cash, and positions in the middle of the quotes."""
+        """Return cash, and positions at the midpoints."""
         account = account or self.account
         twice = sum(
             self._mid2(market, side) * lots
@@ -572,7 +577,7 @@ class Exchange:
         return bid + DOLLAR - opposite
 
     def band(self) -> tuple[int, int]:
-        """The least and the greatest equity over all histories, at the marks of the main account."""
+        """Return the minimum and maximum equity over all histories, at the main account's marks."""
         equity = self.equity()
         if not self.account.net:
             return equity, equity

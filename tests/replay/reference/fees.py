@@ -1,4 +1,4 @@
-"""What a fill costs, in micro-dollars, as plain integer arithmetic."""
+"""Fees of fills in micro-dollars, by plain integer arithmetic."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from functools import cache
 from typing import Any
 
 FREE, QUADRATIC, FLOAT = 0, 1, 2
-#: Kind -> (power of price x (1 - price), whether it is by value).
+#: Kind -> (power of price × (1 − price), whether the fee is a share of the value).
 POLYMARKET = {3: (1, False), 4: (2, False), 5: (1, True), 6: (2, True)}
 DOLLAR = 10_000
 
 
 @cache
 def trade_fee(kind: int, num: int, den: int, unit: int, price: int, lots: int) -> int:
-    """Before the account's rounding. price: $0.0001 of the side as booked."""
+    """Return the fee before the account's rounding. price: $0.0001 of the side as booked."""
     if kind == FREE:
         return 0
     if kind == FLOAT:
@@ -29,7 +29,7 @@ def trade_fee(kind: int, num: int, den: int, unit: int, price: int, lots: int) -
 
 
 def exact_fee(kind: int, num: int, den: int, price: int, lots: int) -> Fraction:
-    """Micro-dollars before any rounding; num / den is the rate."""
+    """Return micro-dollars before any rounding. num / den is the rate."""
     if kind == FREE:
         return Fraction(0)
     power, by_value = POLYMARKET.get(kind, (1, False))
@@ -37,17 +37,17 @@ def exact_fee(kind: int, num: int, den: int, price: int, lots: int) -> Fraction:
 
 
 def maker_terms(row: Sequence[int]) -> tuple[int, int, int]:
-    """(kind, num, den) of a row of the tape's fees."""
+    """Return (kind, num, den) of a row of the tape's fees."""
     return row[3], row[4], row[5]
 
 
 def taker_terms(row: Sequence[int]) -> tuple[int, int, int]:
-    """(kind, num, den) of a row of the tape's fees."""
+    """Return (kind, num, den) of a row of the tape's fees."""
     return row[0], row[1], row[2]
 
 
 def rounded(fee: int, revenue: int, accumulated: int, rules: Any) -> tuple[int, int]:
-    """(fee, accumulator) after the account's rounding of one fill, whose revenue is what it brings before fees."""
+    """Return (fee, accumulator) after the account's rounding of one fill. `revenue`: its proceeds before fees."""
     unit = rules.balance_unit
     if unit == 0:
         return fee, accumulated

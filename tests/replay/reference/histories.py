@@ -1,7 +1,7 @@
-"""All queue histories that a recording allows, one state after the other, for small recordings of one market.
+"""All queue histories that a recording allows, enumerated state by state, for small recordings of one market.
 
-A history is a choice, for every cut of a level that prints do not explain, of which lots of its queue were cancelled: those ahead of the first own
-order, those between own orders, those behind. In a gap of the recording any may be cancelled at any time.
+A history chooses, for every cut of a level that prints do not explain, the cancelled lots of its queue: ahead of the first own order, between own
+orders, or behind. In a gap of the recording, any lots may be cancelled at any time.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from typing import Any
 from tests.replay.reference import fees
 
 DOLLAR = 10_000
-#: An own order that rests: bid, piece, lots ahead, lots left.
+#: A resting own order: bid, piece, lots ahead, lots remaining.
 Entry = tuple[int, int, int, int]
-#: Own orders by bid side in price-time priority, lots filled of each piece, lots consumed of each level since it changed, and with fees those paid
-#: and the rounding accumulated by each order.
+#: Own orders by bid side in price-time priority, lots filled of each piece, lots consumed of each level since it changed, and with fees
+#: also the paid
+#: fees and the accumulated rounding of each order.
 Queues = tuple[tuple[Entry, ...], tuple[Entry, ...]]
 State = tuple[Queues, tuple[int, ...], tuple[tuple[tuple[int, int], int], ...], tuple[int, ...]]
 
@@ -26,8 +27,8 @@ State = tuple[Queues, tuple[int, ...], tuple[tuple[tuple[int, int], int], ...], 
 class Histories:
     """Replay the journal of a plain engine in every history at once.
 
-    pieces: (order, bid side, bid) of what rested; an order that was amended, or a chain of quotes, has its own. samples: least and greatest equity.
-    earliest, latest: when the fastest and the slowest history complete an order.
+    pieces: (order, bid side, bid) of each resting order. An amended order and a chain of quotes have their own. samples: minimum and maximum equity.
+    earliest, latest: times at which the fastest and the slowest history complete an order.
     """
 
     bankroll: int
@@ -58,7 +59,7 @@ class Histories:
         return self
 
     def filled(self) -> dict[int, tuple[int, int]]:
-        """The least and the most lots filled of each order, a chain of quotes under its first."""
+        """Return the minimum and maximum lots filled of each order. A chain of quotes counts as its first order."""
         totals: dict[int, tuple[int, int]] = {}
         for number in {number for number, *_ in self.pieces}:
             mine = [piece for piece, (order, *_) in enumerate(self.pieces) if order == number]
@@ -106,7 +107,7 @@ class Histories:
         self._each(change)
 
     def _lose(self) -> None:
-        """In a gap: any lots ahead may have been cancelled."""
+        """Allow the cancel of any lots ahead, in a gap."""
 
         def change(state: State) -> Iterator[State]:
             levels = [(side, price) for side in (0, 1) for price in dict.fromkeys(entry[0] for entry in state[0][side])]
@@ -179,7 +180,7 @@ class Histories:
 
     def _take(self, number: int, side: int, price: int, lots: int) -> None:
         self.taken[number] = self.taken.get(number, 0) + lots
-        # A bid of the other side at the complement of what was taken.
+        # A bid of the other side at the complement of the taken price.
         self.held += lots if side else -lots
         self.flows -= lots * (DOLLAR - price) if side else -lots * price
 
@@ -228,7 +229,7 @@ class Histories:
             self._each(change)
 
     def _shrink(self, number: int, count: int) -> None:
-        """The order is now of `count` lots in all."""
+        """Reduce the order to `count` lots in total."""
         mine = [piece for piece, (order, *_) in enumerate(self.pieces) if order == number]
 
         def change(state: State) -> Iterator[State]:
@@ -259,7 +260,7 @@ class Histories:
         self.samples.append((min(equities), max(equities)))
 
     def _equity(self, filled: tuple[int, ...], bid: int, ask: int) -> int:
-        """Cash and position of a history, whose NO contracts are a dollar less a YES contract."""
+        """Return cash and position of a history. A NO contract counts as a dollar less a YES contract."""
         cash, held = self.bankroll + self.flows, self.held
         for lots, (_, side, price) in zip(filled, self.pieces, strict=True):
             cash -= lots * price if side == 0 else -lots * (DOLLAR - price)
@@ -270,7 +271,7 @@ class Histories:
 
 
 def _placed(state: State, side: int, price: int, places: list[int], consumed: Any) -> State:
-    """A state whose own orders at a price have other places."""
+    """Return a state in which own orders at a price have other queue positions."""
     new = iter(places)
     queue = tuple(
         (bid, piece, next(new), left) if bid == price else (bid, piece, ahead, left) for bid, piece, ahead, left in state[0][side]
@@ -283,13 +284,15 @@ def _queued(queues: Queues, side: int, queue: tuple[Entry, ...]) -> Queues:
 
 
 def fewer(places: list[int]) -> Iterator[list[int]]:
-    """Places that orders of one level can have once any lots were cancelled."""
+    """Return the possible queue positions at one level after any number of lots were cancelled."""
     for cut in range(max(places) + 1):
         yield from cancelled(places, max(places), cut)
 
 
 def cancelled(places: list[int], shown: int, cut: int) -> Iterator[list[int]]:
-    """Places that orders of one level can have once `cut` of the `shown` lots were cancelled: ahead of the first, between them, behind the last."""
+    """Return the possible queue positions at one level after `cut` of the `shown` lots were cancelled: ahead, between, or behind own
+    orders.
+    """
     last = 0
     between = []
     for ahead in places:

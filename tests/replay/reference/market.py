@@ -1,4 +1,4 @@
-"""What the world shows of one ticker, and our own orders in its queues."""
+"""The visible state of one ticker, and own orders in its queues."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.replay.reference.orders import FAST, SLOW, Order
 
 @dataclass
 class Market:
-    """One ticker. recorded, displayed: [side], price -> lots; displayed is the recording less own consumption of the main account.
+    """One ticker. recorded, displayed: [side], price -> lots. `displayed` is the recording less the main account's own consumption.
 
-    consumed: [slow, fast history][side], price -> lots, the most and the least that own orders of a history have consumed since the level changed.
-    queues: [bid side], own orders in price-time priority, those included that the main account has filled and another history has not.
+    consumed: [slow, fast history][side], price -> lots: maximum and minimum that own orders of a history have consumed since the level changed.
+    queues: [bid side], own orders in price-time priority, including orders filled in the main account and open in another history.
     """
 
     recorded: list[dict[int, int]] = field(default_factory=lambda: [{}, {}])
@@ -31,25 +31,25 @@ class Market:
 
     @property
     def resting(self) -> tuple[list[Order], list[Order]]:
-        """Orders that rest in the main account, per bid side."""
+        """Return the orders that rest in the main account, by bid side."""
         first, second = self.queues
         return [order for order in first if order.status == "resting"], [order for order in second if order.status == "resting"]
 
     def best(self, side: int) -> int:
-        """The best displayed bid of a side, 0 without one."""
+        """Return the best displayed bid of a side, or 0."""
         return max(self.displayed[side], default=0)
 
     def shown(self, side: int, price: int) -> int:
         return self.displayed[side].get(price, 0)
 
     def shown_within(self, side: int, price: int) -> tuple[int, int]:
-        """The least and the most that a level shows in any history."""
+        """Return the minimum and maximum that a level shows in any history."""
         recorded = self.recorded[side].get(price, 0)
         most, least = (history[side].get(price, 0) for history in self.consumed)
         return max(0, recorded - most), max(0, recorded - least)
 
     def consume(self, side: int, price: int, lots: int) -> None:
-        """Lower what a level shows until the recording changes it."""
+        """Reduce the display of a level until the recording changes it."""
         put(self.displayed[side], price, self.shown(side, price) - lots)
 
     def consume_within(self, side: int, price: int, least: int, most: int) -> None:
@@ -70,7 +70,7 @@ class Market:
         queue.insert(sum(other.bid >= order.bid for other in queue), order)
 
     def level(self, side: int, price: int, lots: int, *, by_prints: bool, queue_model: str, exponent: int = 3) -> None:
-        """Apply a change of a level to the book and to the places of own orders."""
+        """Apply a change of a level to the book and to the queue positions of own orders."""
         before = self.recorded[side].get(price, 0)
         self.has_book = True
         self.raised = self.raised or (lots > 0 and price > self.best(side))
@@ -85,7 +85,7 @@ class Market:
                 lane.ahead = ahead_after(model, lane.ahead, before, lots, by_prints=by_prints)
 
     def invalid(self) -> None:
-        """Begin a gap: the cancels in it are not recorded, so nothing need be left ahead."""
+        """Begin a gap. Cancels in it are not recorded, so the queue ahead may be empty afterwards."""
         self.valid = False
         for order in (*self.queues[0], *self.queues[1]):
             order.lanes[FAST].ahead = 0
@@ -101,12 +101,12 @@ class Market:
 
 
 def slowest(queue_model: str) -> str:
-    """The queue model of the slowest history: cancels behind the order come first, unless the main account ignores cancels altogether."""
+    """Return the queue model of the slowest history: cancels come from behind the order first, unless the main account ignores cancels."""
     return "trade_only" if queue_model == "trade_only" else "reconciled"
 
 
 def put(levels: dict[int, int], price: int, lots: int) -> None:
-    """Set a level; an empty one is not kept."""
+    """Set a level, or remove it if it is empty."""
     if lots:
         levels[price] = lots
     else:
@@ -114,7 +114,7 @@ def put(levels: dict[int, int], price: int, lots: int) -> None:
 
 
 def ahead_after(model: str, ahead: int, before: int, lots: int, *, by_prints: bool, exponent: int = 3) -> int:
-    """What is ahead of an order once its level shows `lots` instead of `before`."""
+    """Return the lots ahead of an order once its level shows `lots` instead of `before`."""
     if model == "trade_only":
         return ahead
     if by_prints or model == "reconciled":
@@ -133,7 +133,7 @@ def ahead_after(model: str, ahead: int, before: int, lots: int, *, by_prints: bo
 
 
 def power(lots: int, others: int, exponent: int) -> Fraction:
-    """(lots / the larger of both)^exponent, with the quotient and each product cut to 24 binary digits."""
+    """Return (lots / the larger of both)^exponent, with the quotient and each product cut to 24 binary digits."""
     if lots == others == 0:
         return Fraction(0)
     quotient = cut_to(Fraction(lots, max(lots, others)), 24)
@@ -144,13 +144,13 @@ def power(lots: int, others: int, exponent: int) -> Fraction:
 
 
 def log(lots: int) -> Fraction:
-    """log2(1 + contracts)."""
+    """Return log2(1 + contracts)."""
     return log2(100 + lots) - log2(100)
 
 
 @cache
 def log2(number: int) -> Fraction:
-    """16 binary digits of log2, each by squaring what is left, which is cut to 30 digits."""
+    """Return log2 to 16 binary digits, each by squaring the remainder, which is cut to 30 digits."""
     result = Fraction(number.bit_length() - 1)
     left = cut_to(number / Fraction(2) ** int(result), 30)
     for digit in range(1, 17):

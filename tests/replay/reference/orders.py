@@ -1,4 +1,4 @@
-"""Orders, fills and what rests, as plain objects."""
+"""Orders, fills and resting orders as plain objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SLOW, FAST = 0, 1
 
 @dataclass
 class Lane:
-    """An order in one extreme history: lots filled, lots at which it is complete, lots ahead, when it was first complete, when it ended."""
+    """An order in one extreme history: lots filled, lots at which it is complete, lots ahead, time of first completion, time of its end."""
 
     filled: int = 0
     cap: int = 0
@@ -44,8 +44,8 @@ class Lane:
 class Chain:
     """Orders that `quote` sent for one side of a market at one price.
 
-    lives: in each extreme history, the order that rests or did last. under_way: joins sent. diverged: the fastest history joined without the slowest.
-    varied: sizes differed.
+    lives: the order of each extreme history that rests or rested last. under_way: joins in transit. diverged: the fastest history joined without the
+    slowest. varied: sizes differed.
     """
 
     lots: int
@@ -60,7 +60,7 @@ class Chain:
         self.varied, self.largest = self.varied or lots != self.lots, max(self.largest, lots)
 
     def may_grow(self, lots: int) -> None:
-        """Other histories may be complete and join with more lots than the fastest did."""
+        """Raise the limit of the fastest history, because other histories may be complete and join with more lots."""
         order = self.lives[FAST]
         if self.diverged and self.varied and order is not None and order.lanes[FAST].remaining:
             lane = order.lanes[FAST]
@@ -69,7 +69,7 @@ class Chain:
 
 @dataclass(eq=False)
 class Order:
-    """One order as sent, and what became of it."""
+    """One order as sent, and its state."""
 
     number: int
     ticker: int
@@ -112,7 +112,7 @@ class Order:
         self.bid = price if self.action == BUY else DOLLAR - price
 
     def own_price(self, bid: int) -> int:
-        """The price, on the side as sent, of a fill that costs `bid` on the side whose bid this order is."""
+        """Return the price, on the side as sent, of a fill at `bid` on the side whose bid this order is."""
         return bid if self.action == BUY else DOLLAR - bid
 
     @property
@@ -124,7 +124,7 @@ class Order:
 
 
 class Fill(NamedTuple):
-    """A fill; price in $0.0001 of the side as sent."""
+    """A fill. The price is in $0.0001 of the side as sent."""
 
     order: int
     ticker: int
@@ -140,7 +140,7 @@ class Fill(NamedTuple):
 
 @dataclass(frozen=True)
 class Update:
-    """What an order has become."""
+    """A reported state of an order."""
 
     ts: int
     order: int
@@ -153,7 +153,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Known:
-    """What an agent knows of its account and its orders, by their numbers: (status, filled, price, count). at: the time that this is of."""
+    """An agent's knowledge of its account and its orders at time `at`. orders: (status, filled, price, count) by number."""
 
     at: int
     cash: int
@@ -167,7 +167,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Walk:
-    """What an order would do on arrival: (price of the passive bid, lots) level by level, own orders it cancels, and how it ends."""
+    """Effects of an order on arrival: (price of the passive bid, lots) by level, own orders cancelled, and its end."""
 
     crosses: bool
     takes: tuple[tuple[int, int], ...]
@@ -179,7 +179,7 @@ class Walk:
 def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *, self_trade: str) -> Walk:
     """Walk an order over the bids of the other side.
 
-    displayed: price -> lots there. own: our orders resting there, in priority. self_trade: "allowed", "cancel_taker" or "cancel_maker".
+    displayed: price -> lots there. own: own orders resting there, in priority. self_trade: "allowed", "cancel_taker" or "cancel_maker".
     """
     worst = 1 if order.price == 0 else DOLLAR - order.bid
     own = [] if self_trade == "allowed" else [other for other in own if other.bid >= worst]
@@ -206,7 +206,7 @@ def walk(order: Order, lots: int, displayed: dict[int, int], own: list[Order], *
 
 
 def reserve(account: Account, ticker: int, resting: Sequence[list[Order]], terms: list[list[int]], rules: Any) -> int:
-    """What the orders of a ticker may still cost; resting: per bid side, in priority."""
+    """Return the maximum remaining cost of a ticker's orders. resting: by bid side, in priority."""
     held, maker = account.position[ticker], fees.maker_terms(terms[ticker])
     total = 0 if account.net else DOLLAR * (max(0, -held[0]) + max(0, -held[1]))
     for bid_side in (0, 1):

@@ -1,4 +1,4 @@
-"""Several recordings as one, from the text of docs/replay-rules.md: what happened, by time, each market under its own rules."""
+"""Several recordings merged by time according to docs/replay-rules.md, each market under its own rules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HALT, GRID = 5, 10
 
 @dataclass(frozen=True)
 class Recording:
-    """What the plain engine replays. events: (ns, kind, ticker, side, price in $0.0001, value). grids: prices allowed, first those of each ticker at the start.
+    """Input of the plain engine. events: (ns, kind, ticker, side, price in $0.0001, value). grids: allowed prices; the first ones are each ticker's initial grid.
 
     rows: (events before it, ns) of each book row. fees: terms of each ticker. begins, market_rules: of each ticker, or those of all.
     """
@@ -27,7 +27,7 @@ class Recording:
 
 
 def portfolio(episodes: Sequence[tuple[Recording, Any]]) -> Recording:
-    """Of (recording, rules) in the order in which they stand within an instant: books and prints of all, then the halts, closes and settlements of all."""
+    """Merge (recording, rules) pairs. Within an instant, books and prints of all recordings come first, then halts, closes and settlements."""
     happened = []
     grids: list[frozenset[int]] = [grid for one, _ in episodes for grid in one.grids[: len(one.tickers)]]
     first = 0
@@ -35,7 +35,7 @@ def portfolio(episodes: Sequence[tuple[Recording, Any]]) -> Recording:
         later = len(grids) - len(one.tickers)
         grids += one.grids[len(one.tickers) :]
         for ts, kind, ticker, side, price, value in one.events:
-            # A grid of later is behind all first ones.
+            # Later grids follow all initial ones.
             row = value + (later if kind == GRID and value >= len(one.tickers) else first if kind == GRID else 0)
             happened.append(((ts, kind >= HALT, number), (ts, kind, ticker + first, side, price, row)))
         first += len(one.tickers)

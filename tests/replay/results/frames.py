@@ -49,7 +49,7 @@ _PLAIN = {
 
 
 def backtest(agent: str, episode: str, pnl: float | str, **other: Any) -> dict[str, Any]:
-    """One row; the band is 1 dollar to either side, the bankroll 1,000 dollars; columns that are not named are null where they may be."""
+    """Return one row. The band is 1 dollar to either side and the bankroll 1,000 dollars. Unnamed columns are null if possible."""
     earned = Decimal(str(pnl))
     row = {
         **_PLAIN,
@@ -73,5 +73,5 @@ def backtest(agent: str, episode: str, pnl: float | str, **other: Any) -> dict[s
 
 
 def backtests(*rows: dict[str, Any]) -> pl.DataFrame:
-    """A frame of replay/backtests."""
+    """Return a frame of replay/backtests."""
     return BACKTESTS.validate(BACKTESTS.frame(list(rows)))

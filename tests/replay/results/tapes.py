@@ -1,4 +1,4 @@
-"""Tapes and fills made by hand; times in seconds."""
+"""Handmade tapes and fills. Times are in seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TENTHS = np.arange(0, DOLLAR + 1, MILL)
 
 
 def tape(*events: Event, tickers: int = 1, start: float = 0, end: float = 1000) -> Tape:
-    """A tape of (seconds, kind, ticker, side, price in tenths of a cent, value)."""
+    """Build a tape of (seconds, kind, ticker, side, price in tenths of a cent, value)."""
     ts = np.array([round(event[0] * SECOND) for event in events], np.int64)
     words = np.array([pack(kind, ticker, side, price, value) for _, kind, ticker, side, price, value in events], np.int64)
     names = tuple(f"M-{index}" for index in range(tickers))
@@ -24,17 +24,17 @@ def tape(*events: Event, tickers: int = 1, start: float = 0, end: float = 1000) 
 
 
 def book(at: float, bid: int, ask: int, ticker: int = 0, size: int = 1000) -> list[Event]:
-    """A bid and an ask in tenths of a cent appear."""
+    """Return events of a new bid and ask in tenths of a cent."""
     return [(at, LEVEL, ticker, YES, bid, size), (at, LEVEL, ticker, NO, 1000 - ask, size)]
 
 
 def fill(
     at: float, price: int, side: int = YES, action: int = BUY, lots: int = 100, ticker: int = 0, role: int = 1, wait: float = 0
 ) -> list[int]:
-    """A row of the engine's fills. price: in tenths of a cent."""
+    """Return a row of the engine's fills. price: in tenths of a cent."""
     return [0, ticker, side, action, MILL * price, lots, 0, role, round(at * SECOND), round(wait * SECOND)]
 
 
 def fills(*rows: list[int]) -> np.ndarray:
-    """The engine's fills."""
+    """Return the engine's fills."""
     return np.array(rows, np.int64).reshape(len(rows), F_COLS)

@@ -1,4 +1,4 @@
-"""The sampled top of the books against plain ones: dictionaries to which every event is applied, and the book rows of an episode."""
+"""Sampled best quotes, compared with plain books: dictionaries updated by every event, and the book rows of an episode."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Levels = dict[int, int]
 
 
 def shown(bids: Levels, nos: Levels) -> tuple[Any, ...]:
-    """The columns of a valid book of bids of YES and of NO, by price in $0.0001; lots that are not 0."""
+    """Return the columns of a valid book from bids of YES and of NO, by price in $0.0001. Lots of 0 are omitted."""
     sides = []
     for levels, is_ask in ((bids, False), (nos, True)):
         best = sorted(levels, reverse=True)
@@ -39,7 +39,7 @@ def shown(bids: Levels, nos: Levels) -> tuple[Any, ...]:
 
 
 def plain(made: Tape) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """What each book showed at each instant of the grid, by market and time."""
+    """Return the values of each book at each instant of the grid, by market and time."""
     events = list(zip(made.ts.tolist(), *(part.tolist() for part in unpack(made.event)), strict=True))
     found: dict[tuple[str, int], tuple[Any, ...]] = {}
     for code, name in enumerate(made.tickers):
@@ -60,7 +60,7 @@ def plain(made: Tape) -> dict[tuple[str, int], tuple[Any, ...]]:
 
 
 def standing(rows: pl.DataFrame, instants: list[int]) -> dict[tuple[str, int], tuple[Any, ...]]:
-    """What the rows say of each market at each instant: a row stands until the next one."""
+    """Return the values of each market at each instant. A row applies until the next one."""
     found = {}
     for (name,), part in rows.partition_by("ticker", as_dict=True).items():
         values = dict(zip(part["at"].dt.timestamp("ns"), part.select(VALUES).iter_rows(), strict=True))
@@ -86,7 +86,7 @@ def test_every_instant_is_that_of_a_plain_book(seed: int) -> None:
 
 
 def compared(draft: EpisodeDraft, made: Tape) -> int:
-    """Instants at which a market has bids, after comparing all of the tape's books with the book rows that its episode was written from."""
+    """Compare all of the tape's books with the book rows of its episode. Returns the number of instants with bids."""
     rows = books(made, draft.metadata.episode_id, KNOWN)
     columns = [
         draft.book["ts"].cast("int64").to_pylist(),

@@ -1,4 +1,4 @@
-"""How long positions were held, and how they paid."""
+"""Holding times of positions, and their returns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames of orders, fills and equity against the engine's integers."""
+"""Frames of orders, fills and equity, compared with the engine's integers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_curve_is_the_bankroll_and_then_that_of_the_engine(backtest: Backtes
 
 
 class Nonsense(Agent):
-    """Orders that no exchange takes."""
+    """Send orders that no exchange accepts."""
 
     def act(self, ctx) -> None:
         if ctx.step == 0:
@@ -114,7 +114,7 @@ def test_orders_that_make_no_sense_are_rows_too() -> None:
     assert frame["price"][1] is None and frame["price"][2] is None
 
 
-# P&L by market, against the cash that each fill and settlement moved
+# P&L by market, compared with the cash of each fill and settlement
 
 
 def test_the_markets_add_up_to_the_backtest(backtest: Backtest) -> None:
@@ -130,7 +130,7 @@ def test_the_markets_add_up_to_the_backtest(backtest: Backtest) -> None:
 
 
 def test_a_settled_market_earned_the_cash_that_it_moved(backtest: Backtest) -> None:
-    """Purchases, sales and fees, and what the contracts left paid: Decimal sums over the rows of fills, without a cost basis."""
+    """Purchases, sales, fees and payouts of remaining contracts, as Decimal sums over the rows of fills without a cost basis."""
     found = settlements_of(backtest.tape)
     paid = {backtest.tape.tickers[market]: Decimal(int(value)).scaleb(-6) for _, market, value in zip(*found, strict=True) if value >= 0}
     settled = market_pnl(backtest).filter(pl.col("ticker").is_in(list(paid)))
@@ -142,7 +142,7 @@ def test_a_settled_market_earned_the_cash_that_it_moved(backtest: Backtest) -> N
             cash -= sign * fill["price"] * fill["size"] + fill["fee"]
             left[fill["side"]] += sign * fill["size"]
         value = paid[row["ticker"]]
-        # A payout is rounded down to the micro-dollar, once a side.
+        # A payout is rounded down to a micro-dollar, once per side.
         assert abs(row["pnl"] - (cash + left["yes"] * value + left["no"] * (1 - value))) <= Decimal("0.000002")
         assert row["yes_bought"] - row["yes_sold"] == left["yes"] - left["no"]
         assert (row["yes_position"], row["no_position"], row["unrealised"]) == (0, 0, 0)

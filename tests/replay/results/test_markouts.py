@@ -1,4 +1,4 @@
-"""Markouts against a book of which every state is known."""
+"""Markouts on a book whose states are all known."""
 
 from __future__ import annotations
 

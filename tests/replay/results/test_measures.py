@@ -108,7 +108,7 @@ def ints(*values: int) -> np.ndarray:
 def test_fill_ratios(
     requested: list[int], taken: list[int], maker_requested: list[int], made: list[int], ours: float | None, original: float
 ) -> None:
-    """The original counts an order that two prints filled twice, and one that never filled not at all."""
+    """The original counts an order filled by two prints twice, and an unfilled order not at all."""
     filled = taken if not made else [sum(made)]
     assert fill_ratio(ints(*requested), ints(*filled)) == ours
     assert fill_ratio_pmb(ints(*requested), ints(*taken), ints(*maker_requested), ints(*made)) == original

@@ -1,4 +1,4 @@
-"""Metrics of backtests that really ran, recomputed plainly from their orders, fills and samples."""
+"""Metrics of real backtests, recomputed plainly from orders, fills and samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reality check of a sweep, on simulated P&L whose truth is known."""
+"""The reality check of a sweep, on simulated P&L with a known truth."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def test_p_values_are_near_those_of_the_bootstrap_with_many_episodes() -> None:
 
 
 def test_all_exchanges_of_signs_are_counted_by_hand() -> None:
-    # All five episodes gain, so the identity alone reaches the total: one of 2**5.
+    # All five episodes gain, so only the identity reaches the total: one of 2**5.
     assert p_value(np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])) == 1 / 32
-    # Losses of 1: (+,+,+,+,+) and the exchange of the one loss alone exceed or equal 13.
+    # With a single loss of 1, only (+,+,+,+,+) and the flip of that loss reach or exceed 13.
     assert p_value(np.array([[2.0], [3.0], [4.0], [5.0], [-1.0]])) == 2 / 32
 
 
@@ -83,7 +83,7 @@ def test_all_exchanges_of_signs_are_counted_by_hand() -> None:
     ("first", "second"), [(11_333_572, 15_519_744), (9_610_054, 30_085_277), (19_873_013, 25_232_801), (7, 1_000_000_000_007)]
 )
 def test_equal_ratios_of_different_agents_are_equal(first: int, second: int) -> None:
-    # Each earns the same in five episodes of its own. Wherever one of the fives keeps its signs, its ratio is that of the best.
+    # Each strategy earns the same in five episodes of its own. If one group of five keeps its signs, its ratio is that of the best.
     pnl = np.zeros((10, 2))
     pnl[:5, 0], pnl[5:, 1] = first, second
     assert p_value(pnl) == (32 + 32 - 1) / 1024

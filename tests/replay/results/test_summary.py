@@ -35,7 +35,7 @@ def test_the_total_sums_money_and_averages_shares() -> None:
     assert total["orders"] == 10
     assert total["return"] == pytest.approx(-0.02922)
     assert total["max_drawdown"] == 0.3125
-    assert total["fill_ratio"] == 0.625  # of the two episodes that have one
+    assert total["fill_ratio"] == 0.625  # of the two episodes with a value
     assert (total["pnl_pessimistic"], total["pnl_optimistic"]) == (Decimal("-90.66"), Decimal("-84.66"))
 
 

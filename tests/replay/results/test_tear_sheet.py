@@ -1,4 +1,4 @@
-"""The tear sheet against the frames of its backtest, and what the page may not do."""
+"""The tear sheet, compared with the frames of its backtest, and restrictions of the page."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def html(sheet: Page) -> str:
 
 
 def own(html: str) -> str:
-    """The page without its scripts and style."""
+    """Return the page without its scripts and style."""
     return re.sub(r"<(script|style)>.*?</\1>", "", html, flags=re.DOTALL)
 
 
 def chart(sheet: Page, title: str) -> list[dict[str, Any]]:
-    """The rows of a chart of the page."""
+    """Return the rows of a chart of the page."""
     (found,) = [part for section in sheet.sections for part in section.parts if isinstance(part, Chart) and part.title.startswith(title)]
     return [dict(row) for row in found.rows]
 

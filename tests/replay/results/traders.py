@@ -14,7 +14,7 @@ RULES = ("kalshi-2026-05-28", "pmb-2026-01")
 
 
 class Anything(Agent):
-    """Sends one to three random orders at most decisions, and fails at the decision `fails`."""
+    """Send one to three random orders at most decisions, and fail at decision `fails`."""
 
     api = 3
 
@@ -35,7 +35,7 @@ class Anything(Agent):
 
 @cache
 def traded(rules: str = RULES[0], seed: int = 0, fails: int = -1, latency: int = 0) -> Backtest:
-    """A backtest of `Anything`."""
+    """Return a backtest of `Anything`."""
     settings = BacktestSettings(
         rules=rules,
         cadence=3 * SECOND,
@@ -50,5 +50,5 @@ def traded(rules: str = RULES[0], seed: int = 0, fails: int = -1, latency: int =
 
 
 def rows_of(backtest: Backtest, name: str, *columns: int) -> list[list[int]]:
-    """Columns of the engine's orders, fills or samples as lists of Python integers."""
+    """Return columns of the engine's orders, fills or samples as lists of Python integers."""
     return np.asarray(getattr(backtest.outcome, name))[:, columns].tolist()

@@ -1,4 +1,4 @@
-"""Fees: the documented examples of the venues, terms as integers, and the rule set of a day."""
+"""Fees: documented examples of the venues, terms as integers, and the rule set of a day."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_size_or_price_that_cannot_be_is_refused(contracts: str, price: str):
         kalshi_fee(SPRING, contracts, price)
 
 
-# Rule sets: which one a day has, and that the data says what the code can read
+# Rule sets: selection by day, and data restricted to values that the code supports
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_a_rule_set_cannot_be_changed():
         rule_sets()["mine"] = rules  # type: ignore[index]
 
 
-# Terms of a market as the row of integers that the engine computes with
+# Terms of a market as the engine's row of integers
 
 KALSHI = rule_set("kalshi-2026-08-30")
 
@@ -306,7 +306,7 @@ def test_fees_of_another_set_come_with_their_rounding_and_its_name() -> None:
     mixed = with_fees(AUTUMN, "kalshi-2025-07-01")
     assert mixed == rule_set("kalshi-2026-08-30[fees=kalshi-2025-07-01]")
     assert mixed.name == "kalshi-2026-08-30[fees=kalshi-2025-07-01]"
-    # 0.07 x 100 x 0.05 x 0.95 = 0.3325 dollars, up to the next cent.
+    # 0.07 × 100 × 0.05 × 0.95 = 0.3325 dollars, rounded up to a cent.
     assert kalshi_fee(mixed, 100, "0.05") == kalshi_fee(rule_set("kalshi-2025-07-01"), 100, "0.05") == Decimal("0.34")
     assert kalshi_fee(AUTUMN, 100, "0.05") == Decimal("0.3325")
     assert (mixed.queue, mixed.netting, mixed.units) == (AUTUMN.queue, AUTUMN.netting, rule_set("kalshi-2025-07-01").units)

@@ -45,7 +45,7 @@ def content(
     settlements: tuple[Settlement, ...] | None = None,
     end: int = 10**12,
 ) -> Content:
-    """rows: ts, ticker, words. prints: ts, ticker, passive side, price in mills, lots."""
+    """Build content. rows: ts, ticker, words. prints: ts, ticker, passive side, price in tenths of a cent, lots."""
     ts, ticker, words = ([row[index] for row in rows] for index in range(3))
     book = BookColumns(
         ts,  # type: ignore[arg-type]
@@ -62,7 +62,7 @@ def content(
 
 
 def events(tape: Tape) -> list[tuple[Any, ...]]:
-    """(ts, kind, ticker, side, price in mills, value), the kind as its name."""
+    """Return (ts, kind, ticker, side, price in tenths of a cent, value) of each event, with the kind by name."""
     kinds, tickers, sides, numbers, values = unpack(tape.event)
     firsts = np.cumsum([0, *(len(levels) for levels in tape.levels[:-1])])
     prices = np.where(numbers > 0, tape.prices[firsts[tickers] + numbers] // MILL, 0)
@@ -75,7 +75,7 @@ def level(side: int, price: int, lots: int, ticker: int = 0) -> int:
 
 
 def aligned(*args: Any, **kwargs: Any) -> list[tuple[Any, ...]]:
-    """Events of the aligned tape but for the close at the recording's end."""
+    """Return the events of the aligned tape without the close at the recording's end."""
     return [event for event in events(build_tape(content(*args, **kwargs), "")) if event[:2] != (10**12, "close")]
 
 
@@ -211,7 +211,7 @@ def contents(draw: st.DrawFn) -> Content:
 
 
 def books(found: list[tuple[Any, ...]]) -> dict[int, dict[Event, int]]:
-    """The book at the end of each instant."""
+    """Return the book at the end of each instant."""
     shown: dict[Event, int] = {}
     after = {}
     for ts, kind, *key, value in found:
@@ -240,7 +240,7 @@ def test_an_aligned_tape_says_what_the_episode_says(episode: Content) -> None:
         assert ticker not in closes
         made = due[1] if due[0] == (ts, *level_of) else 0
         if kind == "traded":
-            # What the prints before it did not make, earlier prints did.
+            # Cuts that the preceding prints did not make were made by earlier prints.
             loose[level_of] -= shown[level_of] - value
             assert loose[level_of] >= 0
             assert shown[level_of] - value >= made
@@ -272,7 +272,7 @@ def _prints_agree(episode: Content, found: list[tuple[Any, ...]], closes: dict[i
     for _, kind, *key, value in found:
         if kind == "print":
             printed[tuple(key)] = printed.get(tuple(key), 0) + value
-    # Prints behind the close that belong to cuts before it are kept too.
+    # Prints after the close are kept if they belong to earlier cuts.
     assert all(printed.get(key, 0) >= lots for key, lots in given.items())
 
 
@@ -361,7 +361,7 @@ class TestTapeOf:
 
 
 def _former(tape: Tape) -> bytes:
-    """A kept tape as version 0.2 wrote it: an Arrow file without a checksum, with another event."""
+    """Write a cached tape in the format of version 0.2: an Arrow file without a checksum, with another event."""
     about = {"tickers": tape.tickers, "start": tape.start, "end": tape.end, "digest": tape.digest}
     columns = {name: getattr(tape, name).reshape(-1) for name in ("ts", "rows_ts", "rows_end", "grids", "prices")} | {
         "event": tape.event ^ 1

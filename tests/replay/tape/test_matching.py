@@ -1,4 +1,4 @@
-"""Prints and the cuts they made."""
+"""Matching of prints with the cuts that they made."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ SOON: Step = ("pause", 1)
 
 
 def matched(*steps: Step) -> tuple[list[tuple[int, int, int]], list[int]]:
-    """(change, print, lots) of each match and the lots of each print that match nothing.
+    """Return (change, print, lots) of each match, and the unmatched lots of each print.
 
-    The first change shows 100 lots at a level; steps are ("row", kind, lots) of that level or market, ("print", lots), ("quiet", messages) and
+    The first change shows 100 lots at a level. Steps are ("row", kind, lots) of that level or market, ("print", lots), ("quiet", messages) and
     ("pause", ns).
     """
     rows, prints, now = [(0, [pack(LEVEL, 0, 0, 1, 100)])], [], 0

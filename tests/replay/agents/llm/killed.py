@@ -1,6 +1,6 @@
-"""Runs that are killed in the middle: `python -m tests.replay.agents.llm.killed FOLDER REQUESTS...`.
+"""Kill runs in the middle: `python -m tests.replay.agents.llm.killed FOLDER REQUESTS...`.
 
-Each of them, in FOLDER/REQUESTS, dies without a word when it sends that request. Prints how each ended, as `os.waitstatus_to_exitcode` says it.
+The run in FOLDER/N is killed without cleanup when it sends request N. The program prints the exit code of each, as from `os.waitstatus_to_exitcode`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the tests of the LLM agent replay, and models that say what a script tells them, through the real client and journal."""
+"""An episode for tests of the LLM agent, and scripted models behind the real client and journal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ START = 1_768_928_400 * SECOND
 TICKERS = ("KX-A", "KX-B")
 #: Decisions of an episode: one per minute.
 STEPS = 60
-#: What one call costs, and may cost (micro-dollars).
+#: Actual and maximum cost of a call in micro-dollars.
 COST, MOST = 20, 100
 
 Says = Callable[[str, int], AttemptResult]
@@ -42,7 +42,7 @@ ToolCalls = Sequence[tuple[str, Any]]
 
 
 def tape(steps: int = STEPS, digest: str = "d" * 64) -> Tape:
-    """Two markets whose middles wander; every minute the book moves and something trades at its touch. A pays, B does not."""
+    """Return two markets with wandering midpoints. Every minute the book moves and a trade occurs at its touch. A pays, B does not."""
     rng = np.random.default_rng(5)
     ts: list[int] = []
     words: list[int] = []
@@ -82,7 +82,7 @@ def _price(middle: int, side: int) -> int:
 
 
 def episode(steps: int = STEPS, titles: Mapping[str, str] | None = None, **changes: Any) -> Prepared:
-    """The tape as an episode. titles: by ticker."""
+    """Return the tape as an episode. `titles`: titles by ticker."""
     prepared = prepare(tape(steps), RULES)
     markets = tuple(replace(one, title=(titles or {}).get(one.ticker, ""), close_ns=prepared.tape.end) for one in prepared.info.markets)
     return replace(prepared, info=replace(prepared.info, id="rain", markets=markets), **changes)
@@ -96,7 +96,7 @@ def settings(**changes: Any) -> BacktestSettings:
 
 
 def answer(calls: ToolCalls = (), content: str | None = None, finish: str | None = None, **message: Any) -> AttemptResult:
-    """A reply that calls tools; arguments that are no text are written as JSON. finish: why it ended, when not of its own."""
+    """Return a reply that calls tools. Arguments that are no text are written as JSON. `finish`: finish reason, if not the usual one."""
     called = [
         {
             "id": f"call_{place}",
@@ -114,13 +114,13 @@ def answer(calls: ToolCalls = (), content: str | None = None, finish: str | None
 
 
 def refusal(outcome: Outcome = Outcome.REFUSAL) -> AttemptResult:
-    """A reply without an answer; a timeout is asked again, a refusal is a last word."""
+    """Return a reply without an answer. A timeout is retried; a refusal is final."""
     usage = Usage(100, 5, 0, COST, CostSource.PROVIDER) if outcome is Outcome.REFUSAL else Usage()
     return AttemptResult(outcome, Reply(usage=usage, http_status=200 if outcome is Outcome.REFUSAL else None), f"it was {outcome.value}")
 
 
 def trading(state: str, number: int) -> AttemptResult:
-    """Looks, places an order that depends on the state alone (some cross, some rest, some are cancelled later), and is done."""
+    """Read the market, place an order that depends on the state alone (some cross, some rest, some are cancelled later), and end the step."""
     draw = int.from_bytes(hashlib.sha256(state.encode()).digest()[:8])
     if number == 0:
         return answer([("get_markets", {}), ("get_resting_orders", {})])
@@ -138,9 +138,9 @@ def trading(state: str, number: int) -> AttemptResult:
 
 
 class Scripted:
-    """Where the agent's client comes from: its wire answers what `says` gives for the state and the number of the round.
+    """Source of the agent's client. The transport answers with `says`, given the state and the number of the round.
 
-    sent: how many requests went out so far, over all clients.
+    `sent`: number of requests sent so far by all clients.
     """
 
     def __init__(self, journal: Path, says: Says = trading, *, run: str = "run", dollars: Decimal | None = None) -> None:
@@ -183,10 +183,10 @@ def trader(models: Scripted, folder: Path, **params: Any) -> LLMAgent:
 
 
 def trade(models: Scripted, folder: Path, source: Prepared | None = None, **params: Any) -> Backtest:
-    """One run in `folder`."""
+    """Run the agent once in `folder`."""
     return run(source or episode(), trader(models, folder, **params), settings())
 
 
 def written(folder: Path) -> dict[str, bytes]:
-    """The files of a trajectory."""
+    """Return the files of a trajectory."""
     return {path.name: path.read_bytes() for path in folder.rglob("*") if path.is_file()}

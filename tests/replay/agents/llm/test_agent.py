@@ -1,4 +1,4 @@
-"""A model trades by calling tools; whatever it says, the replay goes on, and a run that was broken off goes on as if it never had been."""
+"""A model trades by tool calls. The replay continues whatever the model returns, and a resumed run equals an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from tests.replay.agents.llm.scripted import (
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Backtest, int]:
-    """A run without a break: its folder, what came of it, and how many requests it took."""
+    """An uninterrupted run: its folder, its result, and its number of requests."""
     folder = tmp_path_factory.mktemp("whole")
     models = Scripted(folder / "journal.db")
     return folder / "run", trade(models, folder / "run"), models.sent
@@ -65,12 +65,12 @@ def steps_of(folder: Path) -> list[Step]:
 
 
 def unpriced(step: Step) -> Step:
-    """A step without what its answers took: a request that was cut off is sent again."""
+    """Return a step without token usage and attempts, because an interrupted request is sent again."""
     return replace(step, rounds=tuple(replace(one, usage={}, attempts=1) for one in step.rounds))
 
 
 def once(tmp_path: Path, *rounds: AttemptResult, **params: Any) -> tuple[Step, Scripted]:
-    """A run of one step in which the model answers so; the step, and what was sent."""
+    """Run one step with these answers of the model. Returns the step and the requests sent."""
     models = Scripted(tmp_path / "journal.db", lambda state, number: rounds[number])
     made = trade(models, tmp_path / "run", episode(1), **params)
     assert made.failure is None
@@ -345,7 +345,7 @@ def test_ctrl_c_keeps_the_answer_under_way(whole: tuple[Path, Backtest, int], tm
 
 
 def test_a_failure_that_was_acted_on_stays_when_the_run_goes_on(tmp_path: Path) -> None:
-    """The model would answer by now; but what came after was decided without that answer."""
+    """The model would answer now, but later steps were decided without its answer."""
     wrong = "2026-01-20T17:20:00Z"
 
     def says(state: str, number: int) -> AttemptResult:

@@ -1,4 +1,4 @@
-"""Arguments are read exactly or refused with a sentence; nothing that a model writes raises anything else."""
+"""Arguments are parsed exactly or refused with a message. No text of a model raises another exception."""
 
 from __future__ import annotations
 

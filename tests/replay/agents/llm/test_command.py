@@ -1,4 +1,4 @@
-"""From a recording of the sandbox to a table: personalities of known skill trade over HTTP, and their trajectories replay without them."""
+"""From a recording of the sandbox to a table: personalities of known skill trade over HTTP, and their trajectories replay without models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def world() -> GeneratedWorld:
 
 @pytest.fixture
 def episode(world: GeneratedWorld) -> str:
-    """An event that is over, as an episode of its last day."""
+    """The last day of a finished event, as an episode."""
     config = settings()
     event = settled_events(world, config.now(), 2)[1]
     generate_recording(config.recordings_path, world, event, now=config.now())

@@ -1,4 +1,4 @@
-"""The system prompt states the fees, ticks and netting that are in force; titles cannot leave their block."""
+"""The system prompt states the current fees, ticks and netting. Titles cannot leave their block."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def prompt(rules: str = "kalshi-2025-07-01", fees: tuple[dict[str, str], ...] = 
 
 
 def fee_rows(text: str) -> dict[int, list[Fraction]]:
-    """The fee table by price: taker fees in the order of sizes, then maker fees, in cents."""
+    """Return the fee table by price: taker fees by size, then maker fees, in cents."""
     lines = re.findall(r"^\| (\d+) \| (.*) \|$", text, re.MULTILINE)
     return {int(price): [Fraction(cell.strip()) for cell in cells.split("|")] for price, cells in lines}
 

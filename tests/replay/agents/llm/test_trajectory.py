@@ -1,4 +1,4 @@
-"""A trajectory is written whole, goes on where it was, and refuses what is not its own."""
+"""A trajectory is written completely, is resumed where it ended, and refuses another run's files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def failed(number: int, *, final: bool) -> Step:
 
 
 def run(folder: Path, last: int) -> Trajectory:
-    """Add the steps up to `last` that are not there yet."""
+    """Add the missing steps up to `last`."""
     trajectory = Trajectory.begin(folder, HEAD)
     for number in range(trajectory.stored, last):
         trajectory.add(step(number))

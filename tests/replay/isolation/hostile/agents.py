@@ -1,8 +1,8 @@
 # ruff: noqa: B018, PLW0108, SIM115, T201
-"""An agent that tries one attack at its second decision, and shows by its orders whether it succeeded.
+"""An agent that tries one attack at its second decision, and reports success by its orders.
 
-An attack that succeeds returns True, and the agent buys `LOOT` lots; one that is refused raises, or returns False. Nothing here is imported by the
-tests: it runs isolated.
+A successful attack returns True, and the agent buys `LOOT` lots. A refused attack raises or returns False. Tests import nothing from this module,
+because it runs isolated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LOOT = 777
 
 
 class Hostile(Agent):
-    """Rests a bid at the first decision and attacks at the second. attack: a function of this file. target: what it is aimed at."""
+    """Rest a bid at the first decision, and attack at the second. `attack`: a function of this file. `target`: its argument."""
 
     api = 3
 
@@ -41,7 +41,7 @@ class Hostile(Agent):
 
 
 class Returns(Agent):
-    """Returns what is no order."""
+    """Return a value that is no order."""
 
     api = 3
 
@@ -52,7 +52,7 @@ class Returns(Agent):
 
 
 def tried(*calls):
-    """Whether one of the calls did not raise."""
+    """Return True if one of the calls raised no exception."""
     for call in calls:
         try:
             call()
@@ -154,7 +154,7 @@ def allocate(ctx, target):
 
 
 def open_files(ctx, target):
-    """target: the episode's folder."""
+    """Read the episode's folder `target`."""
     folder, own = Path(target), Path(__file__).with_suffix(".pyc")
     return tried(
         lambda: (folder / "settlements.json").read_bytes(),
@@ -169,7 +169,7 @@ def open_files(ctx, target):
 
 
 def connect_out(ctx, target):
-    """target: the port of a server on loopback."""
+    """Connect to the port `target` of a server on loopback."""
     return tried(
         lambda: socket.create_connection(("127.0.0.1", int(target)), 1),
         lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM),
@@ -210,7 +210,7 @@ def kill_the_parent(ctx, target):
     )
 
 
-# What namespaces hide. target: a path, number or name of the simulator's side.
+# Objects hidden by namespaces. target: a path, number or name on the simulator's side.
 
 
 def stat_it(ctx, target):
@@ -225,7 +225,7 @@ def stat_it(ctx, target):
 
 
 def list_around(ctx, target):
-    """Whether a folder on the way to the target shows a name that the agent's own paths do not have."""
+    """Return True if a folder on the path to the target lists a name that the agent's own paths do not have."""
     folder = Path(target)
     while folder != folder.parent:
         folder = folder.parent
@@ -245,7 +245,7 @@ def walk_up_with_dots(ctx, target):
 
 
 def follow_a_link(ctx, target):
-    """The test puts a link to the target next to this file."""
+    """Follow a link next to this file, which the test points at the target."""
     link = Path(__file__).with_name("link")
     return tried(lambda: link.read_bytes(), lambda: os.stat(link), lambda: os.symlink(target, Path(__file__).with_name("mine")))
 
@@ -261,7 +261,7 @@ def list_processes(ctx, target):
 
 
 def use_inherited_descriptors(ctx, target):
-    """Whether a descriptor is a folder or a file, other than the null device."""
+    """Return True if a descriptor is a folder or a file, other than the null device."""
     import stat
 
     for number in range(3, 1024):
@@ -291,7 +291,7 @@ def connect_to_an_abstract_socket(ctx, target):
 
 
 def use_a_socket_pair(ctx, target):
-    """A pair that exists may not be connected elsewhere."""
+    """Try to connect an existing pair of sockets to another address."""
     one, _ = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     return tried(lambda: one.sendto(b"x", "\0" + target), lambda: one.connect("\0" + target))
 
@@ -309,7 +309,7 @@ def name_the_user(ctx, target):
 
 
 def own_the_parent_by_a_file(ctx, target):
-    """Have the kernel send a signal when a pipe becomes readable."""
+    """Make the kernel send the parent a signal when a pipe becomes readable."""
     import fcntl
 
     reading, writing = os.pipe()
@@ -327,7 +327,7 @@ def kill_the_first_process(ctx, target):
 
 
 def outlive_the_run(ctx, target):
-    """Leave the group and the signal at the parent's end, then sleep."""
+    """Leave the process group, disable the signal at the parent's end, and sleep."""
     with_group = tried(os.setsid)
     ctypes.CDLL(None).prctl(1, 0)
     threading.Thread(target=time.sleep, args=(3600,)).start()
@@ -336,7 +336,9 @@ def outlive_the_run(ctx, target):
 
 
 def call_the_kernel(ctx, target):
-    """System calls by number, some under the number range of another interface: fork, clone, execve, unshare, mount, keyctl, io_uring, ptrace."""
+    """Make system calls by number, some in the number range of another interface: fork, clone, execve, unshare, mount, keyctl, io_uring,
+    ptrace.
+    """
     libc = ctypes.CDLL(None, use_errno=True)
     if os.uname().machine != "x86_64":
         return False
@@ -449,7 +451,7 @@ def send_and_never_read(ctx, target):
 
 
 def send_nonsense(ctx, target):
-    """target: a message as JSON, or `long` for one with a text that is too long."""
+    """Send `target`: a message as JSON, or `long` for one with too long a text."""
     import orjson
 
     ctx._door._channel.send(["failed", "x" * 20_000, "", ""] if target == "long" else orjson.loads(target))
