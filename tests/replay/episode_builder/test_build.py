@@ -245,7 +245,9 @@ S = 1_000_000_000
 
 
 def resolved(*heard: tuple[float | None, float | None] | tuple[float | None, float | None, bool]) -> list[float]:
-    """Return the times in seconds of frames given as (exchange time, time of receipt, other subscription) in seconds."""
+    """Return the replay times of frames given as (exchange time, time of receipt) in seconds. A third value marks a frame that concerns
+    neither books nor trades.
+    """
     times = Times()
     for said, received, *beside in heard:
         times.hear(
