@@ -222,7 +222,7 @@ async def _try_venue(name: str, kind: type[HttpClient], url: str, question: Venu
     async def call() -> str:
         retry = RetryPolicy(attempts=_ATTEMPTS, base=0.2, cap=0.2, seconds=WHOLE_SECONDS)
         async with kind(url, limits=RateLimit(timeout=PHASE_SECONDS), retry=retry) as client:
-            page = await client.answer(question)
+            page = await client.fetch(question)
             return f"{_host(url)} answers ({page.fetched_at:%Y-%m-%d %H:%M:%S} UTC by its clock)"
 
     return await _timed(name, call, f"look at the network, a proxy, or {variable}; BELLWETHER_WORLD=sandbox needs neither")

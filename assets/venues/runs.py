@@ -154,8 +154,8 @@ def _outdated_days(work: Runner, wanted: list[str]) -> list[str]:
     missing = [day for name in DAY_TABLES for day in state.find_outdated(TableInputs(table(name)), partitions, sound=True)]
     due = {day for (day,) in (*missing, *work.due(CLEAN_TABLES, partitions, state))}
     # The clocks of sandbox and playback are fixed: no resolution arrives.
-    verdicts = settings().world is World.LIVE
+    unresolved = settings().world is World.LIVE
     for venue in settings().venues:
         pages = PageStore(work.lake.storage, venue.value)
-        due.update(day.isoformat() for day in list_open_days(pages, map(date.fromisoformat, wanted), verdicts=verdicts))
+        due.update(day.isoformat() for day in list_open_days(pages, map(date.fromisoformat, wanted), include_unresolved=unresolved))
     return sorted(due)

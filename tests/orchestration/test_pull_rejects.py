@@ -96,7 +96,7 @@ def test_the_command_requests_whatever_is_not_final(
     lake = Lake(str(tmp_path))
     lake.storage.put(f"raw/kalshi_pages/day/{DAY}/0001/{DONE}", orjson.dumps({**note, "plan": {}, "pages": {}}))
     pages = PageStore(lake.storage)
-    assert [list(list_open_days(pages, [DAY], verdicts=verdicts)) == [DAY] for verdicts in (False, True)] == [due, due_live]
+    assert [list(list_open_days(pages, [DAY], include_unresolved=unresolved)) == [DAY] for unresolved in (False, True)] == [due, due_live]
 
 
 def test_failed_days_are_counted_among_all_days_of_the_range(monkeypatch: pytest.MonkeyPatch) -> None:

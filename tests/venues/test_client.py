@@ -39,7 +39,7 @@ PASSING = {
 async def test_a_failure_that_may_pass_is_repeated(failure: httpx.Response | Exception):
     script, naps = Script(failure, failure, GOOD), Naps()
     async with client(script, naps=naps) as venue:
-        page = await venue.page("/markets")
+        page = await venue.get("/markets")
     assert page.answer == {"markets": [], "cursor": ""}
     assert len(script.requests) == 3
     assert len(naps.taken) == 2
@@ -49,7 +49,7 @@ async def test_a_failure_that_does_not_pass_ends_in_one_clear_error():
     script = Script(answer({"error": {"code": "internal"}}, status=500))
     async with client(script, retry=RetryPolicy(attempts=4)) as venue:
         with pytest.raises(VenueError, match=r"GET /markets\?limit=5: failed after 4 attempts: .+run again later") as caught:
-            await venue.page("/markets", (("limit", "5"),))
+            await venue.get("/markets", (("limit", "5"),))
     assert (caught.value.call, caught.value.attempts, len(script.requests)) == ("GET /markets?limit=5", 4, 4)
 
 
@@ -57,7 +57,7 @@ async def test_the_back_off_grows_is_jittered_and_is_capped():
     naps = Naps()
     async with client(Script(answer({}, status=500)), naps=naps, retry=RetryPolicy(base=1, cap=8, seconds=1e9, attempts=40)) as venue:
         with pytest.raises(VenueError):
-            await venue.page("/markets")
+            await venue.get("/markets")
     ceilings = [min(8, 2**attempt) for attempt in range(39)]
     assert all(0 <= nap <= ceiling for nap, ceiling in zip(naps.taken, ceilings, strict=True))
     assert max(naps.taken[4:]) > 4
@@ -68,7 +68,7 @@ async def test_the_total_time_of_a_call_is_bounded():
     naps = Naps()
     async with client(Script(answer({}, status=500)), naps=naps, retry=RetryPolicy(base=4, cap=16, seconds=60, attempts=10_000)) as venue:
         with pytest.raises(VenueError):
-            await venue.page("/markets")
+            await venue.get("/markets")
     assert 30 < sum(naps.taken) <= 60
 
 
@@ -87,7 +87,7 @@ async def test_the_defaults_outlive_a_minute_of_429(seed: int):
 
     transport = httpx.MockTransport(venue_of_a_bad_minute)
     async with KalshiClient(URL, limits=FAST, transport=transport, sleep=sleep, rng=Random(seed)) as venue:
-        assert (await venue.page("/markets")).status == 200
+        assert (await venue.get("/markets")).status == 200
 
 
 @pytest.mark.parametrize("asked", ["17", "Fri, 20 Mar 2026 08:30:17 GMT"])
@@ -96,7 +96,7 @@ async def test_retry_after_is_honoured(asked: str):
     now = datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
     script = Script(answer({"error": "slow down"}, status=429, Retry_After=asked), GOOD)
     async with client(script, naps=naps, clock=lambda: now) as venue:
-        await venue.page("/markets")
+        await venue.get("/markets")
     assert naps.taken == [17.0]
 
 
@@ -104,7 +104,7 @@ async def test_retry_after_is_honoured(asked: str):
 async def test_a_retry_after_that_makes_no_sense_is_ignored(asked: str):
     naps = Naps()
     async with client(Script(answer({}, status=429, Retry_After=asked), GOOD), naps=naps) as venue:
-        await venue.page("/markets")
+        await venue.get("/markets")
     assert 0 <= naps.taken[0] <= 0.5
 
 
@@ -112,7 +112,7 @@ async def test_a_retry_after_beyond_the_bound_ends_the_call_at_once():
     naps = Naps()
     async with client(Script(answer({}, status=503, Retry_After="86400")), naps=naps) as venue:
         with pytest.raises(VenueError, match="after 1 attempt"):
-            await venue.page("/markets")
+            await venue.get("/markets")
     assert naps.taken == []
 
 
@@ -135,7 +135,7 @@ async def test_a_refusal_is_not_repeated_and_carries_the_venues_words(status: in
     script, naps = Script(answer(body, status=status)), Naps()
     async with client(script, naps=naps) as venue:
         with pytest.raises(RefusedError, match=f"HTTP {status}: .*{words}") as caught:
-            await venue.page("/markets")
+            await venue.get("/markets")
     assert (len(script.requests), naps.taken, caught.value.status) == (1, [], status)
 
 
@@ -144,7 +144,7 @@ async def test_an_address_that_has_moved_is_named_with_the_setting_to_change(sta
     script = Script(answer(b"", status=status, Location="https://ann:secret@new.example/trade-api/v3/markets"))
     async with client(script) as venue:
         with pytest.raises(RefusedError, match=r"moved to 'new.example/trade-api/v3/markets'.+kalshi_url") as caught:
-            await venue.page("/markets")
+            await venue.get("/markets")
     assert "secret" not in str(caught.value)
     assert len(script.requests) == 1
 
@@ -153,7 +153,7 @@ async def test_an_address_that_has_moved_is_named_with_the_setting_to_change(sta
 async def test_an_address_that_has_moved_for_now_is_named_without_advice_to_change_a_setting(status: int):
     async with client(Script(answer(b"", status=status, Location="/wait"))) as venue:
         with pytest.raises(RefusedError, match=r"moved for now to '/wait'") as caught:
-            await venue.page("/markets")
+            await venue.get("/markets")
     assert "setting" not in str(caught.value)
 
 
@@ -161,33 +161,33 @@ async def test_an_address_that_has_moved_for_now_is_named_without_advice_to_chan
 async def test_a_refusal_of_an_interface_without_keys_does_not_blame_a_key(status: int):
     async with client(Script(answer(b"<html>blocked</html>", status=status))) as venue:
         with pytest.raises(RefusedError, match=r"Kalshi is public: no key is sent or needed") as caught:
-            await venue.page("/markets")
+            await venue.get("/markets")
     assert "Look at the key" not in str(caught.value)
 
 
 async def test_a_status_that_the_caller_accepts_is_an_answer():
     async with client(Script(answer({"error": "not found"}, status=404))) as venue:
-        assert (await venue.page("/historical/markets/A/candlesticks", accept=frozenset({404}))).status == 404
+        assert (await venue.get("/historical/markets/A/candlesticks", accept=frozenset({404}))).status == 404
 
 
 async def test_no_header_reaches_a_message():
     script = Script(answer({"error": "no"}, status=400, Set_Cookie="session=secret", Kalshi_Key="secret"))
     async with client(script) as venue:
         with pytest.raises(VenueError) as caught:
-            await venue.page("/markets")
+            await venue.get("/markets")
     assert "secret" not in str(caught.value)
 
 
 async def test_the_time_of_an_answer_is_the_venues_own():
     async with client(Script(GOOD), clock=lambda: datetime(1999, 1, 1, tzinfo=UTC)) as venue:
-        assert (await venue.page("/markets")).fetched_at == datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
+        assert (await venue.get("/markets")).fetched_at == datetime(2026, 3, 20, 8, 30, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("date", ["", "yesterday"])
 async def test_without_a_date_the_clock_tells_the_time(date: str):
     now = datetime(2026, 5, 1, 12, tzinfo=UTC)
     async with client(Script(answer({}, Date=date)), clock=lambda: now) as venue:
-        assert (await venue.page("/markets")).fetched_at == now
+        assert (await venue.get("/markets")).fetched_at == now
 
 
 async def test_the_body_is_kept_to_the_byte():
@@ -198,7 +198,7 @@ async def test_the_body_is_kept_to_the_byte():
         return compressed
 
     async with client(handler) as venue:
-        assert (await venue.page("/markets")).body == body
+        assert (await venue.get("/markets")).body == body
 
 
 async def test_a_call_leaves_nothing_in_memory_that_has_to_be_collected():
@@ -206,7 +206,7 @@ async def test_a_call_leaves_nothing_in_memory_that_has_to_be_collected():
     gc.disable()
     try:
         async with client(Script(answer(b"", status=503), GOOD), naps=Naps()) as venue:
-            await venue.page("/markets")
+            await venue.get("/markets")
         # isinstance would query weak proxies of other tests for objects that no longer exist.
         left = [item for item in gc.get_objects() if issubclass(type(item), httpx.Response | VenuePage)]
     finally:
@@ -222,7 +222,7 @@ async def test_every_call_has_a_timeout_and_connections_are_few():
         return answer({})
 
     async with client(handler, limits=RateLimit(tokens_per_second=1e9, timeout=7)) as venue:
-        await venue.page("/markets")
+        await venue.get("/markets")
     assert seen == [dict.fromkeys(("connect", "read", "write", "pool"), 7)]
 
 
@@ -231,7 +231,7 @@ async def test_the_token_bucket_lets_a_burst_through_and_then_holds_the_rate():
     limits = RateLimit(tokens_per_second=0.1, tokens_per_read=60, bucket_seconds=3000)
     assert (limits.bucket().max_rate, limits.bucket().time_period) == (300, 3000)
     async with client(Script(GOOD), limits=limits) as venue:
-        calls = [asyncio.create_task(venue.page("/markets")) for _ in range(6)]
+        calls = [asyncio.create_task(venue.get("/markets")) for _ in range(6)]
         await asyncio.gather(*calls[:5])
         assert not calls[5].done()
         calls[5].cancel()
@@ -327,8 +327,8 @@ async def test_each_attempt_is_taken_from_the_bucket_that_processes_share():
     shared = SharedBuckets()
     limits = RateLimit(shared=shared)
     async with client(Script(answer(b"", status=503), GOOD), limits=limits) as venue, client(Script(GOOD), limits=limits) as other:
-        await venue.page("/markets")
-        await other.page("/markets")
+        await venue.get("/markets")
+        await other.get("/markets")
     assert shared.names == [(f"venue {URL}", 400, 2)] * 2
     assert shared.taken == [10, 10, 10]
 
@@ -337,8 +337,8 @@ async def test_a_wait_that_the_venue_asks_for_is_passed_on_to_other_processes():
     shared = SharedBuckets()
     asked = [answer(b"", status=429, Retry_After=seconds) for seconds in ("7", "100000")]
     async with client(Script(asked[0], GOOD, answer(b"", status=429), GOOD, asked[1]), limits=RateLimit(shared=shared)) as venue:
-        await venue.page("/markets")
-        await venue.page("/markets")
+        await venue.get("/markets")
+        await venue.get("/markets")
         with pytest.raises(VenueError):
-            await venue.page("/markets")
+            await venue.get("/markets")
     assert shared.pauses == [7]

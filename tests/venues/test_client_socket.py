@@ -77,7 +77,7 @@ async def venue(first: Talk) -> AsyncIterator[tuple[str, list[str]]]:
 async def test_an_answer_that_breaks_off_is_asked_for_again(first: Talk):
     limits = RateLimit(timeout=1.0 if first is stall else 60)
     async with venue(first) as (address, requests), KalshiClient(address, limits=limits, sleep=Naps()) as client:
-        page = await client.page("/markets", (("limit", "5"),))
+        page = await client.get("/markets", (("limit", "5"),))
     assert page.body == BODY
     assert requests == ["GET /trade-api/v2/markets?limit=5 HTTP/1.1"] * 2
 
@@ -129,7 +129,7 @@ async def test_a_body_beyond_the_bound_is_given_up_at_once_in_little_memory(talk
         tracemalloc.start()
         try:
             with pytest.raises(TooLargeError, match=r"larger than 4 MB.+BELLWETHER_RESPONSE_MB"):
-                await client.page("/markets")
+                await client.get("/markets")
             _, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -140,7 +140,7 @@ async def test_a_body_beyond_the_bound_is_given_up_at_once_in_little_memory(talk
 @pytest.mark.parametrize("talk", [half_of_a_packed_body, unasked])
 async def test_a_body_that_cannot_be_unpacked_is_asked_for_again(talk: Talk):
     async with venue(talk) as (url, requests), KalshiClient(url, limits=FAST, sleep=Naps()) as client:
-        assert (await client.page("/markets")).body == BODY
+        assert (await client.get("/markets")).body == BODY
     assert len(requests) == 2
 
 

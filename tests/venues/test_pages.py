@@ -74,7 +74,7 @@ def test_the_pages_of_a_finished_pull_are_one_parquet_file_that_any_tool_reads(t
 
 def test_pages_of_a_finished_pull_are_found_in_any_order_across_row_groups(store: PageStore, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("bellwether.venues.http.page_files._ROW_GROUP", 100)
-    monkeypatch.setattr(pages, "HELD_BYTES", 0)
+    monkeypatch.setattr(pages, "CACHED_BYTES", 0)
     many = [replace(PAGE, ordinal=ordinal, body=bytes([ordinal]) * 30) for ordinal in range(20)]
     pull = finished(stored(store, *many), markets=20)
     again = reopen(store)
@@ -176,7 +176,7 @@ def test_finished_lists_the_last_pull_of_every_partition(store: PageStore):
         pull.write("markets", PAGE)
         if done:
             pull.finish({"markets": 1}, {"partition": partition})
-    assert [pull.note and pull.note["partition"] for pull in store.finished("archive")] == ["a", "c"]
+    assert [pull.note and pull.note["partition"] for pull in store.list_finished("archive")] == ["a", "c"]
 
 
 def pulls_of(store: PageStore, count: int) -> list[StoredPull]:

@@ -12,7 +12,7 @@ import pytest
 
 from bellwether.errors import PagingError, VenueError
 from bellwether.venues.http.page import VenuePage
-from bellwether.venues.http.paging import MOST_HOLES, SECOND_LOOKS, Listing, iterate_pages
+from bellwether.venues.http.paging import MOST_HOLES, PAGE_RETRIES, Listing, iterate_pages
 from tests.venues.venue import Naps, Script, answer, client
 from tests.venues.wire_objects import market
 
@@ -58,7 +58,7 @@ async def test_a_cursor_that_repeats_for_ever_ends_in_an_error(pages: list[httpx
     script = Script(*pages)
     with pytest.raises(PagingError, match=r"loops at page \d: the cursor 'c1' came before"):
         await collect(script)
-    assert len(script.requests) == len(pages) + SECOND_LOOKS
+    assert len(script.requests) == len(pages) + PAGE_RETRIES
 
 
 async def test_a_page_that_repeats_an_earlier_one_under_fresh_cursors_ends_in_an_error():
@@ -79,16 +79,16 @@ async def test_an_empty_page_whose_cursor_goes_on_however_often_it_is_asked_for_
     async with client(script, naps=naps) as venue:
         with pytest.raises(PagingError, match="the listing has a hole at page 1") as caught:
             _ = [page async for page in venue.markets()]
-    assert (caught.value.kind, caught.value.attempts) == ("paging", 1 + SECOND_LOOKS)
-    assert len(script.requests) == 1 + 1 + SECOND_LOOKS
-    assert len(naps.taken) == SECOND_LOOKS
+    assert (caught.value.kind, caught.value.attempts) == ("paging", 1 + PAGE_RETRIES)
+    assert len(script.requests) == 1 + 1 + PAGE_RETRIES
+    assert len(naps.taken) == PAGE_RETRIES
 
 
 async def test_an_empty_end_is_asked_for_again_without_waiting():
     script, naps = Script(listing("")), Naps()
     async with client(script, naps=naps) as venue:
         assert len([page async for page in venue.markets()]) == 1
-    assert (len(script.requests), naps.taken) == (1 + SECOND_LOOKS, [])
+    assert (len(script.requests), naps.taken) == (1 + PAGE_RETRIES, [])
 
 
 @pytest.mark.parametrize("holes", [MOST_HOLES, MOST_HOLES + 1])

@@ -1,4 +1,4 @@
-"""HTTP client of a venue with rate limits, bounded retries, one connection pool and request statistics."""
+"""HTTP client of a venue, with rate limits, bounded retries, a connection pool and request statistics."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ _MAY_PASS = retry_if_exception_type(TransientFailure)
 
 
 class Bucket(Protocol):
-    """Leaky bucket shared by several processes; `bellwether.journal.shared_limits` creates them."""
+    """Rate limit shared by several processes; `bellwether.journal.shared_limits` implements it."""
 
     async def acquire(self, amount: float = 1) -> None:
-        """Wait until the bucket has room for `amount`."""
+        """Wait until `amount` tokens are available, and take them."""
 
     async def pause(self, seconds: float) -> None:
-        """Block all processes from acquiring for this many seconds."""
+        """Block all processes for this many seconds."""
 
 
 class BucketSource(Protocol):
-    """Source of buckets that processes share by name."""
+    """Source of the buckets that processes share by name."""
 
     def limiter(self, name: str, max_rate: float, time_period: float, /) -> Bucket:
-        """Return the bucket of `max_rate` tokens that drains in `time_period` seconds."""
+        """Return the bucket `name`, which allows `max_rate` tokens per `time_period` seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """Client-side token bucket; the defaults are the documented limits of Kalshi's Basic tier.
+    """Client-side rate limit; the defaults are the documented limits of Kalshi's Basic tier.
 
     tokens_per_second: refill. tokens_per_read: cost of a call. bucket_seconds: seconds of refill that the bucket can store. connections:
     maximum number of concurrent calls. timeout: seconds for each phase of a call (connect, send, receive, wait for a connection). shared:
@@ -86,7 +86,7 @@ class RateLimit:
     shared: BucketSource | None = None
 
     def bucket(self) -> AsyncLimiter:
-        """Create a full bucket with room for at least one call."""
+        """Create a full token bucket that holds enough for at least one call."""
         return AsyncLimiter(*self._size)
 
     def shared_bucket(self, url: str) -> Bucket | None:
@@ -102,7 +102,7 @@ class RateLimit:
 
 @dataclass(slots=True)
 class RequestStats:
-    """Statistics of a client: attempts sent, transient failures by kind, and seconds spent waiting for the rate limit.
+    """Request statistics: attempts sent, transient failures by kind, and seconds spent waiting for the rate limit.
 
     limited_seconds includes waits for the client's own bucket and back-off after a 429; concurrent waits are added up.
     """
@@ -110,6 +110,11 @@ class RequestStats:
     attempts: int = 0
     failures: Counter[str] = field(default_factory=Counter)
     limited_seconds: float = 0.0
+
+    @property
+    def note(self) -> dict[str, Any]:
+        """The statistics as JSON; seconds have one decimal."""
+        return {"attempts": self.attempts, "failures": dict(self.failures), "limited_seconds": round(self.limited_seconds, 1)}
 
     def count(self, *, attempts: int = 0, failure: str | None = None, limited: float = 0.0) -> None:
         """Add attempts, a failure and seconds of waiting to the statistics."""
@@ -119,8 +124,8 @@ class RequestStats:
             self.failures[failure] += 1
 
 
-#: The statistics that count what is done on behalf of this task, by whatever client; pulls side by side have one each.
-COUNTED: ContextVar[RequestStats | None] = ContextVar("counted", default=None)
+#: Statistics that count the requests of the current task, whichever client sends them; concurrent pulls have one each.
+TASK_STATS: ContextVar[RequestStats | None] = ContextVar("task_stats", default=None)
 
 
 def _utc_now() -> datetime:
@@ -129,32 +134,32 @@ def _utc_now() -> datetime:
 
 @cache
 def _create_tls_context() -> ssl.SSLContext:
-    """Create the TLS context shared by all clients; loading the certificates takes longer than a call."""
+    """Create the TLS context that all clients share, because loading the certificates takes longer than a call."""
     return httpx.create_ssl_context()
 
 
 def listing_method(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P], AsyncIterator[VenuePage]]:
-    """Build a client method that follows the listing returned by `build`."""
+    """Make a method of a client from a route: it yields the pages of the listing that `build` returns."""
 
     @wraps(build)
     def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[VenuePage]:
-        return client.follow_known(build(*args, **kwargs))
+        return client.follow_adapted(build(*args, **kwargs))
 
     return method
 
 
 def call_method(build: Callable[P, VenueCall]) -> Callable[Concatenate[Any, P], Awaitable[VenuePage]]:
-    """Build a client method that makes the call returned by `build`."""
+    """Make a method of a client from a route: it returns the response to the call that `build` returns."""
 
     @wraps(build)
     def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> Awaitable[VenuePage]:
-        return client.answer(build(*args, **kwargs))
+        return client.fetch(build(*args, **kwargs))
 
     return method
 
 
 class HttpClient:
-    """Client of one HTTP interface of a venue; an async context manager. Subclasses add the calls.
+    """Client of one HTTP interface of a venue, used as an async context manager. Subclasses add the routes.
 
     Attributes:
         base_url: base of all paths, at the venue or the sandbox; a user and password in it are sent but never displayed.
@@ -167,7 +172,7 @@ class HttpClient:
     #: Display name of the interface, and the setting that contains its address.
     name: ClassVar[str] = "the venue"
     setting: ClassVar[str] = ""
-    #: Whether an answer may be a JSON list.
+    #: Whether a response may be a JSON list.
     lists: ClassVar[bool] = False
     #: The venue's documented rate.
     usual_limits: ClassVar[RateLimit] = RateLimit()
@@ -195,15 +200,15 @@ class HttpClient:
         self._clock = clock
 
     def _address(self, base_url: str) -> tuple[str, httpx.BasicAuth | None]:
-        """Split the address into the URL without credentials, and the credentials. Raises `ConfigError` for an invalid HTTP address."""
-        shown = f"connecting to {self.name}: the address {strip_user(base_url)!r}"
+        """Split the address into URL and credentials. Raises `ConfigError` for an invalid HTTP address."""
+        problem = f"connecting to {self.name}: the address {strip_user(base_url)!r}"
         try:
             parts = urlsplit(base_url)
             httpx.URL(base_url)
         except (ValueError, httpx.InvalidURL) as error:
-            raise ConfigError(f"{shown} is none ({type(error).__name__}); mend the setting {self.setting}") from None
+            raise ConfigError(f"{problem} is none ({type(error).__name__}); mend the setting {self.setting}") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigError(f"{shown} does not start with http:// or https:// and a host; mend the setting {self.setting}")
+            raise ConfigError(f"{problem} does not start with http:// or https:// and a host; mend the setting {self.setting}")
         user, at, host = parts.netloc.rpartition("@")
         name, _, password = user.partition(":")
         auth = httpx.BasicAuth(unquote(name), unquote(password)) if at else None
@@ -226,16 +231,15 @@ class HttpClient:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         await self._http.aclose()
 
-    async def page(self, path: str, params: Params = (), *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """Return the response to GET `path` with `params`; see `answer`."""
-        return await self.answer(VenueCall(path, params), ordinal=ordinal, accept=accept)
+    async def get(self, path: str, params: Params = (), *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
+        """Return the response to GET `path` with `params`; see `fetch`."""
+        return await self.fetch(VenueCall(path, params), ordinal=ordinal, accept=accept)
 
-    async def answer(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """Return the response to `call`; transient failures are retried.
+    async def fetch(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
+        """Send `call`, retry transient failures, and return the response.
 
         accept: HTTP statuses of 400 or more that are returned instead of raised. Raises `RefusedError` for every other status that a retry
-        cannot cure, `TooLargeError` for a body beyond the bound, and `VenueError` when attempts or time run out. Each error names the call,
-        the number of attempts and the cause.
+        cannot cure, `TooLargeError` for a body beyond the bound, and `VenueError` when attempts or time run out.
         """
         attempts = 0
 
@@ -263,25 +267,22 @@ class HttpClient:
                 kind=failure.kind,
             ) from failure
         finally:
-            # What tenacity did refers to itself: it would stay in memory, with the page, until garbage is collected.
+            # Tenacity's state refers to itself: it would stay in memory, with the page, until garbage is collected.
             retrying.iter_state.reset()
         if page.status >= 300 and page.status not in accept:
-            raise self._refused(call, attempts, page.status, parse_error_text(page.body))
+            advice = f"{self.name} is public: {BLOCKED}" if page.status in (401, 403) else None
+            cause = f"HTTP {page.status}: {parse_error_text(page.body)}"
+            raise RefusedError(call.request, attempts, page.status, cause, advice)
         return page
 
-    def _refused(self, call: VenueCall, attempts: int, status: int, words: str) -> RefusedError:
-        return RefusedError(
-            call.request, attempts, status, f"HTTP {status}: {words}", f"{self.name} is public: {BLOCKED}" if status in (401, 403) else None
-        )
-
-    async def known(self, listing: Listing) -> Listing:
-        """Return `listing` in the form that the server supports."""
+    async def adapt_listing(self, listing: Listing) -> Listing:
+        """Convert `listing` to the form that the server supports."""
         return listing
 
-    async def answers(self, calls: Sequence[VenueCall], *, accept: frozenset[int] = frozenset()) -> list[VenuePage]:
-        """Return the responses to `calls` in order, requesting several concurrently; the error of the first failing call is raised."""
-        asked = (partial(self.answer, call, ordinal=ordinal, accept=accept) for ordinal, call in enumerate(calls))
-        return await together(asked, most=self.limits.connections)
+    async def fetch_all(self, calls: Sequence[VenueCall], *, accept: frozenset[int] = frozenset()) -> list[VenuePage]:
+        """Send `calls` concurrently and return their responses in order. Raises the error of the first call that fails."""
+        requests = (partial(self.fetch, call, ordinal=ordinal, accept=accept) for ordinal, call in enumerate(calls))
+        return await together(requests, most=self.limits.connections)
 
     async def _attempt(self, call: VenueCall, ordinal: int, number: int) -> VenuePage:
         started = time.monotonic()
@@ -303,14 +304,14 @@ class HttpClient:
             raise
         if response.has_redirect_location:
             raise refuse_redirect(call.request, number, response, self.setting)
-        told = parse_http_date(response.headers.get("Date", ""))
-        fetched_at = told if told is not None and is_plausible(told) else self._clock()
+        stated = parse_http_date(response.headers.get("Date", ""))
+        fetched_at = stated if stated is not None and is_plausible(stated) else self._clock()
         page = VenuePage(call.request, response.status_code, fetched_at, body, ordinal, call.body)
         check_body(page, lists=self.lists)
         return page
 
     async def _pause_all(self, failure: TransientFailure) -> None:
-        """Make the other processes wait as the venue requested, unless the wait exceeds the retry bounds."""
+        """Make all processes wait as long as the venue requests, unless that exceeds the retry bounds."""
         if self._shared and failure.kind == RATE_LIMIT and failure.retry_after and failure.retry_after <= self._retry.seconds:
             await self._shared.pause(failure.retry_after)
 
@@ -322,13 +323,13 @@ class HttpClient:
                 return response, await read_body(response, self._most_bytes)
             finally:
                 await response.aclose()
-                # An answer and its stream refer to each other: they would stay in memory until garbage is collected.
+                # A response and its stream refer to each other: they would stay in memory until garbage is collected.
                 response.stream = httpx.ByteStream(b"")
 
-    def _count(self, **done: Any) -> None:
-        for stats in (self.stats, COUNTED.get()):
+    def _count(self, **counts: Any) -> None:
+        for stats in (self.stats, TASK_STATS.get()):
             if stats is not None:
-                stats.count(**done)
+                stats.count(**counts)
 
     def _before_sleep(self, call: VenueCall, state: RetryCallState) -> None:
         failure = state.outcome.exception() if state.outcome else None
@@ -337,18 +338,15 @@ class HttpClient:
         log.info("%s: %s; attempt %d in %.1f s", call.request[:200], failure, state.attempt_number + 1, state.upcoming_sleep)
 
     def follow(self, listing: Listing) -> AsyncGenerator[VenuePage, None]:
-        """Yield the pages of `listing`; see `iterate_pages` for the guards."""
-        return iterate_pages(listing, self._fetch, pause=self.pause)
+        """Yield the pages of `listing`. Raises `PagingError` for an endless listing; see `iterate_pages`."""
+        return iterate_pages(listing, lambda path, params, ordinal: self.get(path, params, ordinal=ordinal), pause=self.pause)
 
-    async def follow_known(self, listing: Listing) -> AsyncIterator[VenuePage]:
-        """Yield the pages of `listing` in the form that the server supports."""
-        async with aclosing(self.follow(await self.known(listing))) as pages:
+    async def follow_adapted(self, listing: Listing) -> AsyncIterator[VenuePage]:
+        """Yield the pages of `listing`, converted to the form that the server supports."""
+        async with aclosing(self.follow(await self.adapt_listing(listing))) as pages:
             async for page in pages:
                 yield page
 
     async def pause(self, number: int) -> None:
-        """Wait before retry `number` of a request, with the back-off used after that many failures."""
-        await self._sleep(self._backoff.drawn(number))
-
-    async def _fetch(self, path: str, params: Params, ordinal: int) -> VenuePage:
-        return await self.page(path, params, ordinal=ordinal)
+        """Wait as long as after `number` failures in a row."""
+        await self._sleep(self._backoff.draw(number))

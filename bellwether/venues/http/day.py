@@ -1,6 +1,6 @@
-"""Pull of one day of a venue: its markets and their data, or only the markets that the day's previous pull left open.
+"""Pull of one day of a venue: its markets and their data, or only the markets that were open in the day's previous pull.
 
-A venue adds where its markets are listed, which record of a market counts, and which data is pulled per market (`DayWork`, `BaseDayPull`).
+A venue defines its listings, the choice among several records of a market, and the data per market (`DayWork`, `BaseDayPull`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import polars as pl
 from bellwether.errors import LakeError
 from bellwether.tables.raw import FAILURES
 from bellwether.tables.schema import Table
-from bellwether.venues.http.client import COUNTED, HttpClient, RequestStats
+from bellwether.venues.http.client import TASK_STATS, HttpClient, RequestStats
 from bellwether.venues.http.day_markets import FOLLOWED, NAMED, BaseDayMarkets, BaseMarketCollector, DayTables, M
 from bellwether.venues.http.page import VenuePage
 from bellwether.venues.http.pages import Note, PageStore, StoredPull
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.pull_choice import LISTING, choose_pull
 from bellwether.venues.http.puller import Progress, Puller, run_pull
-from bellwether.venues.wire.rejects import NOT_LISTED, Origin, ParsedRecords, parse_or_reject, parse_together
+from bellwether.venues.wire.rejects import NOT_LISTED, Origin, ParsedRecords, parse_or_none, parse_or_reject
 
-#: Bodies of pages of prices that are parsed at once.
+#: Bytes of pages of prices that are parsed together.
 _BYTES_AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class PullPlan:
-    """Plan for prices: every `period_minutes` over the `days` before each market's close, for at most `markets` markets of a day."""
+    """Plan of the prices to pull: one every `period_minutes` in the last `days` before a market's close, for at most `markets` markets per day."""
 
     days: int = 8
     markets: int = 2000
@@ -42,42 +42,25 @@ class PullPlan:
 
     @property
     def note(self) -> dict[str, Any]:
-        """The plan as JSON; a stored pull with a different plan is not reused."""
+        """The plan as JSON, stored with the pull; a pull with a different plan is not reused."""
         return asdict(self)
 
     def sample(self, markets: pl.DataFrame, column: str) -> pl.DataFrame:
-        """Return at most `markets` rows: those with the smallest SHA-256 of their name in `column`."""
+        """Draw a reproducible sample of at most `markets` rows, by the hash of `column`."""
         digests = [hashlib.sha256(name.encode()).digest() for name in markets[column]]
         return markets.with_columns(digest=pl.Series(digests, dtype=pl.Binary())).sort("digest").head(self.markets)
 
 
-class PullStats:
-    """Request statistics of the current task and its subtasks, counted from its creation."""
-
-    def __init__(self) -> None:
-        self._stats = RequestStats()
-        COUNTED.set(self._stats)
-
-    @property
-    def note(self) -> dict[str, Any]:
-        """Attempts, failures by kind, and seconds of waiting (one decimal), as JSON."""
-        return {
-            "attempts": self._stats.attempts,
-            "failures": dict(self._stats.failures),
-            "limited_seconds": round(self._stats.limited_seconds, 1),
-        }
-
-
-def pulls_row(table: Table, day: date, pull: StoredPull) -> pl.DataFrame:
+def build_pulls_row(table: Table, day: date, pull: StoredPull) -> pl.DataFrame:
     """Build the row of `table` (raw/<venue>_pulls) for a finished pull of `day`.
 
     Raises `LakeError` if its first or last page is missing or damaged.
     """
     note: Note = pull.note or {}
     effort = note.get("effort", {})
-    asked = pull if any(note["pages"].values()) or pull.base is None else pull.base
-    pages = (asked.note or {})["pages"]
-    ends = [asked.page(step, ordinal).fetched_at for step, count in pages.items() if count for ordinal in {0, count - 1}]
+    source = pull if any(note["pages"].values()) or pull.base is None else pull.base
+    pages = (source.note or {})["pages"]
+    ends = [source.page(step, ordinal).fetched_at for step, count in pages.items() if count for ordinal in {0, count - 1}]
     failures = {column: effort["failures"].get(kind, 0) if effort else None for kind, column in FAILURES.items()}
     row = {
         "day": day,
@@ -98,11 +81,11 @@ def pulls_row(table: Table, day: date, pull: StoredPull) -> pl.DataFrame:
 class BaseDayPull(ABC):
     """Finished pull of one day.
 
-    markets_of_day: the records that count. requests: pages fetched by this run; 0 if the pull was already stored.
+    markets_of_day: the chosen record of each market. requests: number of pages fetched by this run; 0 if the pull was already stored.
     """
 
     tables: ClassVar[DayTables]
-    #: Steps of a pull that bring prices.
+    #: Steps of a pull whose pages contain prices.
     price_steps: ClassVar[tuple[str, ...]]
 
     day: date
@@ -118,22 +101,22 @@ class BaseDayPull(ABC):
 
     @abstractmethod
     def parse_events(self, page: VenuePage) -> ParsedRecords:
-        """Parse the events on a page. Raises if the page is invalid."""
+        """Parse the events on a page. Raises an exception for an invalid page."""
 
     @abstractmethod
     def requested(self, page: VenuePage) -> Iterable[str]:
-        """Return the names in the request of a page of events or prices."""
+        """Return the ids or tickers that the request of a page names."""
 
     @abstractmethod
-    def prices_together(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
-        """Parse the prices of several pages at once, within the plan's days; None if any page has a problem."""
+    def parse_price_pages(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
+        """Parse several pages of prices together, limited to the plan's days; None if a page has a problem."""
 
     @abstractmethod
-    def prices_of(self, step: str, page: VenuePage) -> ParsedRecords:
-        """Parse the prices of one page, within the plan's days."""
+    def parse_price_page(self, step: str, page: VenuePage) -> ParsedRecords:
+        """Parse one page of prices, limited to the plan's days."""
 
     def other_rejects(self) -> Iterable[pl.DataFrame]:
-        """Yield the rejects of tables that only this venue has."""
+        """Yield rejects of a kind that only this venue has."""
         return ()
 
     def events(self) -> Iterator[pl.DataFrame]:
@@ -147,26 +130,26 @@ class BaseDayPull(ABC):
                 yield rows
 
     def price_frames(self) -> Iterator[pl.DataFrame]:
-        """Yield frames of the raw table of prices within the plan's days before each market's close."""
+        """Yield frames of the raw table of prices, limited to the plan's days before each market's close."""
         for step in self.price_steps:
-            for pages in self._price_pages(step):
-                rows = parse_together(partial(self.prices_together, step, pages))
+            for pages in self._group_price_pages(step):
+                rows = parse_or_none(partial(self.parse_price_pages, step, pages))
                 rejects = [self.tables.rejects.empty() for _ in pages]
                 if rows is None:
-                    parsed = [self.prices_of(step, page) for page in pages]
-                    rows, rejects = pl.concat(one.rows for one in parsed), [one.rejects for one in parsed]
+                    parsed = [self.parse_price_page(step, page) for page in pages]
+                    rows, rejects = pl.concat(page.rows for page in parsed), [page.rejects for page in parsed]
                 self._price_rejects.update(((step, page.ordinal), own) for page, own in zip(pages, rejects, strict=True))
                 if rows.height:
                     yield rows
 
     def rejects(self) -> pl.DataFrame:
-        """Return rows of raw/<venue>_rejects for this day: invalid or contradicted records, and requested records that were not returned."""
+        """Return the rows of raw/<venue>_rejects for this day: invalid and contradicted records, and requested records that are missing."""
         parts = (self.other_rejects(), self._event_rejects(), self._all_price_rejects())
         return pl.concat([self.tables.rejects.empty(), self.markets_of_day.rejects, *(rows for part in parts for rows in part)])
 
     def pulls(self) -> pl.DataFrame:
-        """Return the row of raw/<venue>_pulls."""
-        return pulls_row(self.tables.pulls, self.day, self.pull)
+        """Return the row of raw/<venue>_pulls that describes this pull."""
+        return build_pulls_row(self.tables.pulls, self.day, self.pull)
 
     def summary(self) -> dict[str, object]:
         """Return folder, number of requests, number of markets, and whether the day is final."""
@@ -181,151 +164,151 @@ class BaseDayPull(ABC):
         return parse_or_reject(partial(self.parse_events, page), self.tables.events.quarantine(self.day, page.origin))
 
     def _event_rejects(self) -> Iterator[pl.DataFrame]:
-        """Yield rejects for invalid events and for requested events that were not returned."""
-        answered: set[str | None] = set()
-        asked: dict[str, Origin] = {}
+        """Yield rejects for invalid events and for requested events that are missing."""
+        returned: set[str | None] = set()
+        requested: dict[str, Origin] = {}
         for page in self.pull.pages("events"):
             parsed = self._events_of(page)
             yield parsed.rejects
-            answered.update(parsed.rows[self.tables.events.column], parsed.rejects["record_id"])
-            asked.update(dict.fromkeys(self.requested(page), page.origin))
+            returned.update(parsed.rows[self.tables.events.column], parsed.rejects["record_id"])
+            requested.update(dict.fromkeys(self.requested(page), page.origin))
         reason = "the venue was asked for this event and returned none"
-        yield from self.tables.events.in_vain(self.day, asked, asked.keys() - answered, reason)
+        yield from self.tables.events.reject_missing(self.day, requested, requested.keys() - returned, reason)
 
     def _all_price_rejects(self) -> Iterator[pl.DataFrame]:
-        """Yield the rejects collected by `price_frames`, reading all price pages first if necessary."""
+        """Yield the rejects of prices, in the order of their pages."""
         if len(self._price_rejects) != sum(map(self.pull.count, self.price_steps)):
             for _ in self.price_frames():
                 pass
         for step in self.price_steps:
             yield from (self._price_rejects[step, ordinal] for ordinal in range(self.pull.count(step)))
 
-    def _price_pages(self, step: str) -> Iterator[list[VenuePage]]:
-        """Yield pages of prices in groups; consecutive pages with the same markets stay in one group."""
-        held: list[VenuePage] = []
+    def _group_price_pages(self, step: str) -> Iterator[list[VenuePage]]:
+        """Yield pages of prices in groups of about `_BYTES_AT_ONCE`; consecutive pages with the same markets stay together."""
+        group: list[VenuePage] = []
         size = 0
         for page in self.pull.pages(step):
-            if size >= _BYTES_AT_ONCE and self.requested(page) != self.requested(held[-1]):
-                yield held
-                held, size = [], 0
-            held.append(page)
+            if size >= _BYTES_AT_ONCE and self.requested(page) != self.requested(group[-1]):
+                yield group
+                group, size = [], 0
+            group.append(page)
             size += len(page.body)
-        if held:
-            yield held
+        if group:
+            yield group
 
 
 D = TypeVar("D", bound=BaseDayPull)
 
 
 class DayWork(ABC, Generic[M, D]):
-    """Work of one pull of a day."""
+    """Requests of a pull of one day, in order; a base class with the steps that all venues share."""
 
     def __init__(self, client: HttpClient, pages: PageStore, day: date, plan: PullPlan) -> None:
         self.client, self.pages, self.day, self.plan = client, pages, day, plan
         self.start = datetime.combine(day, time(), UTC)
 
     @abstractmethod
-    def gathering(self) -> BaseMarketCollector[M]:
-        """Return an empty collector for the day."""
+    def create_collector(self) -> BaseMarketCollector[M]:
+        """Create an empty collector for the day."""
 
     @abstractmethod
-    async def gather(self, puller: Puller, known: set[str]) -> BaseMarketCollector[M]:
-        """Collect the day's markets from the listings, and request by name the `known` markets that are not listed."""
+    async def collect_markets(self, puller: Puller, known: set[str]) -> BaseMarketCollector[M]:
+        """Request the listings of the day's markets, and by name the `known` markets that are not listed."""
 
     @abstractmethod
-    def by_name(self, names: Iterable[str], answered: set[str | None]) -> Iterable[Listing]:
-        """Yield the calls for markets by name; between two calls, `answered` receives the markets in the responses."""
+    def list_named_calls(self, names: Iterable[str], answered: set[str | None]) -> Iterable[Listing]:
+        """Yield the calls that request markets by name.
+
+        answered: ids in the responses so far, which the caller updates between two calls.
+        """
 
     @abstractmethod
     async def complete(self, puller: Puller, markets: M) -> None:
-        """Pull the data that belongs to the markets."""
+        """Request the events, prices and other data of the markets."""
 
     async def complete_followed(self, puller: Puller, markets: M) -> None:
-        """Pull the data that belongs to followed markets."""
+        """Request additional data of the markets that were requested again."""
 
     @abstractmethod
-    def expected(self, puller: Puller, markets: M) -> list[str]:
-        """Return the markets for which a later response is expected."""
+    def list_open_markets(self, puller: Puller, markets: M) -> list[str]:
+        """Return the ids of the markets without a final resolution, which are requested again later."""
 
     def is_settled(self, puller: Puller, markets: M) -> bool:
-        """Return True if no later response is expected for any market of the day."""
-        return not self.expected(puller, markets)
+        """Return True if every market of the day has a final resolution."""
+        return not self.list_open_markets(puller, markets)
 
     @abstractmethod
     def result(self, puller: Puller, markets: M) -> D:
-        """Return the finished pull."""
+        """Build the result from a finished pull."""
 
     async def pull(self, *, refresh: bool = False, today: date | None = None, progress: Progress | None = None) -> D:
         """Pull the day, or reuse its stored pull.
 
-        A stored pull is reused if it is finished and final (all markets settled, no holes in its pages, no curable rejects) and has the
-        same price
-        plan, unless `refresh`; also if it rests until after `today`. A pull that lacks only settled markets, or has curable rejects, is
-        followed:
-        only these markets are requested again. The whole day is pulled again if the response about a reject has changed, or a market is no
-        longer
-        listed or has another price token. Any other pull is replaced by a pull of the whole day in the next folder; known markets that are
-        no
-        longer listed are requested by name. An unfinished pull is completed. Raises `VenueError` if the venue does not respond,
-        `PagingError`
-        if a listing loops.
+        A finished pull with the same price plan is reused if it is final (all markets settled, no holes in its pages, no curable rejects)
+        or if its next attempt is due after `today`. If it lacks only settlements, or has curable rejects, just these markets are requested
+        again; the whole day follows if the response about a reject has changed, or a market is missing or has another price token. Any
+        other pull, and every pull with `refresh`, is replaced by a pull of the whole day; known markets that are no longer listed are
+        requested by name. An unfinished pull is completed.
+
+        Raises `VenueError` if the venue does not respond, `PagingError` if a listing loops.
         """
         pull = choose_pull(self.pages, self.day, self.plan.note, refresh=refresh, today=today)
-        found = await run_pull(self.client, self.pages, pull, self._work, progress)
-        if found.requests and (found.pull.note or {}).get("changed"):
-            return await run_pull(self.client, self.pages, self.pages.following(found.pull), self._work, progress)
-        return found
+        result = await run_pull(self.client, self.pages, pull, self._work, progress)
+        if result.requests and (result.pull.note or {}).get("changed"):
+            return await run_pull(self.client, self.pages, self.pages.next_pull(result.pull), self._work, progress)
+        return result
 
     async def _work(self, puller: Puller) -> D:
-        stats = PullStats()
+        stats = RequestStats()
+        TASK_STATS.set(stats)
         if puller.pull.base is not None:
             return await self._follow(puller, Puller(self.client, puller.pull.base), stats)
-        gathering = await self.gather(puller, self._known() if puller.pull.note is None else set())
-        markets = gathering.settle()
+        collector = await self.collect_markets(puller, self._read_known_ids() if puller.pull.note is None else set())
+        markets = collector.settle()
         if puller.pull.note is None:
             await self.complete(puller, markets)
-            assert gathering.asked_at is not None
-            over = gathering.asked_at >= self.start + timedelta(days=1)
-            end = markets.build_completion(gathering.asked_at, settled=self.is_settled(puller, markets), complete=over)
+            assert collector.responded_at is not None
+            over = collector.responded_at >= self.start + timedelta(days=1)
+            end = markets.build_completion(collector.responded_at, settled=self.is_settled(puller, markets), complete=over)
             puller.finish({**end, "plan": self.plan.note, "effort": stats.note})
         return self.result(puller, markets)
 
-    async def _follow(self, puller: Puller, base: Puller, stats: PullStats) -> D:
+    async def _follow(self, puller: Puller, base: Puller, stats: RequestStats) -> D:
         """Request again the markets that were open when the day was pulled, and the markets of its curable rejects."""
-        gathering = await self.gather(base, set())
-        before, curable = gathering.settle(), gathering.curable()
-        names, asked_at = {*self.expected(base, before), *curable}, gathering.asked_at
-        async for page in puller.follow(FOLLOWED, self.by_name(names, gathering.answered[FOLLOWED])):
-            await puller.process(FOLLOWED, page, partial(gathering.add, FOLLOWED))
-            asked_at = page.fetched_at
-        absent = gathering.absent(FOLLOWED)
-        same = gathering.refused | {(name, NOT_LISTED) for name in absent}
-        markets = gathering.settle()
-        changed = not (absent <= curable.keys() and same >= set(curable.items()) and markets.price_tokens <= before.price_tokens)
+        collector = await self.collect_markets(base, set())
+        previous, curable = collector.settle(), collector.find_curable()
+        names, responded_at = {*self.list_open_markets(base, previous), *curable}, collector.responded_at
+        async for page in puller.follow(FOLLOWED, self.list_named_calls(names, collector.answered[FOLLOWED])):
+            await puller.process(FOLLOWED, page, partial(collector.add, FOLLOWED))
+            responded_at = page.fetched_at
+        absent = collector.reject_absent(FOLLOWED)
+        same = collector.refused | {(name, NOT_LISTED) for name in absent}
+        markets = collector.settle()
+        changed = not (absent <= curable.keys() and same >= set(curable.items()) and markets.price_tokens <= previous.price_tokens)
         await self.complete_followed(puller, markets)
         if puller.pull.note is None:
-            assert asked_at is not None
-            end = markets.build_completion(asked_at, settled=self.is_settled(puller, markets), complete=not changed)
+            assert responded_at is not None
+            end = markets.build_completion(responded_at, settled=self.is_settled(puller, markets), complete=not changed)
             puller.finish({**end, "changed": changed, "plan": self.plan.note, "effort": stats.note})
         return self.result(puller, markets)
 
-    async def add_named(self, puller: Puller, gathering: BaseMarketCollector[M], known: set[str]) -> None:
+    async def add_named(self, puller: Puller, collector: BaseMarketCollector[M], known: set[str]) -> None:
         """Request by name the known markets that are not listed."""
-        async for page in puller.follow(NAMED, self.by_name(known - gathering.met(), gathering.answered[NAMED])):
-            await puller.process(NAMED, page, partial(gathering.add, NAMED))
-        gathering.absent(NAMED)
+        async for page in puller.follow(NAMED, self.list_named_calls(known - collector.seen_ids(), collector.answered[NAMED])):
+            await puller.process(NAMED, page, partial(collector.add, NAMED))
+        collector.reject_absent(NAMED)
 
-    def _known(self) -> set[str]:
-        """Return the markets and curable rejects of the day's last finished pull; empty if its pages are missing or damaged."""
+    def _read_known_ids(self) -> set[str]:
+        """Return the ids of markets and curable rejects in the day's last finished pull; empty if its pages are missing or damaged."""
         with suppress(LakeError):
             last = self.pages.latest_finished(LISTING, self.day.isoformat())
             if last is None:
                 return set()
-            gathering = self.gathering()
-            for step in gathering.steps:
+            collector = self.create_collector()
+            for step in collector.steps:
                 for page in last.pages(step):
-                    gathering.add(step, page, last=True)
-                gathering.absent(step)
-            gathering.leave_out(self.pages)
-            return gathering.known()
+                    collector.add(step, page, last=True)
+                collector.reject_absent(step)
+            collector.drop_moved(self.pages)
+            return collector.known_ids()
         return set()

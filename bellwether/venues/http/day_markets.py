@@ -29,28 +29,28 @@ from bellwether.venues.wire.rejects import (
     select_curable,
 )
 
-#: Steps that request markets by name: those that an earlier pull had, and those that the day's own pull left open.
+#: Steps that request markets by name: markets of an earlier pull that are not listed any more, and markets that were still open.
 NAMED, FOLLOWED = "named", "followed"
 
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """Kind of record: its table, and the wire field and the column that identify a record."""
+    """Kind of record: its table, and its identifier's field on the wire and column in the table."""
 
     table: Table
     field: str
     column: str
 
     def quarantine(self, day: date, origin: Origin) -> Quarantine:
-        """Return a quarantine for the records of a page."""
+        """Create the quarantine that converts invalid records of a page to rejects."""
         return Quarantine(self.table, self.field, day, origin)
 
-    def in_vain(self, day: date, requested: Mapping[str, Origin], missing: Iterable[str], reason: str) -> Iterator[pl.DataFrame]:
-        """Yield rejects for records that were requested by name and not returned; `requested` has the last call for each."""
+    def reject_missing(self, day: date, requested: Mapping[str, Origin], missing: Iterable[str], reason: str) -> Iterator[pl.DataFrame]:
+        """Yield rejects for the `missing` records, which the venue did not return; `requested` has the last call for each record."""
         places = sorted((requested[name].page, name) for name in missing)
         for _, group in groupby(places, key=itemgetter(0)):
             names = [name for _, name in group]
-            yield self.quarantine(day, requested[names[0]]).in_vain(names, reason)
+            yield self.quarantine(day, requested[names[0]]).reject_missing(names, reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,14 @@ class DayTables:
     names: str
     cursor: str
 
-    def named(self, rejects: pl.DataFrame) -> pl.DataFrame:
-        """Return the rejects whose market can be requested by name."""
+    def select_named(self, rejects: pl.DataFrame) -> pl.DataFrame:
+        """Return the rejects with an id that can be requested."""
         return rejects.filter(pl.col("record_id").str.contains(self.names))
 
 
 @dataclass(frozen=True)
 class BaseDayMarkets(ABC):
-    """Markets of a day, one per row of `rows`. rejects: invalid records. parsed: pages that need not be parsed again."""
+    """Markets of a day, one per row of `rows`. rejects: invalid records. parsed: cache of parsed pages."""
 
     tables: ClassVar[DayTables]
 
@@ -91,22 +91,22 @@ class BaseDayMarkets(ABC):
 
     @property
     def price_tokens(self) -> set[tuple[str, str | None]]:
-        """Pairs of market id and price token on a venue that may change the token; else empty."""
+        """Pairs of market id and price token; empty on a venue whose markets have no separate token."""
         return set()
 
-    def build_completion(self, asked_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
-        """Build the part of the pull's note that states whether the day is final; see `pull_choice.build_completion`."""
+    def build_completion(self, responded_at: datetime, *, settled: bool, complete: bool) -> dict[str, Any]:
+        """Describe for the pull's note whether the day is final; see `pull_choice.build_completion`."""
         holes = self.rejects.filter(
             pl.col("reason") == HOLE, pl.col("table").is_in([self.tables.markets.table.name, self.tables.events.table.name])
         )
         waiting = select_curable(self.rejects)
         return build_completion(
             self.day,
-            asked_at,
+            responded_at,
             settled=settled,
             complete=complete and holes.is_empty(),
             waiting=not waiting.is_empty(),
-            named=self.tables.named(waiting).height == waiting.height,
+            named=self.tables.select_named(waiting).height == waiting.height,
         )
 
 
@@ -117,16 +117,14 @@ M = TypeVar("M", bound=BaseDayMarkets)
 class BaseMarketCollector(ABC, Generic[M]):
     """Collector of a day's markets and rejects from the pages of a pull.
 
-    parsed: pages that need not be parsed again. refused: record and reason of rejects in responses about followed markets. asked: the last
-    call for each market that was requested by name and not yet processed by `absent`. answered: markets in the responses, by step.
-    asked_at:
-    time of the venue's first response.
+    parsed: cache of parsed pages. refused: record and reason of the rejects in the step `FOLLOWED`. asked: the last call for each market
+    requested by name in the current step. answered: ids in the responses, by step. responded_at: time of the venue's first response.
     """
 
     tables: ClassVar[DayTables]
-    #: Steps of a pull that bring markets; their position orders equally new records.
+    #: Steps of a pull whose pages contain markets; of equally new records, the one of an earlier step counts.
     steps: ClassVar[tuple[str, ...]]
-    #: Field and column of the time that puts a market on a day, and why one that was requested by name is a reject if that is another day.
+    #: Field and column of the time that determines a market's day, and the reason of the reject for a market that has moved to another day.
     moved: ClassVar[tuple[str, str, str]]
 
     day: date
@@ -135,18 +133,18 @@ class BaseMarketCollector(ABC, Generic[M]):
     refused: set[tuple[str | None, str]] = field(default_factory=set)
     asked: dict[str, Origin] = field(default_factory=dict)
     answered: defaultdict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
-    asked_at: datetime | None = None
+    responded_at: datetime | None = None
 
     def __post_init__(self) -> None:
         self.rejects.append(self.tables.rejects.empty())
 
     @abstractmethod
     def parse(self, step: str, page: VenuePage) -> ParsedRecords:
-        """Parse the markets of a page, whatever their day; a page that cannot be processed becomes a reject."""
+        """Parse all markets of a page, of any day; a page that cannot be processed becomes a reject."""
 
     @abstractmethod
     def keep(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
-        """Store the markets of a page."""
+        """Add the parsed markets of a page."""
 
     @abstractmethod
     def ids(self) -> set[str]:
@@ -154,16 +152,16 @@ class BaseMarketCollector(ABC, Generic[M]):
 
     @abstractmethod
     def requested(self, page: VenuePage) -> Iterable[str]:
-        """Return the ids of the markets that a page's request named."""
+        """Return the market ids in a page's request."""
 
     @abstractmethod
     def settle(self) -> M:
-        """Choose the record of each market that counts."""
+        """Choose one record per market."""
 
     def add(self, step: str, page: VenuePage, *, last: bool = False) -> bool:
-        """Add the markets of one page. A reject that an earlier page gave for the same reason is not repeated.
+        """Add the markets and rejects of a page; return False, and add nothing, if the page cannot be processed.
 
-        Returns False for a page that cannot be processed, unless this is the `last` attempt.
+        last: add the page even then, as a reject. Rejects of the same record for the same reason are added once.
         """
         parsed = self.parse(step, page)
         if not last and not is_processed(parsed):
@@ -171,7 +169,7 @@ class BaseMarketCollector(ABC, Generic[M]):
         self.parsed[step, page.ordinal] = parsed
         key, kind = ("events", self.tables.events) if step == "events" else ("markets", self.tables.markets)
         if isinstance(page.json, dict) and page.json.get(self.tables.cursor) and not page.items(key):
-            self.rejects.append(kind.quarantine(self.day, page.origin).hole(page.json))
+            self.rejects.append(kind.quarantine(self.day, page.origin).reject_hole(page.json))
         self.keep(step, page, parsed)
         if step in (NAMED, FOLLOWED):
             self._add_answer(step, page, parsed)
@@ -181,7 +179,7 @@ class BaseMarketCollector(ABC, Generic[M]):
         return True
 
     def _add_answer(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
-        """Record which of the requested markets a page contains; a market that has moved to another day becomes a reject."""
+        """Note which requested markets a page contains; a market that has moved to another day becomes a reject."""
         field_, column, reason = self.moved
         days = zip(parsed.ordinals, parsed.rows["day"], parsed.rows[column], strict=True)
         problems = {ordinal: RejectReason(field_, str(at), reason) for ordinal, day, at in days if day != self.day}
@@ -191,25 +189,25 @@ class BaseMarketCollector(ABC, Generic[M]):
         if step == FOLLOWED:
             self.refused.update(zip(parsed.rejects["record_id"], parsed.rejects["reason"], strict=True))
 
-    def absent(self, step: str) -> set[str]:
-        """Return the markets that a step requested and no response listed; each becomes a reject."""
+    def reject_absent(self, step: str) -> set[str]:
+        """Return the ids that a step requested and no response contains; each becomes a reject."""
         absent = self.asked.keys() - self.answered[step]
         new = absent.difference(pl.concat(self.rejects).filter(pl.col("reason") == NOT_LISTED)["record_id"])
-        self.rejects += self.tables.markets.in_vain(self.day, self.asked, new, NOT_LISTED)
+        self.rejects += self.tables.markets.reject_missing(self.day, self.asked, new, NOT_LISTED)
         self.asked.clear()
         return absent
 
-    def leave_out(self, pages: PageStore) -> None:
-        """Drop markets that belong to another day."""
+    def drop_moved(self, pages: PageStore) -> None:
+        """Remove the markets that belong to another day."""
 
-    def met(self) -> set[str | None]:
-        """Return the ids of all markets seen so far, including rejects."""
+    def seen_ids(self) -> set[str | None]:
+        """Return the ids of all markets and rejects so far."""
         return {*self.ids(), *pl.concat(self.rejects)["record_id"]}
 
-    def known(self) -> set[str]:
-        """Return the ids of the day's markets, including those with curable rejects."""
-        return {*self.settle().rows[self.tables.markets.column], *self.curable()}
+    def known_ids(self) -> set[str]:
+        """Return the ids of the day's markets and of its curable rejects."""
+        return {*self.settle().rows[self.tables.markets.column], *self.find_curable()}
 
-    def curable(self) -> dict[str, str]:
-        """Return the reject reason by market, for curable rejects whose markets can be requested by name."""
-        return dict(self.tables.named(select_curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())
+    def find_curable(self) -> dict[str, str]:
+        """Return the reason of each curable reject by its id, if the id can be requested."""
+        return dict(self.tables.select_named(select_curable(pl.concat(self.rejects))).select("record_id", "reason").iter_rows())

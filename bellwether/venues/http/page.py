@@ -18,39 +18,39 @@ Params = tuple[tuple[str, str], ...]
 
 
 def format_request(path: str, params: Params) -> str:
-    """Format a call as text, "GET /path?query"; equal calls give equal text, which never contains credentials."""
+    """Format a GET call as text, such as "GET /markets?limit=5". Equal calls give equal text, which contains no credentials."""
     return f"GET {format_target(path, params)}"
 
 
 def format_target(path: str, params: Params) -> str:
-    """Format path and query of a call."""
+    """Format the path and query of a call, such as "/markets?limit=5"."""
     query = urlencode(params, quote_via=quote, safe=",")
     return f"{path}?{query}" if query else path
 
 
 def strip_user(address: str) -> str:
-    """Return an address without user and password, for display."""
+    """Remove user and password from an address."""
     return address.rpartition("@")[2]
 
 
 def quote_segment(ticker: str) -> str:
-    """Quote `ticker` as one segment of a path."""
+    """Escape `ticker` for use as one segment of a path."""
     return quote(ticker, safe="")
 
 
 def join_tickers(tickers: Iterable[str]) -> str:
-    """Join tickers into the value of a list parameter."""
+    """Join tickers into a comma-separated parameter value."""
     return ",".join(tickers)
 
 
 def drop_missing(chosen: Mapping[str, str | None]) -> Params:
-    """Return the parameters that have a value."""
+    """Return the parameters that have a value, as pairs."""
     return tuple((name, value) for name, value in chosen.items() if value)
 
 
 @dataclass(frozen=True, slots=True)
 class VenueCall:
-    """Call with a single response; a POST if it has a JSON `body`."""
+    """Call of a route with a single response; a POST if it has a JSON `body`."""
 
     path: str
     params: Params = ()
@@ -63,7 +63,7 @@ class VenueCall:
 
     @property
     def request(self) -> str:
-        """The call as text, with the digest of its body."""
+        """The call as text; a POST with the digest of its body."""
         text = f"{self.method} {format_target(self.path, self.params)}"
         return f"{text} body={hashlib.blake2b(self.body, digest_size=8).hexdigest()}" if self.body else text
 
@@ -84,36 +84,36 @@ class VenuePage:
 
     @cached_property
     def json(self) -> Any:
-        """The body as JSON, parsed on first use. Raises `MalformedBody` for other bodies."""
+        """The body parsed as JSON, on first use. Raises `MalformedBody` if it is not JSON."""
         return decode_json(self.body)
 
     @property
     def answer(self) -> dict[str, Any]:
-        """The body as a JSON object. Raises `MalformedBody` for any other body."""
+        """The body parsed as a JSON object. Raises `MalformedBody` if it is anything else."""
         if not isinstance(self.json, dict):
             raise MalformedBody(f"a JSON {type(self.json).__name__} where an object was expected")
         return self.json
 
     @property
     def origin(self) -> Origin:
-        """Origin of the rows of this page."""
+        """Request, ordinal and response time of the page, which its rows store."""
         return Origin(self.request, self.ordinal, self.fetched_at)
 
     def items(self, key: str) -> list[Any]:
-        """Return the records listed under `key`, or the whole response if it is a list.
+        """Return the list of records under `key`, or the whole response if it is a list.
 
-        Null is an empty list. Raises `VenueError` if there is no such list.
+        Null counts as an empty list. Raises `VenueError` if the response has no list under `key`.
         """
-        held = self.json if isinstance(self.json, dict) else {}
-        items = self.json if isinstance(self.json, list) else held.get(key, "missing")
+        content = self.json if isinstance(self.json, dict) else {}
+        items = self.json if isinstance(self.json, list) else content.get(key, "missing")
         if items is None:
             return []
         if not isinstance(items, list):
-            found = ", ".join(sorted(held)) or "nothing"
+            names = ", ".join(sorted(content)) or "nothing"
             raise VenueError(
                 self.request,
                 1,
-                f"the answer has no list {key!r}, it holds {found}",
+                f"the answer has no list {key!r}, it holds {names}",
                 "A failed read is not an empty list; look at the address",
                 kind="malformed",
             )

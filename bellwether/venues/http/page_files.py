@@ -1,13 +1,13 @@
-"""Files of verbatim pages: one per page during a pull, and one for all pages of a finished pull.
+"""File formats of verbatim pages: one file per page during a pull, then one Parquet file for the finished pull.
 
-During a pull, a page is stored as a line of JSON and the verbatim bytes: cheap to write, and verified when read. Finally all pages of the
-pull are stored in one Parquet file, `pages.parquet`, in the order of the steps; it is read a few megabytes at a time.
+During a pull, a page is a line of JSON followed by the verbatim bytes, which is cheap to write and has a checksum. The finished pull has
+`pages.parquet`, in the order of the steps, which is read a few megabytes at a time.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
@@ -26,9 +26,9 @@ from bellwether.lake.storage import Storage
 from bellwether.tables.schema import TIME
 from bellwether.venues.http.page import VenuePage
 
-#: The file of all pages of a pull.
+#: File with all pages of a finished pull.
 PAGES = "pages.parquet"
-#: Bytes of bodies that are held while pages are written, and read at once.
+#: Maximum bytes of bodies in memory while pages are written or read.
 _ROW_GROUP = 4 * 2**20
 
 _PAGE = {
@@ -43,12 +43,12 @@ _PAGE = {
 
 @cache
 def _schema() -> pa.Schema:
-    """Return the columns of the file. Not a constant: the conversion starts Polars' threads, and a process with threads cannot be forked."""
+    """Return the Arrow schema of the file. Not a constant, because Polars starts threads, and a process with threads cannot be forked."""
     return pl.DataFrame(schema={"step": pl.String(), **_PAGE}).to_arrow().schema
 
 
 def dump(page: VenuePage) -> bytes:
-    """Serialize a page for a running pull."""
+    """Serialize one page as a file of a running pull."""
     content = page.sent + page.body
     head = {
         "request": page.request,
@@ -66,41 +66,50 @@ def load(stored: bytes) -> VenuePage | None:
     """Parse a page that `dump` serialized; None if it is incomplete."""
     head, _, content = stored.partition(b"\n")
     try:
-        told = orjson.loads(head)
-        if len(content) != told["bytes"] or zlib.crc32(content) != told["crc32"]:
+        fields = orjson.loads(head)
+        if len(content) != fields["bytes"] or zlib.crc32(content) != fields["crc32"]:
             return None
-        sent, at = told["sent"], datetime.fromisoformat(told["fetched_at"])
-        return VenuePage(told["request"], told["status"], at, content[sent:], told["ordinal"], content[:sent])
+        sent, at = fields["sent"], datetime.fromisoformat(fields["fetched_at"])
+        return VenuePage(fields["request"], fields["status"], at, content[sent:], fields["ordinal"], content[:sent])
     except (ValueError, TypeError, KeyError):
         return None
 
 
 def load_parquet(stored: bytes) -> VenuePage | None:
-    """Parse a page that an earlier version stored as its own Parquet file; None if it is incomplete."""
+    """Parse a file of an earlier version, one Parquet file per page; None if it is incomplete."""
     try:
         row = pl.read_parquet(BytesIO(stored), columns=list(_PAGE)).row(0, named=True)
     except (PolarsError, OSError, IndexError):
         return None
+    return _to_page(row)
+
+
+def _to_page(row: Mapping[str, Any]) -> VenuePage:
     return VenuePage(row["request"], row["status"], row["fetched_at"], row["body"], row["ordinal"], row["sent"])
 
 
 def write(path: Path, pages: Iterable[tuple[str, VenuePage]]) -> None:
     """Write the pages of a pull, each with its step, as one Parquet file; equal pages give equal bytes."""
-    held: list[tuple[Any, ...]] = []
+    rows: list[tuple[Any, ...]] = []
     size = written = 0
-    # No dictionary of bodies, which hardly repeat: it would hold them once more.
-    how: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "write_statistics": False, "use_dictionary": ["step", "request"]}
-    with pq.ParquetWriter(path, _schema(), **how) as writer:
+    # No dictionary of bodies, which hardly repeat: it would keep a second copy of them.
+    options: dict[str, Any] = {
+        "compression": "zstd",
+        "compression_level": 1,
+        "write_statistics": False,
+        "use_dictionary": ["step", "request"],
+    }
+    with pq.ParquetWriter(path, _schema(), **options) as writer:
         for step, page in pages:
-            if held and size + len(page.body) > _ROW_GROUP:
-                writer.write_table(_table(held))
-                held, size = [], 0
-            held.append((step, page.request, page.status, page.fetched_at, page.ordinal, page.sent, page.body))
+            if rows and size + len(page.body) > _ROW_GROUP:
+                writer.write_table(_table(rows))
+                rows, size = [], 0
+            rows.append((step, page.request, page.status, page.fetched_at, page.ordinal, page.sent, page.body))
             size += len(page.body)
             written += len(page.body)
-        if held:
-            writer.write_table(_table(held))
-    del held
+        if rows:
+            writer.write_table(_table(rows))
+    del rows
     release_memory(written)
 
 
@@ -112,7 +121,7 @@ def _table(rows: list[tuple[Any, ...]]) -> pa.Table:
 
 
 class PageFile:
-    """Open file of all pages of a pull. Only the most recently read file keeps pages in memory, because a run reads many files."""
+    """Open `pages.parquet` of a pull. Only the file that was read last keeps pages in memory, because a run reads many files."""
 
     _holder: ClassVar[PageFile | None] = None
 
@@ -122,20 +131,20 @@ class PageFile:
         self._places: dict[tuple[str, int], tuple[int, int]] = {}
         for group in range(self._parquet.num_row_groups):
             keys = self._parquet.read_row_group(group, columns=["step", "ordinal"], use_threads=False)
-            found = zip(keys["step"].to_pylist(), keys["ordinal"].to_pylist(), strict=True)
-            self._places.update({key: (group, row) for row, key in enumerate(found)})
+            pages = zip(keys["step"].to_pylist(), keys["ordinal"].to_pylist(), strict=True)
+            self._places.update({page: (group, row) for row, page in enumerate(pages)})
         self._group = -1
         self._rows: list[dict[str, Any]] = []
 
     @classmethod
     def open(cls, storage: Storage, name: str) -> PageFile | None:
-        """Open the file `name`; None if it is missing or damaged."""
+        """Open the file `name`; return None if it is missing or damaged."""
         with suppress(OSError, pa.ArrowException):
             return cls(storage, name)
         return None
 
     def page(self, step: str, ordinal: int) -> VenuePage | None:
-        """Return one page; None if it is missing or damaged."""
+        """Read one page; return None if it is missing or damaged."""
         place = self._places.get((step, ordinal))
         if place is None:
             return None
@@ -145,12 +154,11 @@ class PageFile:
                 rows = self._parquet.read_row_group(group, use_threads=False).to_pylist()
             except (OSError, pa.ArrowException):
                 return None
-            self._hold(group, rows)
+            self._cache(group, rows)
             release_memory(sum(len(row["body"]) for row in rows))
-        found = self._rows[row]
-        return VenuePage(found["request"], found["status"], found["fetched_at"], found["body"], found["ordinal"], found["sent"])
+        return _to_page(self._rows[row])
 
-    def _hold(self, group: int, rows: list[dict[str, Any]]) -> None:
+    def _cache(self, group: int, rows: list[dict[str, Any]]) -> None:
         other = PageFile._holder
         if other is not None and other is not self:
             other._rows, other._group = [], -1

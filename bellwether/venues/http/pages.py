@@ -1,4 +1,4 @@
-"""Store of verbatim pages: each response of a pull is stored once, so that a pull can be resumed and parsed again offline.
+"""Store of the verbatim pages of pulls, from which a pull is resumed, and parsed again without requests.
 
 `raw/<venue>_pages/<listing>/<partition>/<pull>/` contains a pull. During the pull each page is a file, `<step>/00000.page`; finally all
 pages are in one file, `pages.parquet`, and `done.json`, written last, marks the pull as finished. Finished pulls never change: a refresh
@@ -23,14 +23,14 @@ from bellwether.venues.http.page_files import PAGES, PageFile
 
 DONE = "done.json"
 
-#: Bytes of a pull's pages that stay in memory after they were stored, of the many pulls of a run: a small day is not read back.
-HELD_BYTES = 2**20
+#: Maximum bytes of a pull's pages that stay in memory after they were stored, so that a small day is not read back.
+CACHED_BYTES = 2**20
 
 Note = Mapping[str, Any]
 
 
 class _PageCache:
-    """Cache of recently stored pages, up to `HELD_BYTES` of bodies without parsed JSON, and of the open file of all pages."""
+    """Cache of stored pages without their parsed JSON, up to `CACHED_BYTES` of bodies, and of the open `pages.parquet`."""
 
     def __init__(self) -> None:
         self.file: PageFile | None = None
@@ -38,36 +38,36 @@ class _PageCache:
         self._bytes = 0
 
     def keep(self, step: str, page: VenuePage) -> None:
-        before = self._pages.pop((step, page.ordinal), None)
-        self._bytes += len(page.body) - (len(before.body) if before else 0)
-        if self._bytes <= HELD_BYTES:
+        previous = self._pages.pop((step, page.ordinal), None)
+        self._bytes += len(page.body) - (len(previous.body) if previous else 0)
+        if self._bytes <= CACHED_BYTES:
             self._pages[step, page.ordinal] = replace(page)
         else:
             self._bytes -= len(page.body)
 
     def page(self, step: str, ordinal: int) -> VenuePage | None:
-        found = self._pages.get((step, ordinal))
-        return replace(found) if found else None
+        page = self._pages.get((step, ordinal))
+        return replace(page) if page else None
 
 
 @dataclass(frozen=True, slots=True)
 class StoredPull:
-    """Folder with the pages of one pull; the pull is finished if it has a note.
+    """Pages of one pull in a folder; the pull is finished if it has a note.
 
-    folder: relative to the root of the storage. files: names of the files that existed when the pull was opened. note: the note written at
-    its end. base: the finished pull that this one extends; steps missing here are read from the base.
+    folder: relative to the root of the storage. files: names of the files that existed when the pull was opened. note: `done.json`. base: the
+    finished pull that this one extends; steps missing here are read from the base.
     """
 
     storage: Storage
     folder: str
     files: frozenset[str] = frozenset()
     note: Note | None = None
-    held: _PageCache = field(default_factory=_PageCache, repr=False, compare=False)
+    cache: _PageCache = field(default_factory=_PageCache, repr=False, compare=False)
     base: StoredPull | None = None
 
     def find(self, step: str, ordinal: int) -> VenuePage | None:
-        """Return a page that was stored before the pull was opened; None if it has to be fetched, because it is missing or unreadable."""
-        return self._part(step, ordinal) if self.note is None else self._read(step, ordinal)
+        """Return a page that was stored before the pull was opened; None if it is missing or damaged and must be fetched."""
+        return self._read_running(step, ordinal) if self.note is None else self._read_finished(step, ordinal)
 
     def pages(self, step: str) -> Iterator[VenuePage]:
         """Yield the pages of a step of a finished pull, in order. Raises `LakeError` if one is missing or damaged."""
@@ -83,9 +83,11 @@ class StoredPull:
         """Return one page of a finished pull. Raises `LakeError` if it is missing or damaged."""
         if self.base and self.note and step not in self.note["pages"]:
             return self.base.page(step, ordinal)
-        page = self.held.page(step, ordinal) or (self._read(step, ordinal) if self.note else self._part(step, ordinal, written=True))
+        page = self.cache.page(step, ordinal) or (
+            self._read_finished(step, ordinal) if self.note else self._read_running(step, ordinal, written=True)
+        )
         if page is None:
-            name = f"{self.folder}/{PAGES}" if self.note and not self._is_of_parts else self._name(step, ordinal)
+            name = f"{self.folder}/{PAGES}" if self.note and not self._has_single_files else self._name(step, ordinal)
             raise LakeError(
                 f"reading the stored page {self.storage.location(name)}: page {ordinal} of {step} is gone or damaged; pull again with --refresh"
             )
@@ -97,15 +99,18 @@ class StoredPull:
         The page survives the end of the process, but not always a power loss.
         """
         self.storage.stash(self._name(step, page.ordinal), page_files.dump(page))
-        self.held.keep(step, page)
+        self.cache.keep(step, page)
 
     def finish(self, pages: Mapping[str, int], note: Note) -> StoredPull:
-        """Finish the pull and return it; `pages` has the number of pages per step. Raises `LakeError` for a missing or damaged page."""
+        """Store all pages in one file with the `note`, and return the finished pull.
+
+        pages: number of pages by step. Raises `LakeError` for a missing or damaged page.
+        """
         name = f"{self.folder}/{PAGES}"
-        every = ((step, self.page(step, ordinal)) for step, count in pages.items() for ordinal in range(count))
+        stored = ((step, self.page(step, ordinal)) for step, count in pages.items() for ordinal in range(count))
         with self.storage.draft(name) as draft:
             with writing(self.storage.location(name)):
-                page_files.write(draft, every)
+                page_files.write(draft, stored)
             self.storage.delete(name)
             self.storage.publish(draft, name)
         self._close()
@@ -115,50 +120,51 @@ class StoredPull:
         self.storage.prune(self.folder)
         note = {**note, "pages": dict(pages), **({"base": self.base.folder} if self.base else {})}
         self.storage.put(f"{self.folder}/{DONE}", orjson.dumps(note, option=orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2))
-        return StoredPull(self.storage, self.folder, frozenset({name}), note, self.held, self.base)
+        return StoredPull(self.storage, self.folder, frozenset({name}), note, self.cache, self.base)
 
     def has_begun(self, step: str) -> bool:
-        """Return True if pages of a step existed when the pull was opened."""
+        """Return True if the pull had pages of a step when it was opened."""
         return any(name.startswith(f"{self.folder}/{step}/") for name in self.files)
 
-    def _part(self, step: str, ordinal: int, *, written: bool = False) -> VenuePage | None:
-        """Return a page of a running pull from its own file, from an earlier version's file, or from the file of all pages.
+    def _read_running(self, step: str, ordinal: int, *, written: bool = False) -> VenuePage | None:
+        """Read a page of a running pull from its own file, from a file of an earlier version, or from `pages.parquet`.
 
-        written: the page was stored after opening, so it is not among `files`.
+        written: read the page's own file even if it did not exist when the pull was opened.
         """
         name = self._name(step, ordinal)
         if written or name in self.files:
             stored = self.storage.read([name]).get(name)
-            found = page_files.load(stored) if stored is not None else None
-            if found is not None:
-                return found
-        return self._earlier(step, ordinal) or self._together(step, ordinal)
+            page = page_files.load(stored) if stored is not None else None
+            if page is not None:
+                return page
+        return self._read_single(step, ordinal) or self._read_together(step, ordinal)
 
-    def _read(self, step: str, ordinal: int) -> VenuePage | None:
-        """Return a page of a finished pull."""
-        return self._earlier(step, ordinal) if self._is_of_parts else self._together(step, ordinal)
+    def _read_finished(self, step: str, ordinal: int) -> VenuePage | None:
+        return self._read_single(step, ordinal) if self._has_single_files else self._read_together(step, ordinal)
 
     @property
-    def _is_of_parts(self) -> bool:
-        """True if an earlier version finished the pull, which left a file per page."""
+    def _has_single_files(self) -> bool:
+        """True if an earlier version stored the finished pull, in one Parquet file per page."""
         return f"{self.folder}/{PAGES}" not in self.files
 
-    def _together(self, step: str, ordinal: int) -> VenuePage | None:
-        if self._is_of_parts:
+    def _read_together(self, step: str, ordinal: int) -> VenuePage | None:
+        """Read a page from `pages.parquet`."""
+        if self._has_single_files:
             return None
-        if self.held.file is None:
-            self.held.file = PageFile.open(self.storage, f"{self.folder}/{PAGES}")
-        return self.held.file.page(step, ordinal) if self.held.file else None
+        if self.cache.file is None:
+            self.cache.file = PageFile.open(self.storage, f"{self.folder}/{PAGES}")
+        return self.cache.file.page(step, ordinal) if self.cache.file else None
 
-    def _earlier(self, step: str, ordinal: int) -> VenuePage | None:
+    def _read_single(self, step: str, ordinal: int) -> VenuePage | None:
+        """Read a page from its own Parquet file, as earlier versions stored it."""
         name = f"{self.folder}/{step}/{ordinal:05d}.parquet"
         stored = self.storage.read([name]).get(name) if name in self.files else None
         return page_files.load_parquet(stored) if stored is not None else None
 
     def _close(self) -> None:
-        if self.held.file is not None:
-            self.held.file.close()
-            self.held.file = None
+        if self.cache.file is not None:
+            self.cache.file.close()
+            self.cache.file = None
 
     def _finished(self) -> Note:
         if self.note is None:
@@ -170,16 +176,16 @@ class StoredPull:
 
 
 class PageStore:
-    """Stored pulls of one venue; each partition of a listing has pulls 0001, 0002, …."""
+    """Stored pulls of one venue, numbered 0001, 0002, … within each partition of a listing."""
 
     def __init__(self, storage: Storage, venue: str = "kalshi") -> None:
         self._storage = storage
         self._root = f"raw/{venue}_pages"
 
     def open(self, listing: str, partition: str, *, refresh: bool = False, reuse: Callable[[Note], bool] = bool) -> StoredPull:
-        """Return the pull to continue: the latest if it is unfinished, or finished with a note that `reuse` accepts; else a new one.
+        """Return the last pull if it is unfinished or `reuse` accepts its note; else a new pull.
 
-        refresh: always return a new pull, without reading pages or notes, so that damaged ones do not matter.
+        refresh: always return a new pull, without reading the stored pages and notes, which may be damaged.
         """
         folder, names = self._latest(listing, partition)
         if not names:
@@ -187,27 +193,27 @@ class PageStore:
         latest = StoredPull(self._storage, folder) if refresh else self._pull(folder, names)
         if not refresh and (latest.note is None or reuse(latest.note)):
             return latest
-        return self.following(latest)
+        return self.next_pull(latest)
 
-    def following(self, pull: StoredPull) -> StoredPull:
-        """Return the empty pull that follows `pull`."""
+    def next_pull(self, pull: StoredPull) -> StoredPull:
+        """Return a new, empty pull with the number after `pull`."""
         partition, number = pull.folder.rsplit("/", 1)
         return StoredPull(self._storage, f"{partition}/{int(number) + 1:04d}")
 
     def latest(self, listing: str, partition: str) -> StoredPull | None:
-        """Return the last pull of a partition, finished or not; None without pulls. Raises `LakeError` for an unreadable note."""
+        """Return the last pull of a partition, finished or not; None if it has no pull. Raises `LakeError` for an unreadable note."""
         folder, names = self._latest(listing, partition)
         return self._pull(folder, names) if names else None
 
     def _latest(self, listing: str, partition: str) -> tuple[str, list[str]]:
-        """Return the folder of a partition's last pull (or of its first, if it has none), and the files of all its pulls."""
+        """Return the folder of a partition's last pull (0001 without a pull), and the files of all its pulls."""
         prefix = f"{self._root}/{listing}/{partition}"
         names = [entry.name for entry in self._storage.files(prefix)]
         numbers = {name.removeprefix(f"{prefix}/").split("/")[0] for name in names}
         return f"{prefix}/{max(numbers, key=int, default='0001')}", names
 
     def latest_finished(self, listing: str, partition: str) -> StoredPull | None:
-        """Return the last finished pull of a partition, or None. Raises `LakeError` for an unreadable note."""
+        """Return the last finished pull of a partition; None if no pull is finished. Raises `LakeError` for an unreadable note."""
         names = [entry.name for entry in self._storage.files(f"{self._root}/{listing}/{partition}")]
         ended = [name.removesuffix(f"/{DONE}") for name in names if name.endswith(f"/{DONE}")]
         return self._pull(max(ended, key=lambda folder: int(folder.rsplit("/", 1)[1])), names) if ended else None
@@ -218,17 +224,17 @@ class PageStore:
         base = self._pull(note["base"], names) if note and note.get("base") else None
         return StoredPull(self._storage, folder, files, note, base=base)
 
-    def finished(self, listing: str) -> list[StoredPull]:
-        """Return the last pull of every partition of a listing, in order of the partition, if that pull is finished."""
+    def list_finished(self, listing: str) -> list[StoredPull]:
+        """Return the last pull of each partition of a listing, sorted by partition; unfinished pulls are left out."""
         prefix = f"{self._root}/{listing}"
         partitions = {entry.name.removeprefix(f"{prefix}/").split("/")[0] for entry in self._storage.files(prefix)}
         latest = [self.latest(listing, partition) for partition in sorted(partitions)]
         return [pull for pull in latest if pull is not None and pull.note is not None]
 
     def vacuum(self, older_than: timedelta, now: datetime, *, keep: Collection[str] = ()) -> VacuumResult:
-        """Delete pulls with files older than `older_than`, except the last pull of each partition and the pulls in `keep`.
+        """Delete pulls that have not changed for `older_than`, except the last one of each partition and those in `keep`.
 
-        keep: folders of pulls, as in raw/<venue>_pulls. Raises `LakeError` if the grace period is too short.
+        keep: folders of pulls, as in raw/<venue>_pulls; their base pulls are kept too. Raises `LakeError` if the grace period is too short.
         """
         require_grace_period(older_than)
         pulls: dict[str, dict[int, list[StorageEntry]]] = {}
@@ -237,17 +243,17 @@ class PageStore:
             pulls.setdefault(partition, {}).setdefault(number, []).append(entry)
         deleted = []
         for partition, numbers in pulls.items():
-            kept = self._kept(partition, numbers, keep)
+            protected = self._list_protected(partition, numbers, keep)
             for number, entries in numbers.items():
-                if number not in kept and max(entry.modified for entry in entries) < now - older_than:
+                if number not in protected and max(entry.modified for entry in entries) < now - older_than:
                     for entry in entries:
                         self._storage.delete(entry.name)
                     self._storage.prune(f"{self._root}/{partition}/{number:04d}")
                     deleted += entries
         return VacuumResult(tuple(entry.name for entry in deleted), sum(entry.bytes for entry in deleted))
 
-    def _kept(self, partition: str, numbers: Collection[int], keep: Collection[str]) -> set[int]:
-        """Return the pulls of a partition to keep: the last, the last finished, those in `keep`, and their base pulls."""
+    def _list_protected(self, partition: str, numbers: Collection[int], keep: Collection[str]) -> set[int]:
+        """Return the numbers of the pulls to keep: the last, the last finished, those in `keep`, and their base pulls."""
         if len(numbers) == 1:
             return set(numbers)
         listing, name = partition.split("/")
@@ -268,6 +274,6 @@ class PageStore:
 
 
 def split_name(name: str, root: str) -> tuple[str, int]:
-    """Split the name of a page file below `root` into listing/partition and the number of the pull."""
+    """Split the name of a file below `root` into "listing/partition" and the number of the pull."""
     listing, partition, number, *_ = name.removeprefix(f"{root}/").split("/")
     return f"{listing}/{partition}", int(number)

@@ -1,4 +1,4 @@
-"""Iteration over the pages of a listing, with guards against endless listings and invalid pages."""
+"""Iteration over the pages of a listing, which detects endless listings and invalid pages."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import Any
 from bellwether.errors import PagingError, VenueError
 from bellwether.venues.http.page import Params, VenuePage, format_request
 
-#: Holes in a row that are put up with, where they are put up with at all.
+#: Maximum number of consecutive holes (empty pages whose cursor continues), if the caller accepts holes.
 MOST_HOLES = 5
-#: Repeated requests for a page that looks wrong before it is accepted (empty) or given up (repeated).
-SECOND_LOOKS = 2
-#: Pages after which a listing is given up: several times what the venues' largest ever had.
+#: Retries of a doubtful page, before it is accepted (if empty) or an error (if repeated).
+PAGE_RETRIES = 2
+#: Maximum number of pages of a listing, several times the number of the venues' largest.
 MOST_PAGES = 10_000
-#: Turns of the event loop in which a request gets from its beginning into the socket.
+#: Turns of the event loop that a request needs to reach the socket.
 _TURNS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Call whose responses list records page by page.
+    """Route that returns records page by page.
 
-    items: the response key that contains the records, unless the response is itself the list. identity: the field that identifies a record.
-    cursor_parameter, cursor_field: names of a cursor in the call and in the response.
+    items: key of the records in a response that is not itself the list. identity: field that identifies a record. cursor_parameter,
+    cursor_field: names of the cursor in the request and in the response.
     """
 
     path: str
@@ -38,49 +38,49 @@ class Listing:
     cursor_field: str = "cursor"
 
     def params_at(self, cursor: str | None) -> Params:
-        """Return the parameters of the page at `cursor`; all others are unchanged."""
+        """Return the parameters that request the page at `cursor`."""
         return (*self.params, (self.cursor_parameter, cursor)) if cursor else self.params
 
     def next_cursor(self, page: VenuePage, cursor: str | None) -> str | None:
-        """Return the cursor of the page after `page`, which was requested with `cursor`; None at the end.
+        """Return the cursor of the page after `page`, which was requested with `cursor`; None after the last page.
 
         Raises `VenueError` if the response is a bare list, which cannot state whether more pages follow.
         """
         if isinstance(page.json, list):
             cause = f"a bare list where an object with {self.cursor_field!r} was expected"
             raise VenueError(page.request, 1, cause, "Look at the address: it may be of an older interface", kind="malformed")
-        found = page.answer.get(self.cursor_field)
-        return None if found in (None, "") else str(found)
+        following = page.answer.get(self.cursor_field)
+        return None if following in (None, "") else str(following)
 
     def is_hole(self, page: VenuePage, cursor: str | None = None) -> bool:
-        """Return True if `page`, requested with `cursor`, is empty although its cursor continues: records may be missing."""
+        """Return True if `page` is empty although its cursor continues, so that records may be missing."""
         return not page.items(self.items) and self.next_cursor(page, cursor) is not None
 
     @property
     def request(self) -> str:
-        """The first call as text."""
+        """The request of the first page as text."""
         return format_request(self.path, self.params)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetListing(Listing):
-    """Listing whose pages are requested by the number of preceding records; it ends with an empty page."""
+    """Listing that is paged by offset, the number of preceding records; it ends with an empty page."""
 
     cursor_parameter: str = "offset"
 
     def next_cursor(self, page: VenuePage, cursor: str | None) -> str | None:
-        """Return the number of records up to and including `page`."""
-        found = len(page.items(self.items))
-        return str(int(cursor or 0) + found) if found else None
+        """Return the offset after `page`; None for an empty page."""
+        count = len(page.items(self.items))
+        return str(int(cursor or 0) + count) if count else None
 
 
 Fetch = Callable[[str, Params, int], Awaitable[VenuePage]]
-#: Waits before the n-th repeated request for a page.
+#: Waits before retry number n of a page.
 Pause = Callable[[int], Awaitable[None]]
 
 
-async def _skip_pause(look: int) -> None:
-    """Return without waiting."""
+async def _skip_pause(number: int) -> None:
+    """Do not wait."""
 
 
 async def iterate_pages(
@@ -92,23 +92,24 @@ async def iterate_pages(
     holes: bool = False,
     ahead: bool = False,
 ) -> AsyncGenerator[VenuePage, None]:
-    """Yield the pages of `listing`, numbered from `first`; `fetch(path, params, ordinal)` requests each.
+    """Yield the pages of `listing`, numbered from `first`.
 
-    A listing ends with a missing cursor, not with a short page. A page is requested again, up to `SECOND_LOOKS` times, if it is empty, if
-    it loops (its cursor or its records repeat an earlier page), or if it has no new records in a listing by offset; if its cursor
-    continues, `pause` waits before each retry. After that, an empty page without a cursor is accepted as the end.
+    A listing ends with a missing cursor, not with a short page. A page is requested again, up to `PAGE_RETRIES` times, if it is empty, if
+    its cursor or its records repeat an earlier page, or if it has no new records in a listing by offset. After that, an empty page without
+    a cursor is accepted as the end.
 
-    Raises `PagingError`, before the page is yielded, for a loop, for more than `MOST_PAGES` pages, and for an empty page whose cursor
-    continues. With `holes`, the caller reports such pages, and only too many of them in a row raise. `ahead` requests the next page before
-    the current one is yielded.
+    fetch: requests a page. pause: waits before the retry of a page whose cursor continues. holes: accept up to `MOST_HOLES` consecutive
+    empty pages whose cursor continues; the caller has to report them. ahead: request the next page before the current one is yielded.
+
+    Raises `PagingError`, before the page is yielded, for a loop, for more than `MOST_PAGES` pages, and for a hole that is not accepted.
     """
     guard = _Guard(listing, MOST_HOLES if holes else 0)
 
-    def look(cursor: str | None, ordinal: int) -> Awaitable[VenuePage]:
+    def request(cursor: str | None, ordinal: int) -> Awaitable[VenuePage]:
         return _request_page(listing, partial(fetch, listing.path, listing.params_at(cursor), ordinal), guard, cursor, pause)
 
     cursor, ordinal = None, first
-    coming = look(cursor, ordinal)
+    coming = request(cursor, ordinal)
     while True:
         page = await coming
         guard.check(page, cursor)
@@ -118,9 +119,9 @@ async def iterate_pages(
             return
         if not ahead:
             yield page
-            coming = look(cursor, ordinal)
+            coming = request(cursor, ordinal)
             continue
-        coming = asyncio.ensure_future(look(cursor, ordinal))
+        coming = asyncio.ensure_future(request(cursor, ordinal))
         coming.add_done_callback(_retrieve_exception)
         try:
             await _yield_turns()
@@ -131,14 +132,14 @@ async def iterate_pages(
             raise
 
 
-def _retrieve_exception(done: asyncio.Future[VenuePage]) -> None:
+def _retrieve_exception(request: asyncio.Future[VenuePage]) -> None:
     """Retrieve the exception so that asyncio does not warn; a consumer that continues still sees it."""
-    if not done.cancelled():
-        done.exception()
+    if not request.cancelled():
+        request.exception()
 
 
 async def _yield_turns() -> None:
-    """Yield to the event loop until a started request has been sent, unless it has to wait for other requests."""
+    """Yield to the event loop until a request that was just started has been sent."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 
@@ -146,49 +147,49 @@ async def _yield_turns() -> None:
 async def _request_page(
     listing: Listing, fetch: Callable[[], Awaitable[VenuePage]], guard: _Guard, cursor: str | None, pause: Pause
 ) -> VenuePage:
-    """Request a page until it is valid; after the last retry, prefer a response that ends the listing."""
-    looks: list[VenuePage] = []
-    for number in range(1 + SECOND_LOOKS):
-        if looks and listing.next_cursor(looks[-1], cursor) is not None:
+    """Request a page until it is not doubtful. After the last retry, prefer a response that ends the listing."""
+    pages: list[VenuePage] = []
+    for number in range(1 + PAGE_RETRIES):
+        if pages and listing.next_cursor(pages[-1], cursor) is not None:
             await pause(number)
-        looks.append(await fetch())
-        if not guard.doubts(looks[-1], cursor):
-            return looks[-1]
-    return next((page for page in looks if not page.items(listing.items) and not listing.is_hole(page, cursor)), looks[-1])
+        pages.append(await fetch())
+        if not guard.is_doubtful(pages[-1], cursor):
+            return pages[-1]
+    return next((page for page in pages if not page.items(listing.items) and not listing.is_hole(page, cursor)), pages[-1])
 
 
 class _Guard:
-    """State of an iteration over pages: cursors, contents and holes so far."""
+    """Detector of loops and holes: the cursors, contents and number of consecutive holes so far."""
 
     def __init__(self, listing: Listing, most_holes: int) -> None:
         self._listing = listing
         self._cursors: set[str | None] = {None}
         self._contents: set[bytes] = set()
-        #: Only of listings by offset, which are short; the cursors of the others tell.
+        #: Only for listings by offset, which are short; a loop of any other listing repeats a cursor.
         self._listed: set[str] | None = set() if isinstance(listing, OffsetListing) else None
         self._digested: tuple[VenuePage, bytes] | None = None
         self._holes = 0
         self._most_holes = most_holes
         self._pages = 0
 
-    def doubts(self, page: VenuePage, cursor: str | None) -> bool:
-        """Return True if the page has to be requested again."""
+    def is_doubtful(self, page: VenuePage, cursor: str | None) -> bool:
+        """Return True if the page should be requested again."""
         items = page.items(self._listing.items)
         if not items or self._loop(page, items, self._listing.next_cursor(page, cursor)) is not None:
             return True
         return self._listed is not None and self._listed.issuperset(self._names(items))
 
     def check(self, page: VenuePage, cursor: str | None) -> None:
-        """Record the page. Raises `PagingError` if it loops, or is one hole too many."""
+        """Record the page. Raises `PagingError` for a loop, for too many pages and for too many consecutive holes."""
         items = page.items(self._listing.items)
         following = self._listing.next_cursor(page, cursor)
         self._pages += 1
         if self._pages >= MOST_PAGES and following is not None:
             raise self._error(page, f"the listing has no end: {self._pages} pages, and its cursor goes on")
         self._holes = self._holes + 1 if self._listing.is_hole(page, cursor) else 0
-        found = self._loop(page, items, following)
-        if found is not None:
-            raise self._error(page, f"the listing loops at page {page.ordinal}: {found}")
+        loop = self._loop(page, items, following)
+        if loop is not None:
+            raise self._error(page, f"the listing loops at page {page.ordinal}: {loop}")
         if self._holes > self._most_holes:
             raise self._error(
                 page, f"the listing has a hole at page {page.ordinal}: empty pages in a row whose cursors go on: {self._holes}"
@@ -200,9 +201,10 @@ class _Guard:
             self._listed.update(self._names(items))
 
     def _error(self, page: VenuePage, cause: str) -> PagingError:
-        return PagingError(page.request, 1 + SECOND_LOOKS, cause, "Pages before it are stored; run again later", kind="paging")
+        return PagingError(page.request, 1 + PAGE_RETRIES, cause, "Pages before it are stored; run again later", kind="paging")
 
     def _loop(self, page: VenuePage, items: list[Any], following: str | None) -> str | None:
+        """Describe how the page repeats an earlier one; None if it does not."""
         if following is None:
             return None
         if following in self._cursors:

@@ -1,4 +1,4 @@
-"""Work of one pull: stored pages are read, missing ones are fetched and stored, and none is fetched twice."""
+"""Requests of one pull: stored pages are read, and only missing ones are fetched and stored."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from bellwether.venues.http.paging import Listing, iterate_pages
 from bellwether.venues.http.retry import RefusedError
 from bellwether.venues.wire.json_decoding import MalformedBody
 
-#: Gets a line of text now and then during a long pull.
+#: Receives a line of text every few pages.
 Progress = Callable[[str], None]
-Ask = Callable[..., Awaitable[VenuePage]]
-#: Takes a page in, unless it cannot be processed and (`last`) may be requested again; returns whether it did.
+#: Processes a page; returns False if it cannot, unless `last` is True.
 PageHandler = Callable[..., bool]
-#: Fails for a page of another shape than expected.
+#: Raises an exception for a page of an unexpected shape.
 PageCheck = Callable[[VenuePage], object]
 T = TypeVar("T")
 
@@ -45,11 +44,11 @@ def _passes(fits: PageCheck, page: VenuePage) -> bool:
 
 
 class StaleCursorError(Exception):
-    """Refusal by the venue of the cursor at which an interrupted pull was to continue."""
+    """The venue no longer accepts the cursor of an interrupted pull."""
 
 
 class Puller:
-    """Running pull; `requests` counts the pages fetched from the venue."""
+    """Pull in progress; `requests` is the number of pages fetched from the venue."""
 
     def __init__(self, client: HttpClient, pull: StoredPull, progress: Progress | None = None) -> None:
         self.client = client
@@ -59,12 +58,12 @@ class Puller:
         self._pages: Counter[str] = Counter()
         self._writing: asyncio.Future[None] | None = None
 
-    async def call(self, step: str, call: VenueCall, *, fits: PageCheck = _accept_any) -> VenuePage:
-        """Return the response of a step that is a single call."""
-        await self.calls(step, [call], fits=fits)
+    async def request(self, step: str, call: VenueCall, *, fits: PageCheck) -> VenuePage:
+        """Make the only call of a step, unless its response is stored, and return the response; see `request_all`."""
+        await self.request_all(step, [call], fits=fits)
         return self.pull.page(step, 0)
 
-    async def calls(
+    async def request_all(
         self,
         step: str,
         calls: Sequence[VenueCall],
@@ -73,40 +72,42 @@ class Puller:
         client: HttpClient | None = None,
         fits: PageCheck = _accept_any,
     ) -> None:
-        """Make calls with a single response each, several concurrently, and store the responses by the calls' positions.
+        """Make the calls of a step concurrently, except those whose response is stored, and store the responses by position.
 
-        fits: raises for a page of an unexpected shape. A stored one is requested again; a fetched one is requested once more and then
-        stored.
+        accept: see `HttpClient.fetch`. client: default: that of the pull. fits: raises for a page of an unexpected shape, which is then
+        requested again, once.
         """
         if self.pull.note is not None:
             return
         client = client or self.client
-        ask = partial(client.answer, accept=accept)
-        works = (partial(self._answer, ask, step, call, ordinal, fits) for ordinal, call in enumerate(calls))
+        fetch = partial(client.fetch, accept=accept)
+        works = (partial(self._fetch_missing, fetch, step, call, ordinal, fits) for ordinal, call in enumerate(calls))
         await together(works, most=client.limits.connections)
         self._pages[step] = len(calls)
 
-    async def _answer(self, ask: Ask, step: str, call: VenueCall, ordinal: int, fits: PageCheck) -> None:
+    async def _fetch_missing(
+        self, fetch: Callable[..., Awaitable[VenuePage]], step: str, call: VenueCall, ordinal: int, fits: PageCheck
+    ) -> None:
         stored = self.pull.find(step, ordinal)
         if stored is None or stored.request != call.request or not _passes(fits, stored):
-            page = await ask(call, ordinal=ordinal)
+            page = await fetch(call, ordinal=ordinal)
             if not _passes(fits, page):
-                page = await ask(call, ordinal=ordinal)
+                page = await fetch(call, ordinal=ordinal)
             # The page's JSON takes several times its bytes, and many pages are stored concurrently.
             await _finish_write(self._write(step, replace(page)))
 
     async def process(self, step: str, page: VenuePage, take: PageHandler) -> None:
-        """Pass a page to `take`. If it cannot be processed, it is requested once more, replaced in the store, and taken unconditionally."""
+        """Pass a page to `take`. If it cannot be processed, request and store it again, and pass it with `last`."""
         if take(page):
             return
         if self.pull.note is None:
             await _finish_write(self._writing)
-            page = await self.client.answer(VenueCall(page.request.removeprefix("GET ")), ordinal=page.ordinal)
+            page = await self.client.fetch(VenueCall(page.request.removeprefix("GET ")), ordinal=page.ordinal)
             await _finish_write(self._write(step, page))
         take(page, last=True)
 
     def pages(self, step: str) -> Iterator[VenuePage]:
-        """Yield the pages of a step so far, or the pages of the base pull if the step has not begun here."""
+        """Yield the stored pages of a step; of the base pull if this pull has not begun the step."""
         if self.pull.note is not None:
             return self.pull.pages(step)
         if step in self._pages:
@@ -114,9 +115,9 @@ class Puller:
         return self.pull.base.pages(step) if self.pull.base else iter(())
 
     async def follow(self, step: str, listings: Iterable[Listing]) -> AsyncGenerator[VenuePage, None]:
-        """Yield the pages of several listings in order, numbered consecutively; of a finished pull, the stored pages whatever the listings.
+        """Yield the pages of several listings in order, numbered consecutively; a finished pull yields its stored pages instead.
 
-        Each page is stored while the next one is requested. The caller has to report holes (`Listing.is_hole`) among them.
+        Each page is stored while the next one is requested. The caller has to report holes (`Listing.is_hole`).
         """
         if self.pull.note is not None:
             for page in self.pull.pages(step):
@@ -124,10 +125,10 @@ class Puller:
             return
         try:
             for described in listings:
-                listing = await self.client.known(described)
+                listing = await self.client.adapt_listing(described)
                 source = _Source(self.client, self.pull, step, listing)
-                walked = iterate_pages(listing, source.fetch, first=self._pages[step], pause=self.client.pause, holes=True, ahead=True)
-                async with aclosing(walked) as pages:
+                iteration = iterate_pages(listing, source.fetch, first=self._pages[step], pause=self.client.pause, holes=True, ahead=True)
+                async with aclosing(iteration) as pages:
                     async for page in pages:
                         if page.ordinal in source.fetched:
                             await _finish_write(self._writing)
@@ -153,7 +154,7 @@ class Puller:
 
 
 async def _finish_write(writing: asyncio.Future[None] | None) -> None:
-    """Wait for a write to complete, even if the pull is cancelled meanwhile: no write may follow the end of a pull."""
+    """Wait until a write is complete, even if the pull is cancelled meanwhile, so that no write follows the end of the pull."""
     if writing is None:
         return
     try:
@@ -164,7 +165,7 @@ async def _finish_write(writing: asyncio.Future[None] | None) -> None:
 
 
 class _Source:
-    """Source of the pages of one listing, which prefers stored pages; `fetched` has the ordinals of pages from the venue."""
+    """Pages of one listing, stored or fetched; `fetched` has the ordinals of the fetched ones."""
 
     def __init__(self, client: HttpClient, pull: StoredPull, step: str, listing: Listing) -> None:
         self._client = client
@@ -179,7 +180,7 @@ class _Source:
             return stored
         self.fetched.add(ordinal)
         try:
-            return await self._client.page(path, params, ordinal=ordinal)
+            return await self._client.get(path, params, ordinal=ordinal)
         except RefusedError as refused:
             if ordinal - 1 not in self.fetched and params != self._first:
                 raise StaleCursorError(refused.call) from refused
@@ -189,8 +190,8 @@ class _Source:
 async def run_pull(
     client: HttpClient, store: PageStore, pull: StoredPull, work: Callable[[Puller], Awaitable[T]], progress: Progress | None
 ) -> T:
-    """Run `work` on `pull`; if the venue refuses the cursor of an interrupted pull, run it on a new pull from the beginning."""
+    """Run `work` on `pull`; if the venue refuses the cursor of an interrupted pull, start again with a new pull."""
     try:
         return await work(Puller(client, pull, progress))
     except StaleCursorError:
-        return await work(Puller(client, store.following(pull), progress))
+        return await work(Puller(client, store.next_pull(pull), progress))

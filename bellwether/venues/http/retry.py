@@ -40,17 +40,17 @@ class RetryPolicy:
 
 #: Kinds of failures, as `VenueError.kind` states them.
 RATE_LIMIT, SERVER, TIMEOUT, CONNECTION, MALFORMED = "rate limit", "server", "timeout", "connection", "malformed"
-#: What a refusal with an HTTP status is; every other one is "refused".
+#: Kind of a refusal by HTTP status; any other status is "refused".
 REFUSALS = {301: "moved", 308: "moved", 401: "authentication", 402: "out of credit", 403: "authentication", 404: "not found"}
 
 
 class TransientFailure(Exception):
-    """Failure that may pass: its kind, its `cause` as text, and the seconds that the venue asked to wait, if any."""
+    """Failure that may pass. kind: see `VenueError.kind`. retry_after: seconds to wait as requested by the venue, if any."""
 
-    def __init__(self, kind: str, cause: str, parse_retry_after: float | None = None) -> None:
+    def __init__(self, kind: str, cause: str, retry_after: float | None = None) -> None:
         self.kind = kind
         self.cause = cause
-        self.retry_after = parse_retry_after
+        self.retry_after = retry_after
         super().__init__(cause)
 
 
@@ -65,12 +65,12 @@ class RefusedError(VenueError):
 #: Likely cause of a refusal as unauthorized at an interface without keys.
 BLOCKED = "no key is sent or needed; it may refuse this machine's region or network address (VPN, proxy, firewall)"
 _REFUSED_AGAIN = "The venue will refuse it again: look at the parameters"
-#: Statuses from 400 to 499 that may come right, and what kind of failure they are.
+#: Statuses from 400 to 499 that a retry may cure -> kind of the failure.
 _PASSING = {408: TIMEOUT, 425: SERVER, 429: RATE_LIMIT}
 
 
 def refuse_redirect(call: str, attempts: int, response: httpx.Response, setting: str) -> RefusedError:
-    """Build the error for a call that was redirected; it names the target, which is not followed."""
+    """Build the error for a redirected call. Redirects are not followed; the message contains the target."""
     address = strip_user(response.headers["Location"])[:300]
     status, lasting = response.status_code, response.status_code in (301, 308)
     cause = f"HTTP {status}: the address has moved{'' if lasting else ' for now'} to {address!r}"
@@ -78,7 +78,7 @@ def refuse_redirect(call: str, attempts: int, response: httpx.Response, setting:
 
 
 def compute_delay(failures: int, rng: Random, *, base: float, cap: float, least: float = 0.0) -> float:
-    """Return seconds to wait after this many failures, drawn uniformly from `least` to 1 times min(cap, base * 2**(failures - 1)).
+    """Draw the seconds to wait after this many failures, uniformly between `least` * d and d = min(cap, base * 2**(failures - 1)).
 
     `least` 0 is the "full jitter", 1/2 the "equal jitter" of M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
     """
@@ -87,30 +87,30 @@ def compute_delay(failures: int, rng: Random, *, base: float, cap: float, least:
 
 
 class Backoff:
-    """Wait and stop functions of Tenacity for one client; `rng` makes the jitter reproducible."""
+    """Wait and stop functions for Tenacity; `rng` makes the jitter reproducible."""
 
     def __init__(self, retry: RetryPolicy, rng: Random) -> None:
         self._retry = retry
         self._rng = rng
 
     def wait(self, state: RetryCallState) -> float:
-        """Return seconds to wait before the next attempt: the jittered back-off, but at least the wait requested by the venue."""
+        """Return the seconds to wait before the next attempt: the jittered back-off, or the wait that the venue requests if that is longer."""
         failure = state.outcome.exception() if state.outcome else None
-        asked = failure.retry_after if isinstance(failure, TransientFailure) else None
-        return max(self.drawn(state.attempt_number), asked or 0.0)
+        requested = failure.retry_after if isinstance(failure, TransientFailure) else None
+        return max(self.draw(state.attempt_number), requested or 0.0)
 
-    def drawn(self, number: int) -> float:
-        """Return seconds of the jittered back-off after `number` failures."""
+    def draw(self, number: int) -> float:
+        """Draw the jittered back-off in seconds after `number` failures."""
         return compute_delay(number, self._rng, base=self._retry.base, cap=self._retry.cap)
 
     def stop(self, state: RetryCallState) -> bool:
-        """Return True if the next wait would exceed the bounds."""
+        """Return True if no attempt remains, or if the next wait would exceed the time limit."""
         spent = max(state.seconds_since_start or 0.0, state.idle_for)
         return state.attempt_number >= self._retry.attempts or spent + state.upcoming_sleep > self._retry.seconds
 
 
 def describe_failure(error: httpx.HTTPError) -> TransientFailure:
-    """Describe a transport failure, without headers and addresses."""
+    """Convert a transport error to a `TransientFailure` whose message contains no headers and addresses."""
     import httpx
 
     if isinstance(error, httpx.TimeoutException):
@@ -154,22 +154,22 @@ def parse_http_date(text: str) -> datetime | None:
 
 
 def seconds_until(text: str, now: datetime) -> float | None:
-    """Return seconds from `now` to an HTTP date, 0 if it is past; None for other text."""
+    """Return the seconds from `now` to an HTTP date, 0 for a past date; None for other text."""
     until = parse_http_date(text) if text else None
     return None if until is None else max(0.0, (until - now).total_seconds())
 
 
-def parse_error_text(body: bytes, *, most: int = 300) -> str:
-    """Extract the venue's message from an error body.
+def parse_error_text(body: bytes) -> str:
+    """Extract the venue's message, at most 300 characters, from an error body.
 
     Bodies are `{"error": {"code", "message", "details"}}`, `{"error": "…"}` or an object with these three keys.
     """
     try:
-        answer: Any = orjson.loads(body)
+        content: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
         return "a web page (HTML)" if body.lstrip().startswith(b"<") else f"a body of {len(body)} bytes that is no JSON"
-    error = answer.get("error", answer) if isinstance(answer, dict) else answer
+    error = content.get("error", content) if isinstance(content, dict) else content
     if isinstance(error, dict):
-        words = [str(error[name]) for name in ("code", "message", "details") if error.get(name)]
-        error = ": ".join(dict.fromkeys(words)) or "no message"
-    return str(error)[:most]
+        texts = [str(error[name]) for name in ("code", "message", "details") if error.get(name)]
+        error = ": ".join(dict.fromkeys(texts)) or "no message"
+    return str(error)[:300]

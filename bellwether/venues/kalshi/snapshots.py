@@ -141,7 +141,7 @@ async def fetch_books(client: KalshiClient, tickers: Iterable[str]) -> dict[str,
     """Fetch the order books of contracts; unknown or archived contracts and invalid books are left out."""
     calls = [routes.orderbooks(some) for some in _groups(list(dict.fromkeys(tickers)), routes.MOST_TICKERS)]
     found: dict[str, Book] = {}
-    for page in await client.answers(calls):
+    for page in await client.fetch_all(calls):
         rows = parse_books(page.answer, page.origin, day=page.fetched_at.date()).rows
         for row in rows.select("ticker", "yes_bids", "no_bids").iter_rows(named=True):
             yes, no = (tuple((level["price"], level["size"]) for level in row[name]) for name in ("yes_bids", "no_bids"))
@@ -162,7 +162,7 @@ async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime
         for some in _groups(tickers, _at_once(first, last))
     ]
     answered: set[str] = set()
-    for page in await client.answers(calls):
+    for page in await client.fetch_all(calls):
         answered |= {str(group.get("market_ticker")) for group in page.items("markets") if isinstance(group, dict)}
         _keep(found, page, "live")
     archived = [
@@ -171,7 +171,7 @@ async def fetch_candles(client: KalshiClient, spans: Mapping[str, tuple[datetime
         if ticker not in answered
         for first, last in _parts(*span)
     ]
-    for page in await client.answers(archived, accept=_UNKNOWN):
+    for page in await client.fetch_all(archived, accept=_UNKNOWN):
         if page.status not in _UNKNOWN:
             _keep(found, page, "historical")
     return {

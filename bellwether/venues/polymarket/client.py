@@ -50,7 +50,7 @@ class GammaClient(HttpClient):
 
     markets = listing_method(routes.markets)
 
-    async def known(self, listing: Listing) -> Listing:
+    async def adapt_listing(self, listing: Listing) -> Listing:
         """Return `listing` in the form that the server supports: by keyset, or by offset if it rejects keysets as unknown.
 
         Raises the error of the first call if it fails for another reason.
@@ -62,13 +62,13 @@ class GammaClient(HttpClient):
 
     async def _find_out(self) -> bool:
         first = routes.markets(closed=False, limit=1)
-        page = await self.page(first.path, first.params, accept=UNKNOWN_ROUTE)
+        page = await self.get(first.path, first.params, accept=UNKNOWN_ROUTE)
         return page.status not in UNKNOWN_ROUTE
 
-    async def answer(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """Return the response to `call`; see `HttpClient.answer`. Raises `OffsetLimitError` if the venue refuses a larger offset."""
+    async def fetch(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
+        """Return the response to `call`; see `HttpClient.fetch`. Raises `OffsetLimitError` if the venue refuses a larger offset."""
         try:
-            return await super().answer(call, ordinal=ordinal, accept=accept)
+            return await super().fetch(call, ordinal=ordinal, accept=accept)
         except RefusedError as refused:
             offset = routes.parse_offset(call)
             if refused.status == 422 and offset:
@@ -87,7 +87,7 @@ class ClobClient(HttpClient):
 
     async def books(self, token_ids: Iterable[str]) -> list[VenuePage]:
         """Return the order books of any number of tokens, one page per 500 tokens; tokens without a book are left out."""
-        return await self.answers(routes.books(token_ids))
+        return await self.fetch_all(routes.books(token_ids))
 
     async def midpoints(self, token_ids: Iterable[str]) -> list[VenuePage]:
         """Return the midpoints of any number of tokens, one page per 500 tokens.
@@ -97,10 +97,10 @@ class ClobClient(HttpClient):
         """
         pages: list[VenuePage] = []
         calls = routes.midpoints(token_ids)
-        for call, page in zip(calls, await self.answers(calls, accept=REFUSED_BATCH), strict=True):
+        for call, page in zip(calls, await self.fetch_all(calls, accept=REFUSED_BATCH), strict=True):
             pages += [page] if page.status < 300 else await self._single_midpoints(call)
         return pages
 
     async def _single_midpoints(self, batch: VenueCall) -> list[VenuePage]:
         calls = [routes.midpoint(token_id) for token_id in routes.parse_tokens(batch.body)]
-        return await self.answers(calls, accept=frozenset({404}))
+        return await self.fetch_all(calls, accept=frozenset({404}))

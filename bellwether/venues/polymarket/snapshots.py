@@ -76,7 +76,7 @@ async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[
     """Fetch the outcomes that the CLOB flags as winners and its 50-50 flag, by condition; unknown conditions are left out."""
     wanted = pl.Series(list(dict.fromkeys(condition_ids)), dtype=pl.String())
     calls = [routes.clob_market(condition_id) for condition_id in wanted]
-    pages = [page for page in await clob.answers(calls, accept=_UNKNOWN) if page.status not in _UNKNOWN]
+    pages = [page for page in await clob.fetch_all(calls, accept=_UNKNOWN) if page.status not in _UNKNOWN]
     found: dict[str, tuple[list[str], bool | None]] = {}
     if not pages:
         return found
@@ -145,7 +145,7 @@ async def _fetch_spans(clob: ClobClient, spans: Mapping[str, tuple[datetime, dat
         for first, last in _split_span(*span)
     ]
     found: dict[str, dict[datetime, Decimal]] = {token: {} for token in spans}
-    for page in await clob.answers(calls, accept=_UNKNOWN):
+    for page in await clob.fetch_all(calls, accept=_UNKNOWN):
         if page.status not in _UNKNOWN:
             (token,) = routes.parse_requested_tokens(page)
             start, end = spans[token]

@@ -104,15 +104,15 @@ class Quarantine:
             [self._row(index, objects[index], problems[index], days.get(index)) for index in sorted(problems)]
         )
 
-    def unprocessable(self, error: BaseException) -> pl.DataFrame:
+    def reject_page(self, error: BaseException) -> pl.DataFrame:
         """Return the reject of a whole page that cannot be processed because of `error`; the stored page has its content."""
         return self.rows([None], {0: RejectReason(None, f"{type(error).__name__}: {error}", UNPROCESSABLE)}, {})
 
-    def in_vain(self, names: Sequence[str], reason: str) -> pl.DataFrame:
+    def reject_missing(self, names: Sequence[str], reason: str) -> pl.DataFrame:
         """Return rejects for records that the page's call requested by name and the response lacks."""
         return self.rows([{self.identity: name} for name in names], dict.fromkeys(range(len(names)), RejectReason(None, None, reason)), {})
 
-    def hole(self, answer: Any) -> pl.DataFrame:
+    def reject_hole(self, answer: Any) -> pl.DataFrame:
         """Return the reject of a whole page, `answer`, that is empty although its cursor continues."""
         return self.rows([answer], {0: RejectReason(None, None, HOLE)}, {})
 
@@ -149,10 +149,10 @@ def parse_or_reject(parse: Callable[[], ParsedRecords], quarantine: Quarantine) 
     try:
         return parse()
     except (Exception, PanicException) as error:
-        return ParsedRecords(quarantine.table.empty(), (), quarantine.unprocessable(error))
+        return ParsedRecords(quarantine.table.empty(), (), quarantine.reject_page(error))
 
 
-def parse_together(parse: Callable[[], Rows]) -> Rows | None:
+def parse_or_none(parse: Callable[[], Rows]) -> Rows | None:
     """Return the result of `parse` over several pages; None if it fails with any error: each page is then parsed separately."""
     try:
         return parse()

@@ -102,7 +102,7 @@ async def test_a_post_is_a_read_and_repeated_with_the_same_body(failure: httpx.R
 
 async def test_the_venues_clock_is_a_bare_number():
     async with clob(Script(answer(b"1784851200"))) as client:
-        assert (await client.answer(routes.time())).json == 1784851200
+        assert (await client.fetch(routes.time())).json == 1784851200
 
 
 def page(call: Any, body: Any, status: int = 200) -> VenuePage:

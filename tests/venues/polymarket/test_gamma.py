@@ -88,7 +88,7 @@ async def test_the_form_is_found_out_once_for_all_listings_side_by_side():
 
     async with gamma(venue) as client:
         pages = await asyncio.gather(
-            *(count(client.markets(closed=closed)) for closed in (True, False)), count(client.follow_known(routes.events(closed=True)))
+            *(count(client.markets(closed=closed)) for closed in (True, False)), count(client.follow_adapted(routes.events(closed=True)))
         )
     assert pages == [4, 4, 4]
     assert len([url for url in venue.urls if "keyset" in url]) == 1
@@ -100,15 +100,15 @@ async def test_another_refusal_of_keyset_is_an_error_and_no_reason_for_offsets(s
     async with gamma(script) as client:
         for _ in range(2):
             with pytest.raises(RefusedError, match=f"HTTP {status}"):
-                _ = [page async for page in client.follow_known(routes.events(closed=False))]
+                _ = [page async for page in client.follow_adapted(routes.events(closed=False))]
     assert all("keyset" in url for url in script.urls)
 
 
 async def test_a_form_can_be_chosen_for_a_pull():
     async with gamma(Venue(status=410)) as client:
-        assert (await client.known(routes.events(closed=True))).request == "GET /events?closed=true&limit=100"
+        assert (await client.adapt_listing(routes.events(closed=True))).request == "GET /events?closed=true&limit=100"
     async with gamma(Venue()) as client:
-        assert (await client.known(routes.events(closed=True))).request == "GET /events/keyset?closed=true&limit=100"
+        assert (await client.adapt_listing(routes.events(closed=True))).request == "GET /events/keyset?closed=true&limit=100"
 
 
 async def test_an_offset_beyond_the_venues_end_names_keyset():
@@ -125,7 +125,7 @@ async def test_an_offset_beyond_the_venues_end_names_keyset():
 async def test_a_422_of_another_call_says_nothing_of_offsets():
     async with gamma(Script(answer({"error": "id is invalid"}, status=422))) as client:
         with pytest.raises(RefusedError, match="id is invalid") as caught:
-            await client.page("/markets/1")
+            await client.get("/markets/1")
     assert not isinstance(caught.value, OffsetLimitError)
 
 

@@ -81,7 +81,7 @@ class ArchivePull:
 
     def _holes(self, day: date | None) -> list[pl.DataFrame]:
         pages = [self.pull.page(STEP, ordinal) for ordinal in self.holes]
-        return [Quarantine(KALSHI_ARCHIVE, "ticker", day or page.fetched_at.date(), page.origin).hole(page.answer) for page in pages]
+        return [Quarantine(KALSHI_ARCHIVE, "ticker", day or page.fetched_at.date(), page.origin).reject_hole(page.answer) for page in pages]
 
     def _superseded_on(self, page: VenuePage) -> pl.DataFrame:
         return self.superseded.filter(pl.col("page") == page.ordinal)
@@ -119,7 +119,7 @@ def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date
             f"pulling {day}: the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; materialize raw/kalshi_archive first"
         )
     known_at = rows.select(pl.col("known_at").max()).collect().item()
-    scans = [_finished(pull) for pull in pages.finished(LISTING) if _same_instant(pull.note, known_at)]
+    scans = [_finished(pull) for pull in pages.list_finished(LISTING) if _same_instant(pull.note, known_at)]
     if not scans or scans[-1].cutoff < cutoff:
         found = f"was scanned at the cutoff {scans[-1].cutoff:%Y-%m-%d %H:%M}" if scans else "belongs to no stored scan"
         raise LakeError(

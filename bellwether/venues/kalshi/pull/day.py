@@ -56,7 +56,7 @@ class DayPull(BaseDayPull):
     def requested(self, page: VenuePage) -> frozenset[str]:
         return routes.parse_requested_tickers(page.request)
 
-    def prices_together(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
+    def parse_price_pages(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
         if any(page.status == _NOT_FOUND for page in pages):
             return None
         # The pages outlive the frame that is made of them; what they say as JSON, several times their bytes, does not.
@@ -64,11 +64,11 @@ class DayPull(BaseDayPull):
         rows = parse_candle_pages(answers, day=self.day, period_minutes=self.plan.period_minutes)
         return None if rows is None else self.plan.within_window(rows, self.markets_of_day.rows)
 
-    def prices_of(self, step: str, page: VenuePage) -> ParsedRecords:
+    def parse_price_page(self, step: str, page: VenuePage) -> ParsedRecords:
         asked, quarantine = self.requested(page), self.tables.prices.quarantine(self.day, page.origin)
         if page.status == _NOT_FOUND:
             reason = f"the venue has no candles of this market: {parse_error_text(page.body)}"
-            return ParsedRecords(self.tables.prices.table.empty(), (), quarantine.in_vain(sorted(asked), reason))
+            return ParsedRecords(self.tables.prices.table.empty(), (), quarantine.reject_missing(sorted(asked), reason))
         minutes = self.plan.period_minutes
         parsed = parse_or_reject(
             lambda: parse_candles(page.answer, page.origin, day=self.day, source=_source(page), period_minutes=minutes), quarantine
@@ -97,36 +97,36 @@ class _Day(DayWork[DayMarkets, DayPull]):
         self.archive = archive
         self.needed_archive: pl.LazyFrame | None = None
 
-    def gathering(self) -> MarketCollector:
+    def create_collector(self) -> MarketCollector:
         return MarketCollector(self.day)
 
-    async def gather(self, puller: Puller, known: set[str]) -> MarketCollector:
+    async def collect_markets(self, puller: Puller, known: set[str]) -> MarketCollector:
         """Collect the day's markets from the live listing, the archive if needed, requests by name, and the events of all markets."""
-        cutoff = await puller.call("cutoff", routes.historical_cutoff(), fits=parse_cutoff)
+        cutoff = await puller.request("cutoff", routes.historical_cutoff(), fits=parse_cutoff)
         scan = find_covering_archive(self.pages, self.archive, self.day, parse_cutoff(cutoff))
-        gathering = MarketCollector(self.day, asked_at=cutoff.fetched_at)
+        collector = MarketCollector(self.day, responded_at=cutoff.fetched_at)
         after, before = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
         async for page in puller.follow("markets", [routes.markets(closing_after=after, closing_before=before)]):
-            await puller.process("markets", page, partial(gathering.add, "markets"))
+            await puller.process("markets", page, partial(collector.add, "markets"))
         self.needed_archive = self.archive if scan else None
         if scan is not None and self.archive is not None:
-            gathering.add_archive(self.archive, scan.rejects(self.day))
-        await self.add_named(puller, gathering, known)
-        tickers = gathering.event_tickers()
+            collector.add_archive(self.archive, scan.rejects(self.day))
+        await self.add_named(puller, collector, known)
+        tickers = collector.event_tickers()
         batches = [tickers[first : first + _EVENTS_PER_CALL] for first in range(0, len(tickers), _EVENTS_PER_CALL)]
         async for page in puller.follow("events", [routes.events(tickers=batch) for batch in batches]):
-            await puller.process("events", page, partial(gathering.add, "events"))
-        return gathering
+            await puller.process("events", page, partial(collector.add, "events"))
+        return collector
 
-    def by_name(self, names: Iterable[str], answered: object) -> Iterator[Listing]:
+    def list_named_calls(self, names: Iterable[str], answered: object) -> Iterator[Listing]:
         asked = sorted(names)
         for first in range(0, len(asked), routes.MOST_TICKERS):
             yield routes.markets(tickers=asked[first : first + routes.MOST_TICKERS], mve_filter=None)
 
     async def complete(self, puller: Puller, markets: DayMarkets) -> None:
-        await puller.calls("candles", self.plan.calls(markets.rows), accept=frozenset({_NOT_FOUND}), fits=_lists_candles)
+        await puller.request_all("candles", self.plan.calls(markets.rows), accept=frozenset({_NOT_FOUND}), fits=_lists_candles)
 
-    def expected(self, puller: Puller, markets: DayMarkets) -> list[str]:
+    def list_open_markets(self, puller: Puller, markets: DayMarkets) -> list[str]:
         """Return the live markets that have not been paid out."""
         return markets.rows.filter(pl.col("status") != PAID_OUT, ~pl.col("archived"))["ticker"].to_list()
 

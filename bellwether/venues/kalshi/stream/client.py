@@ -181,7 +181,7 @@ class KalshiStream:
     async def _wait(self, failure: TransientFailure, retry: RetryPolicy, attempts: int, since: float) -> None:
         """Wait before the next attempt, or raise `VenueError` once the retry limit is reached."""
         self.stats.failures[failure.kind] = self.stats.failures.get(failure.kind, 0) + 1
-        pause = Backoff(retry, self._rng).drawn(min(max(attempts, 1), _MOST_DOUBLINGS))
+        pause = Backoff(retry, self._rng).draw(min(max(attempts, 1), _MOST_DOUBLINGS))
         if attempts >= retry.attempts or time.monotonic() - since + pause > retry.seconds:
             advice = "What came so far is kept: record again under the same name to continue"
             raise VenueError(format_handshake(self._url), max(attempts, 1), failure.cause, advice, kind=failure.kind) from failure
@@ -195,7 +195,7 @@ class _BookRequest:
 
     sid: int
     awaited: set[str]
-    asked_at: float
+    requested_at: float
     resubscribed: bool = False
     again: bool = False
 
@@ -299,7 +299,7 @@ class _Session:
             return
         if request.resubscribed:
             raise TransientFailure(TIMEOUT, "the books did not come, neither asked for nor by a new subscription")
-        request.resubscribed, request.asked_at, request.awaited = True, time.monotonic(), set(self._wanted.tickers)
+        request.resubscribed, request.requested_at, request.awaited = True, time.monotonic(), set(self._wanted.tickers)
         self._channels.pop(request.sid, None)
         await self._send(lambda number: unsubscribe(number, [request.sid]))
         await self._subscribe({"channels": [DELTA], "market_tickers": list(self._wanted.tickers), "use_yes_price": self._wanted.yes_prices})
@@ -388,7 +388,7 @@ class _Session:
                     probed = True
                     await self._send(list_subscriptions)
                 await self._settle_doubt()
-                if self._request is not None and now - self._request.asked_at > patience.answer:
+                if self._request is not None and now - self._request.requested_at > patience.answer:
                     await self._ask_harder()
             except TransientFailure as failure:
                 self._failure = failure

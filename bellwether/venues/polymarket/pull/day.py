@@ -81,7 +81,7 @@ class DayPull(BaseDayPull):
     def requested(self, page: VenuePage) -> list[str]:
         return parse_requested_ids(page) or routes.parse_requested_tokens(page)
 
-    def prices_together(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
+    def parse_price_pages(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
         found, closes = [], []
         for page in pages:
             (token,) = routes.parse_requested_tokens(page)
@@ -94,7 +94,7 @@ class DayPull(BaseDayPull):
         rows = parse_histories(found, day=self.day, period_minutes=self._minutes(step))
         return None if rows is None else self.plan.within_window(rows, pl.Series(closes, dtype=rows["at"].dtype))
 
-    def prices_of(self, step: str, page: VenuePage) -> ParsedRecords:
+    def parse_price_page(self, step: str, page: VenuePage) -> ParsedRecords:
         """Parse the prices of one page, and drop those outside the price plan's window before the close."""
         (token,) = routes.parse_requested_tokens(page)
         quarantine = self.tables.prices.quarantine(self.day, page.origin)
@@ -103,7 +103,7 @@ class DayPull(BaseDayPull):
             reason = (
                 f"the venue has no prices of this token: {parse_error_text(page.body)}" if market else "a token of no market of this day"
             )
-            return ParsedRecords(self.tables.prices.table.empty(), (), quarantine.in_vain([token], reason))
+            return ParsedRecords(self.tables.prices.table.empty(), (), quarantine.reject_missing([token], reason))
         about = {"day": self.day, "market_id": market["market_id"], "token_id": token, "period_minutes": self._minutes(step)}
         parsed = parse_or_reject(lambda: parse_prices(page.items("history"), page.origin, **about), quarantine)
         return ParsedRecords(self.plan.within_window(parsed.rows, market["close_time"]), (), parsed.rejects)
@@ -127,7 +127,7 @@ class DayPull(BaseDayPull):
         reason = f"traded, but the venue has no prices every {self.plan.period_minutes} or {COARSE_MINUTES} minutes"
         for token, page in last.items():
             if token not in found:
-                yield self.tables.prices.quarantine(self.day, page.origin).in_vain([token], reason)
+                yield self.tables.prices.quarantine(self.day, page.origin).reject_missing([token], reason)
 
 
 def parse_day_winners(pages: Iterator[VenuePage], day: date) -> Iterator[ParsedRecords]:
@@ -159,7 +159,7 @@ def _latest_winners(pages: Callable[[str], Iterable[VenuePage]]) -> Iterator[Ven
 def _reject_unknown(page: VenuePage, day: date) -> ParsedRecords:
     condition = urlsplit(page.request).path.rsplit("/", 1)[-1]
     reason = f"the CLOB does not know this market: {parse_error_text(page.body)}"
-    return ParsedRecords(POLYMARKET_WINNERS.empty(), (), _WINNER.quarantine(day, page.origin).in_vain([condition], reason))
+    return ParsedRecords(POLYMARKET_WINNERS.empty(), (), _WINNER.quarantine(day, page.origin).reject_missing([condition], reason))
 
 
 class _Day(DayWork[DayMarkets, DayPull]):
@@ -170,28 +170,28 @@ class _Day(DayWork[DayMarkets, DayPull]):
         super().__init__(gamma, pages, day, plan)
         self.clob = clob
 
-    def gathering(self) -> MarketCollector:
+    def create_collector(self) -> MarketCollector:
         return MarketCollector(self.day)
 
-    async def gather(self, puller: Puller, known: set[str]) -> MarketCollector:
+    async def collect_markets(self, puller: Puller, known: set[str]) -> MarketCollector:
         """Collect the day's markets by scheduled end, by closing time and by id.
 
         The open ones are listed first: a market that closes meanwhile is then in both lists, not in neither.
         """
-        gathering = MarketCollector(self.day)
+        collector = MarketCollector(self.day)
         after, before = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
         listings = [routes.markets(closed=closed, end_date_min=after, end_date_max=before, include_tag=True) for closed in (False, True)]
-        asked_at = []
+        responded_at = []
         async for page in puller.follow(LISTED, listings):
-            asked_at.append(page.fetched_at)
-            await puller.process(LISTED, page, partial(gathering.add, LISTED))
-        gathering.asked_at = min(asked_at)
-        if gathering.asked_at - self.start <= CLOSINGS_LISTED:
+            responded_at.append(page.fetched_at)
+            await puller.process(LISTED, page, partial(collector.add, LISTED))
+        collector.responded_at = min(responded_at)
+        if collector.responded_at - self.start <= CLOSINGS_LISTED:
             async for page in self._closings(puller):
-                await puller.process(CLOSINGS, page, partial(gathering.add, CLOSINGS))
-        gathering.leave_out(self.pages)
-        await self.add_named(puller, gathering, known)
-        return gathering
+                await puller.process(CLOSINGS, page, partial(collector.add, CLOSINGS))
+        collector.drop_moved(self.pages)
+        await self.add_named(puller, collector, known)
+        return collector
 
     async def _closings(self, puller: Puller) -> AsyncIterator[VenuePage]:
         """Yield the pages of closed markets, latest first, until the first that closed before the day: Gamma cannot filter by closing time.
@@ -199,7 +199,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         Yields nothing if Gamma lists by offset, which ends too early.
         """
         listing = routes.markets(closed=True, order="closedTime", ascending=False, include_tag=True)
-        if puller.pull.note is None and isinstance(await self.client.known(listing), OffsetListing):
+        if puller.pull.note is None and isinstance(await self.client.adapt_listing(listing), OffsetListing):
             return
         async with aclosing(puller.follow(CLOSINGS, [listing])) as pages:
             async for page in pages:
@@ -208,7 +208,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
                 if any(at is not None and at < self.start for at in closed):
                     return
 
-    def by_name(self, names: Iterable[str], answered: set[str | None]) -> Iterator[Listing]:
+    def list_named_calls(self, names: Iterable[str], answered: set[str | None]) -> Iterator[Listing]:
         return _by_id(partial(routes.markets, include_tag=True), sorted(names), answered, routes.MOST_MARKETS)
 
     async def complete(self, puller: Puller, markets: DayMarkets) -> None:
@@ -229,12 +229,12 @@ class _Day(DayWork[DayMarkets, DayPull]):
         await self._winners(puller, _FOLLOWED_WINNERS, followed.unique().sort().to_list())
 
     async def _prices(self, puller: Puller, step: str, calls: Sequence[VenueCall]) -> None:
-        await puller.calls(step, calls, accept=_UNKNOWN, client=self.clob, fits=_lists_prices)
+        await puller.request_all(step, calls, accept=_UNKNOWN, client=self.clob, fits=_lists_prices)
 
     async def _winners(self, puller: Puller, step: str, conditions: Iterable[str]) -> None:
-        await puller.calls(step, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=self.clob)
+        await puller.request_all(step, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=self.clob)
 
-    def expected(self, puller: Puller, markets: DayMarkets) -> list[str]:
+    def list_open_markets(self, puller: Puller, markets: DayMarkets) -> list[str]:
         """Return the ids of the day's markets whose resolution is not final, in order."""
         parsed = parse_day_winners(_latest_winners(puller.pages), self.day)
         winners = pl.concat([POLYMARKET_WINNERS.empty(), *(one.rows for one in parsed)])

@@ -111,7 +111,7 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         )
         return DayMarkets(self.day, rows, pl.concat(self.rejects), self.parsed, frozenset(self.by_close))
 
-    def leave_out(self, pages: PageStore) -> None:
+    def drop_moved(self, pages: PageStore) -> None:
         """Drop markets that closed long before their scheduled end and are listed on the day on which they closed."""
         early = pl.concat(self.held).filter(pl.col("step") == LISTED, pl.col("end_time") > pl.col("closed_at") + DISTANT)
         days = early["closed_at"].dt.date()
