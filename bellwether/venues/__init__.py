@@ -1,1 +1,1 @@
-"""Wire formats of the venues, parsed into the typed tables of the lake."""
+"""Clients of the venues, their pulls, and parsing of their responses into typed tables."""

@@ -17,7 +17,7 @@ from bellwether.venues.kalshi.client import RateLimit
 from bellwether.venues.kalshi.wire import (
     STATUSES,
     Origin,
-    decode_object,
+    decode_json,
     parse_markets,
 )
 from bellwether.venues.kalshi.wire.candles import CANDLE, PARTS
@@ -137,7 +137,7 @@ def test_every_typed_field_of_a_market_reaches_its_column(spec: Schema):
         assert found[column] == datetime.fromisoformat(item[field]), field
     for field in (*MARKET.tickers, *MARKET.texts, *MARKET.flags, *MARKET.numbers):
         assert found[field] == item[field], field
-    assert decode_object(found["custom_strike"].encode()) == item["custom_strike"]
+    assert decode_json(found["custom_strike"].encode()) == item["custom_strike"]
     assert found["wire_format"] == "current"
 
 

@@ -18,7 +18,7 @@ from bellwether.venues.http.retry import parse_error_text
 from bellwether.venues.kalshi.wire import (
     STATUS_SYNONYMS,
     Origin,
-    decode_object,
+    decode_json,
     extract_nested_markets,
     parse_candles,
     parse_events,
@@ -104,7 +104,7 @@ def test_every_recorded_market_is_read_field_by_field(recordings: Path, generati
         assert found["status"] == STATUS_SYNONYMS.get(plain(item, "status"), plain(item, "status"))
         assert found["result"] == (plain(item, "result") or "")
         assert found["wire_format"] == generation
-        assert decode_object(found["body"].encode()) == item
+        assert decode_json(found["body"].encode()) == item
 
 
 def once(items: list[dict[str, Any]], name: Callable[[dict[str, Any]], Any]) -> list[dict[str, Any]]:

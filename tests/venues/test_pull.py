@@ -478,10 +478,10 @@ def test_the_markets_with_candles_are_a_stable_sample():
         close_time=pl.lit(after(DAY)), is_combo=pl.lit(False), archived=pl.lit(False)
     )
     plan = CandlePlan(markets=10)
-    chosen = set(plan.chosen(markets)["ticker"])
+    chosen = set(plan.select_markets(markets)["ticker"])
     assert len(chosen) == 10
-    assert set(plan.chosen(markets.reverse())["ticker"]) == chosen
-    assert set(CandlePlan(markets=20).chosen(markets)["ticker"]) > chosen
+    assert set(plan.select_markets(markets.reverse())["ticker"]) == chosen
+    assert set(CandlePlan(markets=20).select_markets(markets)["ticker"]) > chosen
 
 
 @pytest.mark.parametrize("days", [1, 8, 60])
@@ -492,7 +492,7 @@ def test_batches_of_candles_respect_the_venues_limits(days: int):
     markets = pl.DataFrame({"ticker": [f"T{number:03d}" for number in range(250)], "close_time": closes}).with_columns(
         is_combo=pl.lit(False), archived=pl.lit(False)
     )
-    calls = CandlePlan(days=days).calls(markets)
+    calls = CandlePlan(days=days).build_calls(markets)
     asked = [parse_requested_tickers(call.request) for call in calls]
     assert sorted(ticker for batch in asked for ticker in batch) == markets["ticker"].to_list()
     for call, batch in zip(calls, asked, strict=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from bellwether.venues.kalshi.wire import MalformedBody, UnusableValue, decode_object, extract_nested_markets, parse_events
+from bellwether.venues.http.page import VenuePage
+from bellwether.venues.kalshi.wire import MalformedBody, UnusableValue, decode_json, extract_nested_markets, parse_events
 from tests.venues.wire_objects import DAY, ORIGIN, market, read
 
 
@@ -17,7 +18,7 @@ GOOD = orjson.dumps(market("GOOD"))
 
 
 def test_strict_json_is_read_as_it_is():
-    assert decode_object(page(GOOD)) == {"markets": [market("GOOD")], "cursor": "c"}
+    assert decode_json(page(GOOD)) == {"markets": [market("GOOD")], "cursor": "c"}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +48,7 @@ def test_strict_json_is_read_as_it_is():
 )
 def test_a_body_that_is_no_json_object_is_malformed(body: bytes, reason: str):
     with pytest.raises(MalformedBody, match=reason):
-        decode_object(body)
+        _ = VenuePage("GET /markets", 200, ORIGIN.fetched_at, body).answer
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_a_body_that_is_no_json_object_is_malformed(body: bytes, reason: str):
 def test_only_the_record_that_holds_something_unusable_is_given_up(value: bytes, field: str, reason: str):
     # a bare NaN elsewhere forces the lenient parser even where orjson alone would succeed
     bad = b'{"ticker":"BAD","x":' + value + b"}"
-    markets = decode_object(page(GOOD, bad, b'{"ticker":"BAD2","x":NaN}'))["markets"]
+    markets = decode_json(page(GOOD, bad, b'{"ticker":"BAD2","x":NaN}'))["markets"]
     assert markets[0] == market("GOOD")
     assert isinstance(markets[1], UnusableValue)
     assert (markets[1].field, markets[1].record["ticker"]) == (field, "BAD")
@@ -94,18 +95,18 @@ def test_only_the_record_that_holds_something_unusable_is_given_up(value: bytes,
 
 def test_bare_control_characters_are_data():
     raw = orjson.dumps(market("A", title="a b")).replace(b"a b", b"a\x01\tb")
-    found = read(*decode_object(page(GOOD, raw))["markets"])
+    found = read(*decode_json(page(GOOD, raw))["markets"])
     assert found.rows["title"].to_list() == ["Will it rain?", "a\x01\tb"]
 
 
 def test_a_ticker_that_is_no_unicode_is_named_in_ascii():
-    found = read(*decode_object(page(GOOD, b'{"ticker":"A\\ud800"}'))["markets"]).rejects
+    found = read(*decode_json(page(GOOD, b'{"ticker":"A\\ud800"}'))["markets"]).rejects
     assert found["record_id"].to_list() == ["A\\ud800"]
 
 
 def test_a_nan_in_a_nested_market_costs_neither_its_event_nor_its_siblings():
     body = b'{"events":[{"event_ticker":"E","markets":[' + GOOD + b',{"ticker":"BAD","floor_strike":NaN}]}],"cursor":""}'
-    events = decode_object(body)["events"]
+    events = decode_json(body)["events"]
     parsed = parse_events(events, ORIGIN, day=DAY)
     assert parsed.rows["event_ticker"].to_list() == ["E"]
     nested = read(*extract_nested_markets(events))
@@ -115,7 +116,7 @@ def test_a_nan_in_a_nested_market_costs_neither_its_event_nor_its_siblings():
 
 def test_a_nan_in_an_event_costs_the_event_but_not_its_markets():
     nested = b'{"event_ticker":"E","fee_multiplier_override":NaN,"markets":[' + GOOD + b"]}"
-    events = decode_object(b'{"events":[' + nested + b',{"event_ticker":"F"}],"cursor":""}')["events"]
+    events = decode_json(b'{"events":[' + nested + b',{"event_ticker":"F"}],"cursor":""}')["events"]
     parsed = parse_events(events, ORIGIN, day=DAY)
     assert parsed.rows["event_ticker"].to_list() == ["F"]
     assert parsed.rejects["record_id"].to_list() == ["E"]

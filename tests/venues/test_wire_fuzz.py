@@ -39,7 +39,7 @@ from bellwether.venues.http.page import VenuePage
 from bellwether.venues.kalshi import wire as kalshi
 from bellwether.venues.kalshi.stream.frame import Frame, parse_envelope, parse_message, read_body
 from bellwether.venues.kalshi.stream.protocol import TradingStatus
-from bellwether.venues.kalshi.wire import ParsedRecords, decode_object
+from bellwether.venues.kalshi.wire import ParsedRecords
 from bellwether.venues.polymarket import wire as polymarket
 from bellwether.venues.polymarket.quotes import parse_midpoints
 from bellwether.venues.wire.json_decoding import decode_json, decode_record
@@ -97,10 +97,10 @@ PARSERS: dict[str, tuple[Table, Table, Any, Callable[[Any], ParsedRecords]]] = {
     "Kalshi's nested markets": (KALSHI_MARKETS, KALSHI_REJECTS, *listed("events", EVENT, lambda items, *a, **k: kalshi.parse_markets(kalshi.extract_nested_markets(items), *a, **k, source="live"))),
     "Kalshi's events": (KALSHI_EVENTS, KALSHI_REJECTS, *listed("events", EVENT, kalshi.parse_events)),
     "Kalshi's series": (KALSHI_SERIES, KALSHI_REJECTS, *listed("series", SERIES, lambda items, origin, day: kalshi.parse_series(items, origin))),
-    "Kalshi's candles": (KALSHI_CANDLES, KALSHI_REJECTS, CANDLES, lambda answer: kalshi.parse_candles(decode_object(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
-    "candles of one market": (KALSHI_CANDLES, KALSHI_REJECTS, {"ticker": "T", "candlesticks": [wire_objects.candle()]}, lambda answer: kalshi.parse_candles(decode_object(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
-    "Kalshi's book": (KALSHI_BOOKS, KALSHI_REJECTS, KALSHI_BOOK, lambda answer: kalshi.parse_books(decode_object(text_of(answer)), BOOKS, day=DAY)),
-    "Kalshi's books": (KALSHI_BOOKS, KALSHI_REJECTS, {"orderbooks": [{"ticker": "T", **KALSHI_BOOK}]}, lambda answer: kalshi.parse_books(decode_object(text_of(answer)), BOOKS, day=DAY)),
+    "Kalshi's candles": (KALSHI_CANDLES, KALSHI_REJECTS, CANDLES, lambda answer: kalshi.parse_candles(decode_json(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
+    "candles of one market": (KALSHI_CANDLES, KALSHI_REJECTS, {"ticker": "T", "candlesticks": [wire_objects.candle()]}, lambda answer: kalshi.parse_candles(decode_json(text_of(answer)), ORIGIN, day=DAY, source="live", period_minutes=60)),
+    "Kalshi's book": (KALSHI_BOOKS, KALSHI_REJECTS, KALSHI_BOOK, lambda answer: kalshi.parse_books(decode_json(text_of(answer)), BOOKS, day=DAY)),
+    "Kalshi's books": (KALSHI_BOOKS, KALSHI_REJECTS, {"orderbooks": [{"ticker": "T", **KALSHI_BOOK}]}, lambda answer: kalshi.parse_books(decode_json(text_of(answer)), BOOKS, day=DAY)),
     "Gamma's markets": (POLYMARKET_MARKETS, POLYMARKET_REJECTS, *listed("markets", objects.market(feeSchedule={"rate": 0.03, "exponent": 1}), polymarket.parse_markets)),
     "Gamma's events": (POLYMARKET_EVENTS, POLYMARKET_REJECTS, *listed("events", objects.event(), polymarket.parse_events)),
     "the CLOB's winners": (POLYMARKET_WINNERS, POLYMARKET_REJECTS, *single(objects.clob_market(), polymarket.parse_winners)),
@@ -236,7 +236,7 @@ def check_message(whole: Any) -> None:
     body = read_body(found)
     at = read_exchange_time(body)
     assert at is None or 0 <= at < 7_289_654_400 * 10**9
-    TradingStatus(["T"], {"T": ORIGIN.fetched_at}).take(found)
+    TradingStatus(["T"], {"T": ORIGIN.fetched_at}).process(found)
     reader = Reader("a recording")
     for read in (reader.levels, reader.change, reader.trade):
         with suppress(BellwetherError):

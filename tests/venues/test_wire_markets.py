@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from bellwether.tables.raw import KALSHI_ARCHIVE, KALSHI_MARKETS, KALSHI_REJECTS
-from bellwether.venues.kalshi.wire import STATUSES, decode_object, parse_markets
+from bellwether.venues.kalshi.wire import STATUSES, decode_json, parse_markets
 from tests.venues.wire_objects import DAY, FETCHED, ORIGIN, market, read, reject, row
 
 CENTS = {
@@ -194,7 +194,7 @@ def test_text_is_data(text: str, tmp_path: Any):
 
 def test_the_body_is_the_object_as_json():
     item = market(title="a\x00b", extra={"deep": [1, 2.5, None]})
-    assert decode_object(row(item)["body"].encode()) == item
+    assert decode_json(row(item)["body"].encode()) == item
 
 
 REJECTED = {
@@ -232,7 +232,7 @@ def test_what_does_not_fit_is_quarantined_and_stops_nothing_else(changes: dict[s
     assert (found["field"], found["value"]) == (field, value)
     assert reason in found["reason"]
     assert found["record_id"] == market(**changes).get("ticker")
-    assert decode_object(found["body"].encode()) == market(**changes)
+    assert decode_json(found["body"].encode()) == market(**changes)
     assert (found["venue"], found["table"], found["ordinal"], found["day"]) == ("kalshi", "raw/kalshi_markets", 1, DAY)
 
 

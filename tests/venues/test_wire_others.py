@@ -223,7 +223,7 @@ def test_pages_of_candles_that_fit_are_parsed_at_once_with_the_same_rows():
     ]
     alone = [
         parse_candles(page.answer, page.origin, day=DAY, source=page.source, period_minutes=60).rows.filter(
-            pl.col("ticker").is_in(list(page.asked))
+            pl.col("ticker").is_in(list(page.requested))
         )
         for page in pages
     ]

@@ -1,1 +1,1 @@
-"""HTTP code shared by all venues: clients, bounded retries, paging, storage of verbatim pages, and pulls of days."""
+"""HTTP code shared by all venues: clients, retries, paging, storage of verbatim pages, and pulls of days."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 from bellwether.errors import VenueError
@@ -15,6 +15,7 @@ from bellwether.venues.wire.json_decoding import MalformedBody, decode_json
 from bellwether.venues.wire.rejects import Origin
 
 Params = tuple[tuple[str, str], ...]
+T = TypeVar("T")
 
 
 def format_request(path: str, params: Params) -> str:
@@ -46,6 +47,11 @@ def join_tickers(tickers: Iterable[str]) -> str:
 def drop_missing(chosen: Mapping[str, str | None]) -> Params:
     """Return the parameters that have a value, as pairs."""
     return tuple((name, value) for name, value in chosen.items() if value)
+
+
+def split_batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """Yield consecutive parts of `items` with at most `size` elements."""
+    return (items[first : first + size] for first in range(0, len(items), size))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Kalshi's market data over HTTP."""
+"""Client of Kalshi's REST interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kalshi routes in use, with the venue's bounds; a forbidden call is refused before it is sent."""
+"""Routes of Kalshi. Calls that exceed the venue's documented limits raise an error before they are sent."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from bellwether.errors import ConfigError
 from bellwether.venues.http.page import Params, VenueCall, drop_missing, join_tickers, quote_segment
 from bellwether.venues.http.paging import Listing
 
-#: Filter words for events; they are not the words that answers carry.
+#: Statuses in a filter of events; the statuses in responses differ.
 EVENT_STATUSES = ("unopened", "open", "closed", "settled")
 PERIODS = (1, 60, 1440)
 MOST_TICKERS = 100
 MOST_CANDLES = 10_000
-#: What may stand in a path where the ticker of a market would.
-LISTS_OF_MARKETS = frozenset({"candlesticks", "orderbooks", "trades"})
+#: Segments of a path that follow `markets` and are not a ticker.
+MARKET_LISTS = frozenset({"candlesticks", "orderbooks", "trades"})
 
 
 def events(
@@ -31,12 +31,11 @@ def events(
 ) -> Listing:
     """Build GET /events, with nested markets by default; combos are never included.
 
-    status: one of `EVENT_STATUSES`; an event matches if any of its markets does. closing_after: aware; events with a market that closes
-    after it. Raises `ConfigError` for another status.
+    status: one of `EVENT_STATUSES`, of any of the event's markets. closing_after: aware time after which a market of the event closes. Raises `ConfigError` for another status.
     """
     if status is not None and status not in EVENT_STATUSES:
         hint = "; answers say finalized, the filter is called settled" if status == "finalized" else ""
-        raise ConfigError(f"asking for status={status!r}: the venue knows {', '.join(EVENT_STATUSES)}{hint}")
+        raise ConfigError(f"requesting status={status!r}: the venue knows {', '.join(EVENT_STATUSES)}{hint}")
     chosen = {
         "status": status,
         "tickers": join_tickers(tickers),
@@ -58,8 +57,8 @@ def markets(
 ) -> Listing:
     """Build GET /markets, without combos by default.
 
-    closing_after, closing_before: aware close times, truncated to whole seconds. The venue's documentation does not state whether the
-    bounds are included: request one second more on both sides and filter.
+    closing_after, closing_before: aware times, truncated to whole seconds. The venue does not document whether the bounds are included:
+    request one second more on both sides and filter.
     """
     chosen = {
         "min_close_ts": _seconds(closing_after),
@@ -77,15 +76,14 @@ def historical_markets(
     tickers: Sequence[str] = (),
     event_ticker: str | None = None,
     mve_filter: Literal["exclude"] | None = "exclude",
-    limit: int = 1000,
 ) -> Listing:
-    """Build GET /historical/markets: markets settled before the cutoff.
+    """Build GET /historical/markets: archived markets, which settled before the cutoff.
 
     Raises `ConfigError` for two filters at once, which the venue forbids.
     """
     if tickers and event_ticker:
-        raise ConfigError("asking for archived markets: tickers and event_ticker exclude each other; give one")
-    chosen = {"tickers": join_tickers(tickers), "event_ticker": event_ticker, "mve_filter": mve_filter, "limit": str(limit)}
+        raise ConfigError("requesting archived markets: tickers and event_ticker exclude each other; give one")
+    chosen = {"tickers": join_tickers(tickers), "event_ticker": event_ticker, "mve_filter": mve_filter, "limit": "1000"}
     return Listing("/historical/markets", drop_missing(chosen), "markets", "ticker")
 
 
@@ -100,43 +98,46 @@ def historical_cutoff() -> VenueCall:
 
 
 def candles_batch(tickers: Sequence[str], start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
-    """Build GET /markets/candlesticks for up to 100 live markets and 10,000 candles. Raises `ConfigError` beyond either."""
+    """Build GET /markets/candlesticks for live markets. Raises `ConfigError` for more than 100 markets or 10,000 candles."""
     most = len(tickers) * (int((end - start).total_seconds()) // (60 * period_minutes) + 1)
     if not 1 <= len(tickers) <= MOST_TICKERS or most > MOST_CANDLES:
         raise ConfigError(
-            f"asking for candles: {len(tickers)} markets with up to {most} candles at once; ask for 1 to {MOST_TICKERS} and {MOST_CANDLES} at most"
+            f"requesting candles: {len(tickers)} markets with up to {most} candles at once; ask for 1 to {MOST_TICKERS} and {MOST_CANDLES} at most"
         )
     return VenueCall("/markets/candlesticks", (("market_tickers", join_tickers(tickers)), *_span(start, end, period_minutes)))
 
 
 def historical_candles(ticker: str, start: datetime, end: datetime, *, period_minutes: int = 60) -> VenueCall:
-    """Build GET /historical/markets/…/candlesticks: the candles of one archived market that end within [start, end]."""
+    """Build GET /historical/markets/…/candlesticks: candles of one archived market that end within [start, end]."""
     return VenueCall(f"/historical/markets/{quote_segment(ticker)}/candlesticks", _span(start, end, period_minutes))
 
 
 def orderbooks(tickers: Sequence[str]) -> VenueCall:
-    """Build GET /markets/orderbooks: all levels of 1 to 100 markets. Raises `ConfigError` for another number."""
+    """Build GET /markets/orderbooks: the complete books of 1 to 100 markets. Raises `ConfigError` for another number."""
     if not 1 <= len(tickers) <= MOST_TICKERS:
-        raise ConfigError(f"asking for order books: {len(tickers)} markets at once; ask for 1 to {MOST_TICKERS}")
+        raise ConfigError(f"requesting order books: {len(tickers)} markets at once; ask for 1 to {MOST_TICKERS}")
     return VenueCall("/markets/orderbooks", tuple(("tickers", ticker) for ticker in tickers))
 
 
 def trades(*, ticker: str | None = None, after: datetime | None = None, limit: int = 1000) -> Listing:
-    """Build GET /markets/trades, newest first: trades of one or all markets since an aware time in whole seconds, including block trades."""
+    """Build GET /markets/trades: trades of one or all markets, newest first, including block trades.
+
+    after: aware time, truncated to whole seconds.
+    """
     return Listing(
         "/markets/trades", drop_missing({"ticker": ticker, "min_ts": _seconds(after), "limit": str(limit)}), "trades", "trade_id"
     )
 
 
 def parse_requested_tickers(request: str) -> frozenset[str]:
-    """Parse the tickers of a call as text, from its list parameter or its path."""
+    """Parse the tickers in a call that is given as text, from its query or its path."""
     parts = urlsplit(request.removeprefix("GET "))
     query = parse_qs(parts.query)
     listed = query.get("tickers", []) + query.get("market_tickers", []) + query.get("ticker", [])
     if listed:
         return frozenset(ticker for tickers in listed for ticker in tickers.split(","))
     segments = parts.path.split("/")
-    return frozenset(unquote(after) for before, after in pairwise(segments) if before == "markets" and after not in LISTS_OF_MARKETS)
+    return frozenset(unquote(ticker) for parent, ticker in pairwise(segments) if parent == "markets" and ticker not in MARKET_LISTS)
 
 
 def _seconds(at: datetime | None) -> str | None:
@@ -145,5 +146,5 @@ def _seconds(at: datetime | None) -> str | None:
 
 def _span(start: datetime, end: datetime, period_minutes: int) -> Params:
     if period_minutes not in PERIODS:
-        raise ConfigError(f"asking for candles: a period of {period_minutes} minutes is none of {', '.join(map(str, PERIODS))}")
+        raise ConfigError(f"requesting candles: a period of {period_minutes} minutes is none of {', '.join(map(str, PERIODS))}")
     return (("start_ts", str(int(start.timestamp()))), ("end_ts", str(int(end.timestamp()))), ("period_interval", str(period_minutes)))

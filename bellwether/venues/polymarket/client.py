@@ -15,14 +15,14 @@ from bellwether.venues.polymarket import routes
 
 __all__ = ["ClobClient", "GammaClient", "OffsetLimitError"]
 
-#: Statuses of an address that does not know a route.
+#: Statuses of a server that does not know a route.
 UNKNOWN_ROUTE = frozenset({404, 405, 410})
-#: Statuses by which the CLOB refuses a batch as a whole, although its tokens may be answered one by one.
+#: Statuses with which the CLOB refuses a whole batch, although it may accept its tokens one by one.
 REFUSED_BATCH = frozenset({400, 404, 405, 410, 413, 422})
 
 
 class OffsetLimitError(RefusedError):
-    """Refusal of an offset beyond about 2,000 records; a listing by keyset has no such limit."""
+    """The venue refuses an offset beyond about 2,000 records; a listing by keyset has no such limit."""
 
     def __init__(self, refused: RefusedError, offset: int) -> None:
         self.status = refused.status
@@ -34,7 +34,7 @@ class OffsetLimitError(RefusedError):
 class GammaClient(HttpClient):
     """Client of Polymarket's Gamma interface.
 
-    Listings use keysets, or offsets if the server does not support keysets; the first listing determines which.
+    Listings are paged by keyset, or by offset if the first call shows that the server does not support keysets.
     """
 
     name = "Polymarket's Gamma interface"
@@ -46,27 +46,27 @@ class GammaClient(HttpClient):
     def __init__(self, base_url: str, **options: Any) -> None:
         super().__init__(base_url, **options)
         self._knows_keyset: bool | None = None
-        self._finding_out = asyncio.Lock()
+        self._keyset_lock = asyncio.Lock()
 
     markets = listing_method(routes.markets)
 
     async def adapt_listing(self, listing: Listing) -> Listing:
-        """Return `listing` in the form that the server supports: by keyset, or by offset if it rejects keysets as unknown.
+        """Convert `listing` to paging by offset if the server does not support keysets.
 
         Raises the error of the first call if it fails for another reason.
         """
-        async with self._finding_out:
+        async with self._keyset_lock:
             if self._knows_keyset is None:
-                self._knows_keyset = await self._find_out()
+                self._knows_keyset = await self._detect_keyset()
         return listing if self._knows_keyset else routes.use_offsets(listing)
 
-    async def _find_out(self) -> bool:
+    async def _detect_keyset(self) -> bool:
         first = routes.markets(closed=False, limit=1)
         page = await self.get(first.path, first.params, accept=UNKNOWN_ROUTE)
         return page.status not in UNKNOWN_ROUTE
 
     async def fetch(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """Return the response to `call`; see `HttpClient.fetch`. Raises `OffsetLimitError` if the venue refuses a larger offset."""
+        """Send `call` and return the response; see `HttpClient.fetch`. Raises `OffsetLimitError` for an offset that is too large."""
         try:
             return await super().fetch(call, ordinal=ordinal, accept=accept)
         except RefusedError as refused:
@@ -77,7 +77,7 @@ class GammaClient(HttpClient):
 
 
 class ClobClient(HttpClient):
-    """Client of Polymarket's CLOB interface; its POSTs only read, and are retried like all other calls."""
+    """Client of Polymarket's CLOB interface. Its POST calls only read, and are retried like all other calls."""
 
     name = "Polymarket's CLOB interface"
     setting = "clob_url"
@@ -86,14 +86,13 @@ class ClobClient(HttpClient):
     usual_limits: ClassVar[RateLimit] = RateLimit(tokens_per_second=40, tokens_per_read=1, bucket_seconds=2)
 
     async def books(self, token_ids: Iterable[str]) -> list[VenuePage]:
-        """Return the order books of any number of tokens, one page per 500 tokens; tokens without a book are left out."""
+        """Fetch the order books of any number of tokens, in pages of up to 500 tokens; tokens without a book are left out."""
         return await self.fetch_all(routes.books(token_ids))
 
     async def midpoints(self, token_ids: Iterable[str]) -> list[VenuePage]:
-        """Return the midpoints of any number of tokens, one page per 500 tokens.
+        """Fetch the midpoints of any number of tokens, in pages of up to 500 tokens; see `polymarket.quotes.parse_midpoints`.
 
         If the venue refuses a batch, each of its tokens is requested alone; the page of a token without a book has the status 404.
-        `polymarket.quotes` parses both kinds of pages.
         """
         pages: list[VenuePage] = []
         calls = routes.midpoints(token_ids)

@@ -1,4 +1,4 @@
-"""Polymarket's fees: the cost of a fill by the terms of its market and the day of the trade.
+"""Polymarket's fee of a fill, by the terms of its market and the time of the trade.
 
 Three regimes, by the venue's documentation (https://docs.polymarket.com/trading/fees and its earlier versions):
 
@@ -32,7 +32,7 @@ from bellwether.venues.wire.shapes import format_number
 
 Side = Literal["buy", "sell"]
 Role = Literal["taker", "maker"]
-#: Where terms come from: the market's own object, a table by category (a fallback, good for estimates), or a time or market without fees.
+#: Source of the terms: the market's own object, a table by category (an estimate), or none for a time or market without fees.
 Source = Literal["market", "category", "none"]
 
 #: More digits than any product of a size, a price and a rate has, so that nothing is rounded before the end.
@@ -41,7 +41,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,6}(\.[0-9]{1,18})?")
 
 
 class Regime(Enum):
-    """Fee formula in force from `since` on; fees are rounded to `decimals` decimals."""
+    """Fee formula that applies from `since` on; fees are rounded to `decimals` decimals."""
 
     NONE = datetime(2020, 1, 1, tzinfo=UTC), 5
     SHORT_CRYPTO = datetime(2026, 1, 1, tzinfo=UTC), 4
@@ -54,7 +54,7 @@ class Regime(Enum):
 
     @classmethod
     def at(cls, at: datetime) -> Regime:
-        """Return the regime at an aware time. Raises `ConfigError` without a zone.
+        """Return the regime that applies at an aware time. Raises `ConfigError` for a time without a zone.
 
         The venue states the first and last change only to the month.
         """
@@ -64,7 +64,7 @@ class Regime(Enum):
 
     @property
     def by_value(self) -> bool:
-        """True if the fee is proportional to the trade's value instead of its shares, and withheld in shares from buys."""
+        """True if the fee is proportional to the value of a trade instead of its shares, and withheld in shares from buys."""
         return self in (Regime.SHORT_CRYPTO, Regime.BY_VALUE)
 
 
@@ -110,11 +110,11 @@ class FeeSchedule:
 
     @property
     def is_free(self) -> bool:
-        """True if no fill is charged."""
+        """True if fills cost nothing."""
         return not self.rate
 
     def fee(self, shares: Decimal | int, price: Decimal | int, side: Side, role: Role = "taker") -> Decimal:
-        """Return the fee of a fill of `shares` at `price` dollars, in dollars, rounded to the regime's decimals.
+        """Compute the fee of a fill of `shares` at `price` dollars, in dollars, rounded to the regime's decimals.
 
         Raises `ConfigError` for a negative size, a price outside [0, 1], a float, or an invalid side or role.
         """
@@ -135,7 +135,7 @@ FREE = FeeSchedule()
 
 
 def _power(base: Decimal, exponent: int | Decimal) -> Decimal:
-    """Return base^exponent, exact for a whole exponent, else to at least `_DIGITS` digits."""
+    """Compute base^exponent: exactly for a whole exponent, else to at least `_DIGITS` digits."""
     if exponent == int(exponent):
         return prod([base] * int(exponent), start=Decimal(1))
     with localcontext(prec=_DIGITS + 20):
@@ -158,7 +158,7 @@ def schedule_of(market: Mapping[str, Any], at: datetime, *, category: str | None
         return FREE
     if market.get("feeSchedule") is not None and regime is not Regime.SHORT_CRYPTO:
         stated = _stated(market, market["feeSchedule"], regime)
-        # Fractional exponents were given up with the regime by value, so that a market that has one states terms of that time.
+        # Only the regime by value had fractional exponents, so a market with one states terms of that time.
         if regime is Regime.BY_SHARES or not isinstance(stated.exponent, int):
             return stated
     kind = _kind(market, category, regime)
@@ -217,12 +217,12 @@ def _ratio(market: Mapping[str, Any], stated: Mapping[str, Any], name: str, *, m
 
 
 def _kind(market: Mapping[str, Any], category: str | None, regime: Regime) -> str:
-    """Return the market's key in the rate tables: by its fee type (crypto_fees_v2, sports_fees, …), else by its category."""
+    """Return the market's key in the rate tables, by its fee type (such as crypto_fees_v2), else by its category."""
     fee_type = str(market.get("feeType") or "")
     if regime is Regime.SHORT_CRYPTO:
         return fee_type
-    words = (fee_type.split("_", maxsplit=1)[0], str(category or market.get("category") or "").strip().lower())
-    kind = next((word for word in words if word in _KINDS), "other")
+    names = (fee_type.split("_", maxsplit=1)[0], str(category or market.get("category") or "").strip().lower())
+    kind = next((name for name in names if name in _KINDS), "other")
     return "other" if kind == "general" and regime is Regime.BY_SHARES else kind
 
 

@@ -1,4 +1,4 @@
-"""Parsing of the CLOB's midpoints as exact decimals."""
+"""Parsing of the CLOB's midpoints into exact decimals."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from bellwether.venues.polymarket.routes import parse_requested_tokens
 from bellwether.venues.wire.shapes import format_number
 
 _PRICE = re.compile(r"[01](\.[0-9]{1,18})?")
-#: What a single midpoint has been called.
+#: Fields of a single midpoint, in several versions of the interface.
 _NAMES = ("mid", "mid_price")
 
 
 def parse_midpoints(pages: Iterable[VenuePage]) -> dict[str, Decimal]:
-    """Parse the midpoint of each token, in dollars, from the pages of `ClobClient.midpoints`.
+    """Parse the midpoints in dollars, by token, from the pages of `ClobClient.midpoints`.
 
-    A token without a midpoint (no book, or a book without quotes) is left out. For a book with one side, the midpoint to 0 or 1 is not a
-    tradable price: use the book. Raises `VenueError` for a value that is not a price from 0 to 1.
+    A token without a book or quotes is left out. The midpoint of a book with one side is not a tradable price: use the book. Raises `VenueError` for a value that is not a price from 0 to 1.
     """
     return {token: price for page in pages if page.status < 300 for token, price in _parse_page(page)}
 
@@ -29,10 +28,10 @@ def parse_midpoints(pages: Iterable[VenuePage]) -> dict[str, Decimal]:
 def _parse_page(page: VenuePage) -> Iterable[tuple[str, Decimal]]:
     tokens = parse_requested_tokens(page)
     if page.sent:
-        found = [(token, page.answer.get(token)) for token in tokens]
+        values = [(token, page.answer.get(token)) for token in tokens]
     else:
-        found = [(tokens[0], next((page.answer[name] for name in _NAMES if name in page.answer), None))]
-    prices = [(token, _price(page, token, value)) for token, value in found]
+        values = [(tokens[0], next((page.answer[name] for name in _NAMES if name in page.answer), None))]
+    prices = [(token, _price(page, token, value)) for token, value in values]
     return [(token, price) for token, price in prices if price is not None]
 
 

@@ -1,7 +1,7 @@
-"""Resolution of Polymarket markets by the evidence of Gamma, UMA and the CLOB, without guesses.
+"""Resolution of Polymarket markets by evidence from Gamma, UMA and the CLOB.
 
-A closed market is not resolved, and prices at 0 and 1 are not an outcome while a resolution is only proposed or disputed. Contradictory
-sources give no outcome either. Every resolution names the rule that decided and keeps the evidence.
+A closed market is not necessarily resolved, and prices at 0 and 1 are no outcome while a resolution is only proposed or disputed.
+Contradictory sources give no outcome. Every resolution names its rule and contains the evidence.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from bellwether.tables.clean import RESOLUTIONS
 from bellwether.tables.schema import EXACT_PRICE, PRICE, TIME, USDC
 from bellwether.venues.polymarket.wire.rules import normalize_condition
 
-#: A market that has been closed for so long without a word on its resolution is taken to be one of the old ones that never had any.
+#: After this time, a closed market without any resolution status counts as one of the old markets that never had one.
 SILENCE = timedelta(days=30)
-#: Prices that mean nearly 1 and nearly 0, but do not say it.
+#: Prices that count as nearly 1 and nearly 0.
 NEAR_ONE, NEAR_ZERO = Decimal("0.99"), Decimal("0.01")
 
-#: What is known of a market. winners: names of the outcomes that the CLOB flags; null where it was not asked. is_50_50: the CLOB's word.
+#: Evidence about a market. winners: outcomes that the CLOB flags, null without a request. is_50_50: flag of the CLOB.
 EVIDENCE = pl.Schema(
     {
         "market_id": pl.String(),
@@ -61,8 +61,8 @@ def build_resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFr
     flagged = winners.with_columns(key=normalize_condition(pl.col("condition_id")))
     flags = _collect_flags(rows, flagged.join(rows.lazy().select("day", "key"), on=["day", "key"], how="semi").collect())
     evidence = rows.join(flags, on=["day", "key"], how="left", maintain_order="left")
-    found = resolve_markets(evidence.select("day", "condition_id", "known_at", "clob_known_at", *EVIDENCE))
-    table = found.select(
+    resolved = resolve_markets(evidence.select("day", "condition_id", "known_at", "clob_known_at", *EVIDENCE))
+    table = resolved.select(
         "day",
         venue=pl.lit("polymarket"),
         market_id="market_id",
@@ -84,7 +84,7 @@ def build_resolutions(markets: pl.LazyFrame, winners: pl.LazyFrame) -> pl.DataFr
 
 
 def _collect_flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame:
-    """Collect by condition the outcomes that the CLOB flags as winners, under Gamma's names if their tokens match."""
+    """Collect the outcomes that the CLOB flags as winners, by condition; matching tokens get Gamma's names of outcomes."""
     names = (
         markets.filter(pl.col("token_ids").list.len() == pl.col("outcomes").list.len())
         .select("day", "key", pl.col("token_ids").alias("token_id"), name="outcomes")
@@ -100,10 +100,10 @@ def _collect_flags(markets: pl.DataFrame, winners: pl.DataFrame) -> pl.DataFrame
 
 
 def resolve_markets(evidence: pl.DataFrame) -> pl.DataFrame:
-    """Add the columns `RESOLUTION` to `evidence`, which has the columns of `EVIDENCE` and any others."""
-    read = evidence.with_columns(**_classify_evidence()).with_columns(_find_flagged(evidence)).with_columns(**_draw_conclusions())
+    """Add the columns `RESOLUTION` to `evidence`, which has at least the columns `EVIDENCE`."""
+    classified = evidence.with_columns(**_classify_evidence()).with_columns(_find_flagged(evidence)).with_columns(**_draw_conclusions())
     rules = _rules()
-    decided = read.with_columns(rule=_first(rules, "rule"))
+    decided = classified.with_columns(rule=_first(rules, "rule"))
     judged = decided.with_columns(
         status=_first(rules, "status"), outcome_reason=_first(rules, "reason"), final=_first(rules, "final"), place=_first(rules, "place")
     )
@@ -113,29 +113,28 @@ def resolve_markets(evidence: pl.DataFrame) -> pl.DataFrame:
         settlement_value=pl.when(settled).then(_compute_value()),
         settled_at=pl.when(settled).then(pl.max_horizontal("closed_at", "uma_end_at")),
     )
-    word = pl.col("winner").str.strip_chars().str.to_lowercase()
-    outcome = pl.when(pl.col("market_type") == "binary").then(word)
+    outcome = pl.when(pl.col("market_type") == "binary").then(_lower("winner"))
     return resolved.with_columns(outcome=outcome).select(*evidence.columns, *RESOLUTION)
 
 
-def _lower_word(name: str) -> pl.Expr:
-    """Return a value of the venue in lower case; null if missing or empty."""
+def _lower(name: str) -> pl.Expr:
+    """Return a text column in lower case without surrounding spaces; null if missing or empty."""
     text = pl.col(name).str.strip_chars().str.to_lowercase()
     return pl.when(text != "").then(text)
 
 
 def _classify_evidence() -> dict[str, pl.Expr]:
-    """Return expressions that classify the evidence: UMA's last state, and the kind of prices."""
+    """Return expressions for UMA's last status, the kind of prices, and other properties of the evidence."""
     prices, count = pl.col("outcome_prices"), pl.col("outcomes").list.len()
     whole = (prices.list.len() == count) & (count > 1)
     history = pl.col("uma_statuses").list.last().str.strip_chars().str.to_lowercase()
-    newer = pl.when(_lower_word("resolution_status") == "resolved").then(pl.lit("resolved"))
+    newer = pl.when(_lower("resolution_status") == "resolved").then(pl.lit("resolved"))
     ones, zeros = prices.list.eval(pl.element() == 1).list.sum(), prices.list.eval(pl.element() == 0).list.sum()
     high, low = prices.list.eval(pl.element() >= NEAR_ONE).list.sum(), prices.list.eval(pl.element() <= NEAR_ZERO).list.sum()
     total = prices.list.sum()
     return {
         "is_closed": pl.col("closed").fill_null(False),
-        "uma": pl.coalesce(_lower_word("uma_resolution_status"), history, newer),
+        "uma": pl.coalesce(_lower("uma_resolution_status"), history, newer),
         "top": prices.cast(pl.List(pl.Float64)).list.arg_max(),
         "at_corners": (whole & (ones == 1) & (zeros == count - 1)).fill_null(False),
         "near_corners": (whole & (high == 1) & (low == count - 1) & (ones + zeros != count)).fill_null(False),
@@ -150,20 +149,20 @@ def _classify_evidence() -> dict[str, pl.Expr]:
 
 
 def _find_flagged(evidence: pl.DataFrame) -> pl.Series:
-    """Return the position among Gamma's outcomes of the first that the CLOB flags; null if it is not among them."""
+    """Return the position of the CLOB's first winner among Gamma's outcomes; null if it is missing there."""
     named = evidence.select("outcomes", flagged=pl.col("winners").list.first().str.strip_chars().str.to_lowercase()).with_row_index("row")
     places = named.filter(pl.col("outcomes").list.len() > 0).explode("outcomes").with_columns(place=pl.int_range(pl.len()).over("row"))
-    found = places.filter(pl.col("outcomes").str.strip_chars().str.to_lowercase() == pl.col("flagged")).unique(
+    matches = places.filter(pl.col("outcomes").str.strip_chars().str.to_lowercase() == pl.col("flagged")).unique(
         "row", keep="first", maintain_order=True
     )
-    return named.select("row").join(found.select("row", flag_place="place"), on="row", how="left", maintain_order="left")["flag_place"]
+    return named.select("row").join(matches.select("row", flag_place="place"), on="row", how="left", maintain_order="left")["flag_place"]
 
 
 def _draw_conclusions() -> dict[str, pl.Expr]:
-    """Return expressions for conclusions: whether a source states a final result, and whether the sources disagree."""
+    """Return boolean expressions: which source states a final result, and whether the sources disagree."""
     by_uma = pl.col("uma").is_in(["resolved", "settled"]).fill_null(False)
     by_clob = (pl.col("uma").is_null() | (pl.col("uma") == "requested")) & ((pl.col("flags") > 0) | pl.col("half"))
-    by_silence = pl.col("uma").is_null() & _lower_word("resolution_status").is_null() & pl.col("is_old") & ~by_clob
+    by_silence = pl.col("uma").is_null() & _lower("resolution_status").is_null() & pl.col("is_old") & ~by_clob
     elsewhere = (pl.col("flag_place") != pl.col("top")).fill_null(True)
     stated = pl.col("at_corners") | pl.col("near_corners")
     disagree = (
@@ -178,7 +177,7 @@ def _draw_conclusions() -> dict[str, pl.Expr]:
 
 @dataclass(frozen=True, slots=True)
 class ResolutionRule:
-    """Resolution rule: its condition, and the resolution if it applies. place: position of the winner among the outcomes."""
+    """Rule with a condition (`applies`) and the resolution that follows. place: position of the winner among the outcomes."""
 
     name: str
     applies: pl.Expr
@@ -188,15 +187,15 @@ class ResolutionRule:
     place: pl.Expr = field(default_factory=lambda: pl.lit(None, pl.Int64))
 
     def part(self, name: str) -> pl.Expr:
-        """Return one column of the resolution by this rule."""
-        words = {"rule": self.name, "status": self.status, "reason": self.reason}
-        if name in words:
-            return pl.lit(words[name], pl.String)
+        """Return one column of the resolution that follows: rule, status, reason, final or place."""
+        texts = {"rule": self.name, "status": self.status, "reason": self.reason}
+        if name in texts:
+            return pl.lit(texts[name], pl.String)
         return self.final if name == "final" else self.place.cast(pl.Int64)
 
 
 def _rules() -> tuple[ResolutionRule, ...]:
-    """Return the rules in order; the first that applies decides."""
+    """Return the rules in order of precedence."""
     uma, closed = pl.col("uma"), pl.col("is_closed")
     decided = uma.is_in(["proposed", "resolved", "settled"]).fill_null(False)
     void = pl.col("half") | (pl.col("all_equal") & (pl.col("by_uma") | pl.col("is_50_50").is_null()))
@@ -224,35 +223,35 @@ def _rules() -> tuple[ResolutionRule, ...]:
 
 
 def _first(rules: Sequence[ResolutionRule], name: str) -> pl.Expr:
-    """Return an expression for one column of the resolution, by the first rule that applies."""
+    """Return one column of the resolution, by the first rule that applies."""
     last = rules[-1].part(name)
     return reduce(lambda rest, rule: pl.when(rule.applies).then(rule.part(name)).otherwise(rest), reversed(rules[:-1]), last)
 
 
 def _compute_value() -> pl.Expr:
-    """Return the value of a contract of yes, or of the first of two named outcomes; null if missing or unknown."""
-    words = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
-    second = (pl.col("market_type") == "binary") & (words.list.last() == "yes")
-    mine = pl.when(second).then(1).otherwise(0)
-    price = pl.col("outcome_prices").list.get(mine, null_on_oob=True)
+    """Return the payout of YES, or of the first of two named outcomes, in dollars; null if unknown."""
+    names = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
+    second = (pl.col("market_type") == "binary") & (names.list.last() == "yes")
+    position = pl.when(second).then(1).otherwise(0)
+    price = pl.col("outcome_prices").list.get(position, null_on_oob=True)
     half = pl.lit(Decimal("0.5")).cast(EXACT_PRICE)
-    won = (pl.col("place") == mine).cast(pl.Int64).cast(EXACT_PRICE)
+    won = (pl.col("place") == position).cast(pl.Int64).cast(EXACT_PRICE)
     reason = pl.col("outcome_reason")
     value = pl.when(pl.col("place").is_not_null()).then(won).when(reason == "void").then(half).when(reason == "scalar").then(price)
-    return pl.when(words.list.len() == 2).then(value)
+    return pl.when(names.list.len() == 2).then(value)
 
 
 def _as_json() -> pl.Expr:
-    """Format the evidence as JSON: prices without trailing zeros, instants in RFC 3339."""
+    """Format the evidence as JSON; prices have no trailing zeros, times are in RFC 3339."""
     plain = pl.element().cast(pl.String).str.strip_chars_end("0").str.strip_chars_end(".")
-    shown: list[pl.Expr] = []
+    fields: list[pl.Expr] = []
     for name, dtype in EVIDENCE.items():
         if name == "outcome_prices":
-            shown.append(pl.col(name).list.eval(plain).alias(name))
+            fields.append(pl.col(name).list.eval(plain).alias(name))
         elif dtype == TIME:
-            shown.append(pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%SZ").alias(name))
+            fields.append(pl.col(name).dt.strftime("%Y-%m-%dT%H:%M:%SZ").alias(name))
         elif dtype == USDC:
-            shown.append(pl.col(name).cast(pl.String).alias(name))
+            fields.append(pl.col(name).cast(pl.String).alias(name))
         elif name != "market_id":
-            shown.append(pl.col(name))
-    return pl.struct(shown).struct.json_encode()
+            fields.append(pl.col(name))
+    return pl.struct(fields).struct.json_encode()

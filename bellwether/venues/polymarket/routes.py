@@ -1,4 +1,4 @@
-"""Gamma and CLOB routes in use, with the venue's rules; a forbidden call is refused before it is sent."""
+"""Routes of Polymarket's Gamma and CLOB. Calls that the venue would refuse raise an error before they are sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 
 from bellwether.errors import ConfigError
-from bellwether.venues.http.page import Params, VenueCall, VenuePage, drop_missing
+from bellwether.venues.http.page import Params, VenueCall, VenuePage, drop_missing, split_batches
 from bellwether.venues.http.paging import Listing, OffsetListing
 
 MOST_MARKETS = 100
@@ -36,15 +36,15 @@ def markets(
     include_tag: bool = False,
     limit: int = MOST_MARKETS,
 ) -> Listing:
-    """Build GET /markets/keyset: Gamma's closed markets, or its open ones.
+    """Build GET /markets/keyset: either closed or open markets of Gamma.
 
-    end_date_min, end_date_max: aware times that bound the scheduled end. order: field to sort by, as the objects spell it (volumeNum, not
-    volume_num). Raises `ConfigError` for arguments that the venue refuses: more than 100 markets on a page, a field in snake case, an
+    end_date_min, end_date_max: aware times that bound the scheduled end. order: field to sort by, in camel case, such as volumeNum.
+    Raises `ConfigError` for arguments that the venue refuses: more than 100 markets on a page, a field in snake case, an
     invalid id, a time without a zone.
     """
     _check_limit("markets", limit, MOST_MARKETS)
     if order is not None and not _CAMEL_CASE.fullmatch(order):
-        raise ConfigError(f"asking for order={order!r}: the venue spells its fields in camel case, as in volumeNum or endDate")
+        raise ConfigError(f"requesting order={order!r}: the venue spells its fields in camel case, as in volumeNum or endDate")
     _check_span("end dates", end_date_min, end_date_max)
     chosen = {
         "closed": _flag(closed),
@@ -63,19 +63,19 @@ def markets(
 
 
 def events(*, closed: bool, ids: Sequence[str] = (), limit: int = 100) -> Listing:
-    """Build GET /events/keyset: Gamma's closed events, or its open ones, up to 500 on a page, with their markets."""
+    """Build GET /events/keyset: either closed or open events of Gamma, with their markets, up to 500 per page."""
     _check_limit("events", limit, MOST_EVENTS)
     params = (("closed", str(closed).lower()), *(("id", _number("id of an event", id_)) for id_ in ids), ("limit", str(limit)))
     return _keyset("/events/keyset", params, "events")
 
 
 def use_offsets(listing: Listing) -> OffsetListing:
-    """Convert a listing to the older form with offsets: responses are bare lists, and offsets end at about 2,000."""
+    """Convert a listing by keyset to paging by offset, in which responses are bare lists and offsets end at about 2,000."""
     return OffsetListing(listing.path.removesuffix(_KEYSET), listing.params, listing.items, listing.identity)
 
 
 def parse_offset(call: VenueCall) -> int:
-    """Parse the number of records that the call skips; 0 without an offset."""
+    """Return the offset of a call; 0 if it has none."""
     return next((int(value) for name, value in call.params if name == "offset"), 0)
 
 
@@ -86,7 +86,7 @@ def books(token_ids: Iterable[str]) -> list[VenueCall]:
 
 def midpoint(token_id: str) -> VenueCall:
     """Build GET /midpoint: the midpoint between best bid and best ask of one token."""
-    return VenueCall("/midpoint", _token(token_id))
+    return VenueCall("/midpoint", (("token_id", check_token(token_id)),))
 
 
 def midpoints(token_ids: Iterable[str]) -> list[VenueCall]:
@@ -100,7 +100,7 @@ def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_mi
     Raises `ConfigError` for less than one minute.
     """
     if fidelity_minutes < 1:
-        raise ConfigError(f"asking for past prices: a fidelity of {fidelity_minutes} minutes; ask for 1 at least")
+        raise ConfigError(f"requesting past prices: a fidelity of {fidelity_minutes} minutes; ask for 1 at least")
     _check_span("past prices", start, end)
     params = {
         "market": check_token(token_id),
@@ -112,7 +112,7 @@ def prices_history(token_id: str, *, start: datetime, end: datetime, fidelity_mi
 
 
 def clob_market(condition_id: str) -> VenueCall:
-    """Build GET /markets/{condition id} of the CLOB."""
+    """Build GET /markets/{condition id}: one market of the CLOB, with its winner."""
     return VenueCall(f"/markets/{_condition(condition_id)}")
 
 
@@ -122,7 +122,7 @@ def time() -> VenueCall:
 
 
 def parse_requested_tokens(page: VenuePage) -> list[str]:
-    """Parse the tokens requested by the call of `page`, in order, from its body or its query."""
+    """Parse the token ids in the request of `page`, in order, from its body or its query."""
     if page.sent:
         return parse_tokens(page.sent)
     query = parse_qs(urlsplit(page.request.removeprefix("GET ")).query)
@@ -130,12 +130,12 @@ def parse_requested_tokens(page: VenuePage) -> list[str]:
 
 
 def parse_tokens(body: bytes) -> list[str]:
-    """Parse the tokens in the body of a POST built by `books` or `midpoints`."""
+    """Parse the token ids in the body of a POST built by `books` or `midpoints`."""
     return [item["token_id"] for item in orjson.loads(body)]
 
 
 def check_token(token_id: str) -> str:
-    """Return `token_id`. Raises `ConfigError` if it is not text of 1 to 90 decimal digits."""
+    """Return `token_id` if it is text of 1 to 90 decimal digits. Raises `ConfigError` otherwise."""
     return _number("token id", token_id)
 
 
@@ -151,35 +151,31 @@ def _instant(at: datetime | None) -> str | None:
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if at else None
 
 
-def _check_span(what: str, start: datetime | None, end: datetime | None) -> None:
+def _check_span(subject: str, start: datetime | None, end: datetime | None) -> None:
     for at in (start, end):
         if at is not None and at.tzinfo is None:
-            raise ConfigError(f"asking for {what}: the time {at.isoformat()} has no zone; give aware times")
+            raise ConfigError(f"requesting {subject}: the time {at.isoformat()} has no zone; give aware times")
     if start and end and start > end:
-        raise ConfigError(f"asking for {what}: {start.isoformat()} is after {end.isoformat()}; exchange them")
+        raise ConfigError(f"requesting {subject}: {start.isoformat()} is after {end.isoformat()}; exchange them")
 
 
-def _check_limit(what: str, limit: int, most: int) -> None:
+def _check_limit(subject: str, limit: int, most: int) -> None:
     if not 1 <= limit <= most:
-        raise ConfigError(f"asking for {what}: {limit} on a page; ask for 1 to {most}")
+        raise ConfigError(f"requesting {subject}: {limit} on a page; ask for 1 to {most}")
 
 
-def _number(what: str, text: str) -> str:
+def _number(subject: str, text: str) -> str:
     if not isinstance(text, str) or not _NUMBER.fullmatch(text):
-        raise ConfigError(f"asking by a {what}: {text!r:.120} is no text of 1 to 90 decimal digits; ids are text, never numbers")
+        raise ConfigError(f"requesting by a {subject}: {text!r:.120} is no text of 1 to 90 decimal digits; ids are text, never numbers")
     return text
 
 
 def _condition(text: str) -> str:
     if not isinstance(text, str) or not _CONDITION.fullmatch(text):
-        raise ConfigError(f"asking by a condition id: {text!r:.120} is not 0x and 62 or 64 hexadecimal digits")
+        raise ConfigError(f"requesting by a condition id: {text!r:.120} is not 0x and 62 or 64 hexadecimal digits")
     return text
 
 
-def _token(token_id: str) -> Params:
-    return (("token_id", check_token(token_id)),)
-
-
 def _batches(path: str, token_ids: Iterable[str]) -> list[VenueCall]:
-    asked = [{"token_id": check_token(token_id)} for token_id in token_ids]
-    return [VenueCall(path, body=orjson.dumps(asked[first : first + MOST_TOKENS])) for first in range(0, len(asked), MOST_TOKENS)]
+    tokens = [{"token_id": check_token(token_id)} for token_id in token_ids]
+    return [VenueCall(path, body=orjson.dumps(batch)) for batch in split_batches(tokens, MOST_TOKENS)]

@@ -1,4 +1,4 @@
-"""In-memory snapshots of markets, books, past prices and winners, used once for decisions and marks."""
+"""Snapshots of Polymarket's markets, books, past prices and winners: read once for decisions and marks, and not stored as pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.venues.http.page import VenuePage
+from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.polymarket import routes
 from bellwether.venues.polymarket.client import ClobClient, GammaClient
 from bellwether.venues.polymarket.pull.price_plan import COARSE_MINUTES, MOST_DAYS
@@ -22,11 +22,11 @@ from bellwether.venues.polymarket.wire import parse_books, parse_winners
 from bellwether.venues.polymarket.wire.markets import parse_markets
 from bellwether.venues.polymarket.wire.rules import PRICE_PLACES, normalize_condition, to_plain_decimal
 from bellwether.venues.wire.json_decoding import decode_record
-from bellwether.venues.wire.times import END_SECOND
+from bellwether.venues.wire.times import END_SECOND, split_span
 
-#: What the CLOB answers about tokens and markets that it does not know.
+#: Statuses of the CLOB for unknown tokens and markets.
 _UNKNOWN = frozenset({400, 404})
-#: Minutes between two past prices, where the venue has them.
+#: Minutes between two past prices, if the venue still has them.
 FINE_MINUTES = 60
 _PRICE = re.compile(r"[01](\.[0-9]+)?")
 
@@ -35,7 +35,7 @@ _PRICE = re.compile(r"[01](\.[0-9]+)?")
 class MarketRows:
     """Rows of raw/polymarket_markets, as dictionaries.
 
-    at: time of the venue's first response; None without a response. rejects: invalid objects.
+    at: time of the venue's first response; None without a response. rejects: number of invalid objects.
     """
 
     rows: tuple[Mapping[str, Any], ...]
@@ -43,57 +43,55 @@ class MarketRows:
     rejects: int = 0
 
 
-async def fetch_largest_open(gamma: GammaClient, count: int, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True) -> MarketRows:
-    """Fetch open markets by descending volume, until at least `count` satisfy `counts`, or no more are listed."""
+async def fetch_largest_open(gamma: GammaClient, count: int, matches: Callable[[Mapping[str, Any]], bool] = lambda row: True) -> MarketRows:
+    """Fetch open markets by descending volume, page by page until at least `count` of them satisfy `matches`."""
     listing = gamma.markets(closed=False, active=True, order="volumeNum", ascending=False, include_tag=True)
-    return await _collect_rows(listing, count, counts)
+    return await _collect_rows(listing, count, matches)
 
 
 async def fetch_ending(gamma: GammaClient, first: datetime, last: datetime) -> MarketRows:
     """Fetch all markets, open and closed, whose scheduled end is between two instants, earliest end first."""
-    found = []
-    # The open ones first: a market that closes meanwhile is then in both lists, never in none.
+    parts = []
+    # The open ones first: a market that closes meanwhile is then in both lists, not in neither.
     for closed in (False, True):
         listing = gamma.markets(closed=closed, end_date_min=first, end_date_max=last, order="endDate", ascending=True, include_tag=True)
-        found.append(await _collect_rows(listing))
-    return _merge_rows(found)
+        parts.append(await _collect_rows(listing))
+    return _merge_rows(parts)
 
 
 async def fetch_by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRows:
     """Fetch markets by id, open or closed; unknown ids are left out."""
-    found: list[MarketRows] = []
-    answered: set[str] = set()
+    parts: list[MarketRows] = []
+    found: set[str] = set()
     for closed in (False, True):
-        rest = [market_id for market_id in market_ids if market_id not in answered]
-        for first in range(0, len(rest), routes.MOST_MARKETS):
-            some = await _collect_rows(gamma.markets(closed=closed, ids=rest[first : first + routes.MOST_MARKETS], include_tag=True))
-            found.append(some)
-            answered.update(row["market_id"] for row in some.rows)
-    return _merge_rows(found)
+        missing = [market_id for market_id in market_ids if market_id not in found]
+        for batch in split_batches(missing, routes.MOST_MARKETS):
+            parts.append(await _collect_rows(gamma.markets(closed=closed, ids=batch, include_tag=True)))
+            found.update(row["market_id"] for row in parts[-1].rows)
+    return _merge_rows(parts)
 
 
 async def fetch_winners(clob: ClobClient, condition_ids: Iterable[str]) -> dict[str, tuple[list[str], bool | None]]:
-    """Fetch the outcomes that the CLOB flags as winners and its 50-50 flag, by condition; unknown conditions are left out."""
+    """Fetch the winning outcomes and the 50-50 flag of the CLOB by condition id; unknown ids are left out."""
     wanted = pl.Series(list(dict.fromkeys(condition_ids)), dtype=pl.String())
     calls = [routes.clob_market(condition_id) for condition_id in wanted]
     pages = [page for page in await clob.fetch_all(calls, accept=_UNKNOWN) if page.status not in _UNKNOWN]
-    found: dict[str, tuple[list[str], bool | None]] = {}
+    winners: dict[str, tuple[list[str], bool | None]] = {}
     if not pages:
-        return found
+        return winners
     rows = parse_winners([decode_record(page.json) for page in pages], pages[0].origin, day=pages[0].fetched_at.date()).rows
     for row in rows.with_columns(normalize_condition(pl.col("condition_id"))).iter_rows(named=True):
-        names, _ = found.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
+        names, _ = winners.setdefault(row["condition_id"], ([], row["is_50_50_outcome"]))
         if row["winner"]:
             names.append(row["outcome"])
-    return {asked: found[name] for asked, name in zip(wanted, normalize_condition(wanted), strict=True) if name in found}
+    return {name: winners[key] for name, key in zip(wanted, normalize_condition(wanted), strict=True) if key in winners}
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """Resting orders of a token as (price, size) in dollars and shares, best first.
+    """Order book of a token: levels as (price in dollars, shares), best first.
 
-    at: the venue's time of the book. tick: step of prices in dollars; None if the book states none. skipped: number of unusable levels left
-    out.
+    at: time of the book, by the venue. tick: price step in dollars; None if the book does not state it. skipped: number of invalid levels.
     """
 
     bids: tuple[tuple[Decimal, Decimal], ...]
@@ -104,7 +102,7 @@ class Book:
 
 
 async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, Book]:
-    """Fetch the order books of tokens; tokens without a book, or with an invalid one, are left out."""
+    """Fetch order books by token; tokens without a book, or with an invalid one, are left out."""
     levels: dict[str, dict[str, list[tuple[Decimal, Decimal]]]] = defaultdict(lambda: {"bid": [], "ask": []})
     terms: dict[str, tuple[datetime, Decimal | None, int]] = {}
     for page in await clob.books(token_ids):
@@ -118,7 +116,10 @@ async def fetch_books(clob: ClobClient, token_ids: Iterable[str]) -> dict[str, B
 
 
 async def fetch_midpoints(clob: ClobClient, token_ids: Sequence[str]) -> dict[str, Decimal]:
-    """Fetch the venue's midpoints of known tokens in dollars; for a book with one side they are not prices: see `fetch_books`."""
+    """Fetch the venue's midpoints in dollars by token; tokens without a book are left out.
+
+    The midpoint of a book with one side is not a tradable price: use `fetch_books`.
+    """
     return parse_midpoints(await clob.midpoints(token_ids)) if token_ids else {}
 
 
@@ -128,37 +129,29 @@ Points = list[tuple[datetime, Decimal]]
 async def fetch_past_prices(
     clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], *, traded: Collection[str] | None = None
 ) -> dict[str, Points]:
-    """Fetch hourly prices between two instants (inclusive), by token, earliest first; [] for a token without prices.
+    """Fetch the hourly prices of tokens, in order of time; a token without prices has an empty list.
 
-    spans: by token; one longer than `MOST_DAYS` is requested in parts. Points without a price from 0 to 1 are left out. traded: tokens for
-    which prices every `COARSE_MINUTES` are requested if hourly ones are missing; None for all.
+    spans: first and last instant (inclusive) by token. traded: tokens for which prices every `COARSE_MINUTES` are requested if hourly ones
+    are missing; None for all. Points without a price from 0 to 1 are left out.
     """
-    found = await _fetch_spans(clob, spans, FINE_MINUTES)
-    empty = {token: spans[token] for token, points in found.items() if not points and (traded is None or token in traded)}
-    return found | (await _fetch_spans(clob, empty, COARSE_MINUTES) if empty else {})
+    prices = await _fetch_spans(clob, spans, FINE_MINUTES)
+    empty = {token: spans[token] for token, points in prices.items() if not points and (traded is None or token in traded)}
+    return prices | (await _fetch_spans(clob, empty, COARSE_MINUTES) if empty else {})
 
 
 async def _fetch_spans(clob: ClobClient, spans: Mapping[str, tuple[datetime, datetime]], minutes: int) -> dict[str, Points]:
     calls = [
         routes.prices_history(token, start=first, end=last, fidelity_minutes=minutes)
         for token, span in spans.items()
-        for first, last in _split_span(*span)
+        for first, last in split_span(*span, timedelta(days=MOST_DAYS))
     ]
-    found: dict[str, dict[datetime, Decimal]] = {token: {} for token in spans}
+    prices: dict[str, dict[datetime, Decimal]] = {token: {} for token in spans}
     for page in await clob.fetch_all(calls, accept=_UNKNOWN):
         if page.status not in _UNKNOWN:
             (token,) = routes.parse_requested_tokens(page)
             start, end = spans[token]
-            found[token].update((at, price) for at, price in _parse_points(page) if start <= at <= end)
-    return {token: sorted(points.items()) for token, points in found.items()}
-
-
-def _split_span(start: datetime, end: datetime) -> Iterable[tuple[datetime, datetime]]:
-    longest = timedelta(days=MOST_DAYS)
-    while end - start > longest:
-        yield start, start + longest
-        start += longest
-    yield start, end
+            prices[token].update((at, price) for at, price in _parse_points(page) if start <= at <= end)
+    return {token: sorted(points.items()) for token, points in prices.items()}
 
 
 def _parse_points(page: VenuePage) -> Iterable[tuple[datetime, Decimal]]:
@@ -175,26 +168,26 @@ def _parse_points(page: VenuePage) -> Iterable[tuple[datetime, Decimal]]:
 
 
 async def _collect_rows(
-    pages: AsyncIterator[VenuePage], count: int | None = None, counts: Callable[[Mapping[str, Any]], bool] = lambda row: True
+    pages: AsyncIterator[VenuePage], count: int | None = None, matches: Callable[[Mapping[str, Any]], bool] = lambda row: True
 ) -> MarketRows:
-    """Collect the rows of a listing, up to the page on which `count` of them satisfy `counts`."""
+    """Collect the rows of a listing, up to the page on which `count` of them satisfy `matches`."""
     rows: list[Mapping[str, Any]] = []
-    at, rejects, found = None, 0, 0
-    async with aclosing(pages) as walked:  # type: ignore[type-var]
-        async for page in walked:
+    at, rejects, matching = None, 0, 0
+    async with aclosing(pages) as iteration:  # type: ignore[type-var]
+        async for page in iteration:
             at = at or page.fetched_at
             parsed = parse_markets(page.items("markets"), page.origin, day=page.fetched_at.date())
             more = parsed.rows.select(pl.exclude("body")).to_dicts()
             rows += more
             rejects += parsed.rejects.height
-            found += sum(map(counts, more))
-            if count is not None and found >= count:
+            matching += sum(map(matches, more))
+            if count is not None and matching >= count:
                 break
     return MarketRows(tuple(rows), at, rejects)
 
 
 def _merge_rows(parts: Sequence[MarketRows]) -> MarketRows:
-    """Merge several snapshots; the last record of a market counts, which is the latest."""
+    """Merge several snapshots; the last record of a market counts."""
     rows = {row["market_id"]: row for part in parts for row in part.rows}
     at = min((part.at for part in parts if part.at is not None), default=None)
     return MarketRows(tuple(rows.values()), at, sum(part.rejects for part in parts))

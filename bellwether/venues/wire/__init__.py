@@ -1,1 +1,1 @@
-"""Parsing shared by all venues: JSON decoded record by record, columns converted together, and invalid objects quarantined."""
+"""Parsing shared by all venues: decoding of JSON, typed columns, and rejects for invalid objects."""

@@ -1,6 +1,6 @@
-"""Typed columns of one page: each field is extracted from all objects and converted in Polars without floats.
+"""Conversion of the objects of a page to typed columns, exactly and column by column.
 
-An invalid value is null in its column and noted against its object; the other objects are unaffected.
+An invalid value is null in its column and noted as the problem of its object; other objects are unaffected.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from bellwether.venues.wire.times import END_SECOND, OUTSIDE
 Record = Mapping[str, Any]
 Typed = dict[str, pl.Series]
 
-#: Digits of a number of milliseconds that can be meant.
+#: Digits from which on a number of milliseconds is invalid.
 _MOST_DIGITS = 18
 
 _NO_TICKER = r"^\.*$|[\x00-\x20,\x7f]"
 _SECOND = 1_000_000
-#: What a Go server writes for a time that was never set, 0001-01-01T00:00:00Z, in microseconds since 1970.
+#: Zero time of Go servers, 0001-01-01T00:00:00Z, in microseconds since 1970; it means a missing time.
 _UNSET = -62_135_596_800 * _SECOND
 
 
@@ -36,14 +36,14 @@ class RejectReasons(dict[int, RejectReason]):
     """First problem of each invalid object, by the object's position within the page."""
 
     def note(self, index: int, field: str | None, value: Any, reason: str) -> None:
-        """Record that object `index` is invalid."""
+        """Record the problem of object `index`, unless it already has one."""
         self.setdefault(index, RejectReason(field, value, reason))
 
 
 def to_records(objects: Sequence[Any], identity: str, problems: RejectReasons) -> list[Record]:
-    """Return the objects as records; a value that is not a JSON object is noted and becomes an empty record.
+    """Convert objects to records; a value that is not a JSON object is noted as a problem and becomes an empty record.
 
-    An object without the field `identity` may come from the 2024 client, whose keys start with an underscore: the underscore is removed.
+    The keys of recordings of the 2024 client start with an underscore, which is removed if the field `identity` is missing.
     """
     records: list[Record] = []
     for index, item in enumerate(objects):
@@ -59,9 +59,9 @@ def to_records(objects: Sequence[Any], identity: str, problems: RejectReasons) -
 
 
 class WireColumns:
-    """Typed columns over the records of one page; invalid values are noted in `problems`.
+    """Typed columns of the records of one page; invalid values are noted in `problems`.
 
-    All fields of a page are checked and converted together: a thousand values cost less than one call into Polars.
+    prefix: of the field names in `problems`.
     """
 
     def __init__(self, records: Sequence[Record], problems: RejectReasons, prefix: str = "") -> None:
@@ -70,26 +70,26 @@ class WireColumns:
         self._prefix = prefix
 
     def values(self, name: str) -> list[Any]:
-        """Return the raw values of a field; None if it is absent."""
+        """Return the values of a field as decoded from JSON; None for a record without it."""
         try:
             return list(map(itemgetter(name), self.records))
         except KeyError:
             return [record.get(name) for record in self.records]
 
     def note_where(self, mask: pl.Series, name: str, reason: str, *, instead: str | None = None) -> None:
-        """Note the field `name` (or the field `instead` if that is null) of every record whose `mask` is true."""
+        """Note a problem of every record whose `mask` is true: in its field `name`, or in `instead` if `name` is null."""
         for index in mask.arg_true():
             record = self.records[index]
             field = instead if instead is not None and record.get(name) is None else name
             self.problems.note(index, self._prefix + field, record.get(field), reason)
 
     def part(self, name: str) -> WireColumns:
-        """Return the columns of a nested object, whose problems count against the outer one; the members of a null object are null."""
+        """Return the columns of a nested object; its problems are noted for the outer object."""
         nested = self._of_types(name, (dict,), "not a JSON object")
         return WireColumns([value or {} for value in nested], self.problems, f"{self._prefix}{name}.")
 
     def typed(self, shape: ObjectShape) -> Typed:
-        """Return one Series per column of `shape`, as long as the page and with the declared dtypes."""
+        """Convert the fields of `shape`; return one Series per column."""
         times = {name: self._text(name) for name in shape.times.values()}
         strings = {name: self._text(name) for name in shape.tickers} | {
             name: self._decimal_text(name, rule) for name, rule in shape.decimals.items()
@@ -109,11 +109,11 @@ class WireColumns:
         return typed | {name: self._json(name) for name in shape.objects}
 
     def epoch(self, name: str) -> pl.Series:
-        """Convert whole seconds since 1970 to instants; every record must have one."""
+        """Convert a field with whole seconds since 1970 to times; a record without it has a problem."""
         return self._since_1970(name, _SECOND, self.values(name), "missing, or no whole seconds since 1970")
 
     def epoch_millis(self, name: str) -> pl.Series:
-        """Convert texts of milliseconds since 1970 to instants; every record must have one."""
+        """Convert a text field with milliseconds since 1970 to times; a record without it has a problem."""
         texts = self.values(name)
         fits = [type(text) is str and text.isascii() and text.isdigit() and len(text) < _MOST_DIGITS for text in texts]
         millis = [int(text) if fit else None for text, fit in zip(texts, fits, strict=True)]
@@ -129,12 +129,12 @@ class WireColumns:
         return (series * unit).cast(TIME)
 
     def note_crossed(self, bid: pl.Series, ask: pl.Series, name: str, *, instead: str | None = None) -> None:
-        """Note the field `name` of every record whose bid lies above its ask."""
+        """Note a problem of every record whose bid is above its ask, in its field `name` (or `instead` if that is null)."""
         if (bid > ask).any():
             self.note_where(bid > ask, name, CROSSED, instead=instead)
 
     def bodies(self, objects: Sequence[Any]) -> pl.Series:
-        """Serialize `objects`, one per record, as JSON text; null for a value that was noted as not an object."""
+        """Serialize `objects` as JSON text; null for a value that is not a JSON object."""
         return self._dumped("body", [item if type(item) is dict else None for item in objects], None)
 
     def _text(self, name: str) -> pl.Series:
@@ -163,7 +163,7 @@ class WireColumns:
         return self._dumped(name, self.values(name), self._prefix + name)
 
     def _dumped(self, name: str, values: Sequence[Any], field: str | None) -> pl.Series:
-        """Serialize `values` as JSON text; values nested too deeply are noted as a problem of `field`."""
+        """Serialize `values` as JSON text; a value that is nested too deeply is noted as a problem of `field`."""
         try:
             dumped = [None if value is None else orjson.dumps(value) for value in values]
         except orjson.JSONEncodeError:
@@ -182,10 +182,10 @@ class WireColumns:
         self.note_where(texts.str.contains(_NO_TICKER), name, "not a ticker")
 
     def _time(self, texts: pl.Series, times: pl.Series) -> pl.Series:
-        """Return `times`, which were parsed from `texts`; null if absent, empty or the zero time of year 1."""
+        """Return `times`, parsed from `texts`, without invalid ones; problems are noted except for missing, empty and zero times."""
         if times.null_count() > texts.null_count():
             self.note_where(times.is_null() & (texts != ""), texts.name, "not a time (RFC 3339 with a zone)")
-        # As numbers: Python's calendar ends where a wrong time may still lie.
+        # As numbers, because a wrong time may be outside of Python's calendar.
         stamps = times.to_physical()
         if stamps.null_count() == len(stamps) or (stamps.min() >= 0 and stamps.max() < END_SECOND * _SECOND):  # type: ignore[operator]
             return times
@@ -206,7 +206,7 @@ class WireColumns:
         return pl.Series(name, [text if type(text) in (str, NoneType) else "no text" for text in chosen], dtype=pl.String())
 
     def _decimal(self, texts: pl.Series, rule: DecimalRule, *, fits: bool) -> pl.Series:
-        """Convert `texts` to exact decimals; an empty text is absent."""
+        """Convert `texts` to exact decimals; an empty text is null."""
         name = texts.name
         if not fits:
             unfit = ~texts.str.contains(rule.pattern)
@@ -221,7 +221,7 @@ class WireColumns:
         return series
 
     def _of_types(self, name: str, types: tuple[type, ...], reason: str) -> Sequence[Any]:
-        """Return the values of a field, with None for values that are not exactly of one of `types`."""
+        """Return the values of a field; a value of any other type than `types` is noted as a problem and becomes None."""
         values = self.values(name)
         if set(map(type, values)) <= {*types, NoneType}:
             return values
@@ -241,27 +241,26 @@ def _as_text(value: Any, rule: DecimalRule) -> Any:
 
 
 def _unfit(strings: Typed, forbidden: Mapping[str, str], required: Mapping[str, str]) -> dict[str, bool]:
-    """Return by name whether any text contains the forbidden pattern (or is null), or does not match the required one."""
-    found = [pl.col(name).str.contains(pattern).fill_null(True).any() for name, pattern in forbidden.items()]
+    """Return True by name if any text is null or contains the forbidden pattern, or if any does not match the required one."""
+    unfit = [pl.col(name).str.contains(pattern).fill_null(True).any() for name, pattern in forbidden.items()]
     missed = [~pl.col(name).str.contains(pattern).all() for name, pattern in required.items()]
-    return pl.DataFrame(strings).select(*found, *missed).row(0, named=True) if strings else {}
+    return pl.DataFrame(strings).select(*unfit, *missed).row(0, named=True) if strings else {}
 
 
 def _null_where(series: pl.Series, mask: pl.Series) -> pl.Series:
     return series.zip_with(~mask.fill_null(False), pl.Series([None], dtype=series.dtype)) if mask.any() else series
 
 
-#: No objects of other pages.
 NOTHING: Mapping[Any, Any] = MappingProxyType({})
 
 
 def find_repeats(
-    keys: pl.DataFrame, objects: Sequence[Any], problems: RejectReasons, *, field: str, what: str, earlier: Mapping[Any, Any] = NOTHING
+    keys: pl.DataFrame, objects: Sequence[Any], problems: RejectReasons, *, field: str, kind: str, earlier: Mapping[Any, Any] = NOTHING
 ) -> frozenset[int]:
-    """Return positions of objects that repeat an earlier one with the same key.
+    """Return the positions of objects that are equal to an earlier object with the same key.
 
-    A different object with the same key is noted as a problem of `field`: "another `what` says otherwise". Objects with a problem are
-    ignored. earlier: objects of previous pages by their key, which is then a single column.
+    A different object with the same key is noted as a problem of `field`. Objects with a problem are ignored. kind: name of the objects in
+    that message. earlier: objects of previous pages by their key, which is then a single column.
     """
     repeats: set[int] = set()
     first: dict[tuple[Any, ...], Any] = {(key,): item for key, item in earlier.items()}
@@ -277,5 +276,5 @@ def find_repeats(
         elif first[key] == objects[index]:
             repeats.add(index)
         else:
-            problems.note(index, field, objects[index].get(field), f"another {what} says otherwise")
+            problems.note(index, field, objects[index].get(field), f"another {kind} says otherwise")
     return frozenset(repeats)

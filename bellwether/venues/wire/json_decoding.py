@@ -1,4 +1,4 @@
-"""Decoding of response bodies as JSON that gives up single records instead of a whole page if possible."""
+"""Lenient decoding of JSON responses: a record that no table can store does not spoil its page."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 
-#: Names under which an answer lists its records.
+#: Keys of lists of records in a response.
 RECORD_LISTS = frozenset({"markets", "events", "series", "candlesticks", "trades", "orderbooks", "data", "history"})
 
-#: Longest integer that is read as one, in characters: Python converts up to 4,300 digits.
+#: Maximum characters of an integer; Python converts up to 4,300 digits.
 _MOST_DIGITS = 1000
-#: Levels of nesting that are read, where the strict parser gives up.
+#: Maximum levels of nesting that the lenient parser reads.
 _DEEPEST = 200
 _TOO_DEEP = "nested too deeply to be read; the stored page has it"
 _BRACKET_OR_TEXT = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
@@ -29,7 +29,8 @@ class MalformedBody(ValueError):
 class UnusableValue:
     """Record that a lenient parser can read but no table can store.
 
-    record: the record as parsed. field, value: the first offending place, its path joined by dots. body: the record as ASCII JSON text.
+    record: the record as parsed. field, value, reason: path of the first invalid value, the value, and its problem. body: the record as
+    ASCII JSON text.
     """
 
     record: dict[str, Any]
@@ -39,20 +40,12 @@ class UnusableValue:
     body: str
 
 
-def decode_object(body: bytes) -> dict[str, Any]:
-    """Decode the JSON object in `body`; see `decode_json`. Raises `MalformedBody` if it is not a JSON object."""
-    answer = decode_json(body)
-    if not isinstance(answer, dict):
-        raise MalformedBody(f"a JSON {type(answer).__name__} where an object was expected")
-    return answer
-
-
 def decode_json(body: bytes) -> Any:
-    """Decode the JSON value in `body`; a list at the top is a list of records.
+    """Decode the JSON value in `body`; a list is a list of records.
 
-    If strict JSON fails because of single records (a NaN, a number too large for 64 bits, deep nesting, half a surrogate pair, a byte that
-    is not UTF-8, a bare control character), those records are replaced by `UnusableValue` and the others are kept; bare control characters
-    are data. Raises `MalformedBody` if the body is not JSON.
+    If the body is not strict JSON, records with invalid values (a NaN, a number too large for 64 bits, deep nesting, half a surrogate pair,
+    a byte that is not UTF-8) are replaced by `UnusableValue`, and bare control characters are accepted. Raises `MalformedBody` for any
+    other body.
     """
     try:
         return orjson.loads(body)
@@ -61,7 +54,7 @@ def decode_json(body: bytes) -> Any:
 
 
 def decode_record(value: Any) -> Any:
-    """Return a response that is one record; `UnusableValue` if it contains a value that no table can store."""
+    """Return a response that is itself a record; `UnusableValue` if it contains a value that no table can store."""
     return _record(value)
 
 
@@ -84,27 +77,27 @@ def _loads(text: str) -> Any:
 
 
 def _number(digits: str) -> int | float:
-    """Parse an integer; infinity if it has more digits than Python converts."""
+    """Parse an integer; return a float if it has more than `_MOST_DIGITS` digits."""
     return int(digits) if len(digits) <= _MOST_DIGITS else float(digits)
 
 
 def _flatten(text: str) -> str:
-    """Replace everything nested deeper than `_DEEPEST` levels by `_TOO_DEEP` in JSON text. Raises `ValueError` for unclosed brackets."""
-    kept, depth, start = [], 0, 0
-    for found in _BRACKET_OR_TEXT.finditer(text):
-        opens, closes = found[0] in ("[", "{"), found[0] in ("]", "}")
+    """Replace values nested deeper than `_DEEPEST` levels by `_TOO_DEEP` in JSON text. Raises `ValueError` for unclosed brackets."""
+    parts, depth, start = [], 0, 0
+    for match in _BRACKET_OR_TEXT.finditer(text):
+        opens, closes = match[0] in ("[", "{"), match[0] in ("]", "}")
         if opens and depth == _DEEPEST:
-            kept += [text[start : found.start()], json.dumps(_TOO_DEEP)]
+            parts += [text[start : match.start()], json.dumps(_TOO_DEEP)]
         depth += opens - closes
         if closes and depth == _DEEPEST:
-            start = found.end()
+            start = match.end()
     if depth != 0:
         raise ValueError("brackets are left open")
-    return "".join([*kept, text[start:]])
+    return "".join([*parts, text[start:]])
 
 
 def _replace_unusable(value: Any) -> Any:
-    """Return `value` with every record that contains an unusable value replaced by `UnusableValue`, innermost records first."""
+    """Replace every record with an invalid value by `UnusableValue`, inner records first."""
     if not isinstance(value, dict):
         return [_record(item) for item in value] if isinstance(value, list) else value
     for name in RECORD_LISTS & value.keys():
@@ -116,25 +109,25 @@ def _replace_unusable(value: Any) -> Any:
 def _record(item: Any) -> Any:
     if not isinstance(item, dict):
         return item
-    found = _find_unusable({name: value for name, value in item.items() if name not in RECORD_LISTS})
+    problem = _find_unusable({name: value for name, value in item.items() if name not in RECORD_LISTS})
     _replace_unusable(item)
-    if found is None:
+    if problem is None:
         return item
-    field, text, reason = found
+    field, text, reason = problem
     return UnusableValue(item, field, text, reason, json.dumps(item, ensure_ascii=True, default=lambda nested: nested.record))
 
 
 def _find_unusable(value: Any, path: str = "") -> tuple[str, str, str] | None:
-    """Return path, text and reason of the first value that is not a finite 64-bit number or Unicode text."""
+    """Return path, text and reason of the first value that no table can store; None if all are valid."""
     if isinstance(value, dict):
         for name, inner in value.items():
             where = f"{path}.{name}" if path else name
-            if found := _find_unusable(name, path) or _find_unusable(inner, where):
-                return found
+            if problem := _find_unusable(name, path) or _find_unusable(inner, where):
+                return problem
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            if found := _find_unusable(inner, f"{path}.{index}"):
-                return found
+            if problem := _find_unusable(inner, f"{path}.{index}"):
+                return problem
     elif isinstance(value, float) and not math.isfinite(value):
         return path, repr(value), "not a finite number"
     elif isinstance(value, int) and not -(2**63) <= value < 2**64:

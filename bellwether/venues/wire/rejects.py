@@ -1,4 +1,4 @@
-"""Quarantine of objects that do not fit a table, as rows of raw/<venue>_rejects with the field, the value and the reason."""
+"""Rejects: objects that do not fit a table, as rows of raw/<venue>_rejects with the field, the value and the reason."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from bellwether.tables.raw import REJECTS
 from bellwether.tables.schema import TIME, Table
 from bellwether.venues.wire.json_decoding import UnusableValue
 
-#: Longest offending value that a reject repeats; its body holds the whole object.
+#: Maximum characters of the invalid value in a reject, whose body contains the whole object.
 VALUE_LIMIT = 200
-#: Why a page without records is a reject.
+#: Reason of the reject for an empty page whose cursor continues.
 HOLE = "the page lists nothing although its cursor goes on, also when asked for again: records may be missing"
-#: Why a page as a whole is a reject; the value is the error.
+#: Reason of the reject for a whole page; the value is the error.
 UNPROCESSABLE = "the page cannot be processed, also when requested again"
 MISSING = "missing"
 UNKNOWN_STATUS = "not a status of the venue"
@@ -31,12 +31,12 @@ UNKNOWN_VERSION = "not v1 or v2: without it the trading ids cannot be determined
 NO_TRADING_IDS = "missing: a deployed market with an order book has trading ids"
 CROSSED = "the bid lies above the ask"
 NOT_LISTED = "requested by name and not in the answer"
-#: Reasons that a later answer may cure: something has not come yet, or is not known yet. Every other reason is permanent.
+#: Reasons that may not apply to a later response, such as a missing value. Every other reason is permanent.
 CURABLE = frozenset({UNPROCESSABLE, MISSING, UNKNOWN_STATUS, NO_RESULT, WITHOUT_END, UNKNOWN_VERSION, NO_TRADING_IDS, CROSSED, NOT_LISTED})
-#: Tables of which a curable reject keeps a day open; and for how long.
+#: Tables whose curable rejects keep a day from being final, and the maximum time.
 _KEEP_OPEN = frozenset({"raw/kalshi_markets", "raw/polymarket_markets"})
 PATIENCE = timedelta(days=45)
-#: Rows of a day's pages that are held in memory, of the many days of a run.
+#: Maximum rows of a day's parsed pages that stay in memory.
 FEW_ROWS = 500
 
 Place = TypeVar("Place")
@@ -47,7 +47,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Page that contained an object.
+    """Page that contains an object.
 
     request: method, path and query. page: ordinal within its pull. fetched_at: time of the response, aware, UTC.
     """
@@ -59,7 +59,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class RejectReason:
-    """Reason why an object is invalid; `field` is None if it concerns the whole object."""
+    """Problem of an object: its field (None for the whole object), the invalid value and the reason."""
 
     field: str | None
     value: Any
@@ -68,7 +68,7 @@ class RejectReason:
 
 @dataclass(frozen=True, slots=True)
 class ParsedRecords:
-    """Content of a page: `rows` of the declared table, the `ordinals` of their objects within the page, and `rejects`."""
+    """Parsed page: `rows` of a table, the `ordinals` of their objects within the page, and `rejects`."""
 
     rows: pl.DataFrame
     ordinals: Sequence[int]
@@ -76,19 +76,18 @@ class ParsedRecords:
 
 
 class ParsedPages(dict[Place, ParsedRecords]):
-    """Cache of parsed pages by their place while they have few rows in total, so that a small day is read and parsed once."""
+    """Cache of parsed pages by step and ordinal, up to `FEW_ROWS` rows, so that a small day is parsed once."""
 
     def __setitem__(self, place: Place, parsed: ParsedRecords) -> None:
-        if parsed.rows.height + sum(held.rows.height for held in self.values()) <= FEW_ROWS:
+        if parsed.rows.height + sum(page.rows.height for page in self.values()) <= FEW_ROWS:
             super().__setitem__(place, parsed)
 
 
 @dataclass(frozen=True, slots=True)
 class Quarantine:
-    """Conversion of a page's invalid objects to rejects.
+    """Builder of the rejects of one page.
 
-    table: the intended table. identity: the field with their ticker. day: the partition of rejects for objects whose own day cannot be
-    read.
+    table: table that the objects belong to. identity: field with their id. day: day of a reject whose object has no valid day.
     """
 
     table: Table
@@ -97,7 +96,7 @@ class Quarantine:
     origin: Origin
 
     def rows(self, objects: Sequence[Any], problems: Mapping[int, RejectReason], days: Mapping[int, date | None]) -> pl.DataFrame:
-        """Return rows of the venue's rejects, one per object with a problem, in the order of the page; `days` are the objects' own."""
+        """Build one reject per object with a problem. days: days of the objects, by position."""
         if not problems:
             return _no_rejects(read_venue(self.table)).clone()
         return REJECTS[read_venue(self.table)].frame(
@@ -105,15 +104,15 @@ class Quarantine:
         )
 
     def reject_page(self, error: BaseException) -> pl.DataFrame:
-        """Return the reject of a whole page that cannot be processed because of `error`; the stored page has its content."""
+        """Build the reject of a page that cannot be processed because of `error`."""
         return self.rows([None], {0: RejectReason(None, f"{type(error).__name__}: {error}", UNPROCESSABLE)}, {})
 
     def reject_missing(self, names: Sequence[str], reason: str) -> pl.DataFrame:
-        """Return rejects for records that the page's call requested by name and the response lacks."""
+        """Build the rejects of records that the page's request names and its response lacks."""
         return self.rows([{self.identity: name} for name in names], dict.fromkeys(range(len(names)), RejectReason(None, None, reason)), {})
 
     def reject_hole(self, answer: Any) -> pl.DataFrame:
-        """Return the reject of a whole page, `answer`, that is empty although its cursor continues."""
+        """Build the reject of a page that is empty although its cursor continues. answer: its content."""
         return self.rows([answer], {0: RejectReason(None, None, HOLE)}, {})
 
     def _row(self, ordinal: int, item: Any, problem: RejectReason, day: date | None) -> dict[str, Any]:
@@ -133,9 +132,10 @@ class Quarantine:
     def sift(
         self, frame: pl.DataFrame, objects: Sequence[Any], problems: Mapping[int, RejectReason], *, unwanted: frozenset[int] = frozenset()
     ) -> ParsedRecords:
-        """Split `frame` into valid rows, with the page's columns, and rejects; rows in `unwanted` are dropped.
+        """Split `frame` into valid rows and rejects.
 
-        `frame` has one row per object and every column of the table except its origin columns.
+        frame: one row per object, with the columns of the table except those of the origin, which are added. unwanted: positions of rows
+        to drop.
         """
         dropped = problems.keys() | unwanted
         ordinals = [index for index in range(frame.height) if index not in dropped] if dropped else range(frame.height)
@@ -145,7 +145,7 @@ class Quarantine:
 
 
 def parse_or_reject(parse: Callable[[], ParsedRecords], quarantine: Quarantine) -> ParsedRecords:
-    """Return the content of a page; if `parse` fails with any error, only the reject of the whole page."""
+    """Return the result of `parse`; if it raises an exception, the reject of the whole page."""
     try:
         return parse()
     except (Exception, PanicException) as error:
@@ -153,7 +153,7 @@ def parse_or_reject(parse: Callable[[], ParsedRecords], quarantine: Quarantine) 
 
 
 def parse_or_none(parse: Callable[[], Rows]) -> Rows | None:
-    """Return the result of `parse` over several pages; None if it fails with any error: each page is then parsed separately."""
+    """Return the result of `parse`; None if it raises an exception."""
     try:
         return parse()
     except (Exception, PanicException):
@@ -161,17 +161,17 @@ def parse_or_none(parse: Callable[[], Rows]) -> Rows | None:
 
 
 def is_processed(parsed: ParsedRecords) -> bool:
-    """Return True unless the only result is the reject of the whole page."""
+    """Return False if the page could not be processed and became a reject as a whole."""
     return not (parsed.rejects.height == 1 and parsed.rejects["reason"].item() == UNPROCESSABLE)
 
 
 def select_curable(rejects: pl.DataFrame) -> pl.DataFrame:
-    """Return the rejects of a day that a later response may cure, and that keep the day from being final."""
+    """Return the rejects that a later response may cure, and that keep their day from being final."""
     return rejects.filter(pl.col("reason").is_in(CURABLE) & pl.col("table").is_in(_KEEP_OPEN))
 
 
 def assign_origins(parsed: ParsedRecords, origins: Sequence[Origin]) -> ParsedRecords:
-    """Assign `origins[i]` to the i-th of `parsed` objects, each from its own page; parsing them together costs as much as parsing one."""
+    """Replace the origin of records that were parsed together: object i comes from the page `origins[i]`."""
     rejects = parsed.rejects
     return ParsedRecords(
         _with_origins(parsed.rows, [origins[ordinal] for ordinal in parsed.ordinals]),
@@ -181,13 +181,13 @@ def assign_origins(parsed: ParsedRecords, origins: Sequence[Origin]) -> ParsedRe
 
 
 def build_origin_columns(origins: Sequence[Origin], counts: Sequence[int]) -> pl.DataFrame:
-    """Build the origin columns for `counts[i]` consecutive rows of the i-th page; `number` is i."""
-    known = pl.DataFrame(
+    """Build the origin columns of several pages, with `counts[i]` rows of page `origins[i]`; the column `number` is i."""
+    pages = pl.DataFrame(
         [(origin.request, origin.page, origin.fetched_at, origin.fetched_at) for origin in origins],
         schema={"request": pl.String(), "page": pl.Int32(), "fetched_at": TIME, "known_at": TIME},
         orient="row",
     ).with_row_index("number")
-    return known[[number for number, count in enumerate(counts) for _ in range(count)]]
+    return pages[[number for number, count in enumerate(counts) for _ in range(count)]]
 
 
 def _with_origins(rows: pl.DataFrame, origins: Sequence[Origin]) -> pl.DataFrame:
@@ -211,7 +211,7 @@ def _no_rejects(venue: str) -> pl.DataFrame:
 
 
 def repeat_value(value: Any, dtype: pl.DataType, height: int) -> pl.Series:
-    """Return a column that has `value` in every row."""
+    """Create a column with `value` in every row."""
     return pl.Series([value], dtype=dtype).new_from_index(0, height)
 
 
@@ -227,12 +227,12 @@ def _fetched_columns(origin: Origin, height: int) -> list[pl.Series]:
 
 
 def to_origin_columns(origin: Origin) -> dict[str, Any]:
-    """Return the columns that identify the call that returned a row; `known_at` is the time of the response."""
+    """Return the columns that identify the page of a row; `known_at` is the time of the response."""
     return {"request": origin.request, "page": origin.page, "fetched_at": origin.fetched_at, "known_at": origin.fetched_at}
 
 
 def format_body(item: Any) -> str:
-    """Format `item` as JSON text; a note replaces one that is nested too deeply."""
+    """Format `item` as JSON text; return a message instead if it is nested too deeply."""
     if isinstance(item, UnusableValue):
         return item.body
     try:
@@ -242,7 +242,7 @@ def format_body(item: Any) -> str:
 
 
 def format_value(value: Any) -> str | None:
-    """Format `value` as text of at most `VALUE_LIMIT` characters: strings unchanged, half surrogate pairs escaped, other values as JSON."""
+    """Format `value` as text of at most `VALUE_LIMIT` characters; values other than strings as JSON."""
     if value is None:
         return None
     text = value if isinstance(value, str) else format_body(value)

@@ -1,4 +1,4 @@
-"""Shapes of objects on the wire: their fields, the kinds of the fields, and the valid values of a kind."""
+"""Declaration of the fields of JSON objects: their types and valid values."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def format_number(number: float) -> str:
-    """Format a JSON number as plain decimal text: 0.5 -> "0.5", 1e-05 -> "0.00001"."""
+    """Format a number as decimal text without an exponent: 1e-05 -> "0.00001"."""
     return format(Decimal(repr(number)), "f")
 
 
 @dataclass(frozen=True, slots=True)
 class DecimalRule:
-    """Format of a decimal on the wire.
+    """Format of a decimal field `X`.
 
-    suffix: the field `X` + suffix contains it as a string; if that is null, `X` does, as a string (in /historical) or as a JSON number of
-    one of the types `numbers`, which `text` converts to the string. pattern: the strings that fit `dtype` exactly. highest: the largest
-    valid value; the smallest is 0. absent: values that represent a missing value.
+    suffix: `X` + suffix contains the number as a string. If that is null, `X` contains it, as a string or as a number of one of the types
+    `numbers`, which `text` converts to a string. pattern: strings that fit `dtype` exactly. unfit: reason of the reject for other strings.
+    highest: largest valid value; the smallest is 0. absent: values that mean a missing value.
     """
 
     suffix: str
@@ -37,11 +37,11 @@ class DecimalRule:
 
 @dataclass(frozen=True, slots=True)
 class ObjectShape:
-    """Typed fields of one kind of object, by kind.
+    """Fields of an object, by type.
 
-    tickers: text that every object must have and that may be an element of a list of tickers. texts: text as sent. text_lists: lists of
-    texts, null for an empty one. times: column -> field with an RFC 3339 time. decimals: field (without suffix) -> rule. flags: truth
-    values. numbers: JSON numbers, stored as Float64. objects: any value, stored as JSON text.
+    tickers: required ids that may be elements of a comma-separated list. texts: verbatim text. text_lists: lists of texts, empty for null.
+    times: column -> field with an RFC 3339 time. decimals: field (without suffix) -> rule. flags: booleans. numbers: JSON numbers, stored as
+    Float64. objects: any value, stored as JSON text.
     """
 
     tickers: tuple[str, ...]

@@ -1,10 +1,11 @@
-"""Plausible instants on the wire of every venue: the years 1970 to 2200."""
+"""Times on the wire of every venue; valid are the years 1970 to 2200."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
-#: Seconds since 1970 of the first instant of 2201; milliseconds of today are more.
+#: Seconds since 1970 of the first instant of 2201; current times in milliseconds are larger.
 END_SECOND = 7_289_654_400
 OUTSIDE = "a time outside the years 1970 to 2200"
 
@@ -25,3 +26,11 @@ def parse_instant(text: object) -> datetime | None:
     if at is None or at.tzinfo is None or not is_plausible(at):
         return None
     return at.astimezone(UTC)
+
+
+def split_span(start: datetime, end: datetime, longest: timedelta) -> Iterator[tuple[datetime, datetime]]:
+    """Yield consecutive spans that cover start to end, each at most `longest`."""
+    while end - start > longest:
+        yield start, start + longest
+        start += longest
+    yield start, end

@@ -134,7 +134,7 @@ async def test_a_day_on_which_more_is_expected_is_pulled_anew_next_time(session:
 
 def test_a_long_time_is_asked_for_in_spans_of_at_most_fifteen_days():
     close = datetime(2026, 3, 14, 12, tzinfo=UTC)
-    calls = PricePlan(days=40).calls(pl.DataFrame({"market_id": ["1"], "price_token": ["5"], "close_time": [close]}))
+    calls = PricePlan(days=40).build_calls(pl.DataFrame({"market_id": ["1"], "price_token": ["5"], "close_time": [close]}))
     spans = [(int(dict(call.params)["startTs"]), int(dict(call.params)["endTs"])) for call in calls]
     assert [(end - start) // 86400 for start, end in spans] == [15, 15, 10]
     assert spans[-1][1] == int(close.timestamp())

@@ -91,7 +91,7 @@ FORBIDDEN = {
 
 @pytest.mark.parametrize("build", FORBIDDEN.values(), ids=list(FORBIDDEN))
 def test_what_the_venue_refuses_is_refused_before_it_is_sent(build: Any):
-    with pytest.raises(ConfigError, match="asking "):
+    with pytest.raises(ConfigError, match="requesting "):
         build()
 
 

@@ -136,7 +136,7 @@ async def test_a_skipped_number_asks_for_the_books_and_their_coming_ends_it() ->
         stream = place.stream(tickers=(A, B))
         frames = await take(stream, 11)
     assert kinds(frames)[-1] == "trade"
-    assert (stream.stats.gaps, stream.stats.snapshots_asked, stream.stats.connections) == (2, 2, 1)
+    assert (stream.stats.gaps, stream.stats.snapshot_requests, stream.stats.connections) == (2, 2, 1)
 
 
 async def test_a_gap_while_books_are_on_their_way_asks_once_more_after_they_came() -> None:

@@ -1,4 +1,4 @@
-"""Kalshi's archive of settled markets, scanned completely once per cutoff, because it cannot be filtered by time."""
+"""Scan of Kalshi's archive of settled markets. The archive cannot be filtered by time, so each new cutoff needs a complete scan."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STEP = "markets"
 
 
 def parse_cutoff(page: VenuePage) -> datetime:
-    """Parse the instant before which settled markets are only in the archive. Raises `VenueError` if the response lacks it."""
+    """Parse the cutoff: markets settled before it are only in the archive. Raises `VenueError` if the response lacks it."""
     text = page.answer.get("market_settled_ts")
     cutoff = parse_instant(text)
     if cutoff is None:
@@ -44,9 +44,9 @@ def parse_cutoff(page: VenuePage) -> datetime:
 class ArchivePull:
     """Finished scan of the archive.
 
-    cutoff: all markets settled before it were in the archive. superseded: records replaced by another one. reject_pages: ordinals of the
-    pages with invalid records. requests: pages fetched by this run; 0 if the scan was already stored. holes: ordinals of the empty pages
-    whose cursor continues.
+    cutoff: all markets settled before it were in the archive. superseded: records replaced by another record of their market.
+    reject_pages: ordinals of the pages with invalid records. requests: number of pages fetched by this run; 0 if the scan was already
+    stored. holes: ordinals of the empty pages whose cursor continues.
     """
 
     pull: StoredPull
@@ -64,10 +64,9 @@ class ArchivePull:
                 yield rows
 
     def rejects(self, day: date | None = None) -> pl.DataFrame:
-        """Return rows of raw/kalshi_archive_rejects, dated by the market's close, or by the response if the close is unreadable.
+        """Return the rejects, with the day of the market's close, or of the response if the close is unreadable.
 
-        With a day, return its rejects as rows of raw/kalshi_rejects, and the empty pages whose cursor continues, since any day may lack
-        them.
+        day: return only its rejects, and the holes, as their markets may belong to any day; None: all.
         """
         disputed = self.superseded.filter(pl.col("reason").is_not_null())["page"]
         frames = [KALSHI_REJECTS.empty()]
@@ -76,8 +75,8 @@ class ArchivePull:
             replaced = self._superseded_on(page).filter(pl.col("reason").is_not_null())
             quarantine = Quarantine(KALSHI_ARCHIVE, "ticker", page.fetched_at.date(), page.origin)
             frames += [_parse(page).rejects, reject_contradictions(quarantine, page.items("markets"), replaced)]
-        found, holes = pl.concat(frames), self._holes(day)
-        return pl.concat([found if day is None else found.filter(pl.col("day") == day), *holes])
+        rejects = pl.concat(frames)
+        return pl.concat([rejects if day is None else rejects.filter(pl.col("day") == day), *self._holes(day)])
 
     def _holes(self, day: date | None) -> list[pl.DataFrame]:
         pages = [self.pull.page(STEP, ordinal) for ordinal in self.holes]
@@ -87,12 +86,12 @@ class ArchivePull:
         return self.superseded.filter(pl.col("page") == page.ordinal)
 
     def summary(self) -> dict[str, object]:
-        """Return folder, cutoff and number of requests of the scan."""
+        """Return the folder, the cutoff and the number of requests of the scan."""
         return {"pull": self.pull.folder, "cutoff": self.cutoff.isoformat(), "requests": self.requests}
 
 
 async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> ArchivePull:
-    """Scan the archive at the venue's current cutoff, or reuse the stored scan of that cutoff unless `refresh`.
+    """Scan the archive at the venue's current cutoff; without `refresh`, reuse the stored scan of that cutoff.
 
     Raises `VenueError` if the venue does not respond, `PagingError` if its listing loops.
     """
@@ -108,9 +107,9 @@ async def pull_archive(client: KalshiClient, pages: PageStore, *, refresh: bool 
 
 
 def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date, cutoff: datetime) -> ArchivePull | None:
-    """Return the scan that produced `rows` of raw/kalshi_archive if `day` needs it: some of its markets may have settled before `cutoff`.
+    """Return the scan that produced `rows` of raw/kalshi_archive; None if no market of `day` can be archived.
 
-    Raises `LakeError` if the scan is needed and missing, or if the venue has archived more markets since.
+    Markets of a day that began before `cutoff` can be archived. Raises `LakeError` if the scan is missing, or older than `cutoff`.
     """
     if datetime.combine(day, time(), UTC) >= cutoff:
         return None
@@ -121,16 +120,16 @@ def find_covering_archive(pages: PageStore, rows: pl.LazyFrame | None, day: date
     known_at = rows.select(pl.col("known_at").max()).collect().item()
     scans = [_finished(pull) for pull in pages.list_finished(LISTING) if _same_instant(pull.note, known_at)]
     if not scans or scans[-1].cutoff < cutoff:
-        found = f"was scanned at the cutoff {scans[-1].cutoff:%Y-%m-%d %H:%M}" if scans else "belongs to no stored scan"
+        problem = f"was scanned at the cutoff {scans[-1].cutoff:%Y-%m-%d %H:%M}" if scans else "belongs to no stored scan"
         raise LakeError(
-            f"pulling {day}: raw/kalshi_archive {found}, but the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; "
+            f"pulling {day}: raw/kalshi_archive {problem}, but the venue has archived what settled before {cutoff:%Y-%m-%d %H:%M}; "
             "materialize raw/kalshi_archive again, then this day"
         )
     return scans[-1]
 
 
 async def _scan(puller: Puller, cutoff: datetime) -> dict[str, Any]:
-    """Fetch and store the archive; the note contains results that would otherwise need another scan."""
+    """Fetch and store the archive; return the note, which contains the superseded records, rejects and holes."""
     keys, reject_pages, holes = [], list[int](), list[int]()
     known_at: datetime | None = None
     listing = routes.historical_markets()

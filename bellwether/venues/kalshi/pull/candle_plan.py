@@ -1,4 +1,4 @@
-"""Choice of the markets whose candles are pulled, and of the calls that return them."""
+"""Choice of the markets whose candles are pulled, and the calls that request them."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from bellwether.venues.kalshi.routes import MOST_CANDLES, MOST_TICKERS, VenueCal
 
 @dataclass(frozen=True, slots=True)
 class CandlePlan(PullPlan):
-    """Plan for candles based on a `PullPlan`; combos are never included."""
+    """Plan of the candles to pull; combos are never included."""
 
-    def chosen(self, markets: pl.DataFrame) -> pl.DataFrame:
-        """Return the markets whose candles are pulled, by close time; a `sample` if there are too many.
+    def select_markets(self, markets: pl.DataFrame) -> pl.DataFrame:
+        """Select the markets whose candles are pulled, sorted by close time; a `sample` if there are more than `markets`.
 
         `markets` has the columns ticker, close_time, is_combo and archived.
         """
         return self.sample(markets.filter(~pl.col("is_combo")), "ticker").sort("close_time", "ticker")
 
-    def calls(self, markets: pl.DataFrame) -> list[VenueCall]:
-        """Return the calls for the candles of `chosen(markets)`: live markets in batches, archived ones one by one."""
-        chosen = self.chosen(markets)
+    def build_calls(self, markets: pl.DataFrame) -> list[VenueCall]:
+        """Build the calls for the candles of the selected markets: live markets in batches, archived ones one by one."""
+        chosen = self.select_markets(markets)
         live = chosen.filter(~pl.col("archived")).select("ticker", "close_time").rows()
         archived = chosen.filter(pl.col("archived")).select("ticker", "close_time").rows()
         batches = [
@@ -41,7 +41,7 @@ class CandlePlan(PullPlan):
         return batches + single
 
     def within_window(self, candles: pl.DataFrame, markets: pl.DataFrame) -> pl.DataFrame:
-        """Return the `candles` that belong to one of `markets` and end within the days before its close."""
+        """Return the `candles` of `markets` that end within the plan's days before the close."""
         closes = candles.select("ticker").join(markets.select("ticker", "close_time"), on="ticker", how="left", maintain_order="left")[
             "close_time"
         ]
@@ -52,7 +52,7 @@ class CandlePlan(PullPlan):
         return close - timedelta(days=self.days)
 
     def _batches(self, markets: list[tuple[str, datetime]]) -> Iterator[list[tuple[str, datetime]]]:
-        """Yield consecutive markets in batches as large as one call allows."""
+        """Yield consecutive markets in batches that fit into one call."""
         batch: list[tuple[str, datetime]] = []
         for market in markets:
             if batch and not self._fits(len(batch) + 1, batch[0][1], market[1]):

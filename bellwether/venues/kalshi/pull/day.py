@@ -10,7 +10,7 @@ from functools import partial
 import polars as pl
 
 from bellwether.venues.http.day import BaseDayPull, DayWork
-from bellwether.venues.http.page import VenuePage
+from bellwether.venues.http.page import VenuePage, split_batches
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.paging import Listing
 from bellwether.venues.http.puller import Progress, Puller
@@ -23,14 +23,14 @@ from bellwether.venues.kalshi.pull.day_markets import PAID_OUT, TABLES, DayMarke
 from bellwether.venues.kalshi.wire import CandlePage, parse_candle_pages, parse_candles, parse_events
 from bellwether.venues.wire.rejects import ParsedRecords, parse_or_reject
 
-#: Events asked for by name in one call: with their nested markets they fill a page of ordinary size.
+#: Events per call; with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
 _NOT_FOUND = 404
 
 
 @dataclass(frozen=True)
 class DayPull(BaseDayPull):
-    """Finished pull of one day. archive: rows of raw/kalshi_archive, if the day needs them."""
+    """Finished pull of one day. archive: rows of raw/kalshi_archive; None if the day has no archived markets."""
 
     tables = TABLES
     price_steps = ("candles",)
@@ -44,7 +44,7 @@ class DayPull(BaseDayPull):
         return self.markets_of_day.frames(self.pull, self.archive)
 
     def candles(self) -> Iterator[pl.DataFrame]:
-        """Yield frames of raw/kalshi_candles within the plan's days before each market's close, each candle once."""
+        """Yield frames of raw/kalshi_candles, limited to the plan's days before each market's close."""
         return self.price_frames()
 
     def other_rejects(self) -> Iterable[pl.DataFrame]:
@@ -59,22 +59,22 @@ class DayPull(BaseDayPull):
     def parse_price_pages(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
         if any(page.status == _NOT_FOUND for page in pages):
             return None
-        # The pages outlive the frame that is made of them; what they say as JSON, several times their bytes, does not.
-        answers = [CandlePage(replace(page).answer, page.origin, _source(page), list(self.requested(page))) for page in pages]
-        rows = parse_candle_pages(answers, day=self.day, period_minutes=self.plan.period_minutes)
+        # Copies of the pages, so that their parsed JSON, which takes several times their bytes, is not kept.
+        candles = [CandlePage(replace(page).answer, page.origin, _source(page), list(self.requested(page))) for page in pages]
+        rows = parse_candle_pages(candles, day=self.day, period_minutes=self.plan.period_minutes)
         return None if rows is None else self.plan.within_window(rows, self.markets_of_day.rows)
 
     def parse_price_page(self, step: str, page: VenuePage) -> ParsedRecords:
-        asked, quarantine = self.requested(page), self.tables.prices.quarantine(self.day, page.origin)
+        tickers, quarantine = self.requested(page), self.tables.prices.quarantine(self.day, page.origin)
         if page.status == _NOT_FOUND:
             reason = f"the venue has no candles of this market: {parse_error_text(page.body)}"
-            return ParsedRecords(self.tables.prices.table.empty(), (), quarantine.reject_missing(sorted(asked), reason))
+            return ParsedRecords(self.tables.prices.table.empty(), (), quarantine.reject_missing(sorted(tickers), reason))
         minutes = self.plan.period_minutes
         parsed = parse_or_reject(
             lambda: parse_candles(page.answer, page.origin, day=self.day, source=_source(page), period_minutes=minutes), quarantine
         )
-        ours = self.markets_of_day.rows.filter(pl.col("ticker").is_in(asked))
-        return replace(parsed, rows=self.plan.within_window(parsed.rows, ours))
+        markets = self.markets_of_day.rows.filter(pl.col("ticker").is_in(tickers))
+        return replace(parsed, rows=self.plan.within_window(parsed.rows, markets))
 
 
 def _lists_candles(page: VenuePage) -> None:
@@ -88,7 +88,7 @@ def _source(page: VenuePage) -> str:
 
 
 class _Day(DayWork[DayMarkets, DayPull]):
-    """Work of one day's pull. archive: rows of raw/kalshi_archive, needed if the day began before the venue's cutoff."""
+    """Requests of one day's pull. archive: rows of raw/kalshi_archive, needed if the day began before the venue's cutoff."""
 
     plan: CandlePlan
 
@@ -101,30 +101,27 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return MarketCollector(self.day)
 
     async def collect_markets(self, puller: Puller, known: set[str]) -> MarketCollector:
-        """Collect the day's markets from the live listing, the archive if needed, requests by name, and the events of all markets."""
+        """Collect the day's markets: from the live listing, the archive, requests by name, and the events of all these markets."""
         cutoff = await puller.request("cutoff", routes.historical_cutoff(), fits=parse_cutoff)
         scan = find_covering_archive(self.pages, self.archive, self.day, parse_cutoff(cutoff))
         collector = MarketCollector(self.day, responded_at=cutoff.fetched_at)
-        after, before = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
-        async for page in puller.follow("markets", [routes.markets(closing_after=after, closing_before=before)]):
+        start, end = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
+        async for page in puller.follow("markets", [routes.markets(closing_after=start, closing_before=end)]):
             await puller.process("markets", page, partial(collector.add, "markets"))
         self.needed_archive = self.archive if scan else None
         if scan is not None and self.archive is not None:
             collector.add_archive(self.archive, scan.rejects(self.day))
         await self.add_named(puller, collector, known)
-        tickers = collector.event_tickers()
-        batches = [tickers[first : first + _EVENTS_PER_CALL] for first in range(0, len(tickers), _EVENTS_PER_CALL)]
+        batches = split_batches(collector.event_tickers(), _EVENTS_PER_CALL)
         async for page in puller.follow("events", [routes.events(tickers=batch) for batch in batches]):
             await puller.process("events", page, partial(collector.add, "events"))
         return collector
 
     def list_named_calls(self, names: Iterable[str], answered: object) -> Iterator[Listing]:
-        asked = sorted(names)
-        for first in range(0, len(asked), routes.MOST_TICKERS):
-            yield routes.markets(tickers=asked[first : first + routes.MOST_TICKERS], mve_filter=None)
+        return (routes.markets(tickers=batch, mve_filter=None) for batch in split_batches(sorted(names), routes.MOST_TICKERS))
 
     async def complete(self, puller: Puller, markets: DayMarkets) -> None:
-        await puller.request_all("candles", self.plan.calls(markets.rows), accept=frozenset({_NOT_FOUND}), fits=_lists_candles)
+        await puller.request_all("candles", self.plan.build_calls(markets.rows), accept=frozenset({_NOT_FOUND}), fits=_lists_candles)
 
     def list_open_markets(self, puller: Puller, markets: DayMarkets) -> list[str]:
         """Return the live markets that have not been paid out."""
@@ -149,9 +146,9 @@ async def pull_day(
     today: date | None = None,
     progress: Progress | None = None,
 ) -> DayPull:
-    """Pull all data of the markets that closed on `day`, or reuse the stored pull of it; see `DayWork.pull`.
+    """Pull all data of the markets that closed on `day`, or reuse the stored pull; see `DayWork.pull`.
 
-    archive: rows of raw/kalshi_archive, needed by a day that began before the venue's cutoff. Raises `LakeError` if the archive is missing
+    archive: rows of raw/kalshi_archive, needed if the day began before the venue's cutoff. Raises `LakeError` if the archive is missing
     or older than the cutoff.
     """
     return await _Day(client, pages, day, plan, archive).pull(refresh=refresh, today=today, progress=progress)

@@ -1,7 +1,7 @@
-"""Collection of a day's markets from their sources, with one record per market.
+"""Collection of a day's markets from several sources, with one record per market.
 
 Sources are the live listing, the markets nested in the day's events, later responses about markets that were open, and the archive. Only
-keys are kept in memory; rows are read page by page.
+keys stay in memory; rows are read page by page.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TABLES = DayTables(
     names=r"^[A-Za-z0-9._/-]{1,150}$",
     cursor="cursor",
 )
-#: Steps of a day's pull that bring markets; their position orders equally new records.
+#: Steps of a day's pull whose pages contain markets; of equally new records, the one of an earlier step counts.
 STEPS = ("markets", NAMED, "events", FOLLOWED)
 _FOLLOWED, ARCHIVED = STEPS.index(FOLLOWED), len(STEPS)
 PAID_OUT = "finalized"
@@ -44,7 +44,7 @@ def extract_markets(step: str, page: VenuePage) -> list[Any]:
 
 
 def parse_step(step: str, page: VenuePage, day: date) -> ParsedRecords:
-    """Parse the markets of a page, whatever their day; a page that cannot be processed becomes a reject."""
+    """Parse all markets of a page, of any day; a page that cannot be processed becomes a reject."""
     return parse_or_reject(
         lambda: parse_markets(extract_markets(step, page), page.origin, day=day, source="live"),
         TABLES.markets.quarantine(day, page.origin),
@@ -82,12 +82,12 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         self.rejects.append(rejects)
 
     def event_tickers(self) -> list[str]:
-        """Return the sorted event tickers of the markets so far; combos have no event that can be requested."""
+        """Return the sorted event tickers of the markets so far, without combos, whose events cannot be requested."""
         keys = pl.concat(self.keys).filter((pl.col("day") == self.day) & ~pl.col("is_combo"))
         return keys["event_ticker"].unique().sort().to_list()
 
     def settle(self) -> DayMarkets:
-        """Choose the record of each market that counts; for a followed market, the later response."""
+        """Choose one record per market; only later responses count for a market that was requested again."""
         keys = pl.concat(self.keys)
         later = keys.filter(pl.col("listing") == _FOLLOWED)["ticker"].unique()
         is_replaced = (pl.col("listing") != _FOLLOWED) & pl.col("ticker").is_in(later.implode())
@@ -97,15 +97,15 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         winners, superseded = select_records(keys.filter(~is_replaced))
         superseded = pl.concat([superseded, replaced])
         of_day = winners.filter(pl.col("day") == self.day).with_columns(archived=pl.col("listing") == ARCHIVED).sort("ticker")
-        ours = (pl.col("day") == self.day) | pl.col("ticker").is_in(of_day["ticker"].implode())
-        return DayMarkets(self.day, of_day, pl.concat(self.rejects), self.parsed, superseded.filter(ours))
+        is_of_day = (pl.col("day") == self.day) | pl.col("ticker").is_in(of_day["ticker"].implode())
+        return DayMarkets(self.day, of_day, pl.concat(self.rejects), self.parsed, superseded.filter(is_of_day))
 
 
 @dataclass(frozen=True)
 class DayMarkets(BaseDayMarkets):
     """Markets of a day.
 
-    rows: ticker, event_ticker, status, close_time, is_combo, archived, …. superseded: places of records that do not count.
+    rows: ticker, event_ticker, status, close_time, is_combo, archived and others. superseded: places of the records that were not chosen.
     """
 
     tables = TABLES
@@ -114,7 +114,7 @@ class DayMarkets(BaseDayMarkets):
 
     @property
     def event_ids(self) -> list[str]:
-        """Sorted event tickers of the markets; combos have no event that can be requested."""
+        """Sorted event tickers of the markets, without combos."""
         return self.rows.filter(~pl.col("is_combo"))["event_ticker"].unique().sort().to_list()
 
     @property
@@ -140,7 +140,7 @@ class DayMarkets(BaseDayMarkets):
             yield archive.filter(wanted).select(KALSHI_MARKETS.names).collect().sort("ticker")
 
     def reject_contradictions(self, pull: StoredPull, archive: pl.LazyFrame | None) -> Iterator[pl.DataFrame]:
-        """Yield frames of raw/kalshi_rejects: records contradicted by another, at least equally new record of the same market."""
+        """Yield rejects for records that contradict the chosen record of their market."""
         disputed = self.superseded.filter(pl.col("reason").is_not_null()).with_columns(day=pl.lit(self.day))
         paged = disputed.filter(pl.col("listing") < ARCHIVED)
         for listing, ordinal in paged.select("listing", "page").unique().sort("listing", "page").rows():

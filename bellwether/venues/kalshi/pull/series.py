@@ -28,15 +28,15 @@ class SeriesPull:
     requests: int
 
     def series(self) -> Iterator[pl.DataFrame]:
-        """Yield frames of raw/kalshi_series, each series once; the first of several records counts."""
+        """Yield frames of raw/kalshi_series, each series once, with its first record."""
         return (parsed.rows for parsed in self._parsed())
 
     def rejects(self) -> pl.DataFrame:
-        """Return rows of raw/kalshi_series_rejects, dated by the response: invalid records and records that contradict an earlier one."""
+        """Return rows of raw/kalshi_series_rejects: invalid records, and records that contradict an earlier one."""
         return pl.concat([KALSHI_REJECTS.empty(), *(parsed.rejects for parsed in self._parsed())])
 
     def summary(self) -> dict[str, object]:
-        """Return folder and number of requests of the pull."""
+        """Return the folder and the number of requests of the pull."""
         return {"pull": self.pull.folder, "requests": self.requests}
 
     def _parsed(self) -> Iterator[ParsedRecords]:
@@ -49,7 +49,7 @@ class SeriesPull:
 
 
 async def pull_series(client: KalshiClient, pages: PageStore, *, refresh: bool = False, progress: Progress | None = None) -> SeriesPull:
-    """Pull all series, or reuse the stored pull unless `refresh`. Raises `VenueError` if the venue does not respond."""
+    """Pull all series; without `refresh`, reuse the stored pull. Raises `VenueError` if the venue does not respond."""
     pull = pages.open("series", "all", refresh=refresh)
 
     async def work(puller: Puller) -> SeriesPull:

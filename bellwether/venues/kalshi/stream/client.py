@@ -1,4 +1,4 @@
-"""Client of Kalshi's WebSocket that yields every verbatim frame and recovers from lost frames, silence and broken connections."""
+"""Client of Kalshi's WebSocket, which yields verbatim frames and recovers from lost frames, silence and broken connections."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: Tells which of some markets trade no more; raises `VenueError` when that cannot be found out.
+#: Returns those of some markets that no longer trade. Raises `VenueError` if the venue does not respond.
 FindOverMarkets = Callable[[Sequence[str]], Awaitable[set[str]]]
 
 _MOST_DOUBLINGS = 60
@@ -62,9 +62,9 @@ _ADVICE = defaultdict(
 class StreamTimeouts:
     """Timeouts of a stream.
 
-    handshake: seconds for a connection to open. quiet: seconds without a frame after which the connection is probed. answer: seconds for a
-    response to a command. first, again: retry bounds of the first connection, and of one that had worked: the venue closes for hours of
-    maintenance. tick: seconds between two checks of the timeouts.
+    handshake: seconds to open a connection. quiet: seconds without a frame after which the connection is probed. answer: seconds to wait for
+    a response to a command. first: retry bounds of the first connection. again: retry bounds of later ones, because the venue's maintenance
+    takes hours. tick: seconds between two checks of the timeouts.
     """
 
     handshake: float = 10.0
@@ -77,29 +77,28 @@ class StreamTimeouts:
 
 @dataclass(slots=True)
 class StreamStats:
-    """Statistics of a stream: connections opened, sequence numbers skipped, books requested again, and failures by kind."""
+    """Statistics of a stream: opened connections, gaps in sequence numbers, requests for complete books, and failures by kind."""
 
     connections: int = 0
     gaps: int = 0
-    snapshots_asked: int = 0
+    snapshot_requests: int = 0
     failures: dict[str, int] = field(default_factory=dict)
 
 
 class KalshiStream:
-    """Stream of frames of chosen markets, in order of arrival.
+    """Stream of the frames of selected markets, in order of arrival.
 
-    After a skipped sequence number, the client requests the books again: by a command, then by a new subscription, then by a new
+    After a gap in the sequence numbers, the client requests the books again: by a command, then by a new subscription, then by a new
     connection. A silent connection is probed, and replaced if it does not respond. Books are invalid from a gap to their next snapshot; see
     `bellwether.recordings.gap_summary`.
 
     Attributes:
-        url: of the WebSocket. credentials: of the key that signs the handshake.
-        wanted: markets and channels. patience: bounds of waiting and retries.
+        url: address of the WebSocket. credentials: API key that signs the handshake.
+        wanted: markets and channels. patience: timeouts and retries.
         closes: known close times of the markets; a market that is deactivated after its close counts as closed.
-        over_among: returns which of some markets no longer trade. It is called when lifecycle messages may have been lost, because a number
-        was
-            skipped or the connection broke; without it the stream may wait for an end that has passed.
-        start: of the first frame. clock: nanoseconds since 1970. rng: of the jitter between attempts.
+        over_among: returns those of some markets that no longer trade; called when lifecycle messages may have been lost.
+            Without it the stream may wait for the end of a market that has already ended.
+        start: position of the first frame. clock: nanoseconds since 1970. rng: jitter between attempts.
 
     Raises `ConfigError` for an invalid address or channel.
     """
@@ -135,7 +134,7 @@ class KalshiStream:
 
     @property
     def open(self) -> set[str]:
-        """Markets that still trade, according to the venue's messages."""
+        """Markets that still trade, by the venue's messages."""
         return self.trading.open
 
     @property
@@ -149,12 +148,12 @@ class KalshiStream:
         return self.stats.connections
 
     async def frames(self) -> AsyncGenerator[Frame, None]:
-        """Yield frames until every market has ended. Cancel the task, or close the generator, to stop earlier.
+        """Yield frames until no market trades any longer. Cancel the task, or close the generator, to stop earlier.
 
         Raises `VenueError` if the venue refuses the key or a command, or if connecting fails for longer than the bounds allow.
         """
         retry, attempts, since = self._patience.first, 0, time.monotonic()
-        while not self.trading.are_over:
+        while not self.trading.is_over:
             attempts += 1
             try:
                 socket = await open_socket(self._url, self._credentials, timeout=self._patience.handshake)
@@ -191,7 +190,11 @@ class KalshiStream:
 
 @dataclass(slots=True)
 class _BookRequest:
-    """Repeated request for the books of one subscription: the missing books, the method used, and whether more numbers were skipped since."""
+    """Request for the books of a subscription after a gap.
+
+    awaited: markets whose books have not arrived. requested_at: monotonic seconds. resubscribed: the books were requested by a new
+    subscription. again: another gap has occurred since.
+    """
 
     sid: int
     awaited: set[str]
@@ -201,7 +204,7 @@ class _BookRequest:
 
 
 class _Session:
-    """Connection of a stream that subscribes, checks sequence numbers, and detects silence."""
+    """One connection of a stream, which subscribes, checks sequence numbers and detects silence."""
 
     def __init__(
         self,
@@ -223,8 +226,8 @@ class _Session:
         self._last: dict[int, int] = {}
         self._channels: dict[int, str] = {}
         self._commands = 0
-        #: Commands that must succeed, by number, and the channels whose subscriptions are still to be confirmed.
-        self._musts: dict[int, str] = {}
+        #: Descriptions of the commands that must succeed, by number; and the channels whose subscription is not confirmed yet.
+        self._required: dict[int, str] = {}
         self._unconfirmed: set[str] = set()
         self._request: _BookRequest | None = None
         self._snapshot_command: int | None = None
@@ -233,28 +236,28 @@ class _Session:
         self._watch: asyncio.Task[None] | None = None
 
     async def messages(self, clock: Callable[[], int]) -> AsyncGenerator[tuple[int, bytes], None]:
-        """Yield messages with their receive times, until the markets end. Raises `TransientFailure` if the connection must be replaced."""
+        """Yield receive time and bytes of each message until no market trades. Raises `TransientFailure` if the connection has failed."""
         self._watch = asyncio.create_task(self._watch_over())
         try:
             for params in self._wanted.subscriptions():
                 await self._subscribe(params)
-            while not self._trading.are_over:
+            while not self._trading.is_over:
                 data = await self._socket.recv(decode=False)
                 at = clock()
                 self._heard += 1
                 kind, sid, seq = parse_envelope(data)
                 if seq is None or sid is None:
                     yield at, data
-                    await self._answered(kind, data)
+                    await self._process_response(kind, data)
                     continue
-                skipped = self._skips(sid, seq)
+                has_gap = self._has_gap(sid, seq)
                 yield at, data
-                if skipped:
-                    await self._skipped(sid)
+                if has_gap:
+                    await self._process_gap(sid)
                 if kind != DELTA:
-                    await self._told(kind, data)
+                    await self._process_numbered(kind, data)
         except ConnectionClosed as closed:
-            if self._trading.are_over:
+            if self._trading.is_over:
                 return
             raise self._failure or TransientFailure(CONNECTION, f"the connection was closed ({_describe_close(closed)})") from None
 
@@ -266,17 +269,17 @@ class _Session:
                 await self._watch
         await self._socket.close()
 
-    # --- numbers ---------------------------------------------------------------------------------------------------------
+    # --- sequence numbers ------------------------------------------------------------------------------------------------
 
-    def _skips(self, sid: int, seq: int) -> bool:
-        """Return True if numbers were skipped before this one. Numbers begin with 1."""
+    def _has_gap(self, sid: int, seq: int) -> bool:
+        """Return True if sequence numbers, which begin with 1, are missing before this one."""
         last = self._last.get(sid, 0)
         if seq > last:
             self._last[sid] = seq
         self.is_lively = True
         return seq > last + 1
 
-    async def _skipped(self, sid: int) -> None:
+    async def _process_gap(self, sid: int) -> None:
         self._stats.gaps += 1
         if self._channels.get(sid) == LIFECYCLE:
             self._trading.in_doubt = True
@@ -285,26 +288,26 @@ class _Session:
         if self._request is not None:
             self._request.again = True
             return
-        await self._ask_for_books(sid)
+        await self._request_books(sid)
 
-    async def _ask_for_books(self, sid: int) -> None:
-        self._stats.snapshots_asked += 1
+    async def _request_books(self, sid: int) -> None:
+        self._stats.snapshot_requests += 1
         self._request = _BookRequest(sid, set(self._wanted.tickers), time.monotonic())
         self._snapshot_command = await self._send(lambda number: get_snapshot(number, sid, self._wanted.tickers))
 
-    async def _ask_harder(self) -> None:
-        """Subscribe to the missing books again; if that was already tried, give up the connection."""
+    async def _resubscribe(self) -> None:
+        """Request the missing books by a new subscription. Raises `TransientFailure` if they already were."""
         request = self._request
         if request is None:
             return
         if request.resubscribed:
-            raise TransientFailure(TIMEOUT, "the books did not come, neither asked for nor by a new subscription")
+            raise TransientFailure(TIMEOUT, "the books did not arrive, neither by a command nor by a new subscription")
         request.resubscribed, request.requested_at, request.awaited = True, time.monotonic(), set(self._wanted.tickers)
         self._channels.pop(request.sid, None)
         await self._send(lambda number: unsubscribe(number, [request.sid]))
         await self._subscribe({"channels": [DELTA], "market_tickers": list(self._wanted.tickers), "use_yes_price": self._wanted.yes_prices})
 
-    async def _book_came(self, market: str | None) -> None:
+    async def _note_book(self, market: str | None) -> None:
         request = self._request
         if request is None or market is None:
             return
@@ -314,43 +317,43 @@ class _Session:
         self._request = None
         if request.again:
             sid = next((sid for sid, channel in self._channels.items() if channel == DELTA), request.sid)
-            await self._ask_for_books(sid)
+            await self._request_books(sid)
 
-    # --- answers ---------------------------------------------------------------------------------------------------------
+    # --- responses -------------------------------------------------------------------------------------------------------
 
-    async def _told(self, kind: str | None, data: bytes) -> None:
+    async def _process_numbered(self, kind: str | None, data: bytes) -> None:
         """Process a numbered message that is not a level change."""
         if kind == SNAPSHOT and self._request is not None:
-            await self._book_came(read_ticker(read_body(parse_message(data))))
+            await self._note_book(read_ticker(read_body(parse_message(data))))
         elif kind == LIFECYCLE:
-            self._trading.take(parse_message(data))
+            self._trading.process(parse_message(data))
 
-    async def _answered(self, kind: str | None, data: bytes) -> None:
+    async def _process_response(self, kind: str | None, data: bytes) -> None:
         """Process a message without a number: a response to a command, or a ticker message."""
         if kind == "subscribed":
-            told = read_body(parse_message(data))
-            if type(told.get("sid")) is int and type(told.get("channel")) is str:
-                self._channels[told["sid"]] = told["channel"]
-                self._unconfirmed.discard(told["channel"])
+            body = read_body(parse_message(data))
+            if type(body.get("sid")) is int and type(body.get("channel")) is str:
+                self._channels[body["sid"]] = body["channel"]
+                self._unconfirmed.discard(body["channel"])
         elif kind == "error":
-            await self._refused(parse_message(data))
+            await self._process_error(parse_message(data))
         elif kind == LIFECYCLE:
-            self._trading.take(parse_message(data))
+            self._trading.process(parse_message(data))
 
-    async def _refused(self, found: dict[str, Any]) -> None:
-        told, number = read_body(found), found.get("id")
-        code = told.get("code")
-        cause = f"error {code}: {str(told.get('msg'))[:200]}"
+    async def _process_error(self, message: dict[str, Any]) -> None:
+        body, number = read_body(message), message.get("id")
+        code = body.get("code")
+        cause = f"error {code}: {str(body.get('msg'))[:200]}"
         if number is not None and number == self._snapshot_command:
             self._snapshot_command = None
-            await self._ask_harder()
+            await self._resubscribe()
             return
-        what = self._musts.get(number) if type(number) is int else None
-        found_meaning = classify_error(code)
-        if found_meaning is ErrorMeaning.RENEW and (what or code in (10, 25)):
+        command = self._required.get(number) if type(number) is int else None
+        meaning = classify_error(code)
+        if meaning is ErrorMeaning.RENEW and (command or code in (10, 25)):
             raise TransientFailure(SERVER, cause)
-        if what is not None or found_meaning is ErrorMeaning.KEY:
-            raise VenueError(what or "listening", 1, cause, kind=found_meaning.value)
+        if command is not None or meaning is ErrorMeaning.KEY:
+            raise VenueError(command or "listening", 1, cause, kind=meaning.value)
         log.info("Kalshi's stream answered with %s", cause)
 
     # --- commands --------------------------------------------------------------------------------------------------------
@@ -363,7 +366,7 @@ class _Session:
 
     async def _subscribe(self, params: dict[str, Any]) -> None:
         self._unconfirmed |= set(params["channels"])
-        self._musts[self._commands + 1] = (
+        self._required[self._commands + 1] = (
             f"subscribe to {', '.join(params['channels'])} for {len(params.get('market_tickers', ()))} markets"
         )
         await self._send(lambda number: format_command(number, "subscribe", params))
@@ -371,7 +374,7 @@ class _Session:
     # --- silence ---------------------------------------------------------------------------------------------------------
 
     async def _watch_over(self) -> None:
-        """End the connection if it is dead; `messages` then raises the failure."""
+        """Abort a connection that does not respond in time; `messages` then raises the failure."""
         heard, since, probed, begun = 0, time.monotonic(), False, time.monotonic()
         patience = self._patience
         while True:
@@ -389,7 +392,7 @@ class _Session:
                     await self._send(list_subscriptions)
                 await self._settle_doubt()
                 if self._request is not None and now - self._request.requested_at > patience.answer:
-                    await self._ask_harder()
+                    await self._resubscribe()
             except TransientFailure as failure:
                 self._failure = failure
                 self._socket.transport.abort()
@@ -398,7 +401,7 @@ class _Session:
                 return
 
     async def _settle_doubt(self) -> None:
-        """If messages may have been lost, ask the venue which markets have ended; if all have, close the connection one tick later."""
+        """If lifecycle messages may have been lost, request the status of the markets; if none trades, abort the connection."""
         if not self._trading.in_doubt or self._over_among is None:
             return
         self._trading.in_doubt = False
@@ -410,8 +413,8 @@ class _Session:
             return
         if over and self._trading.open <= over:
             await asyncio.sleep(self._patience.tick)
-        self._trading.ended(over)
-        if self._trading.are_over:
+        self._trading.remove(over)
+        if self._trading.is_over:
             self._socket.transport.abort()
 
 

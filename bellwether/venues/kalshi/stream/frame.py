@@ -7,19 +7,19 @@ from typing import Any, NamedTuple
 
 import orjson
 
-#: Types of messages that carry an order book: whole, or one level's change.
+#: Types of messages about an order book: a complete book, and the change of one level.
 SNAPSHOT, DELTA = "orderbook_snapshot", "orderbook_delta"
 TRADE, TICKER, LIFECYCLE = "trade", "ticker", "market_lifecycle_v2"
-#: Types of the frames that polling makes: a page of order books and a page of trades.
+#: Types of the frames that `KalshiPolling` builds: a page of order books and a page of trades.
 REST_BOOKS, REST_TRADES = "orderbook_rest", "trade_rest"
-#: Type of a frame of ours, never of the venue's: a price of what a market is about, `{"name": "SPX", "value": "4079.3899"}`.
+#: Type of a frame added by Bellwether: the price of a market's underlying, `{"name": "SPX", "value": "4079.3899"}`.
 REFERENCE = "reference_price"
 
 _HEAD = re.compile(rb'\{"type":"([a-z0-9_]+)",(?:"sending_ts_ms":\d+,)?"sid":(\d+)(?:,"seq":(\d+))?,"msg":\{')
 
 
 class Frame(NamedTuple):
-    """Verbatim message and its position.
+    """Verbatim message of a stream, and its position in the recording.
 
     received_at: nanoseconds since 1970, UTC, by the receiver's clock; None if a capture does not state it. connection: ordinal of the
     connection within its recording, from 1. ordinal: place in order of arrival within the recording, from 0. data: the message's bytes.
@@ -32,7 +32,7 @@ class Frame(NamedTuple):
 
 
 class StreamStart(NamedTuple):
-    """Start of a stream within its recording: the ordinals of its first connection and of its first frame."""
+    """Position at which a stream continues a recording: the ordinals of its first connection and of its first frame."""
 
     connection: int = 1
     ordinal: int = 0
@@ -50,7 +50,7 @@ class Envelope(NamedTuple):
 
 
 def parse_envelope(data: bytes) -> Envelope:
-    """Parse the envelope of a message; the rest is skipped if the envelope comes first."""
+    """Parse the type, subscription and sequence number of a message."""
     head = _HEAD.match(data)
     kind, sid, seq = head.groups() if head is not None else (b"", b"", None)
     if seq is None:
@@ -59,27 +59,27 @@ def parse_envelope(data: bytes) -> Envelope:
 
 
 def parse_message(data: bytes) -> dict[str, Any]:
-    """Parse a message as a JSON object; empty for other text."""
+    """Parse a message as a JSON object; return an empty dictionary for other text."""
     try:
-        found = orjson.loads(data)
+        message = orjson.loads(data)
     except orjson.JSONDecodeError:
         return {}
-    return found if type(found) is dict else {}
+    return message if type(message) is dict else {}
 
 
-def read_envelope(found: dict[str, Any]) -> Envelope:
-    """Return the envelope of a parsed message."""
-    return Envelope(_text(found.get("type")), _number(found.get("sid")), _number(found.get("seq")))
+def read_envelope(message: dict[str, Any]) -> Envelope:
+    """Return the type, subscription and sequence number of a parsed message."""
+    return Envelope(_text(message.get("type")), _number(message.get("sid")), _number(message.get("seq")))
 
 
-def read_body(found: dict[str, Any]) -> dict[str, Any]:
-    """Return the object under `msg` of a parsed message; empty for other values."""
-    body = found.get("msg")
+def read_body(message: dict[str, Any]) -> dict[str, Any]:
+    """Return the object under `msg` of a parsed message; an empty dictionary if it is not an object."""
+    body = message.get("msg")
     return body if type(body) is dict else {}
 
 
 def read_ticker(body: dict[str, Any]) -> str | None:
-    """Return the market named in a message's body."""
+    """Return the ticker in a message's body; None if missing."""
     return _text(body.get("market_ticker"))
 
 

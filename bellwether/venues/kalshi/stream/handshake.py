@@ -18,16 +18,16 @@ from bellwether.venues.kalshi.stream.signing import Credentials, build_headers
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
-#: Frames that may wait to be read, and the size of the largest (bytes).
+#: Maximum number of unread frames, and maximum bytes of a frame.
 _QUEUE = 4096
 _LARGEST = 1 << 24
-#: What the library tells in detail holds the signed headers.
+#: The debug messages of the library contain the signed headers.
 _QUIET = logging.getLogger("bellwether.websocket")
 _QUIET.setLevel(logging.INFO)
 
 
 def format_handshake(url: str) -> str:
-    """Format the handshake as text."""
+    """Format the handshake as text for messages, such as "GET /path (WebSocket)"."""
     return f"GET {urlsplit(url).path} (WebSocket)"
 
 
@@ -42,17 +42,17 @@ def check_url(url: str) -> str:
 
 
 class _NoRedirects(connect):
-    """WebSocket connection that follows no redirect: the signature is for one host and path, and no other host may receive the key's id."""
+    """WebSocket connection without redirects, because the signed headers must not reach another host."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
-        """Return the redirect as a refusal."""
+        """Return the redirect as an error."""
         return exc
 
 
 async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> ClientConnection:
-    """Open a connection without compression. Raises `TransientFailure` for failures that may pass, and `VenueError` for a refusal.
+    """Open a signed connection. Raises `TransientFailure` for failures that may pass, and `VenueError` for a refusal.
 
-    The signature uses the real time. No error message contains the key or a signature.
+    timeout: seconds. The signature uses the real time. No error message contains the key or a signature.
     """
     path = urlsplit(url).path
     try:
@@ -82,7 +82,7 @@ async def open_socket(url: str, credentials: Credentials, *, timeout: float) -> 
 
 
 def _status_failure(call: str, error: InvalidStatus) -> Exception:
-    """Return the failure for the status of a refused handshake."""
+    """Convert a refused handshake to an exception, by its status."""
     status = error.response.status_code
     cause = f"HTTP {status}: {parse_error_text(bytes(error.response.body or b''))}"
     if status == 429 or status >= 500:

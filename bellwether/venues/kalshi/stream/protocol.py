@@ -1,4 +1,4 @@
-"""Commands of Kalshi's WebSocket, meanings of its error codes, and the state of markets by lifecycle messages."""
+"""Commands and error codes of Kalshi's WebSocket, and the status of markets by its lifecycle messages."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import orjson
 from bellwether.venues.kalshi.stream.frame import DELTA, LIFECYCLE, TICKER, TRADE, read_body, read_ticker
 from bellwether.venues.wire.times import END_SECOND
 
-#: Channels of selected markets, and those of all markets.
+#: Channels of selected markets, and all channels.
 MARKET_CHANNELS = (DELTA, TRADE, TICKER)
 CHANNELS = (*MARKET_CHANNELS, LIFECYCLE)
-#: Channels by default.
+#: Default channels.
 USUAL = (DELTA, TRADE, LIFECYCLE)
 
 
 @dataclass(frozen=True, slots=True)
 class StreamSubscription:
-    """Subscription to markets by ticker, and channels (of `CHANNELS`; lifecycle messages come for all markets at once).
+    """Markets and channels to subscribe to. Lifecycle messages always arrive for all markets.
 
-    yes_prices: NO levels are sent in prices of YES, the format that the venue will keep.
+    yes_prices: request NO levels in prices of YES, the format that the venue will keep.
     """
 
     tickers: tuple[str, ...]
@@ -33,50 +33,50 @@ class StreamSubscription:
     yes_prices: bool = True
 
     def subscriptions(self) -> list[dict[str, Any]]:
-        """Return the parameters of the subscribe commands: first for the selected markets, then for the channels of all markets."""
+        """Return the parameters of the subscribe commands: one for the selected markets, one for the channels of all markets."""
         markets = [channel for channel in self.channels if channel in MARKET_CHANNELS]
         others = [channel for channel in self.channels if channel not in MARKET_CHANNELS]
-        asked = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": self.yes_prices}] if markets else []
-        return [*asked, {"channels": others}] if others else asked
+        selected = [{"channels": markets, "market_tickers": list(self.tickers), "use_yes_price": self.yes_prices}] if markets else []
+        return [*selected, {"channels": others}] if others else selected
 
 
 class ErrorMeaning(Enum):
-    """Meaning of an error response: the command or key is wrong, a new connection is needed, or one command failed."""
+    """Meaning of an error response: the key is invalid, the command was refused, or a new connection is needed."""
 
     KEY = "authentication"
     REFUSED = "refused"
     RENEW = "renew"
 
 
-#: Codes that end a subscription for good, or that say that the venue is busy: a new connection is the remedy.
+#: Error codes after which only a new connection helps: the subscription has ended, or the venue is busy.
 _RENEWING = frozenset({1, 10, 18, 25, 27})
 _NO_KEY = 9
 
 
 def classify_error(code: object) -> ErrorMeaning:
-    """Return the meaning of an error code for a command that must succeed."""
+    """Return the meaning of an error code."""
     if code == _NO_KEY:
         return ErrorMeaning.KEY
     return ErrorMeaning.RENEW if code in _RENEWING else ErrorMeaning.REFUSED
 
 
 def format_command(number: int, name: str, params: dict[str, Any] | None = None) -> str:
-    """Format a command as text."""
+    """Format a command as JSON text."""
     return orjson.dumps({"id": number, "cmd": name} | ({} if params is None else {"params": params})).decode()
 
 
 def get_snapshot(number: int, sid: int, tickers: Sequence[str]) -> str:
-    """Build the command that requests full books of these markets, without changing the subscription."""
+    """Format the command that requests complete books of the markets of a subscription."""
     return format_command(number, "update_subscription", {"sids": [sid], "market_tickers": list(tickers), "action": "get_snapshot"})
 
 
 def unsubscribe(number: int, sids: Iterable[int]) -> str:
-    """Build the command that ends subscriptions."""
+    """Format the command that ends subscriptions."""
     return format_command(number, "unsubscribe", {"sids": list(sids)})
 
 
 def list_subscriptions(number: int) -> str:
-    """Build a command that the venue must answer, as a probe of the connection."""
+    """Format the command that lists subscriptions; its response shows that the connection works."""
     return format_command(number, "list_subscriptions")
 
 
@@ -84,10 +84,10 @@ _ENDS = frozenset({"determined", "settled"})
 
 
 class TradingStatus:
-    """Status of markets by messages of market_lifecycle_v2. A market ends when determined or settled, or when deactivated after its close.
+    """Markets that still trade, by messages of market_lifecycle_v2.
 
-    closes: known close time (aware) of each market; a new close from the venue replaces it. in_doubt: messages may have been lost, so that
-    a market that counts as open may have ended.
+    A market ends when it is determined or settled, or deactivated after its close. closes: close time (aware) by ticker, which a message
+    may replace. in_doubt: messages may have been lost, so that a market that counts as open may have ended.
     """
 
     def __init__(self, tickers: Iterable[str], closes: Mapping[str, datetime]) -> None:
@@ -96,28 +96,28 @@ class TradingStatus:
         self._closes = {ticker: at.timestamp() for ticker, at in closes.items()}
 
     @property
-    def are_over(self) -> bool:
-        """True if no market trades any more."""
+    def is_over(self) -> bool:
+        """True if no market trades any longer."""
         return not self.open
 
-    def ended(self, tickers: Iterable[str]) -> None:
-        """Record that these markets no longer trade."""
+    def remove(self, tickers: Iterable[str]) -> None:
+        """Remove markets that no longer trade."""
         self.open.difference_update(tickers)
 
-    def take(self, found: dict[str, Any]) -> None:
-        """Process a message."""
-        body = read_body(found)
+    def process(self, message: dict[str, Any]) -> None:
+        """Update the status by a lifecycle message."""
+        body = read_body(message)
         market, kind = read_ticker(body), str(body.get("event_type"))
         if market not in self.open:
             return
         close = body.get("close_ts")
         if type(close) is int and 0 <= close < END_SECOND:
             self._closes[market] = float(close)
-        if kind in _ENDS or (kind == "deactivated" and self._has_closed(market, found)):
+        if kind in _ENDS or (kind == "deactivated" and self._has_closed(market, message)):
             self.open.discard(market)
 
-    def _has_closed(self, market: str, found: dict[str, Any]) -> bool:
-        sent = found.get("sending_ts_ms")
+    def _has_closed(self, market: str, message: dict[str, Any]) -> bool:
+        sent = message.get("sending_ts_ms")
         now = sent / 1000 if type(sent) is int and 0 <= sent < END_SECOND * 1000 else time.time()
         closes = self._closes.get(market)
         return closes is not None and now >= closes

@@ -29,7 +29,7 @@ class Credentials:
 
     @classmethod
     def from_pem(cls, key_id: str, pem: bytes, *, source: str = "the private key") -> Credentials:
-        """Load credentials from an unencrypted RSA key in PEM form. Raises `ConfigError` that names `source` for other text."""
+        """Load an unencrypted RSA key in PEM form. Raises `ConfigError`, which names `source`, for any other text."""
         try:
             key = load_pem_private_key(pem, password=None)
         except TypeError:
@@ -42,12 +42,12 @@ class Credentials:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Credentials:
-        """Load credentials from KALSHI_API_KEY_ID and KALSHI_PRIVATE_KEY_PATH (a PEM file) or KALSHI_PRIVATE_KEY (the PEM text itself).
+        """Load the key from environment variables: KALSHI_API_KEY_ID, and KALSHI_PRIVATE_KEY_PATH or KALSHI_PRIVATE_KEY.
 
-        Raises `ConfigError` that names the variable, never its value, if one is missing or invalid.
+        The path is that of a PEM file; the other variable contains the PEM text. environment: default: that of the process. Raises `ConfigError` that names the variable, never its value, if one is missing or invalid.
         """
-        found = os.environ if environment is None else environment
-        key_id, path, text = (found.get(name, "").strip() for name in (KEY_ID, KEY_PATH, KEY_TEXT))
+        variables = os.environ if environment is None else environment
+        key_id, path, text = (variables.get(name, "").strip() for name in (KEY_ID, KEY_PATH, KEY_TEXT))
         if not key_id:
             raise ConfigError(f"signing calls to Kalshi: {KEY_ID} is not set; set it to the id of your API key, or do without one (--rest)")
         if bool(path) == bool(text):
@@ -62,14 +62,14 @@ class Credentials:
         return cls.from_pem(key_id, pem, source=f"the file that {KEY_PATH} names")
 
 
-def _unusable(source: str, found: str, advice: str) -> ConfigError:
-    return ConfigError(f"signing calls to Kalshi: {source} cannot be used: {found}; {advice}")
+def _unusable(source: str, problem: str, advice: str) -> ConfigError:
+    return ConfigError(f"signing calls to Kalshi: {source} cannot be used: {problem}; {advice}")
 
 
 def build_headers(credentials: Credentials, method: str, path: str, at_ms: int) -> dict[str, str]:
-    """Build the headers that sign a request over time, method and path: RSA-PSS with SHA-256, MGF1 with SHA-256 and a salt of 32 bytes.
+    """Build the headers that authenticate a request by a signature over time, method and path.
 
-    path: without host and query. at_ms: milliseconds since 1970, UTC; the venue refuses a time that is off by more than a few seconds.
+    The signature is RSA-PSS with SHA-256, MGF1 with SHA-256 and a salt of 32 bytes. path: without host and query. at_ms: milliseconds since 1970, UTC; the venue refuses a time that is off by more than a few seconds.
     """
     padding = PSS(mgf=MGF1(SHA256()), salt_length=PSS.DIGEST_LENGTH)
     signature = credentials.private_key.sign(f"{at_ms}{method}{path}".encode(), padding, SHA256())

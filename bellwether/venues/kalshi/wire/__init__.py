@@ -4,7 +4,7 @@ from bellwether.venues.kalshi.wire.books import parse_books
 from bellwether.venues.kalshi.wire.candles import CandlePage, parse_candle_pages, parse_candles
 from bellwether.venues.kalshi.wire.events import extract_nested_markets, parse_events, parse_series
 from bellwether.venues.kalshi.wire.markets import STATUS_SYNONYMS, STATUSES, parse_markets
-from bellwether.venues.wire.json_decoding import MalformedBody, UnusableValue, decode_object
+from bellwether.venues.wire.json_decoding import MalformedBody, UnusableValue, decode_json
 from bellwether.venues.wire.rejects import Origin, ParsedRecords
 
 __all__ = [
@@ -15,7 +15,7 @@ __all__ = [
     "Origin",
     "ParsedRecords",
     "UnusableValue",
-    "decode_object",
+    "decode_json",
     "extract_nested_markets",
     "parse_books",
     "parse_candle_pages",

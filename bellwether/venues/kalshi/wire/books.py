@@ -23,27 +23,27 @@ _BOOK = ObjectShape(tickers=("ticker",))
 
 
 def extract_books(answer: Mapping[str, Any], origin: Origin) -> list[Any]:
-    """Return the books of a response with their tickers; the ticker of a single book is taken from the request."""
+    """Return the books in a response, each with its ticker; a response with one book lacks it, so it comes from the request."""
     if "orderbooks" in answer:
         books = answer["orderbooks"]
         return books if isinstance(books, list) else [] if books is None else [books]
-    asked = parse_requested_tickers(origin.request)
-    return [decode_record({**answer, "ticker": next(iter(asked)) if len(asked) == 1 else None})]
+    tickers = parse_requested_tickers(origin.request)
+    return [decode_record({**answer, "ticker": next(iter(tickers)) if len(tickers) == 1 else None})]
 
 
 def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Parse the response to a request for one or many markets into rows of raw/kalshi_books in partition `day`.
+    """Parse a response with one or more order books into rows of raw/kalshi_books in partition `day`.
 
-    Reads `orderbook_fp`, and the older `orderbook` with dollars or integer cents; the newest format wins. A side that is null or absent is
-    empty, levels without contracts are left out, and levels are sorted by price. An object without a book is a reject, as is one with a
-    level that is not a price between 0 and 1 with a size, or with two levels at one price.
+    Reads `orderbook_fp`, and the older `orderbook` with dollars or integer cents; the newest format is preferred. A side that is null or
+    absent is empty, levels without contracts are left out, and levels are sorted by price. These are rejects: an object without a book, and
+    a book with a level that is not a price between 0 and 1 with a size, or with two levels at one price.
     """
     objects = extract_books(answer, origin)
     problems = RejectReasons()
     records = to_records(objects, "ticker", problems)
     columns = WireColumns(records, problems)
-    found = [_wire_book(index, record, problems) for index, record in enumerate(records)]
-    sides = {side: _side(side, [book.sides[side] for book in found], problems) for side in SIDES}
+    books = [_wire_book(index, record, problems) for index, record in enumerate(records)]
+    sides = {side: _side(side, [book.sides[side] for book in books], problems) for side in SIDES}
     best = {side: levels.list.last().struct.field("price") for side, levels in sides.items()}
     columns.note_crossed(best["yes"], 1 - best["no"], "orderbook_fp", instead="orderbook")
     frame = pl.DataFrame(
@@ -53,12 +53,12 @@ def parse_books(answer: Mapping[str, Any], origin: Origin, *, day: date) -> Pars
             "no_bids": sides["no"],
             "yes_bid": best["yes"],
             "yes_ask": (1 - best["no"]).cast(PRICE),
-            "wire_format": pl.Series([book.wire_format for book in found], dtype=pl.String()),
+            "wire_format": pl.Series([book.wire_format for book in books], dtype=pl.String()),
             "day": repeat_value(day, pl.Date(), len(objects)),
             "body": columns.bodies(objects),
         }
     )
-    repeats = find_repeats(frame.select("ticker"), objects, problems, field="ticker", what="book of the same market")
+    repeats = find_repeats(frame.select("ticker"), objects, problems, field="ticker", kind="book of the same market")
     return Quarantine(KALSHI_BOOKS, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)
 
 
@@ -73,20 +73,22 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _WireBook:
+    """Order book as sent: its wire format and its two sides."""
+
     wire_format: str = "current"
     sides: dict[str, _Side] = field(default_factory=lambda: dict.fromkeys(SIDES, _Side()))
 
 
 def _wire_book(index: int, record: Record, problems: RejectReasons) -> _WireBook:
-    """Read the book of a record in the newest format that it contains; a record without a book is noted as a problem."""
+    """Return the book in a record, in its newest format; a record without a book is noted as a problem."""
     for name in ("orderbook_fp", "orderbook"):
-        held = record.get(name)
-        if held is None:
+        book = record.get(name)
+        if book is None:
             continue
-        if type(held) is not dict:
-            problems.note(index, name, held, "not a JSON object")
+        if type(book) is not dict:
+            problems.note(index, name, book, "not a JSON object")
             return _WireBook()
-        plain = {key.removeprefix("_"): value for key, value in held.items()}
+        plain = {key.removeprefix("_"): value for key, value in book.items()}
         sides = {side: _wire_side(index, name, side, plain, problems) for side in SIDES}
         dollars = any(f"{side}_dollars" in plain for side in SIDES)
         return _WireBook("current" if name == "orderbook_fp" else "transitional" if dollars else "legacy", sides)
@@ -105,24 +107,24 @@ def _wire_side(index: int, book: str, side: str, plain: Record, problems: Reject
 
 
 def _side(side: str, books: Sequence[_Side], problems: RejectReasons) -> pl.Series:
-    """Return the levels of one side of every book, sorted by price; an invalid level is noted as a problem of its book."""
+    """Parse one side of all books into lists of levels, sorted by price; an invalid level is noted as a problem of its book."""
     sent = [(index, level) for index, book in enumerate(books) for level in book.levels]
     levels = _typed_levels(books, sent)
     fits = levels.select((pl.col("price").is_between(0, 1, closed="none") & (pl.col("size") >= 0)).fill_null(False)).to_series()
     for place in (~fits).arg_true():
         index, level = sent[place]
         problems.note(index, books[index].name, level, "not a price between 0 and 1 with a size")
-    held = levels.filter(fits & (levels["size"] > 0)).sort("book", "price")
-    for index in held.filter(held.select("book", "price").is_duplicated())["book"].unique(maintain_order=True):
+    valid = levels.filter(fits & (levels["size"] > 0)).sort("book", "price")
+    for index in valid.filter(valid.select("book", "price").is_duplicated())["book"].unique(maintain_order=True):
         problems.note(index, books[index].name, None, "two levels at one price")
-    grouped = held.group_by("book", maintain_order=True).agg(pl.struct("price", "size").alias(side))
+    grouped = valid.group_by("book", maintain_order=True).agg(pl.struct("price", "size").alias(side))
     every = pl.DataFrame({"book": pl.Series(range(len(books)), dtype=pl.UInt32())})
     joined = every.join(grouped, on="book", how="left", maintain_order="left")
     return joined[side].cast(LEVELS).fill_null(pl.Series([[]], dtype=LEVELS))
 
 
 def _typed_levels(books: Sequence[_Side], sent: Sequence[tuple[int, Any]]) -> pl.DataFrame:
-    """Return book, price and size of the levels that were sent; null for unreadable values."""
+    """Parse book, price and size of the levels in `sent`; null for invalid values."""
     pairs = [level if type(level) is list and len(level) == 2 else (None, None) for _, level in sent]
     prices = [_text(price, PRICE_OF_CONTRACT, integers=books[index].cents) for (index, _), (price, _) in zip(sent, pairs, strict=True)]
     sizes = [_text(size, CONTRACTS, integers=True) for _, size in pairs]
@@ -131,7 +133,7 @@ def _typed_levels(books: Sequence[_Side], sent: Sequence[tuple[int, Any]]) -> pl
 
 
 def _text(value: Any, rule: DecimalRule, *, integers: bool) -> str | None:
-    """Return a level's price or size as decimal text; None if it is not a number. integers: accept integers too."""
+    """Return a price or size as decimal text; None if it is neither text nor, with `integers`, an integer."""
     if type(value) is int and integers:
         return rule.text(value)
     return value if type(value) is str else None

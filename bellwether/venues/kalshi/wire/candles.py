@@ -26,9 +26,9 @@ PARTS = {
 
 
 def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
-    """Return the candles of a response with their tickers: one group from the endpoint of a single market, several from the batch endpoint.
+    """Return the candles in a response for one or more markets, each with its ticker.
 
-    An invalid group, or one whose candles are not a list, counts as an object, so that it is not lost; so do groups that are not a list.
+    A group of candles that is invalid is returned itself, so that it becomes a reject.
     """
     objects: list[Any] = []
     groups = answer.get("markets") if "markets" in answer else [answer]
@@ -48,52 +48,52 @@ def extract_candles(answer: Mapping[str, Any]) -> list[Any]:
 def parse_candles(answer: Mapping[str, Any], origin: Origin, *, day: date, source: str, period_minutes: int) -> ParsedRecords:
     """Parse a response into rows of raw/kalshi_candles, unique per market and end.
 
-    `source` is live or historical: the live endpoint names members `open_dollars`, the historical one `open`, bodies before March 2026 have
-    integer cents under `open`; all are parsed alike. Bids and asks at 0 and 1 are null (no offer); trades are null if nothing traded. A
-    second candle of the same market and end is dropped if it is equal, else it is a reject.
+    Prices are read from `open_dollars` (live), `open` as text (historical) or as integer cents (before March 2026). Bids and asks at 0 and
+    1 are null (no quote); trades are null if nothing traded. A second candle of the same market and end is dropped if it is equal, else it
+    is a reject. source: live or historical.
     """
     objects = extract_candles(answer)
     problems = RejectReasons()
     frame = _candles(objects, problems, day, period_minutes).with_columns(repeat_value(source, pl.String(), len(objects)).alias("source"))
     repeats = find_repeats(
-        frame.select("ticker", "end_at"), objects, problems, field="end_period_ts", what="candle of the same market and end"
+        frame.select("ticker", "end_at"), objects, problems, field="end_period_ts", kind="candle of the same market and end"
     )
     return Quarantine(KALSHI_CANDLES, "ticker", day, origin).sift(frame, objects, problems, unwanted=repeats)
 
 
 @dataclass(frozen=True, slots=True)
 class CandlePage:
-    """Response with candles, and the requested tickers."""
+    """Response with candles. requested: tickers in the request."""
 
     answer: Mapping[str, Any]
     origin: Origin
     source: str
-    asked: Sequence[str]
+    requested: Sequence[str]
 
 
 def parse_candle_pages(pages: Sequence[CandlePage], *, day: date, period_minutes: int) -> pl.DataFrame | None:
-    """Parse several pages of the requested tickers at once, with the same rows as `parse_candles` for each page.
+    """Parse several pages together into the rows of their requested tickers; faster than `parse_candles` for each page.
 
-    None if a candle has a problem or is repeated: each page must then be parsed separately.
+    Returns None if a candle has a problem or is repeated: then parse each page separately.
     """
-    found = [extract_candles(page.answer) for page in pages]
+    candles = [extract_candles(page.answer) for page in pages]
     problems = RejectReasons()
-    frame = _candles([candle for objects in found for candle in objects], problems, day, period_minutes)
+    frame = _candles([candle for objects in candles for candle in objects], problems, day, period_minutes)
     if problems:
         return None
-    asked = pl.DataFrame(
-        [(number, page.source, ticker) for number, page in enumerate(pages) for ticker in page.asked],
+    requested = pl.DataFrame(
+        [(number, page.source, ticker) for number, page in enumerate(pages) for ticker in page.requested],
         schema={"number": pl.UInt32(), "source": pl.String(), "ticker": pl.String()},
         orient="row",
     )
-    frame = frame.hstack(build_origin_columns([page.origin for page in pages], [len(objects) for objects in found]))
+    frame = frame.hstack(build_origin_columns([page.origin for page in pages], [len(objects) for objects in candles]))
     if frame.select("number", "ticker", "end_at").is_duplicated().any():
         return None
-    return frame.join(asked, on=["number", "ticker"], how="inner", maintain_order="left").select(KALSHI_CANDLES.names)
+    return frame.join(requested, on=["number", "ticker"], how="inner", maintain_order="left").select(KALSHI_CANDLES.names)
 
 
 def _candles(objects: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
-    """Return the columns of candles; invalid ones are noted in `problems`."""
+    """Parse the columns of candles; invalid candles are noted in `problems`."""
     columns = WireColumns(to_records(objects, "ticker", problems), problems)
     parts = {part: columns.part(part).typed(shape) for part, shape in PARTS.items()}
     columns.note_crossed(parts["yes_bid"]["close"], parts["yes_ask"]["close"], "yes_bid")

@@ -25,18 +25,18 @@ EVENT = ObjectShape(
 
 
 def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Parse the event objects of one page into rows of raw/kalshi_events in partition `day`, without the nested markets."""
+    """Parse the events of one page into rows of raw/kalshi_events in partition `day`; nested markets are left out."""
     problems = RejectReasons()
     records = to_records(objects, "event_ticker", problems)
     columns = WireColumns(records, problems)
     bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
     frame = pl.DataFrame({**columns.typed(EVENT), "day": repeat_value(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
-    repeats = find_repeats(frame.select("event_ticker"), bodies, problems, field="event_ticker", what="event of the same ticker")
+    repeats = find_repeats(frame.select("event_ticker"), bodies, problems, field="event_ticker", kind="event of the same ticker")
     return Quarantine(KALSHI_EVENTS, "event_ticker", day, origin).sift(frame, bodies, problems, unwanted=repeats)
 
 
 def extract_nested_markets(objects: Sequence[Any]) -> list[Any]:
-    """Return the market objects inside the event objects of one page, in order; null or absent markets count as none."""
+    """Return the market objects nested in the events of one page, in order."""
     events = [item.record if type(item) is UnusableValue else item for item in objects]
     lists = [event["markets"] for event in events if type(event) is dict and event.get("markets") is not None]
     return [market for markets in lists for market in (markets if type(markets) is list else [markets])]
@@ -52,15 +52,15 @@ SERIES = ObjectShape(
 
 
 def parse_series(objects: Sequence[Any], origin: Origin, *, earlier: Mapping[str, Any] | None = None) -> ParsedRecords:
-    """Parse the series objects of one page into rows of raw/kalshi_series; null arrays are empty, rejects are dated by the response.
+    """Parse the series of one page into rows of raw/kalshi_series; rejects are dated by the response.
 
-    A second object of a series, on this page or in `earlier` (by ticker), is dropped if it is equal, else it is a reject.
+    earlier: objects of previous pages by ticker. A second object of a series is dropped if it is equal, else it is a reject.
     """
     problems = RejectReasons()
     columns = WireColumns(to_records(objects, "ticker", problems), problems)
     typed = columns.typed(SERIES)
     frame = pl.DataFrame({**typed, "series_ticker": typed["ticker"], "body": columns.bodies(objects)})
     repeats = find_repeats(
-        frame.select("ticker"), objects, problems, field="ticker", what="series of the same ticker", earlier=earlier or {}
+        frame.select("ticker"), objects, problems, field="ticker", kind="series of the same ticker", earlier=earlier or {}
     )
     return Quarantine(KALSHI_SERIES, "ticker", origin.fetched_at.date(), origin).sift(frame, objects, problems, unwanted=repeats)

@@ -15,7 +15,7 @@ from bellwether.venues.wire.columns import Record, RejectReasons, Typed, WireCol
 from bellwether.venues.wire.rejects import MISSING, NO_RESULT, UNKNOWN_STATUS, Origin, ParsedRecords, Quarantine, repeat_value
 from bellwether.venues.wire.shapes import ObjectShape
 
-#: Words that /markets takes as a filter and that bodies of 2024 carry -> the response word of today.
+#: Status in filters of /markets and in responses of 2024 -> status in current responses.
 STATUS_SYNONYMS = {"unopened": "initialized", "open": "active", "paused": "inactive", "settled": "finalized"}
 STATUSES: frozenset[str] = frozenset({"initialized", "inactive", "active", "closed", "determined", "disputed", "amended", "finalized"})
 
@@ -66,13 +66,11 @@ MARKET = ObjectShape(
 
 
 def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: str, table: Table = KALSHI_MARKETS) -> ParsedRecords:
-    """Parse the market objects of one page into rows of `table`.
+    """Parse the markets of one page into rows of `table`, with the UTC day of the close time.
 
-    `source` is live or historical. The day of a row or a reject is the UTC day of the market's close time; a reject with an unreadable
-    close time is filed under `day`.
-
-    `X_dollars` and `X_fp` are preferred to the integer cents and counts `X` of older formats; the two are never mixed. These are rejects:
-    objects without a ticker, an event, a known status or a close time; finalized ones without a result; and any with an invalid value.
+    `X_dollars` and `X_fp` are preferred to the integer cents and counts `X` of older formats. These are rejects: objects without a ticker,
+    an event, a known status or a close time; finalized ones without a result; and any with an invalid value. source: live or historical.
+    day: day of rejects without a valid close time.
     """
     problems = RejectReasons()
     columns = WireColumns(to_records(objects, "ticker", problems), problems)
@@ -96,10 +94,10 @@ def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, source: 
 
 
 def _outcome(columns: WireColumns, result: pl.Series) -> Typed:
-    """Return status and result in the current vocabulary; an unknown status, or a settled market without a result, is noted as a problem."""
-    words = [STATUS_SYNONYMS.get(word, word) if type(word) is str else None for word in columns.values("status")]
-    status = pl.Series(words, dtype=pl.String())
-    if not STATUSES.issuperset(words):
+    """Return the current name of the status, and the result; an unknown status, or a missing result, is noted as a problem."""
+    names = [STATUS_SYNONYMS.get(name, name) if type(name) is str else None for name in columns.values("status")]
+    status = pl.Series(names, dtype=pl.String())
+    if not STATUSES.issuperset(names):
         columns.note_where(~status.is_in(STATUSES).fill_null(False), "status", UNKNOWN_STATUS)
     if result.null_count():
         result = result.fill_null("")

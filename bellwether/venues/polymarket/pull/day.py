@@ -1,4 +1,4 @@
-"""Pull of the markets whose scheduled end is on one UTC day: markets, events, winners and past prices."""
+"""Pull of the markets whose scheduled end is on one UTC day, with their events, winners and past prices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.errors import BellwetherError
 from bellwether.tables.raw import POLYMARKET_WINNERS
 from bellwether.venues.http.day import BaseDayPull, DayWork
 from bellwether.venues.http.day_markets import FOLLOWED, RecordType
-from bellwether.venues.http.page import VenueCall, VenuePage
+from bellwether.venues.http.page import VenueCall, VenuePage, split_batches
 from bellwether.venues.http.pages import PageStore
 from bellwether.venues.http.paging import Listing, OffsetListing
 from bellwether.venues.http.puller import Progress, Puller
@@ -32,18 +32,18 @@ from bellwether.venues.wire.json_decoding import MalformedBody, decode_record
 from bellwether.venues.wire.rejects import ParsedRecords, assign_origins, is_processed, parse_or_reject
 from bellwether.venues.wire.times import parse_instant
 
-#: Closings are listed of days that began at most so long before, because the listing begins with the latest.
+#: Closings are requested only for days that began at most this long ago, because their listing begins with the latest.
 CLOSINGS_LISTED = timedelta(days=3)
-#: Steps of a pull that bring prices: by the plan, and coarser ones of traded markets that have none by the plan.
+#: Steps of a pull that request prices: by the plan, and coarse ones for traded markets without prices by the plan.
 _PRICES, _COARSE = "prices", "coarse_prices"
-#: Steps that bring the CLOB's answers about closed markets, and about those that were followed.
+#: Steps that request the winners of closed markets from the CLOB, and those of markets that were requested again.
 _WINNERS, _FOLLOWED_WINNERS = "winners", "followed_winners"
 _WINNER = RecordType(POLYMARKET_WINNERS, "condition_id", "condition_id")
-#: Events asked for by id in one call: with their nested markets they fill a page of ordinary size.
+#: Events per call; with their nested markets they fill a page of ordinary size.
 _EVENTS_PER_CALL = 50
-#: Small pages that are handed out as one frame.
+#: Pages that are parsed together.
 _PAGES_PER_FRAME = 500
-#: What the CLOB answers about markets and tokens that it does not know.
+#: Statuses of the CLOB for unknown markets and tokens.
 _UNKNOWN = frozenset({400, 404})
 
 
@@ -63,11 +63,11 @@ class DayPull(BaseDayPull):
         return self.markets_of_day.frames(self.pull)
 
     def winners(self) -> Iterator[pl.DataFrame]:
-        """Yield frames of raw/polymarket_winners with the outcomes of the day's closed markets, each outcome once."""
+        """Yield frames of raw/polymarket_winners, with the outcomes of the day's closed markets."""
         return (parsed.rows for parsed in self._all_winners() if parsed.rows.height)
 
     def prices(self) -> Iterator[pl.DataFrame]:
-        """Yield frames of raw/polymarket_prices, each price once, for the number of days before each market's close that the plan sets."""
+        """Yield frames of raw/polymarket_prices, each price once, limited to the plan's days before each market's close."""
         return (rows.unique(["market_id", "at"], keep="first", maintain_order=True) for rows in self.price_frames())
 
     def other_rejects(self) -> Iterator[pl.DataFrame]:
@@ -82,20 +82,19 @@ class DayPull(BaseDayPull):
         return parse_requested_ids(page) or routes.parse_requested_tokens(page)
 
     def parse_price_pages(self, step: str, pages: Sequence[VenuePage]) -> pl.DataFrame | None:
-        found, closes = [], []
+        histories, closes = [], []
         for page in pages:
             (token,) = routes.parse_requested_tokens(page)
             market = self.markets_of_day.by_token.get(token)
             if page.status in _UNKNOWN or market is None:
                 return None
             points = replace(page).items("history")
-            found.append(PriceHistory(points, page.origin, market["market_id"], token))
+            histories.append(PriceHistory(points, page.origin, market["market_id"], token))
             closes += [market["close_time"]] * len(points)
-        rows = parse_histories(found, day=self.day, period_minutes=self._minutes(step))
+        rows = parse_histories(histories, day=self.day, period_minutes=self._minutes(step))
         return None if rows is None else self.plan.within_window(rows, pl.Series(closes, dtype=rows["at"].dtype))
 
     def parse_price_page(self, step: str, page: VenuePage) -> ParsedRecords:
-        """Parse the prices of one page, and drop those outside the price plan's window before the close."""
         (token,) = routes.parse_requested_tokens(page)
         quarantine = self.tables.prices.quarantine(self.day, page.origin)
         market = self.markets_of_day.by_token.get(token)
@@ -104,8 +103,8 @@ class DayPull(BaseDayPull):
                 f"the venue has no prices of this token: {parse_error_text(page.body)}" if market else "a token of no market of this day"
             )
             return ParsedRecords(self.tables.prices.table.empty(), (), quarantine.reject_missing([token], reason))
-        about = {"day": self.day, "market_id": market["market_id"], "token_id": token, "period_minutes": self._minutes(step)}
-        parsed = parse_or_reject(lambda: parse_prices(page.items("history"), page.origin, **about), quarantine)
+        context = {"day": self.day, "market_id": market["market_id"], "token_id": token, "period_minutes": self._minutes(step)}
+        parsed = parse_or_reject(lambda: parse_prices(page.items("history"), page.origin, **context), quarantine)
         return ParsedRecords(self.plan.within_window(parsed.rows, market["close_time"]), (), parsed.rejects)
 
     def _minutes(self, step: str) -> int:
@@ -117,40 +116,40 @@ class DayPull(BaseDayPull):
         return self._winners
 
     def _without_prices(self) -> Iterator[pl.DataFrame]:
-        """Yield rejects for traded markets that have neither fine nor coarse prices, each with the last call for its prices."""
+        """Yield rejects for traded markets without fine and coarse prices, with the last call for them."""
         last: dict[str, VenuePage] = {}
-        found: set[str] = set()
+        priced: set[str] = set()
         for page in self.pull.pages(_COARSE):
             (token,) = routes.parse_requested_tokens(page)
             last[token] = page
-            found |= {token} if _has_content(page) else set()
+            priced |= {token} if _has_content(page) else set()
         reason = f"traded, but the venue has no prices every {self.plan.period_minutes} or {COARSE_MINUTES} minutes"
         for token, page in last.items():
-            if token not in found:
+            if token not in priced:
                 yield self.tables.prices.quarantine(self.day, page.origin).reject_missing([token], reason)
 
 
 def parse_day_winners(pages: Iterator[VenuePage], day: date) -> Iterator[ParsedRecords]:
-    """Parse the outcomes on pages of the CLOB, one market per page; a market unknown to the CLOB becomes a reject."""
-    while held := list(islice(pages, _PAGES_PER_FRAME)):
-        yield from (_reject_unknown(page, day) for page in held if page.status in _UNKNOWN)
-        known = [page for page in held if page.status not in _UNKNOWN]
+    """Parse pages of the CLOB, each with the outcomes of one market; a market unknown to the CLOB becomes a reject."""
+    while group := list(islice(pages, _PAGES_PER_FRAME)):
+        yield from (_reject_unknown(page, day) for page in group if page.status in _UNKNOWN)
+        known = [page for page in group if page.status not in _UNKNOWN]
         if known:
             together = _parse_known_winners(known, day)
             yield from [together] if is_processed(together) else [_parse_known_winners([page], day) for page in known]
 
 
 def _parse_known_winners(pages: Sequence[VenuePage], day: date) -> ParsedRecords:
-    """Parse the outcomes on pages of one known market each."""
+    """Parse the pages of markets known to the CLOB."""
     origins = [page.origin for page in pages]
-    found = parse_or_reject(
+    parsed = parse_or_reject(
         lambda: parse_winners([decode_record(page.json) for page in pages], origins[0], day=day), _WINNER.quarantine(day, origins[0])
     )
-    return assign_origins(found, origins)
+    return assign_origins(parsed, origins)
 
 
 def _latest_winners(pages: Callable[[str], Iterable[VenuePage]]) -> Iterator[VenuePage]:
-    """Yield the CLOB's last response about each requested condition."""
+    """Yield the CLOB's last page about each condition."""
     later = {page.request for page in pages(_FOLLOWED_WINNERS)}
     yield from (page for page in pages(_WINNERS) if page.request not in later)
     yield from pages(_FOLLOWED_WINNERS)
@@ -163,6 +162,8 @@ def _reject_unknown(page: VenuePage, day: date) -> ParsedRecords:
 
 
 class _Day(DayWork[DayMarkets, DayPull]):
+    """Requests of one day's pull, to Gamma and to the CLOB."""
+
     plan: PricePlan
     client: GammaClient
 
@@ -174,18 +175,18 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return MarketCollector(self.day)
 
     async def collect_markets(self, puller: Puller, known: set[str]) -> MarketCollector:
-        """Collect the day's markets by scheduled end, by closing time and by id.
+        """Collect the day's markets: by scheduled end, by closing time and by id.
 
-        The open ones are listed first: a market that closes meanwhile is then in both lists, not in neither.
+        Open markets are requested first, so that a market that closes meanwhile is in both lists instead of neither.
         """
         collector = MarketCollector(self.day)
-        after, before = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
-        listings = [routes.markets(closed=closed, end_date_min=after, end_date_max=before, include_tag=True) for closed in (False, True)]
-        responded_at = []
+        start, end = self.start - timedelta(seconds=1), self.start + timedelta(days=1)
+        listings = [routes.markets(closed=closed, end_date_min=start, end_date_max=end, include_tag=True) for closed in (False, True)]
+        times = []
         async for page in puller.follow(LISTED, listings):
-            responded_at.append(page.fetched_at)
+            times.append(page.fetched_at)
             await puller.process(LISTED, page, partial(collector.add, LISTED))
-        collector.responded_at = min(responded_at)
+        collector.responded_at = min(times)
         if collector.responded_at - self.start <= CLOSINGS_LISTED:
             async for page in self._closings(puller):
                 await puller.process(CLOSINGS, page, partial(collector.add, CLOSINGS))
@@ -194,9 +195,9 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return collector
 
     async def _closings(self, puller: Puller) -> AsyncIterator[VenuePage]:
-        """Yield the pages of closed markets, latest first, until the first that closed before the day: Gamma cannot filter by closing time.
+        """Yield pages of closed markets, latest first, up to the beginning of the day; Gamma cannot filter by closing time.
 
-        Yields nothing if Gamma lists by offset, which ends too early.
+        Yields nothing if Gamma is paged by offset, which ends too early.
         """
         listing = routes.markets(closed=True, order="closedTime", ascending=False, include_tag=True)
         if puller.pull.note is None and isinstance(await self.client.adapt_listing(listing), OffsetListing):
@@ -212,17 +213,17 @@ class _Day(DayWork[DayMarkets, DayPull]):
         return _by_id(partial(routes.markets, include_tag=True), sorted(names), answered, routes.MOST_MARKETS)
 
     async def complete(self, puller: Puller, markets: DayMarkets) -> None:
-        """Pull the events, the winners, and prices by the plan; for traded markets without prices, request coarser ones."""
+        """Request the events, the winners and the prices; for traded markets without prices, request coarse ones."""
         answered: set[str | None] = set()
         async for page in puller.follow("events", _by_id(routes.events, markets.event_ids, answered, _EVENTS_PER_CALL)):
             answered.update(str(item.get("id")) for item in page.items("events") if isinstance(item, dict))
         await self._winners(puller, _WINNERS, markets.closed_conditions)
-        await self._prices(puller, _PRICES, self.plan.calls(markets.rows))
+        await self._prices(puller, _PRICES, self.plan.build_calls(markets.rows))
         empty: set[str] = set()
-        found: set[str] = set()
+        priced: set[str] = set()
         for page in puller.pages(_PRICES):
-            (found if _has_content(page) else empty).update(routes.parse_requested_tokens(page))
-        await self._prices(puller, _COARSE, self.plan.coarse_calls(markets.rows, empty - found))
+            (priced if _has_content(page) else empty).update(routes.parse_requested_tokens(page))
+        await self._prices(puller, _COARSE, self.plan.build_coarse_calls(markets.rows, empty - priced))
 
     async def complete_followed(self, puller: Puller, markets: DayMarkets) -> None:
         followed = markets.rows.filter("closed", pl.col("step") == FOLLOWED)["condition_id"].drop_nulls()
@@ -232,12 +233,12 @@ class _Day(DayWork[DayMarkets, DayPull]):
         await puller.request_all(step, calls, accept=_UNKNOWN, client=self.clob, fits=_lists_prices)
 
     async def _winners(self, puller: Puller, step: str, conditions: Iterable[str]) -> None:
-        await puller.request_all(step, [routes.clob_market(one) for one in conditions], accept=_UNKNOWN, client=self.clob)
+        await puller.request_all(step, [routes.clob_market(condition) for condition in conditions], accept=_UNKNOWN, client=self.clob)
 
     def list_open_markets(self, puller: Puller, markets: DayMarkets) -> list[str]:
-        """Return the ids of the day's markets whose resolution is not final, in order."""
+        """Return the sorted ids of the markets whose resolution is not final."""
         parsed = parse_day_winners(_latest_winners(puller.pages), self.day)
-        winners = pl.concat([POLYMARKET_WINNERS.empty(), *(one.rows for one in parsed)])
+        winners = pl.concat([POLYMARKET_WINNERS.empty(), *(records.rows for records in parsed)])
         return build_resolutions(markets.rows.lazy(), winners.lazy()).filter(~pl.col("final"))["market_id"].sort().to_list()
 
     def result(self, puller: Puller, markets: DayMarkets) -> DayPull:
@@ -245,15 +246,13 @@ class _Day(DayWork[DayMarkets, DayPull]):
 
 
 def _by_id(build: Callable[..., Listing], ids: Sequence[str], answered: set[str | None], most: int) -> Iterator[Listing]:
-    """Yield the calls for records by id: among closed records, then among open ones, then again among closed ones.
+    """Yield the calls that request records by id: closed records, then open ones, then closed ones that were open before.
 
-    Each call requests only missing ids; the last calls find records that closed meanwhile. answered: receives the ids in the responses
-    between the calls.
+    Each call requests only ids that are not in `answered`, to which the caller adds the ids in each response.
     """
     for closed in (True, False, True):
-        rest = [one for one in ids if one not in answered]
-        for first in range(0, len(rest), most):
-            yield build(closed=closed, ids=rest[first : first + most])
+        for batch in split_batches([id_ for id_ in ids if id_ not in answered], most):
+            yield build(closed=closed, ids=batch)
 
 
 async def pull_day(
@@ -267,7 +266,7 @@ async def pull_day(
     today: date | None = None,
     progress: Progress | None = None,
 ) -> DayPull:
-    """Pull all data of the markets whose scheduled end is on `day`, or reuse the stored pull of it; see `DayWork.pull`."""
+    """Pull all data of the markets whose scheduled end is on `day`, or reuse the stored pull; see `DayWork.pull`."""
     return await _Day(gamma, clob, pages, day, plan).pull(refresh=refresh, today=today, progress=progress)
 
 
@@ -278,7 +277,7 @@ def _lists_prices(page: VenuePage) -> None:
 
 
 def _has_content(page: VenuePage) -> bool:
-    """Return True for a page of prices other than an empty list: prices, a refusal, or an unreadable response."""
+    """Return False for a page with an empty list of prices; True for any other page."""
     try:
         return page.status in _UNKNOWN or bool(page.items("history"))
     except (BellwetherError, MalformedBody):

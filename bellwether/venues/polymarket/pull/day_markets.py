@@ -1,4 +1,4 @@
-"""Collection of a day's markets from Gamma's two listings, one record each; only the columns needed for the choice are kept in memory."""
+"""Collection of a day's markets from several listings of Gamma, with one record per market."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ TABLES = DayTables(
     cursor="next_cursor",
 )
 LISTED = "markets"
-#: Markets by the time at which they closed: those that no day lists by its scheduled end.
+#: Step that requests markets by closing time, for markets without a useful scheduled end.
 CLOSINGS = "closings"
-#: Stored facts of every market: the evidence of its resolution, and the state of its record.
-HELD = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "description", "question", "request", "tags")]
+#: Columns that stay in memory: those that the choice of a record and the resolution need.
+COLUMNS = [name for name in POLYMARKET_MARKETS.names if name not in ("body", "description", "question", "request", "tags")]
 
 
 def parse_page(step: str, page: VenuePage, day: date, by_close: Collection[str]) -> ParsedRecords:
-    """Parse the markets of a page, whatever their day.
+    """Parse all markets of a page, of any day; a page that cannot be processed becomes a reject.
 
-    by_close: markets assigned to the day of their closing. A page that cannot be processed becomes a reject.
+    by_close: ids of the markets that belong to the day on which they closed.
     """
-    ended = None if step == CLOSINGS else by_close
+    closed = None if step == CLOSINGS else by_close
     return parse_or_reject(
-        lambda: parse_markets(page.items("markets"), page.origin, day=day, by_close=ended), TABLES.markets.quarantine(day, page.origin)
+        lambda: parse_markets(page.items("markets"), page.origin, day=day, by_close=closed), TABLES.markets.quarantine(day, page.origin)
     )
 
 
@@ -55,14 +55,17 @@ def parse_requested_ids(page: VenuePage) -> list[str]:
 
 @dataclass
 class MarketCollector(BaseMarketCollector["DayMarkets"]):
-    """Collector of a day's markets. by_close: markets assigned to the day of their closing. followed: markets with a later response."""
+    """Collector of a day's markets.
+
+    by_close: ids of markets that belong to the day on which they closed. followed: ids of markets that were requested again.
+    """
 
     tables = TABLES
     steps = (LISTED, CLOSINGS, NAMED, FOLLOWED)
     moved = ("endDate", "end_time", "the market was open on this day and is to end on another one now; pull that day to have it")
 
-    held: list[pl.DataFrame] = field(
-        default_factory=lambda: [POLYMARKET_MARKETS.empty().select(HELD).with_columns(ordinal=pl.lit(0, pl.Int32), step=pl.lit(""))]
+    frames: list[pl.DataFrame] = field(
+        default_factory=lambda: [POLYMARKET_MARKETS.empty().select(COLUMNS).with_columns(ordinal=pl.lit(0, pl.Int32), step=pl.lit(""))]
     )
     by_close: set[str] = field(default_factory=set)
     followed: set[str] = field(default_factory=set)
@@ -73,33 +76,32 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         return parse_page(step, page, self.day, self.by_close)
 
     def keep(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
-        rows = parsed.rows.select(HELD).with_columns(pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()), step=pl.lit(step))
+        rows = parsed.rows.select(COLUMNS).with_columns(pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()), step=pl.lit(step))
         if step == CLOSINGS:
             rows = self._add_closings(rows)
-        self.held.append(rows.filter(pl.col("day") == self.day))
+        self.frames.append(rows.filter(pl.col("day") == self.day))
         if step == FOLLOWED:
             self.followed.update(rows["market_id"])
 
     def ids(self) -> set[str]:
-        return set(pl.concat(self.held)["market_id"])
+        return set(pl.concat(self.frames)["market_id"])
 
     def requested(self, page: VenuePage) -> list[str]:
         return parse_requested_ids(page)
 
     def _add_closings(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the markets whose scheduled end is missing or far from their closing. Adds those that closed on this day to `by_close`."""
-        found = rows.filter((pl.col("end_time") == pl.col("closed_at")) | (pl.col("end_time") > pl.col("closed_at") + DISTANT))
-        self.by_close.update(found.filter(pl.col("day") == self.day)["market_id"])
-        return found
+        """Return the markets that closed long before their scheduled end, or have none; add those of this day to `by_close`."""
+        early = rows.filter((pl.col("end_time") == pl.col("closed_at")) | (pl.col("end_time") > pl.col("closed_at") + DISTANT))
+        self.by_close.update(early.filter(pl.col("day") == self.day)["market_id"])
+        return early
 
     def settle(self) -> DayMarkets:
-        """Choose the record of each market that counts.
+        """Choose one record per market: a closed one before an open one, then the one updated last, then the first.
 
-        For a followed market, only later responses are considered. A closed record is preferred to an open one, then the one updated last,
-        then the first.
+        Only later responses count for a market that was requested again.
         """
-        held = pl.concat(self.held).filter((pl.col("step") == FOLLOWED) | ~pl.col("market_id").is_in(list(self.followed)))
-        ranked = held.sort(
+        records = pl.concat(self.frames).filter((pl.col("step") == FOLLOWED) | ~pl.col("market_id").is_in(list(self.followed)))
+        ranked = records.sort(
             "market_id", "closed", "updated_at", "page", "ordinal", descending=[False, True, True, False, False], nulls_last=True
         )
         rows = ranked.unique("market_id", keep="first", maintain_order=True).with_columns(
@@ -112,20 +114,20 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         return DayMarkets(self.day, rows, pl.concat(self.rejects), self.parsed, frozenset(self.by_close))
 
     def drop_moved(self, pages: PageStore) -> None:
-        """Drop markets that closed long before their scheduled end and are listed on the day on which they closed."""
-        early = pl.concat(self.held).filter(pl.col("step") == LISTED, pl.col("end_time") > pl.col("closed_at") + DISTANT)
+        """Remove markets that closed long before their scheduled end and belong to the day on which they closed."""
+        early = pl.concat(self.frames).filter(pl.col("step") == LISTED, pl.col("end_time") > pl.col("closed_at") + DISTANT)
         days = early["closed_at"].dt.date()
         pulls = {day: pages.latest_finished(LISTING, day.isoformat()) for day in days.unique() if day != self.day}
         listed = [day for day, pull in pulls.items() if pull is not None and pull.count(CLOSINGS)]
         left_out = early.filter(days.is_in(listed))["market_id"].implode()
-        self.held = [rows.filter(~pl.col("market_id").is_in(left_out)) for rows in self.held]
+        self.frames = [rows.filter(~pl.col("market_id").is_in(left_out)) for rows in self.frames]
 
 
 @dataclass(frozen=True)
 class DayMarkets(BaseDayMarkets):
     """Markets of a day.
 
-    rows: the columns `HELD`, the place of the record (step, page, ordinal), price_token (of yes, or of the first of two named outcomes) and
+    rows: `COLUMNS`, the place of the record (step, page, ordinal), price_token (of YES, or of the first of two named outcomes) and
     close_time (the earlier of the actual and the scheduled end).
     """
 

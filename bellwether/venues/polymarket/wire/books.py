@@ -1,4 +1,4 @@
-"""Parsing of the CLOB's order books into levels, best first."""
+"""Parsing of the CLOB's order books into rows, one per level."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ LEVEL = ObjectShape(tickers=(), decimals={"price": PRICE, "size": AMOUNT})
 
 
 def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Parse the order books of one page into levels (columns of raw/polymarket_book); rejects are filed under `day`.
+    """Parse the order books of one page into rows of raw/polymarket_book, one per level; level 0 is the best.
 
-    On the wire both sides list their best price last, bids ascending and asks descending; here level 0 is the best. A book without levels
-    has no row. Unusable levels are left out and counted in `skipped_levels`; a book is a reject if it has no usable level, is in another
-    order, or is crossed. `ordinals` of the result are those of the books, once per level.
+    In the response both sides list their best price last. A book without levels has no row. Invalid levels are left out and counted in
+    `skipped_levels`; a book is a reject if it has no valid level, is in another order, or is crossed. `ordinals` of the result are those of
+    the books, once per level. day: day of the rejects.
     """
     problems = RejectReasons()
     price, amount = partial(to_plain_decimal, places=PRICE_PLACES), partial(to_plain_decimal, places=USDC_PLACES)
@@ -68,7 +68,7 @@ def parse_books(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedR
 
 
 def _side(records: Sequence[Record], side: str, books: WireColumns) -> pl.DataFrame:
-    """Return the levels of one side of all books, best first; prices of unusable levels are null."""
+    """Parse the levels of one side of all books, best first; the price of an invalid level is null."""
     field, owners, listed = f"{side}s", [], []
     for index, record in enumerate(records):
         levels = record.get(field) or []
@@ -88,9 +88,9 @@ def _side(records: Sequence[Record], side: str, books: WireColumns) -> pl.DataFr
 
 
 def _usable(levels: pl.DataFrame, books: pl.DataFrame, problems: RejectReasons) -> pl.DataFrame:
-    """Return the tradable levels, numbered from the best, with the number of unusable levels of their book.
+    """Return the valid levels, numbered from the best, with the number of invalid levels of their book.
 
-    A level is usable if its price and size are readable, and its price lies between 0 and 1 and on the book's tick size.
+    A level is valid if it has a positive size and a price between 0 and 1 that is a multiple of the book's tick size.
     """
     ticks = dict(books.select("book", "tick_size").iter_rows())
     fits = [
@@ -101,8 +101,7 @@ def _usable(levels: pl.DataFrame, books: pl.DataFrame, problems: RejectReasons) 
     judged = judged.with_columns(skipped_levels=(~pl.col("fits")).sum().over("book").cast(pl.Int32))
     for book, count in judged.filter(pl.col("fits").sum().over("book") == 0).select("book", "skipped_levels").unique().iter_rows():
         problems.note(book, "bids", None, f"no usable level: {count} without a price on the tick or a size")
-    kept = judged.filter("fits").drop("fits")
-    return kept.with_columns(level=pl.int_range(pl.len(), dtype=pl.Int32()).over("book", "side"))
+    return judged.filter("fits").drop("fits").with_columns(level=pl.int_range(pl.len(), dtype=pl.Int32()).over("book", "side"))
 
 
 def _check_order(books: WireColumns, levels: pl.DataFrame) -> None:

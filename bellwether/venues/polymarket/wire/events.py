@@ -57,7 +57,7 @@ def _record(record: Record) -> Record:
 
 
 def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Parse Gamma's event objects of one page into rows of raw/polymarket_events in partition `day`, without the nested markets."""
+    """Parse Gamma's events of one page into rows of raw/polymarket_events in partition `day`; nested markets are left out."""
     problems = RejectReasons()
     amount = partial(to_plain_decimal, places=USDC_PLACES)
     records = [_record(record) if record else record for record in to_records(objects, "id", problems)]
@@ -67,5 +67,5 @@ def parse_events(objects: Sequence[Any], origin: Origin, *, day: date) -> Parsed
     columns.note_where(~typed["event_id"].str.contains(ID), "id", "not a number in text")
     bodies = [{name: value for name, value in item.items() if name != "markets"} if type(item) is dict else item for item in objects]
     frame = pl.DataFrame({**typed, "day": repeat_value(day, pl.Date(), len(objects)), "body": columns.bodies(bodies)})
-    repeats = find_repeats(frame.select("event_id"), bodies, problems, field="id", what="event of the same id")
+    repeats = find_repeats(frame.select("event_id"), bodies, problems, field="id", kind="event of the same id")
     return Quarantine(POLYMARKET_EVENTS, "id", day, origin).sift(frame, bodies, problems, unwanted=repeats)

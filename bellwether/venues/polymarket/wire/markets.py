@@ -38,7 +38,7 @@ from bellwether.venues.wire.columns import Record, RejectReasons, Typed, WireCol
 from bellwether.venues.wire.rejects import NO_TRADING_IDS, UNKNOWN_VERSION, WITHOUT_END, Origin, ParsedRecords, Quarantine
 from bellwether.venues.wire.shapes import ObjectShape
 
-#: Column of the table -> field of the wire, where they differ.
+#: Column of the table -> field in the response, if they differ.
 NAMES = {
     "market_id": "id",
     "condition_id": "conditionId",
@@ -63,7 +63,7 @@ NAMES = {
     "taker_base_fee": "takerBaseFee",
     "maker_base_fee": "makerBaseFee",
 }
-#: Protocol version -> field with the ids that its markets trade by. The other field may be present too: combos of V1 markets have position ids.
+#: Protocol version -> field with the ids under which its markets trade. The other field may be present, too.
 TRADING_IDS = {"v1": "clobTokenIds", "v2": "positionIds"}
 MARKET = ObjectShape(
     tickers=("id",),
@@ -109,16 +109,16 @@ FEE_NAMES = {"fee_rate": "rate", "fee_exponent": "exponent", "rebate_rate": "reb
 EVENT = ObjectShape(tickers=(), texts=("id", "slug", "title", "seriesSlug"))
 EVENT_NAMES = {"event_id": "id", "event_slug": "slug", "event_title": "title", "series_slug": "seriesSlug"}
 
-#: A market that was answered so long before its scheduled end is of the day on which it closed, where its closing is listed.
+#: A market that closed this long before its scheduled end belongs to the day on which it closed.
 DISTANT = timedelta(days=45)
-#: Markets that ended before are those of the automated market maker, which had no order books.
+#: Markets that ended before this time had an automated market maker instead of an order book.
 FIRST_BOOKS = datetime(2023, 1, 1, tzinfo=UTC)
 _NOT_DEPLOYED = (None, "", "0x")
 _LENGTHS = "not as many as there are outcomes"
 
 
 def _record(record: Record) -> Record:
-    """Return the object in normal form: lists unpacked, amounts as plain decimals (from either of two fields), and only its trading ids."""
+    """Normalize a market object: unpack lists, convert amounts to decimal text, and keep only the ids under which it trades."""
     event = take_first(record.get("events"))
     tags = record.get("tags") or (event.get("tags") if type(event) is dict else None)
     amounts = {name: to_plain_decimal(_either(record, name, f"{name}Num"), USDC_PLACES) for name in ("volume", "liquidity")}
@@ -129,16 +129,16 @@ def _record(record: Record) -> Record:
 
 
 def _protocol(record: Record) -> str | None:
-    """Return "v1" or "v2"; None for any other version.
+    """Return the protocol version, "v1" or "v2"; None if it is unknown.
 
-    Objects older than Protocol V2 state no version and are v1. An object that states none and has only position ids gives None.
+    A market without a version is v1, unless it has only position ids.
     """
     stated = record.get("version")
     if stated in (None, ""):
         only_positions = unpack_ids(record.get("positionIds")) and not unpack_ids(record.get("clobTokenIds"))
         return None if only_positions else "v1"
-    word = f"v{str(stated).strip().lower().removeprefix('v').removesuffix('.0')}"
-    return word if word in TRADING_IDS else None
+    version = f"v{str(stated).strip().lower().removeprefix('v').removesuffix('.0')}"
+    return version if version in TRADING_IDS else None
 
 
 def _event(event: Any) -> Any:
@@ -154,11 +154,10 @@ def _either(record: Record, name: str, twin: str) -> Any:
 
 
 def parse_markets(objects: Sequence[Any], origin: Origin, *, day: date, by_close: Collection[str] | None = ()) -> ParsedRecords:
-    """Parse Gamma's market objects of one page into rows of raw/polymarket_markets.
+    """Parse Gamma's markets of one page into rows of raw/polymarket_markets.
 
     A row's day is the UTC day of its endDate. Markets in `by_close` (None: all markets) get the day of closedTime instead if their endDate
-    is missing or more than `DISTANT` after closedTime; a missing endDate becomes closedTime. A reject is filed under the same day, or under
-    `day` if it has none.
+    is missing or more than `DISTANT` after closedTime; a missing endDate becomes closedTime. day: day of rejects without an endDate.
 
     These are rejects: objects without an id or an endDate, with invalid ids, with more or fewer prices or tokens than outcomes, with an
     invalid value, or with unknown trading ids. Missing keys are null, missing lists are empty.
@@ -209,9 +208,9 @@ def _check_forms(columns: WireColumns, typed: Typed) -> None:
 
 
 def _check_trading_ids(columns: WireColumns, typed: Typed) -> None:
-    """Note the markets whose trading ids cannot be determined.
+    """Note markets without valid trading ids as problems.
 
-    Markets without an order book need none: they are not deployed yet, or predate order books.
+    Markets without an order book need none: they are not deployed yet, or older than order books.
     """
     versions = pl.Series(columns.values("protocol"), dtype=pl.String())
     columns.note_where(versions.is_null(), "version", UNKNOWN_VERSION)
@@ -220,20 +219,20 @@ def _check_trading_ids(columns: WireColumns, typed: Typed) -> None:
     without_book = pl.Series([record.get("enableOrderBook") is False for record in columns.records], dtype=pl.Boolean())
     excused = typed["condition_id"].is_null() | without_book | (typed["end_time"] < FIRST_BOOKS).fill_null(True)
     for version, field in TRADING_IDS.items():
-        mine = (versions == version).fill_null(False)
-        columns.note_where(mine & ~numbers, field, "a trading id in it is not a number in text")
-        columns.note_where(mine & (count > 0) & (count != typed["outcomes"].list.len()), field, _LENGTHS)
-        columns.note_where(mine & (count == 0) & ~excused, field, NO_TRADING_IDS)
+        is_version = (versions == version).fill_null(False)
+        columns.note_where(is_version & ~numbers, field, "a trading id in it is not a number in text")
+        columns.note_where(is_version & (count > 0) & (count != typed["outcomes"].list.len()), field, _LENGTHS)
+        columns.note_where(is_version & (count == 0) & ~excused, field, NO_TRADING_IDS)
 
 
 def _tokens(typed: Typed) -> Typed:
-    """Return the kind of market and the tokens of yes and no, by the outcomes' names."""
-    words = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
-    binary = words.list.sort() == pl.lit(["no", "yes"], dtype=pl.List(pl.String))
-    first_is_yes = words.list.first() == "yes"
+    """Return the market type and the tokens of YES and NO, by the names of the outcomes."""
+    names = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_lowercase())
+    binary = names.list.sort() == pl.lit(["no", "yes"], dtype=pl.List(pl.String))
+    first_is_yes = names.list.first() == "yes"
     first, second = (pl.col("token_ids").list.get(place, null_on_oob=True) for place in (0, 1))
     frame = pl.DataFrame({"outcomes": typed["outcomes"], "token_ids": typed["token_ids"]}).select(
-        market_type=pl.when(binary).then(pl.lit("binary")).when(words.list.len() == 2).then(pl.lit("named")).otherwise(pl.lit("multi")),
+        market_type=pl.when(binary).then(pl.lit("binary")).when(names.list.len() == 2).then(pl.lit("named")).otherwise(pl.lit("multi")),
         yes_token=pl.when(binary).then(pl.when(first_is_yes).then(first).otherwise(second)),
         no_token=pl.when(binary).then(pl.when(first_is_yes).then(second).otherwise(first)),
     )

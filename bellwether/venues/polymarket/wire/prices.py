@@ -1,4 +1,4 @@
-"""Parsing of responses of the CLOB's /prices-history into rows of raw/polymarket_prices."""
+"""Parsing of the CLOB's past prices into rows of raw/polymarket_prices."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ POINT = ObjectShape(tickers=(), decimals={"p": PRICE})
 
 
 def parse_prices(points: Sequence[Any], origin: Origin, *, day: date, market_id: str, token_id: str, period_minutes: int) -> ParsedRecords:
-    """Parse the points {t, p} of one token into rows of raw/polymarket_prices, unique by t.
+    """Parse the points {t, p} of one token into rows of raw/polymarket_prices, with one price per time.
 
-    A second point of the same instant is dropped if it is equal, else it is a reject; a point without a price is a reject.
+    A second point with the same t is dropped if it is equal, else it is a reject; a point without a price is a reject.
     """
     problems = RejectReasons()
     frame = _points(points, problems, day, period_minutes).hstack(
@@ -31,13 +31,13 @@ def parse_prices(points: Sequence[Any], origin: Origin, *, day: date, market_id:
             repeat_value(token_id, pl.String(), len(points)).alias("token_id"),
         ]
     )
-    repeats = find_repeats(frame.select("at"), points, problems, field="p", what="price of the same instant")
+    repeats = find_repeats(frame.select("at"), points, problems, field="p", kind="price of the same instant")
     return Quarantine(POLYMARKET_PRICES, "t", day, origin).sift(frame, points, problems, unwanted=repeats)
 
 
 @dataclass(frozen=True, slots=True)
 class PriceHistory:
-    """Points {t, p} of one token on one page, with the token and its market."""
+    """Past prices of one token on one page: points {t, p}."""
 
     points: Sequence[Any]
     origin: Origin
@@ -46,24 +46,24 @@ class PriceHistory:
 
 
 def parse_histories(histories: Sequence[PriceHistory], *, day: date, period_minutes: int) -> pl.DataFrame | None:
-    """Parse several histories at once, with the same rows as `parse_prices` for each.
+    """Parse several histories together, into the same rows as `parse_prices`, but faster.
 
-    None if a point has a problem or is repeated: each page must then be parsed separately.
+    Returns None if a point has a problem or is repeated: then parse each page separately.
     """
     problems = RejectReasons()
     frame = _points([point for history in histories for point in history.points], problems, day, period_minutes)
     if problems:
         return None
-    counts = [len(one.points) for one in histories]
-    frame = frame.hstack(build_origin_columns([one.origin for one in histories], counts)).with_columns(
-        market_id=pl.Series([one.market_id for one, count in zip(histories, counts, strict=True) for _ in range(count)], dtype=pl.String()),
-        token_id=pl.Series([one.token_id for one, count in zip(histories, counts, strict=True) for _ in range(count)], dtype=pl.String()),
+    counts = [len(history.points) for history in histories]
+    frame = frame.hstack(build_origin_columns([history.origin for history in histories], counts)).with_columns(
+        pl.Series(name, [getattr(history, name) for history in histories for _ in history.points], dtype=pl.String())
+        for name in ("market_id", "token_id")
     )
     return None if frame.select("number", "at").is_duplicated().any() else frame.select(POLYMARKET_PRICES.names)
 
 
 def _points(points: Sequence[Any], problems: RejectReasons, day: date, period_minutes: int) -> pl.DataFrame:
-    """Return times and prices of points; invalid points are noted in `problems`."""
+    """Parse the times and prices of points; invalid points are noted in `problems`."""
     columns = WireColumns(prepare_records(to_records(points, "t", problems), p=partial(to_plain_decimal, places=PRICE_PLACES)), problems)
     frame = pl.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""Parsing of the CLOB's market objects into rows of raw/polymarket_winners, one per outcome."""
+"""Parsing of the CLOB's markets into rows of raw/polymarket_winners, one per outcome."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ TOKEN = ObjectShape(tickers=(), texts=("token_id", "outcome"), decimals={"price"
 
 
 def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> ParsedRecords:
-    """Parse the CLOB's market objects of one page into rows of raw/polymarket_winners in partition `day`, several per object.
+    """Parse the CLOB's markets of one page into rows of raw/polymarket_winners in partition `day`, one per outcome.
 
-    `ordinals` of the result are those of the objects, once per row. An object with an invalid outcome, or without outcomes, is a reject as
-    a whole.
+    `ordinals` of the result are those of the markets, once per row. A market with an invalid outcome, or without outcomes, is a reject.
     """
     problems = RejectReasons()
     columns = WireColumns(to_records(objects, "condition_id", problems), problems)
@@ -35,19 +34,19 @@ def parse_winners(objects: Sequence[Any], origin: Origin, *, day: date) -> Parse
     owners = [index for index, tokens in enumerate(lists) if fits[index] for _ in tokens]
     positions = [position for index, tokens in enumerate(lists) if fits[index] for position in range(len(tokens))]
     tokens = _tokens([token for index, tokens in enumerate(lists) if fits[index] for token in tokens], owners, columns)
-    kept = [place for place, owner in enumerate(owners) if owner not in problems]
+    valid = [place for place, owner in enumerate(owners) if owner not in problems]
     frame = (
         markets[owners]
         .hstack(tokens)
         .with_columns(day=repeat_value(day, pl.Date(), len(owners)), position=pl.Series(positions, dtype=pl.Int32()))
     )
     rejects = Quarantine(POLYMARKET_WINNERS, "condition_id", day, origin)
-    whole = rejects.sift(frame[kept], objects, RejectReasons())
-    return ParsedRecords(whole.rows, [owners[place] for place in kept], rejects.rows(objects, problems, {}))
+    whole = rejects.sift(frame[valid], objects, RejectReasons())
+    return ParsedRecords(whole.rows, [owners[place] for place in valid], rejects.rows(objects, problems, {}))
 
 
 def _tokens(tokens: Sequence[Any], owners: Sequence[int], markets: WireColumns) -> pl.DataFrame:
-    """Return the outcomes of all objects; a problem counts against the object to which the outcome belongs."""
+    """Parse the outcomes of all markets; a problem of an outcome is noted for its market."""
     problems = RejectReasons()
     records = prepare_records(tokens, token_id=format_id, price=partial(to_plain_decimal, places=PRICE_PLACES))
     frame = pl.DataFrame(WireColumns(records, problems, "tokens.").typed(TOKEN))
