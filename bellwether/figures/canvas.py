@@ -129,9 +129,9 @@ def fill_chart(chart: Any, rows: Rows) -> Any:
 
 def add_title(chart: Any, title: str, *notes: str) -> Any:
     """Add a title, remarks in grey below it, and the style of all figures."""
-    shown = [line for note in notes for line in textwrap.wrap(label(note, 1_000), 105)]
+    lines = [line for note in notes for line in textwrap.wrap(label(note, 1_000), 105)]
     copy = chart.copy(deep=False)
-    copy.title = alt.TitleParams(label(title, 100), subtitle=shown) if shown else alt.TitleParams(label(title, 100))
+    copy.title = alt.TitleParams(label(title, 100), subtitle=lines) if lines else alt.TitleParams(label(title, 100))
     copy.config = _STYLE
     return copy
 
@@ -231,11 +231,11 @@ def number(field: str, channel: type[Any] = alt.Y, *, title: str | None = None, 
 
 def colour(names: Palette, *, legend: bool = False) -> alt.Color:
     """Return an encoding of `name` by the colours of a palette; without a palette, Vega's colours and a legend."""
-    shown: Any = alt.Legend(title=None, symbolOpacity=1, symbolStrokeWidth=2)
+    legend_style: Any = alt.Legend(title=None, symbolOpacity=1, symbolStrokeWidth=2)
     if not names:
-        return alt.Color("name:N", legend=shown)
+        return alt.Color("name:N", legend=legend_style)
     scale = alt.Scale(domain=[name for name, _ in names], range=[one for _, one in names])
-    return alt.Color("name:N", scale=scale, legend=shown if legend else None)
+    return alt.Color("name:N", scale=scale, legend=legend_style if legend else None)
 
 
 def dashes(names: Palette) -> dict[str, alt.StrokeDash]:

@@ -59,15 +59,15 @@ def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) 
         return empty_figure(title, "no forecaster")
     colours = _colours(counts)
     order = {outcome: place for place, outcome in enumerate(colours)}
-    shown = names[:MOST_LINES]
-    short = distinct_labels(shown)
+    drawn_names = names[:MOST_LINES]
+    short = distinct_labels(drawn_names)
     rows: list[dict[str, Any]] = []
-    for name in shown:
+    for name in drawn_names:
         own = dict.fromkeys(colours, 0)
         for outcome, n in counts.filter(pl.col("forecaster") == name).select("outcome", "n").iter_rows():
             own[outcome if outcome in own else _OTHER] += n
-        asked = questions.height - own.get(_KNOWN, 0)
-        share = floor_percent(own[_ANSWERED] / asked) if asked else "–"
+        eligible = questions.height - own.get(_KNOWN, 0)
+        share = floor_percent(own[_ANSWERED] / eligible) if eligible else "–"
         start = 0
         for outcome, n in own.items():
             text = share if outcome == _ANSWERED else ""
@@ -102,9 +102,9 @@ def _outcomes(forecasts: pl.DataFrame, asked: int) -> pl.DataFrame:
     """Return forecaster, outcome and n, forecasters with the most answers first."""
     first = forecasts.sort("forecaster", "question_id", "sample").group_by("forecaster", "question_id", maintain_order=True)
     failure = pl.coalesce(pl.col("failure").drop_nulls().first(), pl.lit("failed"))
-    given = pl.when(pl.col("p_yes").is_not_null().any()).then(pl.lit(_ANSWERED)).otherwise(failure)
-    each = first.agg(outcome=pl.when(pl.col("could_know").any()).then(pl.lit(_KNOWN)).otherwise(given))
-    counts = each.group_by("forecaster", "outcome").agg(n=pl.len().cast(pl.Int64))
+    outcome = pl.when(pl.col("p_yes").is_not_null().any()).then(pl.lit(_ANSWERED)).otherwise(failure)
+    outcomes = first.agg(outcome=pl.when(pl.col("could_know").any()).then(pl.lit(_KNOWN)).otherwise(outcome))
+    counts = outcomes.group_by("forecaster", "outcome").agg(n=pl.len().cast(pl.Int64))
     rest = counts.group_by("forecaster").agg(outcome=pl.lit(_NOT_ASKED), n=asked - pl.col("n").sum())
     whole = pl.concat([counts, rest.select("forecaster", "outcome", "n").filter(pl.col("n") > 0)])
     answered = pl.col("n").filter(pl.col("outcome") == _ANSWERED).sum().over("forecaster")

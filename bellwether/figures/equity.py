@@ -46,12 +46,12 @@ def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
     if count <= most:
         return np.arange(count)
     edges = np.linspace(0, count, max(most // (2 * len(columns)), 2)).astype(int)
-    kept = {0, count - 1}
+    indices = {0, count - 1}
     for start, stop in pairwise(edges.tolist()):
         for column in columns:
             part = column[start:stop]
-            kept |= {int(start + part.argmin()), int(start + part.argmax())}
-    return np.array(sorted(kept))
+            indices |= {int(start + part.argmin()), int(start + part.argmax())}
+    return np.array(sorted(indices))
 
 
 def add_band(equity: pl.DataFrame, most: int = MOST_POINTS) -> pl.DataFrame:
@@ -122,11 +122,11 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
     if equity.is_empty():
         return empty_figure(title, "no sample")
     rows = add_band(equity)
-    shown = rows.select("equity", "lower", "upper", x="at", middle="equity_mid", drawdown=100 * pl.col("drawdown"))
+    points = rows.select("equity", "lower", "upper", x="at", middle="equity_mid", drawdown=100 * pl.col("drawdown"))
     x, axis = time("x"), "equity ($)"
     own = alt.Chart().encode(x=x)
     upper = layer_charts(
-        rule_at(float(shown["equity"][0])),
+        rule_at(float(points["equity"][0])),
         own.mark_area(interpolate="step-after", color=BLUE, opacity=0.2).encode(y=number("lower", title=axis), y2="upper:Q"),
         own.mark_line(interpolate="step-after", color=ORANGE, strokeWidth=1, opacity=0.85).encode(y=number("middle", title=axis)),
         own.mark_line(interpolate="step-after", color=BLUE, strokeWidth=1.6).encode(
@@ -138,15 +138,15 @@ def equity_curve(equity: pl.DataFrame, title: str) -> alt.VConcatChart | alt.Cha
     )
     chart = alt.vconcat(upper, lower.properties(width=620, height=80), spacing=8).resolve_scale(x="shared")
     return add_title(
-        fill_chart(chart, chart_rows(shown)), title, "blue: equity, with the range of the queue models; orange: marked at the middle"
+        fill_chart(chart, chart_rows(points)), title, "blue: equity, with the range of the queue models; orange: marked at the middle"
     )
 
 
 def equity_with_band(equity: pl.DataFrame, name: str) -> alt.LayerChart:
     """Draw the equity of one backtest in dollars with the range of the queue models. equity: rows of replay/equity of one agent in one episode."""
-    shown = add_band(equity).select("lower", "upper", x="at", y="equity", name=pl.lit(name))
+    points = add_band(equity).select("lower", "upper", x="at", y="equity", name=pl.lit(name))
     chart = lines("UTC", "equity ($)", (), step=True, band=True, dots=False)
-    return fill_chart(chart.properties(width=620), chart_rows(shown))
+    return fill_chart(chart.properties(width=620), chart_rows(points))
 
 
 def equity_by_episode(equity: pl.DataFrame, title: str, *, agents: Sequence[str] = ()) -> Any:
@@ -187,10 +187,10 @@ def family_equity(portfolios: pl.DataFrame, agents: pl.DataFrame, title: str) ->
 
 def _curves(rows: pl.DataFrame, by: str, value: str, *more: str, changes: bool = False, most: int = _FEW_POINTS) -> Rows:
     """Build rows (name, x, y) of a curve per value of the column `by`, thinned to its extremes. changes: subtract the first point."""
-    found: Rows = []
+    points: Rows = []
     for (name,), part in rows.sort(by, "at").group_by(by, maintain_order=True):
         curve = part.select(*more, x="at", y=pl.col(value).cast(pl.Float64), name=pl.lit(name))
         if changes:
             curve = curve.with_columns(pl.col("y") - pl.col("y").first())
-        found += chart_rows(curve[extremes(curve["y"].to_numpy(), most=most)])
-    return found
+        points += chart_rows(curve[extremes(curve["y"].to_numpy(), most=most)])
+    return points

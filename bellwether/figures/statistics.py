@@ -63,21 +63,21 @@ def brier_scores(rows: pl.DataFrame, by: str) -> pl.DataFrame:
 
     Returns forecaster, `by`, value, lower, upper and n, sorted.
     """
-    found = []
+    score_rows = []
     for key, part in rows.partition_by("forecaster", by, as_dict=True).items():
         clusters = Clusters.of(part["cluster"], part.height)
         scores = evaluate_forecasts(Forecasts.of(part["p"], part["y"]), clusters, part.height, Inference(replicates=0))
         brier = scores["brier"]
-        found.append((*key, brier.value, brier.lower, brier.upper, part.height))
+        score_rows.append((*key, brier.value, brier.lower, brier.upper, part.height))
     numbers = {"value": pl.Float64(), "lower": pl.Float64(), "upper": pl.Float64(), "n": pl.Int64()}
-    return pl.DataFrame(found, schema={"forecaster": pl.String(), by: rows.schema[by], **numbers}, orient="row").sort("forecaster", by)
+    return pl.DataFrame(score_rows, schema={"forecaster": pl.String(), by: rows.schema[by], **numbers}, orient="row").sort("forecaster", by)
 
 
 def weighted_means(rows: pl.DataFrame, cluster: str, value: str, weight: str) -> tuple[float | None, float | None, float | None]:
     """Compute the mean of non-null `value`, weighted by `weight`, and its 95 % interval over clusters; None if undefined."""
-    known = rows.drop_nulls(value).group_by(cluster, maintain_order=True)
+    clusters = rows.drop_nulls(value).group_by(cluster, maintain_order=True)
     number = pl.col(weight).cast(pl.Float64)
-    sums = known.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
+    sums = clusters.agg(total=(pl.col(value).cast(pl.Float64) * number).sum(), n=number.sum())
     weights = float(sums["n"].sum())
     if not weights:
         return None, None, None

@@ -71,14 +71,14 @@ def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], 
 
     The options are passed to `bellwether.figures.costs.scatter`.
     """
-    lowest, shown = float("inf"), []
+    lowest, points = float("inf"), []
     for row in sorted(rows, key=lambda row: (row["x"], row["y"])):
         first = row["y"] < lowest
-        shown.append({**row, "frontier": row["y"] if first else None, "label": row["name"] if first or len(rows) <= _NAMED else ""})
+        points.append({**row, "frontier": row["y"] if first else None, "label": row["name"] if first or len(rows) <= _NAMED else ""})
         lowest = min(lowest, row["y"])
     form = spec(costs.scatter, x, y, tuple(colours.items()), **options)
     described = f"{title}: {y} against {x}, a point per name; dashed: the lowest so far"
-    return Chart(title, described, form, shown, colours=colours)
+    return Chart(title, described, form, points, colours=colours)
 
 
 def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:

@@ -71,17 +71,17 @@ def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) ->
         row: Values by column.
         leave_out: Columns to leave out.
     """
-    shown, meanings = list[tuple[str, Cell]](), dict[str, str]()
+    named_values, meanings = list[tuple[str, Cell]](), dict[str, str]()
     for column, value in row.items():
         base, _, end = column.rpartition("_")
         if column in leave_out or (end in ("lower", "upper", "reason") and base in row):
             continue
         estimated = f"{column}_lower" in row
         text = f"{title(column)} [95 %]" if estimated else title(column)
-        found = _column(name, column)
-        shown.append((text, _estimate(column, row, found) if estimated else cell(found, value)))
-        meanings[text] = meaning(found) if found else ""
-    return Facts(shown, meanings)
+        declared = _column(name, column)
+        named_values.append((text, _estimate(column, row, declared) if estimated else cell(declared, value)))
+        meanings[text] = meaning(declared) if declared else ""
+    return Facts(named_values, meanings)
 
 
 def cell(column: Column | None, value: Any) -> Cell:

@@ -126,12 +126,12 @@ def _hash(text: str) -> str:
 def chart_library() -> bytes:
     """Bundle Vega, Vega-Lite and Vega-Embed as one script, in a separate process because the engine takes 140 MB."""
     command = [sys.executable, "-c", "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"]
-    done = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
-    if done.returncode:
+    process = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
+    if process.returncode:
         raise BellwetherError(
-            f"bundling the chart library: {done.stderr.decode(errors='replace').strip()[-500:]}; install vl-convert-python again"
+            f"bundling the chart library: {process.stderr.decode(errors='replace').strip()[-500:]}; install vl-convert-python again"
         )
-    return done.stdout
+    return process.stdout
 
 
 def _sections(page: Page, stem: str, inline: int | None) -> tuple[list[tuple[str, list[_RenderedPart], int]], list[File], list[bytes]]:
@@ -183,19 +183,19 @@ def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, 
 @lru_cache(maxsize=256)
 def _heads(heads: tuple[Head, ...]) -> str:
     """Render the heads of a table as HTML, cached because many tables share them."""
-    made = []
+    cells = []
     for head in heads:
         kind = ' class="n"' if head.number else ""
         meaning = f' title="{escape(head.meaning)}"' if head.meaning else ""
-        made.append(f'<th scope="col"{kind}{meaning}>{escape(head.text)}</th>')
-    return "".join(made)
+        cells.append(f'<th scope="col"{kind}{meaning}>{escape(head.text)}</th>')
+    return "".join(cells)
 
 
 def _entries(entries: Sequence[TextEntry]) -> str:
     """Render collapsed texts as HTML."""
     anchors, titles = _escape_texts([one.anchor for one in entries]), _escape_texts([one.title for one in entries])
-    made = [f'<details class="text" id="{name}"><summary>{title}</summary></details>' for name, title in zip(anchors, titles, strict=True)]
-    return "\n".join(made)
+    items = [f'<details class="text" id="{name}"><summary>{title}</summary></details>' for name, title in zip(anchors, titles, strict=True)]
+    return "\n".join(items)
 
 
 def _facts(root: str, facts: Facts) -> str:
@@ -207,25 +207,27 @@ def _facts(root: str, facts: Facts) -> str:
 
 
 def _cells(root: str, cells: Sequence[Cell], numbers: Sequence[bool], *, keyed: bool = True) -> list[str]:
-    made = []
-    for (raw, key, href, title), is_number, shown in zip(cells, numbers, _escape_texts([one[0] for one in cells]), strict=True):
+    rendered = []
+    for (raw, key, href, title), is_number, escaped in zip(cells, numbers, _escape_texts([one[0] for one in cells]), strict=True):
         size = len(raw)
         kind = ' class="n"' if is_number else "" if size <= _WHOLE else ' class="t"' if size > _LONG else ' class="m"'
         order = more = ""
         if keyed and key is not None:
-            order = f' data-key="{shown if key == raw else escape(key) if isinstance(key, str) else key}"'
+            order = f' data-key="{escaped if key == raw else escape(key) if isinstance(key, str) else key}"'
         if title:
             more = f' title="{escape(title)}"'
-        made.append(
-            f'<td{kind}{order}{more}><a href="{root}{escape(href)}">{shown}</a></td>' if href else f"<td{kind}{order}{more}>{shown}</td>"
+        rendered.append(
+            f'<td{kind}{order}{more}><a href="{root}{escape(href)}">{escaped}</a></td>'
+            if href
+            else f"<td{kind}{order}{more}>{escaped}</td>"
         )
-    return made
+    return rendered
 
 
 def _escape_texts(texts: Sequence[str]) -> list[str]:
     """Escape texts in one call, because one call per text dominates a build."""
-    found = escape(_BETWEEN.join(texts)).split(_BETWEEN)
-    return found if len(found) == len(texts) else [escape(one) for one in texts]
+    parts = escape(_BETWEEN.join(texts)).split(_BETWEEN)
+    return parts if len(parts) == len(texts) else [escape(one) for one in texts]
 
 
 def _render_part(part: Any, name: str, stem: str) -> tuple[_RenderedPart, list[File]]:
@@ -263,14 +265,14 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
     rows = [[[cell[0], cell[2], cell[3]] if cell[2] or cell[3] else cell[0] for cell in row] for row in grid.rows]
     keys = [[cell[1] for cell in column] for column in zip(*grid.rows, strict=True)]
     if len(rows) <= CHUNK:
-        made = [(f"{path}.js", data_script(path, {"rows": rows, "columns": keys}))]
+        data_files = [(f"{path}.js", data_script(path, {"rows": rows, "columns": keys}))]
     else:
-        made = [
+        data_files = [
             (f"{path}.r{place}.js", data_script(f"{path}.r{place}", rows[start : start + CHUNK]))
             for place, start in enumerate(range(0, len(rows), CHUNK))
         ]
-        made += [(f"{path}.c{column}.js", data_script(f"{path}.c{column}", values)) for column, values in enumerate(keys)]
-    return _RenderedPart("grid", grid, name, json_bytes(about).decode(), matching[: grid.size]), made
+        data_files += [(f"{path}.c{column}.js", data_script(f"{path}.c{column}", values)) for column, values in enumerate(keys)]
+    return _RenderedPart("grid", grid, name, json_bytes(about).decode(), matching[: grid.size]), data_files
 
 
 def _chart(chart: Chart) -> bytes:
@@ -280,7 +282,7 @@ def _chart(chart: Chart) -> bytes:
     if len({*map(len, rows)}) > 1:
         fields = list(dict.fromkeys(field for row in rows for field in row))
     values = [[row.get(field) for field in fields] for row in rows]
-    dashes = {name: found for name, colour in chart.colours.items() if (found := round_of(colour))}
+    dashes = {name: dash for name, colour in chart.colours.items() if (dash := round_of(colour))}
     chosen = {"by": chart.by, "first": list(chart.first), "colours": dict(chart.colours), "dashes": dashes}
     return json_bytes({"spec": chart.spec, "fields": fields, "rows": values, **chosen})
 
@@ -327,8 +329,8 @@ _BREAKS = (("\u2028".encode(), b"\\u2028"), ("\u2029".encode(), b"\\u2029"))
 def json_bytes(value: Any) -> bytes:
     """Encode `value` as JSON that is safe within a script element; NaN and infinity become null."""
     data = orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
-    for found, written in _ESCAPES if data.isascii() else (*_ESCAPES, *_BREAKS):
-        data = data.replace(found, written)
+    for character, replacement in _ESCAPES if data.isascii() else (*_ESCAPES, *_BREAKS):
+        data = data.replace(character, replacement)
     return data
 
 

@@ -101,8 +101,8 @@ def percent(value: object, digits: int = 0) -> Cell:
 
 def p_value(value: float | None, digits: int = 4) -> Cell:
     """Format a p-value; the sort key is exact."""
-    found = finite(value)
-    return _MISSING if found is None else Cell(formatting.p_value(found, digits), found, "", str(value))
+    probability = finite(value)
+    return _MISSING if probability is None else Cell(formatting.p_value(probability, digits), probability, "", str(value))
 
 
 def interval(value: object, lower: object, upper: object, digits: int = 3, reason: str | None = None, *, unit: str = "") -> Cell:
@@ -123,8 +123,8 @@ def timestamp(value: datetime | date | None, *, seconds: bool = False) -> Cell:
     exact = value.isoformat()
     if not isinstance(value, datetime):
         return Cell(exact, exact)
-    shown = exact[:19].replace("T", " ")
-    return Cell(shown, exact) if seconds else Cell(shown[:16], exact, "", f"{shown} UTC")
+    formatted = exact[:19].replace("T", " ")
+    return Cell(formatted, exact) if seconds else Cell(formatted[:16], exact, "", f"{formatted} UTC")
 
 
 def instant(at: datetime) -> str:
@@ -164,8 +164,8 @@ def finite(value: object) -> float | None:
     """Convert a number to a float; None if missing or not finite."""
     if value is None:
         return None
-    found = float(value)  # type: ignore[arg-type]
-    return found if math.isfinite(found) else None
+    real = float(value)  # type: ignore[arg-type]
+    return real if math.isfinite(real) else None
 
 
 def thin_indices(count: int, most: int) -> Sequence[int]:
@@ -177,10 +177,10 @@ def thin_indices(count: int, most: int) -> Sequence[int]:
 
 def group_rows(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
     """Group rows by the value of a column, in their order. This is much faster than one frame per page."""
-    found: dict[Any, list[dict[str, Any]]] = {}
+    groups: dict[Any, list[dict[str, Any]]] = {}
     for row in frame.iter_rows(named=True):
-        found.setdefault(row[by], []).append(row)
-    return found
+        groups.setdefault(row[by], []).append(row)
+    return groups
 
 
 def cast_decimals(frame: pl.DataFrame) -> pl.DataFrame:

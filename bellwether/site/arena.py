@@ -26,8 +26,8 @@ _UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "
 
 def names(source: SiteSource) -> list[str]:
     """Return the families in the order in which they first appeared."""
-    found = source.frame("arena/agents", "family", "week")
-    return found.group_by("family").agg(pl.col("week").min()).sort("week", "family")["family"].to_list()
+    agents = source.frame("arena/agents", "family", "week")
+    return agents.group_by("family").agg(pl.col("week").min()).sort("week", "family")["family"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
@@ -44,7 +44,7 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
     yield Unit("arena", digest, partial(_overview, board, agents, rankings, curves, of_names, activity=activity))
     for (week,), part in agents.group_by("week", maintain_order=True):
         book = books.of(part)
-        messages = [source.digest("arena/messages", starts=str(one)) for one in book.decisions["week"].unique().sort()]
+        messages = [source.digest("arena/messages", starts=str(decision_week)) for decision_week in book.decisions["week"].unique().sort()]
         yield Unit(f"cohort {week}", key(*book.frames, messages, of_names), partial(arena_agents.pages, source, week, book, of_names))
     yield from arena_markets.units(source, books)
 
@@ -102,11 +102,11 @@ def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curv
     ranked = list(rankings.groups)
     for (methodology, reconstructed), part in board.group_by("methodology", "reconstructed", maintain_order=True):
         title = arena_rankings.group_title(str(methodology), bool(reconstructed))
-        own = [one for one in ranked if (one.methodology, one.reconstructed) == (methodology, reconstructed)]
-        for one in own:
-            shown = arena_rankings.parts(one, colours)
-            yield Section(f"Standings: {one.title}", shown, arena_rankings.spans(shown))
-        if not own:
+        groups = [group for group in ranked if (group.methodology, group.reconstructed) == (methodology, reconstructed)]
+        for group in groups:
+            group_parts = arena_rankings.parts(group, colours)
+            yield Section(f"Standings: {group.title}", group_parts, arena_rankings.spans(group_parts))
+        if not groups:
             yield Section(f"Standings: {title}", [Note("The warehouse has no rows of arena.rankings for these cohorts.")])
         note = Note("All agents of a family together, those whose model could know the outcomes too; rankings separate them.")
         books = PageTable(f"Books of {title}", _books_heads(), _books_rows(part))
@@ -143,8 +143,10 @@ def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:
         return Note("The warehouse has no cohorts yet.")
     rows = []
     for (week,), part in sorted(agents.group_by("week"), reverse=True, key=lambda one: str(one[0][0])):
-        last = curves.last.filter(pl.col("agent_id").is_in(part["agent_id"].to_list())).sort("return", "agent_id", descending=[True, False])
-        best = last.row(0, named=True) if last.height else None
+        newest = curves.last.filter(pl.col("agent_id").is_in(part["agent_id"].to_list())).sort(
+            "return", "agent_id", descending=[True, False]
+        )
+        best = newest.row(0, named=True) if newest.height else None
         rows.append(
             [
                 text(week, cohort_path(week)),
@@ -152,7 +154,7 @@ def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:
                 yes_no(part["reconstructed"][0]),
                 timestamp(part["archived_at"][0]),
                 number(part.height),
-                percent(last["return"].mean(), 2),
+                percent(newest["return"].mean(), 2),
                 text(best["family"], agent_path(best["agent_id"])) if best else Cell("–"),
                 percent(best["return"] if best else None, 2),
             ]
@@ -175,7 +177,7 @@ def _family(
     rows = []
     model = None
     for row in agents.sort("week").iter_rows(named=True):
-        now = last.get(row["agent_id"], {})
+        newest = last.get(row["agent_id"], {})
         rows.append(
             [
                 text(row["week"], agent_path(row["agent_id"])),
@@ -183,8 +185,8 @@ def _family(
                 text("new release" if model is not None and row["model"] != model else None),
                 text(row["methodology"]),
                 yes_no(row["reconstructed"]),
-                percent(now.get("return"), 2),
-                money(now.get("total")),
+                percent(newest.get("return"), 2),
+                money(newest.get("total")),
             ]
         )
         model = row["model"]

@@ -38,15 +38,17 @@ class Activity:
         family = books.agents.select("agent_id", "family")
         decisions = books.decisions.join(family, on="agent_id", maintain_order="left")
         recent = decisions.sort(["known_at", "decision_id"], descending=True).head(_RECENT)
-        shown = recent.select("decision_id", "family", "week", "known_at", "action", "state", "legs", "cost", "problem")
+        recent_rows = recent.select("decision_id", "family", "week", "known_at", "action", "state", "legs", "cost", "problem")
         costs = decisions.group_by("family", "week").agg(
             pl.len(), pl.col("attempts").sum(), cost=_sum_or_null(pl.col("cost").cast(pl.Float64))
         )
         closes = books.universe.group_by("market_id").agg(pl.col("closes_at").max())
-        held = books.positions.filter(pl.col("status") == "open").group_by("market_id").agg(pl.len(), pl.col("cost").sum())
-        due = held.join(closes, on="market_id").sort("closes_at", "market_id", nulls_last=True).head(_DUE)
-        asked = {name: books.questions[name] for name in due["market_id"] if name in books.questions}
-        return cls(shown.join(reasons, on="decision_id", how="left", maintain_order="left"), costs.sort("family", "week"), due, asked)
+        open_positions = books.positions.filter(pl.col("status") == "open").group_by("market_id").agg(pl.len(), pl.col("cost").sum())
+        due = open_positions.join(closes, on="market_id").sort("closes_at", "market_id", nulls_last=True).head(_DUE)
+        questions = {name: books.questions[name] for name in due["market_id"] if name in books.questions}
+        return cls(
+            recent_rows.join(reasons, on="decision_id", how="left", maintain_order="left"), costs.sort("family", "week"), due, questions
+        )
 
     @property
     def frames(self) -> list[object]:
@@ -94,11 +96,11 @@ class Activity:
     def _spent(self, colours: dict[str, str]) -> list[Part]:
         if not self.costs.height:
             return [Note("No decision has a cost yet.")]
-        drawn = [
+        rows_of_weeks = [
             {"name": row["family"], "x": f"{row['week']:%Y-%m-%d}", "y": _cost_per_decision(row)}
             for row in self.costs.drop_nulls("cost").iter_rows(named=True)
         ]
-        whole = (
+        by_family = (
             self.costs.group_by("family")
             .agg(pl.col("len", "attempts").sum(), cost=_sum_or_null(pl.col("cost")))
             .sort("cost", "family", descending=[True, False])
@@ -118,9 +120,9 @@ class Activity:
                 columns.cost(row["cost"]),
                 columns.cost(_cost_per_decision(row)),
             ]
-            for row in whole.iter_rows(named=True)
+            for row in by_family.iter_rows(named=True)
         ]
-        chart = [charts.lines("Cost of a decision by week", "week", "dollars", drawn, colours)] if drawn else []
+        chart = [charts.lines("Cost of a decision by week", "week", "dollars", rows_of_weeks, colours)] if rows_of_weeks else []
         return [*chart, PageTable("Cost by family; prices per token are on the pages of families", heads, rows)]
 
 

@@ -67,9 +67,9 @@ class Books:
         parts = {name: getattr(self, name).filter(pl.col("agent_id").is_in(ids)) for name in _OF_AGENTS}
         refusals = self.refusals.filter(pl.col("decision_id").is_in(parts["decisions"]["decision_id"].to_list()))
         universe = self.universe.filter(pl.col("week").is_in(agents["week"].unique().to_list()))
-        known = {*universe["market_id"], *parts["trades"]["market_id"], *parts["positions"]["market_id"]}
-        asked = {name: self.questions[name] for name in sorted(known) if name in self.questions}
-        return Books(agents=agents, refusals=refusals, universe=universe, questions=asked, **parts)
+        market_ids = {*universe["market_id"], *parts["trades"]["market_id"], *parts["positions"]["market_id"]}
+        questions = {name: self.questions[name] for name in sorted(market_ids) if name in self.questions}
+        return Books(agents=agents, refusals=refusals, universe=universe, questions=questions, **parts)
 
 
 _OF_AGENTS = ("portfolios", "decisions", "trades", "positions", "ledger", "scores")
@@ -79,20 +79,22 @@ def pages(source: SiteSource, week: date, book: Books, colours: dict[str, str]) 
     """Yield the pages of the cohort, of each agent, and of each decision."""
     yield from _cohort(week, book, colours)
     yield archive_path(week), archive({name: getattr(book, name) for name in ("agents", "refusals", "universe", *_OF_AGENTS)})
-    decided = {one: _read_texts(source, week, one, book.decisions) for one in book.decisions["week"].unique().sort()}
-    for of_week in decided.values():
-        yield from of_week.files()
+    texts_by_week = {
+        decision_week: _read_texts(source, week, decision_week, book.decisions) for decision_week in book.decisions["week"].unique().sort()
+    }
+    for week_texts in texts_by_week.values():
+        yield from week_texts.files()
     parts = {name: group_rows(cast_decimals(getattr(book, name)), "agent_id") for name in _OF_AGENTS}
     refusals = group_rows(book.refusals, "decision_id")
     for agent in book.agents.iter_rows(named=True):
         own = {name: part.get(agent["agent_id"], []) for name, part in parts.items()}
         scored = {row["trade_id"]: row for row in own["scores"]}
         yield from _agent(week, agent, own, scored, book.questions, refused=refusals, colours=colours)
-        held = {row["position_id"]: row for row in own["positions"]}
+        positions = {row["position_id"]: row for row in own["positions"]}
         for decision in own["decisions"]:
             trades = [row for row in own["trades"] if row["week"] == decision["week"]]
-            texts = decided[decision["week"]].entries(decision["decision_id"])
-            legs = arena_decisions.legs_of(trades, scored, held, book.questions)
+            texts = texts_by_week[decision["week"]].entries(decision["decision_id"])
+            legs = arena_decisions.legs_of(trades, scored, positions, book.questions)
             yield from arena_decisions.page(
                 week, agent, decision, legs=legs, refused=refusals.get(decision["decision_id"], []), texts=texts
             )
@@ -113,23 +115,23 @@ def _curve(name: str, rows: Rows) -> list[dict[str, Any]]:
 
 def _cohort(week: date, book: Books, colours: dict[str, str]) -> Iterator[File]:
     last = {row["agent_id"]: row for row in book.portfolios.group_by("agent_id", maintain_order=True).last().iter_rows(named=True)}
-    held = dict(book.positions.filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
-    ended = dict(book.positions.filter(pl.col("status") != "open").group_by("agent_id").len().iter_rows())
-    traded = dict(book.trades.group_by("agent_id").len().iter_rows())
+    open_counts = dict(book.positions.filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
+    ended_counts = dict(book.positions.filter(pl.col("status") != "open").group_by("agent_id").len().iter_rows())
+    trade_counts = dict(book.trades.group_by("agent_id").len().iter_rows())
     rows = []
     for agent in book.agents.sort("agent_id").iter_rows(named=True):
-        name, now = agent["agent_id"], last.get(agent["agent_id"])
-        total = now["total"] if now else None
+        name, newest = agent["agent_id"], last.get(agent["agent_id"])
+        total = newest["total"] if newest else None
         rows.append(
             [
                 text(agent["family"], agent_path(name)),
                 text(agent["model"]),
                 money(total),
                 percent(float(total / agent["initial_cash"] - 1) if total is not None and agent["initial_cash"] else None, 2),
-                money(now["cash"] if now else None),
-                number(traded.get(name, 0)),
-                number(held.get(name, 0)),
-                number(ended.get(name, 0)),
+                money(newest["cash"] if newest else None),
+                number(trade_counts.get(name, 0)),
+                number(open_counts.get(name, 0)),
+                number(ended_counts.get(name, 0)),
             ]
         )
     heads = [Head("Agent"), Head("Model"), Head("Total", number=True), Head("Return", number=True), Head("Cash", number=True)]
@@ -207,9 +209,9 @@ def _agent(
     colours: dict[str, str],
 ) -> Iterator[File]:
     curve = _curve(agent["family"], own["portfolios"])
-    now = own["portfolios"][-1] if own["portfolios"] else {}
+    newest = own["portfolios"][-1] if own["portfolios"] else {}
     sections = [
-        Section("", [_agent_headline(agent, own, now, sum(len(refused.get(row["decision_id"], ())) for row in own["decisions"]))]),
+        Section("", [_agent_headline(agent, own, newest, sum(len(refused.get(row["decision_id"], ())) for row in own["decisions"]))]),
         Section("Decisions", [_decisions(own["decisions"], refused)]),
         Section(
             "Value",
@@ -230,13 +232,13 @@ def _agent(
 def _agent_headline(agent: Mapping[str, Any], own: Mapping[str, Rows], now: Mapping[str, Any], refused: int) -> Stats:
     """Build the headline numbers of an agent. now: its newest portfolio. refused: number of legs that were not executed."""
     total, cash, profit = now.get("total"), float(agent["initial_cash"]), now.get("profit")
-    held = sum(row["status"] == "open" for row in own["positions"])
+    open_count = sum(row["status"] == "open" for row in own["positions"])
     return Stats(
         [
             ("Total", money(total), "cash and positions"),
             ("Return", percent(total / cash - 1 if total is not None and cash else None, 2), f"profit {money(profit, signed=True).text}"),
             ("Cash", money(now.get("cash")), f"of {money(cash).text} at the start"),
-            ("Open positions", number(held), f"of {len(own['positions'])}"),
+            ("Open positions", number(open_count), f"of {len(own['positions'])}"),
             ("Executed legs", number(len(own["trades"])), f"{refused} refused"),
             ("Decisions", number(len(own["decisions"])), f"{sum(row['action'] == 'INVALID' for row in own['decisions'])} invalid"),
         ]

@@ -47,8 +47,8 @@ def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.Dat
         .sort("at", "agent_id")
     )
     last = rows.group_by("agent_id", maintain_order=True).last().with_columns((pl.col("total") / pl.col("initial") - 1).alias("return"))
-    kept = agents.filter(pl.col("archived_at").is_null())["agent_id"].implode()
-    started, rows = (one.filter(pl.col("agent_id").is_in(kept)) for one in (started, rows))
+    active_ids = agents.filter(pl.col("archived_at").is_null())["agent_id"].implode()
+    started, rows = (one.filter(pl.col("agent_id").is_in(active_ids)) for one in (started, rows))
     if not rows.height:
         empty = rows.select(*_GROUP, x=pl.lit(0), y=pl.lit(0.0))
         return Curves(empty, empty, last.select("agent_id", "family", "total", "return"), releases)
@@ -104,7 +104,7 @@ def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours:
 
 def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Sequence[Chart]:
     """Build charts of a family's return over the calendar, with a vertical rule at each change of its model."""
-    found = []
+    panels = []
     for reconstructed, kind in ((False, "live"), (True, "reconstructed")):
         chosen = (pl.col("family") == family) & (pl.col("reconstructed") == reconstructed)
         own = curves.calendar.filter(chosen)
@@ -118,8 +118,8 @@ def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Seq
             ]
             title = f"Return over the calendar, {kind} cohorts; a rule where a release took over"
             lines = _palette(dict.fromkeys(str(row["name"]) for row in rows), colours[family])
-            found.append(charts.lines(title, "UTC", "return", rows, lines, marks=marks))
-    return found
+            panels.append(charts.lines(title, "UTC", "return", rows, lines, marks=marks))
+    return panels
 
 
 def _palette(names: Iterable[str], first: str) -> dict[str, str]:

@@ -96,14 +96,14 @@ class Rankings:
     @property
     def groups(self) -> Iterator[Ranking]:
         """Iterator over the groups by methodology, live before reconstructed, clean before contaminated."""
-        known = methodologies()
+        methodologies_by_name = methodologies()
         for methodology, reconstructed, contaminated in sorted(self.rankings.select(GROUP).unique().iter_rows()):
             key = dict(zip(GROUP, (methodology, reconstructed, contaminated), strict=True))
-            found, tested, interval_charts = (one.filter(pl.col(name) == value for name, value in key.items()) for one in self.frames)
+            rankings, pair_rows, calibration = (one.filter(pl.col(name) == value for name, value in key.items()) for one in self.frames)
             alone = pl.col("imputation") == "none"
-            primary = tuple(known[methodology].primary) if methodology in known else (_FIRST,)
-            stated, imputed = found.filter(alone), found.filter(~alone)
-            yield Ranking(methodology, reconstructed, contaminated, primary, stated, imputed, tested, interval_charts)
+            primary = tuple(methodologies_by_name[methodology].primary) if methodology in methodologies_by_name else (_FIRST,)
+            stated, imputed = rankings.filter(alone), rankings.filter(~alone)
+            yield Ranking(methodology, reconstructed, contaminated, primary, stated, imputed, pair_rows, calibration)
 
 
 def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = False) -> str:
@@ -128,14 +128,14 @@ def heads(metrics: Sequence[str]) -> list[Head]:
 
 def rows(ranking: Ranking) -> list[list[Cell]]:
     """Build the rows under `heads`, ranked families first."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    estimates_by_family: dict[str, dict[str, dict[str, Any]]] = {}
     for row in ranking.rankings.iter_rows(named=True):
-        found.setdefault(row["family"], {})[row["metric"]] = row
-    shown = []
+        estimates_by_family.setdefault(row["family"], {})[row["metric"]] = row
+    table_rows = []
     for name in ranking.families:
-        own = found[name]
+        own = estimates_by_family[name]
         main = own.get(ranking.metrics[0], {})
-        shown.append(
+        table_rows.append(
             [
                 Cell("–", title=main.get("unranked_because") or "") if main.get("rank") is None else number(main["rank"]),
                 text(name, family_path(name)),
@@ -147,7 +147,7 @@ def rows(ranking: Ranking) -> list[list[Cell]]:
                 number(main.get("n_events")),
             ]
         )
-    return shown
+    return table_rows
 
 
 def _order(metrics: Sequence[str]) -> list[str]:
@@ -166,26 +166,29 @@ def _set_cell(row: Mapping[str, Any]) -> Cell:
 
 def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
     """Build the charts and tables of a group."""
-    shown: list[Part] = [
+    group_parts: list[Part] = [
         *interval_charts(ranking, colours),
         PageTable(f"Ranking of {ranking.title}", heads(ranking.metrics), rows(ranking)),
     ]
     diagram = bins(ranking.calibration, "family")
     if diagram:
         first = [one for one in ranking.families if one in {row["name"] for row in diagram}][:_LINES]
-        shown.append(charts.reliability(f"Reliability of stated probabilities: {ranking.title}", diagram, colours, first))
-    shown += _pairs(ranking)
-    return [*shown, estimates(f"metrics-{slug(ranking.title)}", f"Every metric: {ranking.title}", [ranking.rankings, ranking.imputed])]
+        group_parts.append(charts.reliability(f"Reliability of stated probabilities: {ranking.title}", diagram, colours, first))
+    group_parts += _pairs(ranking)
+    return [
+        *group_parts,
+        estimates(f"metrics-{slug(ranking.title)}", f"Every metric: {ranking.title}", [ranking.rankings, ranking.imputed]),
+    ]
 
 
 def spans(shown: Sequence[Part]) -> list[int]:
     """Return the widths of the parts of a group: charts side by side in pairs, other parts over the full width."""
-    found: list[int] = []
+    widths: list[int] = []
     for is_chart, run in groupby(shown, key=lambda part: isinstance(part, Chart)):
         count = len(list(run))
         pairs_of = count // 2 * 2 if is_chart else 0
-        found += [12] * (count - pairs_of) + [6] * pairs_of
-    return found
+        widths += [12] * (count - pairs_of) + [6] * pairs_of
+    return widths
 
 
 def metric_title(name: str) -> str:
@@ -195,7 +198,7 @@ def metric_title(name: str) -> str:
 
 def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | None = None) -> list[Chart]:
     """Build charts of the primary metrics with intervals. most: maximum number of families per chart (default: all)."""
-    found = []
+    drawn_charts = []
     for metric in ranking.metrics:
         own = {row["family"]: row for row in ranking.rankings.filter(pl.col("metric") == metric).iter_rows(named=True)}
         lines = [
@@ -211,22 +214,22 @@ def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | No
         if lines:
             title = metric_title(metric)
             used = {str(line["name"]): colours[str(line["name"])] for line in lines}
-            found.append(charts.intervals(f"{title[0].upper()}{title[1:]} with 95 % intervals: {ranking.title}", title, lines, used))
-    return found
+            drawn_charts.append(charts.intervals(f"{title[0].upper()}{title[1:]} with 95 % intervals: {ranking.title}", title, lines, used))
+    return drawn_charts
 
 
 def _pairs(ranking: Ranking) -> list[Part]:
     if not ranking.pairs.height:
         return [Note("The warehouse has no comparisons of these families.")]
-    shown: list[Part] = []
+    pair_parts: list[Part] = []
     for metric in ranking.metrics:
         tested = ranking.pairs.filter(pl.col("metric") == metric)
-        what = _TITLES.get(metric, metric)
-        title = f"Differences of the {what} (row less column; a dot: significant after Holm's correction): {ranking.title}"
-        shown += pairs.matrix(title, tested, "family", ranking.families)
+        metric_name = _TITLES.get(metric, metric)
+        title = f"Differences of the {metric_name} (row less column; a dot: significant after Holm's correction): {ranking.title}"
+        pair_parts += pairs.matrix(title, tested, "family", ranking.families)
     head = [Head("Metric"), *pairs.heads("Family", "Other", "Cohort-weeks")]
     lines = [[text(columns.title(row["metric"])), *pairs.line(row, "family", family_path)] for row in ranking.pairs.iter_rows(named=True)]
-    return [*shown, Grid(f"pairs-{slug(ranking.title)}", f"All pairs: {ranking.title}", head, lines, filters=(0, 1, 2), search=(1, 2))]
+    return [*pair_parts, Grid(f"pairs-{slug(ranking.title)}", f"All pairs: {ranking.title}", head, lines, filters=(0, 1, 2), search=(1, 2))]
 
 
 def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:

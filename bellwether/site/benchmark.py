@@ -20,8 +20,8 @@ _TABLES = tuple(f"benchmark/{name}" for name in ("questions", "forecasts", "scor
 
 def names(source: SiteSource) -> list[str]:
     """Return the forecasters in the order in which they first appeared."""
-    found = source.frame("benchmark/leaderboard", "forecaster", "known_at")
-    return found.group_by("forecaster").agg(pl.col("known_at").min()).sort("known_at", "forecaster")["forecaster"].to_list()
+    board = source.frame("benchmark/leaderboard", "forecaster", "known_at")
+    return board.group_by("forecaster").agg(pl.col("known_at").min()).sort("known_at", "forecaster")["forecaster"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
@@ -37,9 +37,9 @@ def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
 
 
 def _index(boards: pl.DataFrame, source: SiteSource) -> Iterator[File]:
-    asked = source.frame("benchmark/questions", "release", "cutoff", "close_time", "version")
+    question_rows = source.frame("benchmark/questions", "release", "cutoff", "close_time", "version")
     rows = []
-    for (name,), part in asked.group_by("release", maintain_order=True):
+    for (name,), part in question_rows.group_by("release", maintain_order=True):
         board = boards.filter((pl.col("release") == name) & pl.col("rank").is_not_null()).sort("rank")
         best = board.row(0, named=True) if board.height else None
         rows.append(

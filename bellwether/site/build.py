@@ -75,8 +75,8 @@ def build(warehouse: Path | str, folder: Path | str) -> SiteBuild:
 
 
 def _resolve_folder(folder: Path | str) -> Path:
-    found = place(folder)
-    return found if is_stored(found) else found.expanduser().absolute()
+    resolved = place(folder)
+    return resolved if is_stored(resolved) else resolved.expanduser().absolute()
 
 
 def local_folder(target: Path) -> Path:
@@ -94,8 +94,8 @@ def _build_and_upload(warehouse: Path | str, target: Path) -> SiteBuild:
 
 def read_site_state(folder: Path | str) -> str | None:
     """Return the publication state (`publication_state`) of the site in a folder; None without a site."""
-    found = _read_manifest(_resolve_folder(folder))
-    return str(found["published"]) if found else None
+    manifest = _read_manifest(_resolve_folder(folder))
+    return str(manifest["published"]) if manifest else None
 
 
 def read_warehouse_state(warehouse: Path | str) -> str:
@@ -133,9 +133,9 @@ class _Writer:
 
     def add(self, unit: Unit) -> None:
         """Add the files of a unit."""
-        before = self._units.get(unit.name)
-        if before and before["key"] == unit.key and all(self._is_there(path) for path in before["files"]):
-            names = before["files"]
+        previous = self._units.get(unit.name)
+        if previous and previous["key"] == unit.key and all(self._is_there(path) for path in previous["files"]):
+            names = previous["files"]
             for path in names:
                 self._link(path)
         else:
@@ -178,7 +178,7 @@ class _Writer:
 def _read_manifest(folder: Path) -> dict[str, Any] | None:
     """Return the manifest of the site in a folder; None if missing or invalid."""
     try:
-        found = orjson.loads((folder / MANIFEST).read_bytes())
+        manifest = orjson.loads((folder / MANIFEST).read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return None
-    return found if isinstance(found, dict) and found.get("what") == _MARK else None
+    return manifest if isinstance(manifest, dict) and manifest.get("what") == _MARK else None

@@ -119,15 +119,15 @@ def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
 
 
 def _methodologies() -> list[Part]:
-    found = _methods()
-    fields = sorted({field for method in found.values() for field in method if field not in ("name", "title")})
+    methods = _methods()
+    fields = sorted({field for method in methods.values() for field in method if field not in ("name", "title")})
     titles = PageTable(
         "Methodologies",
         [Head("Name"), Head("What it measures")],
-        [[text(name), text(method.get("title"))] for name, method in found.items()],
+        [[text(name), text(method.get("title"))] for name, method in methods.items()],
     )
-    rows = [[text(field.replace("_", " ")), *(text(method.get(field)) for method in found.values())] for field in fields]
-    return [titles, PageTable("Their numbers, side by side", [Head("Rule"), *(Head(name) for name in found)], rows)]
+    rows = [[text(field.replace("_", " ")), *(text(method.get(field)) for method in methods.values())] for field in fields]
+    return [titles, PageTable("Their numbers, side by side", [Head("Rule"), *(Head(name) for name in methods)], rows)]
 
 
 def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl.DataFrame, is_file: bool) -> Iterator[File]:
@@ -188,10 +188,10 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 def archive(tables: Mapping[str, pl.DataFrame]) -> bytes:
     """Build a zip of `data/NAME.parquet` and `csv/NAME.csv` per table; equal rows give equal bytes."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as made:
+    with zipfile.ZipFile(buffer, "w") as zip_file:
         for name, rows in tables.items():
             parquet = io.BytesIO()
             rows.write_parquet(parquet, compression="zstd")
-            made.writestr(zipfile.ZipInfo(f"data/{name}.parquet", _TIME), parquet.getvalue(), zipfile.ZIP_STORED)
-            made.writestr(zipfile.ZipInfo(f"csv/{name}.csv", _TIME), csv(rows), zipfile.ZIP_DEFLATED)
+            zip_file.writestr(zipfile.ZipInfo(f"data/{name}.parquet", _TIME), parquet.getvalue(), zipfile.ZIP_STORED)
+            zip_file.writestr(zipfile.ZipInfo(f"csv/{name}.csv", _TIME), csv(rows), zipfile.ZIP_DEFLATED)
     return buffer.getvalue()

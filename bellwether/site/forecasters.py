@@ -22,7 +22,7 @@ path = forecaster_path
 
 def pages(material: ReleaseData) -> Iterator[File]:
     """Yield a page per forecaster of the leaderboard."""
-    asked = {
+    questions = {
         row["id"]: row for row in material.questions.select("id", "question", "category", "ground_truth", "price_24h").iter_rows(named=True)
     }
     scores = group_rows(material.scores, "forecaster")
@@ -43,8 +43,8 @@ def pages(material: ReleaseData) -> Iterator[File]:
         sections = [
             Section("", [_headline(line, own, material.board["rank"].count())]),
             Section.even("Calibration", calibration),
-            Section.even("Strengths and weaknesses", _strengths(material, line, own, scores.get(name, []), asked)),
-            Section("Its forecasts", [_answers(material, own, asked)]),
+            Section.even("Strengths and weaknesses", _strengths(material, line, own, scores.get(name, []), questions)),
+            Section("Its forecasts", [_answers(material, own, questions)]),
             Section("Every metric", [_scores(scores.get(name, []))]),
             Section("Its line of the leaderboard", [columns.facts("benchmark/leaderboard", line)]),
         ]
@@ -56,7 +56,7 @@ def pages(material: ReleaseData) -> Iterator[File]:
 def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: int) -> Stats:
     """Build the headline numbers: rank, score, skill, calibration, cost and coverage."""
     costs = [row["cost"] for row in answers]
-    known = [float(cost) for cost in costs if cost is not None]
+    known_costs = [float(cost) for cost in costs if cost is not None]
     skill = interval(line["brier_skill"], line["brier_skill_lower"], line["brier_skill_upper"], 2).text.partition(" ")[2]
     rank = number(line["rank"]) if line["rank"] is not None else Cell("not ranked", title=line["unranked_because"] or "")
     return Stats(
@@ -69,7 +69,11 @@ def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: in
             ),
             ("Skill over the base rate", number(line["brier_skill"], 2), skill),
             ("Calibration error", number(line["ece"], 3), f"p {p_value(line['ece_p_calibrated'], 3).text} of a test of calibration"),
-            ("Cost per question", columns.cost(sum(known) / len(known) if known else None), "of questions with a known cost"),
+            (
+                "Cost per question",
+                columns.cost(sum(known_costs) / len(known_costs) if known_costs else None),
+                "of questions with a known cost",
+            ),
             ("Coverage", percent(rounded_down(line["coverage"]), 1), f"{line['n']:,} of {line['n_questions']:,} questions"),
         ]
     )
@@ -103,15 +107,17 @@ def _strengths(
 def _rows(material: ReleaseData, answers: list[dict[str, Any]], asked: Mapping[str, Any]) -> list[list[Cell]]:
     rows = []
     for row in answers:
-        about = asked.get(row["question_id"])
-        question = text(about["question"], question_path(material.name, row["question_id"])) if about else text(row["question_id"])
+        question_row = asked.get(row["question_id"])
+        question = (
+            text(question_row["question"], question_path(material.name, row["question_id"])) if question_row else text(row["question_id"])
+        )
         rows.append(
             [
                 question,
-                text(about["category"] if about else None),
+                text(question_row["category"] if question_row else None),
                 answer_cell(material.name, row["question_id"], row),
-                number(about["price_24h"] if about else None, 2),
-                text(about["ground_truth"] if about else None),
+                number(question_row["price_24h"] if question_row else None, 2),
+                text(question_row["ground_truth"] if question_row else None),
                 number(row["brier"], 3),
                 yes_no(row["could_know"]),
                 columns.cost(row["cost"]),

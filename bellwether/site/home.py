@@ -78,13 +78,15 @@ def _arena(source: SiteSource, colours: Colours) -> list[Part]:
     rows = ranking.rankings.filter(pl.col("metric").is_in([metric, "return"]) & (pl.col("family") == best)).rows(named=True)
     own = {row["metric"]: row for row in rows}
     main, gain = own.get(metric, {}), own.get("return", {})
-    known = max((stored.known_at for name, stored in source.tables.items() if name.startswith("arena/") and stored.known_at), default=None)
+    newest_fact = max(
+        (stored.known_at for name, stored in source.tables.items() if name.startswith("arena/") and stored.known_at), default=None
+    )
     stats = Stats(
         [
             ("Leader", text(best, family_path(best)), f"of {len(ranking.families)} families"),
             (f"Its {arena_rankings.metric_title(metric)}", number(main.get("value"), 3), _interval_text(main)),
             ("Its return", number(gain.get("value"), 1, unit="%"), _interval_text(gain, unit="%")),
-            ("Newest fact", timestamp(known.date() if known else None), ranking.title),
+            ("Newest fact", timestamp(newest_fact.date() if newest_fact else None), ranking.title),
         ]
     )
     note = f"Families of {ranking.title}, ranked by the {arena_rankings.metric_title(metric)}: how far their probabilities were from the outcomes."
@@ -132,36 +134,36 @@ def _interval_text(row: Mapping[str, Any], name: str = "", *, unit: str = "") ->
 
 def _changes(source: SiteSource) -> PageTable | Note:
     """Build the table of leaderboards that differ from the previous publication."""
-    current, before = (source.standings.filter(pl.col("current") == shown) for shown in (True, False))
-    if not before.height:
+    current, previous = (source.standings.filter(pl.col("current") == shown) for shown in (True, False))
+    if not previous.height:
         return Note("The warehouse stores no earlier publication with other places or values.")
     keys = ["area", "board", "metric"]
-    old = {key: dict(part.select("name", "place").iter_rows()) for key, part in before.group_by(keys)}
+    old = {key: dict(part.select("name", "place").iter_rows()) for key, part in previous.group_by(keys)}
     rows = []
     for key, part in current.group_by(keys, maintain_order=True):
         area, board, metric = map(str, key)
-        places, known = dict(part.select("name", "place").iter_rows()), old.get(key, {})
+        places, old_places = dict(part.select("name", "place").iter_rows()), old.get(key, {})
         leader = text(", ".join(sorted(name for name, place in places.items() if place == 1)))
-        former = text(", ".join(sorted(name for name, place in known.items() if place == 1)) or None)
-        moved = sum(known[name] != place for name, place in places.items() if name in known)
-        new, gone = ([name for name in ones if name not in others] for ones, others in ((places, known), (known, places)))
-        if moved or new or gone:
-            rows.append([text(area), text(board), text(title(metric)), leader, former, number(moved), _names(new), _names(gone)])
+        former = text(", ".join(sorted(name for name, place in old_places.items() if place == 1)) or None)
+        moved = sum(old_places[name] != place for name, place in places.items() if name in old_places)
+        new, dropped = ([name for name in ones if name not in others] for ones, others in ((places, old_places), (old_places, places)))
+        if moved or new or dropped:
+            rows.append([text(area), text(board), text(title(metric)), leader, former, number(moved), _names(new), _names(dropped)])
     heads = [Head("Area"), Head("Board"), Head("Metric"), Head("Leader"), Head("Leader before"), Head("Other places", number=True)]
-    at = timestamp(before["published_at"][0]).text
+    at = timestamp(previous["published_at"][0]).text
     return PageTable(f"Against the publication of {at} UTC", [*heads, Head("New"), Head("No longer ranked")], rows)
 
 
 def _names(names: list[str]) -> Cell:
-    shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return text(shown or None)
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return text(listed or None)
 
 
 def _freshness(source: SiteSource) -> Facts:
     rows = [("Warehouse published", timestamp(source.published_at, seconds=True))]
     for domain in _DOMAINS:
-        known = [stored.known_at for name, stored in source.tables.items() if name.startswith(f"{domain}/") and stored.known_at]
+        instants = [stored.known_at for name, stored in source.tables.items() if name.startswith(f"{domain}/") and stored.known_at]
         count = sum(stored.rows for name, stored in source.tables.items() if name.startswith(f"{domain}/"))
-        newest = timestamp(max(known)).text if known else NONE
+        newest = timestamp(max(instants)).text if instants else NONE
         rows.append((f"{domain[0].upper()}{domain[1:]}", Cell(f"{count:,} rows, newest fact of {newest}" if count else "nothing yet")))
     return Facts(rows)

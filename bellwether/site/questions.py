@@ -27,7 +27,7 @@ _POINTS = 120
 def pages(material: ReleaseData, prices: pl.DataFrame, evidence: pl.DataFrame) -> Iterator[File]:
     """Yield a page per question of the release."""
     answers = group_rows(material.answers.sort("brier", "forecaster", nulls_last=True), "question_id")
-    asked = group_rows(material.forecasts.filter(_ASKED).select(texts.COLUMNS), "question_id")
+    model_forecasts = group_rows(material.forecasts.filter(_ASKED).select(texts.COLUMNS), "question_id")
     curves = group_rows(prices, "id")
     ended = {row.pop("id"): row for row in evidence.iter_rows(named=True)}
     for row in material.questions.iter_rows(named=True):
@@ -36,7 +36,7 @@ def pages(material: ReleaseData, prices: pl.DataFrame, evidence: pl.DataFrame) -
             material,
             row,
             answers=answers.get(name, []),
-            asked=asked.get(name, []),
+            asked=model_forecasts.get(name, []),
             prices=curves.get(name, []),
             evidence=ended.get(name),
         )
@@ -131,21 +131,23 @@ def _answers(material: ReleaseData, question: str, answers: list[dict[str, Any]]
 
 def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
     """Format a probability, with a link to the prompt and answer of a language model."""
-    shown = number(answer["p_yes"], 3)
+    probability = number(answer["p_yes"], 3)
     if not answer["asked"]:
-        return shown
-    return Cell(shown.text, shown.key, f"{question_path(release, question)}#{texts.anchor(answer['forecaster'])}", shown.title)
+        return probability
+    return Cell(
+        probability.text, probability.key, f"{question_path(release, question)}#{texts.anchor(answer['forecaster'])}", probability.title
+    )
 
 
 def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[dict[str, Any]]) -> list[Part]:
     """Build the chart of the price of YES with each forecast at its as-of time."""
     rows = [{"name": "price", "x": minute(row["at"]), "y": finite(row["price"]), "point": None} for row in prices]
-    made = [
+    forecast_rows = [
         {"name": one["forecaster"], "x": minute(one["as_of"]), "y": None, "point": one["p_yes"]}
         for one in answers
         if one["p_yes"] is not None and one["as_of"] is not None
     ]
-    if not rows and not made:
+    if not rows and not forecast_rows:
         return [Note("The warehouse has no prices of this market.")]
     # The same names on every page share one cached chart specification.
     colours = {"price": charts.GREY, **material.colours}
@@ -154,7 +156,7 @@ def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[di
             "Price of YES, and forecasts as dots",
             "UTC",
             "probability of yes",
-            [*rows, *made],
+            [*rows, *forecast_rows],
             colours,
             step=True,
             dots=False,
@@ -176,16 +178,16 @@ def prices(source: SiteSource, release: str) -> pl.DataFrame:
     """Read the prices of a release's markets up to their close: id, at, price."""
     if not source.rows("clean/prices"):
         return pl.DataFrame(schema={"id": pl.String, "at": pl.Datetime("us", "UTC"), "price": pl.Float64})
-    found = source.run(sql_text("site/prices"), {"release": release})
+    price_rows = source.run(sql_text("site/prices"), {"release": release})
     chosen = (pl.int_range(pl.len()) % (pl.len() / _POINTS).ceil().cast(pl.Int64) == 0) | (pl.int_range(pl.len()) == pl.len() - 1)
-    return found.filter(chosen.over("id"))
+    return price_rows.filter(chosen.over("id"))
 
 
 def evidence(source: SiteSource, release: str) -> pl.DataFrame:
     """Read the evidence of resolution of a release's markets: id and texts."""
-    found = pl.DataFrame(schema={"id": pl.String})
+    evidence_rows = pl.DataFrame(schema={"id": pl.String})
     for table in ("markets", "resolutions"):
         if source.rows(f"clean/{table}"):
             rows = source.run(sql_text(f"site/{table}"), {"release": release}).unique("id", keep="last", maintain_order=True)
-            found = found.join(rows, on="id", how="full", coalesce=True, suffix=f"_by_{table}")
-    return found.sort("id")
+            evidence_rows = evidence_rows.join(rows, on="id", how="full", coalesce=True, suffix=f"_by_{table}")
+    return evidence_rows.sort("id")

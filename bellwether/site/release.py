@@ -103,22 +103,22 @@ def consistency_bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.Data
     """
     scored = answers.filter(pl.col("p_yes").is_not_null() & ~pl.col("could_know"))
     scored = scored.join(questions.select("id", "cluster"), left_on="question_id", right_on="id").sort("forecaster", "question_id")
-    found = [pl.DataFrame(schema={"forecaster": pl.String, "bin": pl.Int32, "low": pl.Float64, "high": pl.Float64})]
+    parts = [pl.DataFrame(schema={"forecaster": pl.String, "bin": pl.Int32, "low": pl.Float64, "high": pl.Float64})]
     for (name,), part in scored.group_by("forecaster", maintain_order=True):
-        interval_rows = reliability_bands(part["p_yes"], part["cluster"], resamples=_RESAMPLES)
-        found.append(interval_rows.drop_nulls("lower").select(pl.lit(name).alias("forecaster"), "bin", low="lower", high="upper"))
-    return pl.concat(found)
+        bands = reliability_bands(part["p_yes"], part["cluster"], resamples=_RESAMPLES)
+        parts.append(bands.drop_nulls("lower").select(pl.lit(name).alias("forecaster"), "bin", low="lower", high="upper"))
+    return pl.concat(parts)
 
 
 def pages(material: ReleaseData) -> Iterator[File]:
     """Yield the page of the release."""
-    asked, board = material.questions, material.board
+    questions, board = material.questions, material.board
     facts = [
-        ("Questions", number(asked.height)),
-        ("Answered yes", percent((asked["ground_truth"] == "yes").mean(), 1)),
-        ("Cutoff", timestamp(asked["cutoff"][0])),
-        ("Closes", Cell(f"{timestamp(asked['close_time'].min()).text} to {timestamp(asked['close_time'].max()).text}")),  # type: ignore[arg-type]
-        ("Version", text(f"{asked['version'][0]}, rules {asked['rules'][0]}")),
+        ("Questions", number(questions.height)),
+        ("Answered yes", percent((questions["ground_truth"] == "yes").mean(), 1)),
+        ("Cutoff", timestamp(questions["cutoff"][0])),
+        ("Closes", Cell(f"{timestamp(questions['close_time'].min()).text} to {timestamp(questions['close_time'].max()).text}")),  # type: ignore[arg-type]
+        ("Version", text(f"{questions['version'][0]}, rules {questions['rules'][0]}")),
     ]
     if board.height:
         facts.append(("Digest", text(board["questions_digest"][0])))
@@ -127,14 +127,16 @@ def pages(material: ReleaseData) -> Iterator[File]:
         sections.append(Section.even("Calibration, cost and knowledge", [*_calibration(material), *_costs(material)]))
         sections.append(Section("Differences", [*_categories(material), *_pairs(material)], (6, 6)))
     sections += [Section("Questions", [_questions(material)]), Section("The release", [Facts(facts)])]
-    lead = f"{asked.height:,} questions, {board.height} forecasters. Lower Brier scores are better; names lead to every single forecast."
+    lead = (
+        f"{questions.height:,} questions, {board.height} forecasters. Lower Brier scores are better; names lead to every single forecast."
+    )
     yield from render(Page(path(material.name), material.name, lead, sections, [("Benchmark", "benchmark/index.html")]))
 
 
 def _headline(material: ReleaseData) -> Stats:
-    asked, board = material.questions, material.board.filter(pl.col("rank").is_not_null())
+    questions, board = material.questions, material.board.filter(pl.col("rank").is_not_null())
     first = board.head(1).rows(named=True)
-    rows = [("Questions", number(asked.height), f"{asked['category'].n_unique()} categories")]
+    rows = [("Questions", number(questions.height), f"{questions['category'].n_unique()} categories")]
     for row in first:
         rows.append(
             ("Best forecaster", text(row["forecaster"], forecaster_path(material.name, row["forecaster"])), f"of {board.height} ranked")
@@ -144,8 +146,8 @@ def _headline(material: ReleaseData) -> Stats:
         )
         equal = board.filter(pl.col("group").str.contains_any(list(row["group"] or "?"))).height
         rows.append(("Not significantly worse", number(equal - 1), "share a letter with the best"))
-    rows.append(("Answered yes", percent((asked["ground_truth"] == "yes").mean(), 1), "of all questions"))
-    rows.append(("Last close", timestamp(asked["close_time"].max().date()), ""))  # type: ignore[union-attr]
+    rows.append(("Answered yes", percent((questions["ground_truth"] == "yes").mean(), 1), "of all questions"))
+    rows.append(("Last close", timestamp(questions["close_time"].max().date()), ""))  # type: ignore[union-attr]
     return Stats(rows)
 
 
@@ -193,11 +195,11 @@ def board_rows(material: ReleaseData) -> list[list[Cell]]:
     for (name, scope), part in material.scores.filter(pl.col("metric").is_in([*METRICS, "coverage"]) & (pl.col("scope") != "all")).group_by(
         "forecaster", "scope", maintain_order=True
     ):
-        found: dict[str, Any] = {"forecaster": name}
+        metrics: dict[str, Any] = {"forecaster": name}
         for metric, *values in part.select("metric", "value", "lower", "upper", "reason", "n").iter_rows():
-            found |= dict(zip((metric, f"{metric}_lower", f"{metric}_upper", f"{metric}_reason", "n"), values, strict=True))
+            metrics |= dict(zip((metric, f"{metric}_lower", f"{metric}_upper", f"{metric}_reason", "n"), values, strict=True))
         if name in about:
-            rows.append([Cell("–"), *_metric_cells(material, found, {}, None), text(part_title(str(scope))), *about[str(name)]])
+            rows.append([Cell("–"), *_metric_cells(material, metrics, {}, None), text(part_title(str(scope))), *about[str(name)]])
     return rows
 
 
@@ -248,9 +250,9 @@ def interval_rows(board: pl.DataFrame) -> list[dict[str, object]]:
 def _leaderboard(material: ReleaseData) -> list[Part]:
     if not material.board.height:
         return [Note("No forecaster has been scored on this release yet: the warehouse has no rows of benchmark.leaderboard for it.")]
-    shown = interval_rows(material.board)
+    drawn = interval_rows(material.board)
     title = "Brier scores with 95 % intervals"
-    parts: list[Part] = [charts.intervals(title, "Brier score", shown, material.colours)] if shown else []
+    parts: list[Part] = [charts.intervals(title, "Brier score", drawn, material.colours)] if drawn else []
     filters = (14, 15, 16, 17, 18)
     grid = Grid("board", f"Leaderboard of {material.name}", board_heads(), board_rows(material), filters, (1,), {14: WHOLE}, 50)
     return [*parts, grid]
@@ -275,11 +277,11 @@ def _calibration(material: ReleaseData) -> list[Part]:
     if not rows:
         return [Note("The warehouse has no reliability diagrams of this release.")]
     ranked = material.board["forecaster"].to_list()
-    asked = material.board.filter(pl.col("kind") == "language_model")["forecaster"].to_list()
+    language_models = material.board.filter(pl.col("kind") == "language_model")["forecaster"].to_list()
     rows.sort(key=lambda row: ranked.index(row["name"]) if row["name"] in ranked else len(ranked))
     return [
         charts.reliability(
-            "Reliability diagrams; shaded: where calibrated forecasts would lie", rows, material.colours, (asked or ranked)[:3]
+            "Reliability diagrams; shaded: where calibrated forecasts would lie", rows, material.colours, (language_models or ranked)[:3]
         )
     ]
 
@@ -290,14 +292,14 @@ def _costs(material: ReleaseData) -> list[Part]:
         cost=pl.when(pl.col("cost").is_null().any()).then(None).otherwise(pl.col("cost").mean())
     )
     cutoffs = material.forecasts.group_by("forecaster").agg(pl.col("knowledge_cutoff").max())
-    found = material.board.select("forecaster", "brier").filter(pl.col("brier").is_finite())
-    found = found.join(costs, on="forecaster", how="left", maintain_order="left").join(
+    points = material.board.select("forecaster", "brier").filter(pl.col("brier").is_finite())
+    points = points.join(costs, on="forecaster", how="left", maintain_order="left").join(
         cutoffs, on="forecaster", how="left", maintain_order="left"
     )
-    priced = [{"name": row["forecaster"], "x": float(row["cost"]), "y": row["brier"]} for row in found.rows(named=True) if row["cost"]]
+    priced = [{"name": row["forecaster"], "x": float(row["cost"]), "y": row["brier"]} for row in points.rows(named=True) if row["cost"]]
     dated = [
         {"name": row["forecaster"], "x": f"{row['knowledge_cutoff']:%Y-%m-%d}", "y": row["brier"]}
-        for row in found.rows(named=True)
+        for row in points.rows(named=True)
         if row["knowledge_cutoff"]
     ]
     parts: list[Part] = []
@@ -313,11 +315,11 @@ def _pairs(material: ReleaseData) -> list[Part]:
     if not material.comparisons.height:
         return [Note("The warehouse has no comparisons of this release.")]
     title = "Differences of Brier scores (row less column; a dot: significant after Holm's correction)"
-    interval_rows = pairs.matrix(title, material.comparisons, "forecaster", material.board["forecaster"].to_list())
+    matrices = pairs.matrix(title, material.comparisons, "forecaster", material.board["forecaster"].to_list())
     path_of = partial(forecaster_path, material.name)
     rows = [pairs.line(row, "forecaster", path_of) for row in material.comparisons.iter_rows(named=True)]
     return [
-        *interval_rows,
+        *matrices,
         Grid("pairs", "All pairs", pairs.heads("Forecaster", "Other", "Questions"), rows, filters=(0, 1), search=(0, 1)),
     ]
 

@@ -62,8 +62,8 @@ class SiteSource:
     @cached_property
     def published_at(self) -> datetime:
         """Time of publication."""
-        found: datetime = self._all("meta.publication")["published_at"][0]
-        return found
+        published: datetime = self._all("meta.publication")["published_at"][0]
+        return published
 
     @cached_property
     def world(self) -> str:
@@ -97,11 +97,11 @@ class SiteSource:
             relation = self._rows_of(declared, equal)
             for column, value in equal.items():
                 relation = relation.filter(duckdb.ColumnExpression(column) == duckdb.ConstantExpression(value))
-            kept = [*chosen, *(one for one in declared.order if one not in chosen)]
-            found = relation.select(*(duckdb.ColumnExpression(one) for one in kept)).pl()
+            read_columns = [*chosen, *(one for one in declared.order if one not in chosen)]
+            rows = relation.select(*(duckdb.ColumnExpression(one) for one in read_columns)).pl()
         except duckdb.Error as error:
             raise LakeError(f"reading {declared.sql_name} of {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
-        return redact_rows(name, found.sort(declared.order, nulls_last=True).select(chosen))
+        return redact_rows(name, rows.sort(declared.order, nulls_last=True).select(chosen))
 
     def names(self, name: str, column: str) -> list[Any]:
         """Return the sorted distinct values of a column."""
@@ -109,10 +109,10 @@ class SiteSource:
             return []
         try:
             relation = self._relation(table(name).sql_name)
-            found = relation.select(duckdb.ColumnExpression(column)).distinct().fetchall()
+            rows = relation.select(duckdb.ColumnExpression(column)).distinct().fetchall()
         except duckdb.Error as error:
             raise LakeError(f"reading {table(name).sql_name} of {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
-        return sorted(value for (value,) in found if value is not None)
+        return sorted(value for (value,) in rows if value is not None)
 
     def run(self, sql: str, params: Mapping[str, Any]) -> pl.DataFrame:
         """Return the rows of a query with bound parameters."""
@@ -124,8 +124,8 @@ class SiteSource:
     def digest(self, *tables: str, starts: str = "") -> str:
         """Return a digest of the stored rows of `tables`. starts: prefix of the included partitions."""
         names = [name.replace("/", ".", 1) for name in tables]
-        found = self.partitions.filter(pl.col("table_name").is_in(names) & pl.col("partition").str.starts_with(starts))
-        return hashlib.sha256(orjson.dumps(found.select("table_name", "partition", "sha256").rows())).hexdigest()
+        partitions = self.partitions.filter(pl.col("table_name").is_in(names) & pl.col("partition").str.starts_with(starts))
+        return hashlib.sha256(orjson.dumps(partitions.select("table_name", "partition", "sha256").rows())).hexdigest()
 
     def _rows_of(self, declared: Table, equal: Mapping[str, Any]) -> duckdb.DuckDBPyRelation:
         """Return the relation of a table; for a view, only the files of matching partitions, because opening all files is slow."""
@@ -175,14 +175,14 @@ class SiteSource:
                 )
         if not self._all("meta.publication").height:
             raise LakeError(f"reading {self.path}: it has no time of publication; {warehouse.PUBLISH_AGAIN}")
-        held = dict(self.columns.group_by("table_name").agg("column_name").iter_rows())
+        columns_by_table = dict(self.columns.group_by("table_name").agg("column_name").iter_rows())
         for name in self.tables:
             if name not in TABLES:
                 continue
-            missing = set(table(name).names) - set(held.get(table(name).sql_name, ()))
+            missing = set(table(name).names) - set(columns_by_table.get(table(name).sql_name, ()))
             if missing:
-                found = f"{table(name).sql_name} lacks {', '.join(sorted(missing))}"
-                raise LakeError(f"reading {self.path}: {found}; another version published it; {warehouse.PUBLISH_AGAIN}")
+                problem = f"{table(name).sql_name} lacks {', '.join(sorted(missing))}"
+                raise LakeError(f"reading {self.path}: {problem}; another version published it; {warehouse.PUBLISH_AGAIN}")
 
 
 @contextmanager

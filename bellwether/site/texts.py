@@ -72,8 +72,8 @@ def _list_texts(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Pr
 def _describe_result(row: Mapping[str, Any]) -> str:
     """Describe the parsed answer and the model call."""
     read = f"probability of yes {row['p_yes']}" if row["p_yes"] is not None else f"no forecast: {row['error'] or 'no reason is known'}"
-    known = [f"{name.replace('_', ' ')}: {row[name]}" for name in DETAILS if row[name] is not None]
-    return "\n".join([read, *known])
+    details = [f"{name.replace('_', ' ')}: {row[name]}" for name in DETAILS if row[name] is not None]
+    return "\n".join([read, *details])
 
 
 def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts: Prompts) -> Sequence[Message]:
@@ -84,13 +84,13 @@ def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts
     if key not in prompts:
         form, _, version = row["elicitation"].partition("/")
         try:
-            made = messages(question, row["as_of"], cast("Elicitation", form)) if version == VERSION else []
+            prompt = messages(question, row["as_of"], cast("Elicitation", form)) if version == VERSION else []
         except ConfigError:
-            made = []
-        prompts[key] = prompt_hash(made), made
-    found, made = prompts[key]
-    if found == row["prompt_hash"]:
-        return made
+            prompt = []
+        prompts[key] = prompt_hash(prompt), prompt
+    recomputed_hash, prompt = prompts[key]
+    if recomputed_hash == row["prompt_hash"]:
+        return prompt
     note = f"The prompt is of another version of the protocol ({row['elicitation']}, hash {row['prompt_hash']}); the journal stores it under {row['call_key']}."
     return [{"role": "not shown", "content": note}]
 

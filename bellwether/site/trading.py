@@ -63,8 +63,8 @@ def agent_path(agent: str) -> str:
 
 def agent_names(source: SiteSource) -> list[str]:
     """Return the agents in the order in which they first appeared."""
-    found = source.frame("replay/backtests", "agent", "known_at")
-    return found.group_by("agent").agg(pl.col("known_at").min()).sort("known_at", "agent")["agent"].to_list()
+    runs = source.frame("replay/backtests", "agent", "known_at")
+    return runs.group_by("agent").agg(pl.col("known_at").min()).sort("known_at", "agent")["agent"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
@@ -118,8 +118,8 @@ def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float])
 def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
     """Compute the ratio of mean and standard deviation of an episode's P&L by agent and rules, from at least three settled episodes."""
     settled = runs.filter(~pl.col("unsettled")).group_by("agent", "rules").agg(pl.len(), pl.col("pnl").cast(pl.Float64).alias("pnl"))
-    found = settled.filter(pl.col("len") >= 3).select("agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std())
-    return {(agent, rules): ratio for agent, rules, ratio in found.iter_rows() if finite(ratio) is not None}
+    ratios = settled.filter(pl.col("len") >= 3).select("agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std())
+    return {(agent, rules): ratio for agent, rules, ratio in ratios.iter_rows() if finite(ratio) is not None}
 
 
 def band_cell(row: Mapping[str, Any]) -> Cell:
@@ -432,18 +432,20 @@ def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[
         return [Note("The warehouse has no books of this episode yet.")]
     # The sum of both prices is null if a side is empty.
     moves = (pl.col("bid") + pl.col("ask")).sort_by("at").drop_nulls().diff().ne(0).sum()
-    found = books.group_by("ticker").agg(pl.len(), moves=moves).sort(["moves", "len", "ticker"], descending=[True, True, False])
-    shown = found["ticker"].head(_BOOK_CHARTS).to_list()
-    rows = book_rows(books.filter(pl.col("ticker").is_in(shown)), BOOK_INSTANTS)
+    activity = books.group_by("ticker").agg(pl.len(), moves=moves).sort(["moves", "len", "ticker"], descending=[True, True, False])
+    drawn_tickers = activity["ticker"].head(_BOOK_CHARTS).to_list()
+    rows = book_rows(books.filter(pl.col("ticker").is_in(drawn_tickers)), BOOK_INSTANTS)
     note = f"Recorded books at up to {BOOK_INSTANTS} instants, evenly spread over the episode, in prices of YES. Nothing is drawn "
     note += "where a side was empty, the recording has a gap, or the market was closed. Triangles are fills, up where YES was bought."
-    if found.height > len(shown):
-        note += f" The charts show the {len(shown)} of {found.height} markets with the most price changes; the table replay.books, under Data, has all."
-    depths = [{name: row[name] for name in ("name", "x", "until", "bid_depth", "ask_depth")} for name in shown for row in rows[name]]
+    if activity.height > len(drawn_tickers):
+        note += f" The charts show the {len(drawn_tickers)} of {activity.height} markets with the most price changes; the table replay.books, under Data, has all."
+    depths = [
+        {name: row[name] for name in ("name", "x", "until", "bid_depth", "ask_depth")} for name in drawn_tickers for row in rows[name]
+    ]
     title = f"Contracts at the best {BOOK_LEVELS} prices of each side: bids above, asks below"
-    colours = dict(palette(shown))
+    colours = dict(palette(drawn_tickers))
     return [
         Note(note),
-        price_chart("Heat map of the best prices, darker for more contracts, with the fills of all agents", shown, rows, fills),
-        charts.depths(title, depths, colours, shown[:1]),
+        price_chart("Heat map of the best prices, darker for more contracts, with the fills of all agents", drawn_tickers, rows, fills),
+        charts.depths(title, depths, colours, drawn_tickers[:1]),
     ]
