@@ -94,7 +94,7 @@ _SCALES = (1.5, 1.25, 1.0, 0.75)
 
 
 def palette(names: Iterable[str]) -> Palette:
-    """Return one colour per name, in their order; from the seventeenth name on, colours repeat."""
+    """Assign a colour to each distinct name, in order; after sixteen names colours repeat."""
     return tuple((name, PALETTE[place % len(PALETTE)]) for place, name in enumerate(dict.fromkeys(names)))
 
 
@@ -256,7 +256,7 @@ def _by_round(channel: type[Any], names: Palette, kinds: Sequence[Any]) -> Any:
 
 
 def round_of(colour: str) -> int:
-    """Return how many times the palette repeats before this style; 0 for solid lines."""
+    """Return the round of the palette to which a colour of `STYLES` belongs: 0 for solid lines, 1 for dashed ones, 2 for dotted ones."""
     return STYLES.index(colour) // len(PALETTE) if colour in STYLES else 0
 
 

@@ -34,7 +34,10 @@ _APART = {_KNOWN: "#c5d3df", _NOT_ASKED: "#e6eaed"}
 
 
 def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = False) -> alt.LayerChart:
-    """Draw named points, and a line along the frontier. rows: name, x, y, frontier (y if no smaller x has a lower y, else null), label."""
+    """Draw named points and a dashed line along the frontier.
+
+    rows: name, x, y, label, and frontier: y if no smaller x has a lower y, else null.
+    """
     along = time("x", x) if timed else alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False))
     tips = [alt.Tooltip("name:N"), alt.Tooltip("x:T" if timed else "x:Q", title=x), alt.Tooltip("y:Q", title=y, format=".4f")]
     own = alt.Chart().encode(x=along, y=number("y", title=y), tooltip=tips)
@@ -72,10 +75,17 @@ def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) 
         for outcome, n in own.items():
             text = share if outcome == _ANSWERED else ""
             rows.append(
-                {"name": short[name], "outcome": _said(outcome), "from": start, "to": start + n, "order": order[outcome], "share": text}
+                {
+                    "name": short[name],
+                    "outcome": _outcome_label(outcome),
+                    "from": start,
+                    "to": start + n,
+                    "order": order[outcome],
+                    "share": text,
+                }
             )
             start += n
-    domain, paints = [_said(outcome) for outcome in colours], list(colours.values())
+    domain, paints = [_outcome_label(outcome) for outcome in colours], list(colours.values())
     y = alt.Y("name:N", sort=None, title=None, axis=alt.Axis(labelLimit=300))
     legend = alt.Legend(orient="top", columns=5)
     bars = (
@@ -94,7 +104,7 @@ def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) 
     return add_title(fill_chart(layer_charts(bars, texts).properties(width=420, height=alt.Step(24)), rows), title, more)
 
 
-def _said(outcome: str) -> str:
+def _outcome_label(outcome: str) -> str:
     return label(outcome.replace("_", " "), 24)
 
 

@@ -41,7 +41,10 @@ _FEW_POINTS = 300
 
 
 def extremes(*columns: np.ndarray, most: int) -> np.ndarray:
-    """Return about `most` ascending indices of points to draw: all of a short curve, else both ends and each column's extremes per stretch."""
+    """Return the indices of about `most` points to draw, ascending.
+
+    A short curve keeps all points. A longer one keeps both ends and the minimum and maximum of each column in equal stretches.
+    """
     count = len(columns[0])
     if count <= most:
         return np.arange(count)

@@ -73,7 +73,7 @@ def intervals(axis: str, names: Palette, *, by: str = "name", reference: float |
 
 
 def _end_or_value(end: str) -> str:
-    """Return an expression for an interval's end, or the value if the end is missing: without any ends, Vega labels the axis wrongly."""
+    """Return an expression for the end of an interval, replaced by the value if missing; Vega labels an axis without any ends wrongly."""
     return f"isValid(datum.{end}) ? datum.{end} : datum.value"
 
 

@@ -20,18 +20,18 @@ __all__ = ["GREY", "LINE", "PALETTE", "Colours", "curves", "depths", "intervals"
 
 
 class Colours:
-    """One colour and dash per name, by its number in the warehouse; other names come last."""
+    """Colours of names. A colour depends on the number of the name in the warehouse; names without a number are numbered last."""
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self._numbers = dict(numbers)
 
     def add(self, names: Sequence[str]) -> None:
-        """Number the names without a number, in their order."""
+        """Assign the next numbers to names that have none."""
         for name in names:
             self._numbers.setdefault(name, max(self._numbers.values(), default=-1) + 1)
 
     def of(self, names: Sequence[str]) -> dict[str, str]:
-        """Return the styles of names."""
+        """Return the colour of each name; from the seventeenth number on it also selects a dash."""
         return {name: STYLES[self._numbers[name] % len(STYLES)] if name in self._numbers else GREY for name in names}
 
 

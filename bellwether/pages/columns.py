@@ -1,4 +1,4 @@
-"""Titles, definitions and cells of columns, from the data dictionary."""
+"""Titles, definitions and formats of table columns, from the data dictionary."""
 
 from __future__ import annotations
 
@@ -54,17 +54,17 @@ def heads(name: str, *columns: str | tuple[str, str]) -> list[Head]:
 
 
 def definition(name: str, column: str) -> str:
-    """Return the definition of a column of a table with its unit."""
+    """Return the description of a column, followed by its unit."""
     return meaning(_columns(name)[column])
 
 
 def meaning(column: Column) -> str:
-    """Return the definition of a column with its unit."""
+    """Return the description of a declared column, followed by its unit."""
     return f"{column.description} [{column.unit}]" if column.unit else column.description
 
 
 def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) -> Facts:
-    """Format a row of a table as named values; an estimate and its interval are one value.
+    """Format a row of a table as named values. An estimate and the columns of its interval become one value.
 
     Args:
         name: The table, as `group/name`.

@@ -1,4 +1,4 @@
-"""Rendering of pages as HTML: pages of a site that load files on demand, or self-contained files."""
+"""Rendering of pages as HTML, for a site (data files are loaded on demand) or as one self-contained file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _banner: ContextVar[str] = ContextVar("banner", default="")
 
 @contextmanager
 def banner(text: str) -> Iterator[None]:
-    """Show `text` at the top of every page that is rendered in the `with` block."""
+    """Show `text` at the top of every page rendered within the `with` block."""
     token = _banner.set(text)
     try:
         yield
@@ -171,7 +171,7 @@ def _html(page: Page, sections: Any, root: str, policy: str, **more: Any) -> str
 
 
 def _lines(root: str, heads: Sequence[Head], rows: Sequence[Sequence[Cell]], *, keyed: bool = True) -> str:
-    """Render rows of a table as escaped HTML; a template is too slow for many cells. keyed: with sort keys."""
+    """Render table rows as escaped HTML without a template, which would be too slow. keyed: include sort keys."""
     if not rows:
         return f'<tr><td colspan="{len(heads)}">none</td></tr>'
     width = len(heads)
@@ -241,7 +241,10 @@ def _render_part(part: Any, name: str, stem: str) -> tuple[_RenderedPart, list[F
 
 
 def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
-    """Prepare a grid, or a table if all rows fit in the page. A cell in a file is a text, or a list of text, link and tooltip."""
+    """Prepare a grid and its files; a plain table if all rows fit in the page.
+
+    In files, a cell is its text, or a list of text, link and tooltip.
+    """
     if len(grid.rows) <= grid.size and not grid.chosen:
         return _RenderedPart("table", grid, name, rows=grid.rows), []
     matching = [row for row in grid.rows if all(str(row[column].key) == value for column, value in grid.chosen.items())]
@@ -276,7 +279,7 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
 
 
 def _chart(chart: Chart) -> bytes:
-    """Encode a chart as JSON, with one list of field names for all rows to save bytes."""
+    """Encode a chart as JSON. Field names are stored once, not per row."""
     rows = chart.rows
     fields = list(rows[0]) if rows else []
     if len({*map(len, rows)}) > 1:

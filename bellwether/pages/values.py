@@ -58,7 +58,7 @@ def text(value: object, href: str = "", *, most: int = MOST) -> Cell:
 
 
 def number(value: object, digits: int | None = None, *, signed: bool = False, unit: str = "") -> Cell:
-    """Format a number with `digits` decimals, or with all digits. The sort key, and the tooltip of a rounded number, are exact.
+    """Format a number with `digits` decimals, or with all digits. The sort key is exact; a rounded number has its exact value as a tooltip.
 
     unit: "$", written before the number, or "%".
     """
@@ -100,7 +100,7 @@ def percent(value: object, digits: int = 0) -> Cell:
 
 
 def p_value(value: float | None, digits: int = 4) -> Cell:
-    """Format a p-value; the sort key is exact."""
+    """Format a p-value. The sort key is exact."""
     probability = finite(value)
     return _MISSING if probability is None else Cell(formatting.p_value(probability, digits), probability, "", str(value))
 
@@ -176,7 +176,7 @@ def thin_indices(count: int, most: int) -> Sequence[int]:
 
 
 def group_rows(frame: pl.DataFrame, by: str) -> dict[Any, list[dict[str, Any]]]:
-    """Group rows by the value of a column, in their order. This is much faster than one frame per page."""
+    """Group the rows of a frame by the value of a column, in their order. Reading all pages' rows at once is fast; a frame per page is not."""
     groups: dict[Any, list[dict[str, Any]]] = {}
     for row in frame.iter_rows(named=True):
         groups.setdefault(row[by], []).append(row)

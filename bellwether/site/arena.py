@@ -25,13 +25,13 @@ _UNIVERSE = ("week", "place", "market_id", "question", "category", "outcomes", "
 
 
 def names(source: SiteSource) -> list[str]:
-    """Return the families in the order in which they first appeared."""
+    """Return the names of families, oldest first."""
     agents = source.frame("arena/agents", "family", "week")
     return agents.group_by("family").agg(pl.col("week").min()).sort("week", "family")["family"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield units for the overview with a page per family, for each cohort with its agents and decisions, and for the markets."""
+    """Yield the units of the arena: one for the overview and all families, one per cohort, and those of the markets."""
     board, agents = source.frame("arena/leaderboard"), source.frame("arena/agents")
     agents = agents.unique("agent_id", keep="first", maintain_order=True)
     portfolios, universe = source.frame("arena/portfolios"), source.frame("arena/universe", *_UNIVERSE)
@@ -98,7 +98,7 @@ def _books_rows(board: pl.DataFrame) -> list[list[Cell]]:
 
 
 def _sections(board: pl.DataFrame, rankings: Rankings, curves: arena_curves.Curves, colours: dict[str, str]) -> Iterator[Section]:
-    """Yield sections of standings and money per methodology, with live and reconstructed cohorts separate."""
+    """Yield sections of standings and returns for each methodology. Live and reconstructed cohorts have separate sections."""
     ranked = list(rankings.groups)
     for (methodology, reconstructed), part in board.group_by("methodology", "reconstructed", maintain_order=True):
         title = arena_rankings.group_title(str(methodology), bool(reconstructed))
@@ -241,7 +241,7 @@ def _headline(line: Mapping[str, Any]) -> Stats:
 
 
 def _releases(name: str, curves: arena_curves.Curves) -> PageTable | Note:
-    """Return the table of models that acted for a family."""
+    """Return the table of models that represented a family."""
     own = curves.releases.filter(pl.col("family") == name)
     if not own.height:
         return Note("No release is known: the family is a rule, or the warehouse has no rows of arena.releases for it.")

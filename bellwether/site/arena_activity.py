@@ -22,8 +22,8 @@ _RECENT, _DUE = 15, 10
 class Activity:
     """Recent decisions, costs and open markets.
 
-    recent: newest decisions first, with `refusals`. costs: by family and week, null if one is unknown. due: open markets by closing time.
-    questions: question by market.
+    recent: decisions, newest first; `refusals` contains the reasons of refused legs. costs: by family and week, null if the cost of a decision
+    is unknown. due: markets with open positions by closing time. questions: question by market.
     """
 
     recent: pl.DataFrame
@@ -52,14 +52,17 @@ class Activity:
 
     @property
     def frames(self) -> list[object]:
-        """All values, from which the digest of a page is computed."""
+        """Inputs of the digest of the page."""
         return [self.recent, self.costs, self.due, dict(self.questions)]
 
     def sections(self, colours: dict[str, str]) -> list[Section]:
         """Build the sections of recent decisions, open markets and costs."""
-        return [Section("Activity", [self._feed(), self._next()], (8, 4)), Section.even("Cost", self._spent(colours))]
+        return [
+            Section("Activity", [self._recent_decisions(), self._open_markets()], (8, 4)),
+            Section.even("Cost", self._spending(colours)),
+        ]
 
-    def _feed(self) -> PageTable | Note:
+    def _recent_decisions(self) -> PageTable | Note:
         if not self.recent.height:
             return Note("No decision has been made yet.")
         heads = [
@@ -82,7 +85,7 @@ class Activity:
         ]
         return PageTable("Recent decisions", heads, rows)
 
-    def _next(self) -> PageTable | Note:
+    def _open_markets(self) -> PageTable | Note:
         if not self.due.height:
             newest = self.recent["week"].max()
             return Note(f"No position is open. The next cohort is that of {newest + timedelta(weeks=1)}." if newest else "Nothing is due.")  # type: ignore[operator]
@@ -93,7 +96,7 @@ class Activity:
         ]
         return PageTable("Due next: open markets by their close", heads, rows)
 
-    def _spent(self, colours: dict[str, str]) -> list[Part]:
+    def _spending(self, colours: dict[str, str]) -> list[Part]:
         if not self.costs.height:
             return [Note("No decision has a cost yet.")]
         rows_of_weeks = [

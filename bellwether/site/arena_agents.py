@@ -35,7 +35,7 @@ _POINTS = 150
 
 @dataclass(frozen=True, slots=True)
 class Books:
-    """Rows of the arena for all agents or for one cohort. questions: question by market id."""
+    """Rows of the arena tables, for all agents or for one cohort. questions: question by market id."""
 
     agents: pl.DataFrame
     portfolios: pl.DataFrame
@@ -58,7 +58,7 @@ class Books:
 
     @property
     def frames(self) -> list[Any]:
-        """All values, from which the digest of a page is computed."""
+        """Inputs of the digest of a page."""
         return [getattr(self, one.name) for one in fields(self)]
 
     def of(self, agents: pl.DataFrame) -> Books:

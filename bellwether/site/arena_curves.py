@@ -1,4 +1,4 @@
-"""Returns of families by calendar day and by age of their cohorts, with the changes of their models."""
+"""Charts of family returns by calendar day and by cohort age, with the dates on which models changed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _GROUP = ("methodology", "reconstructed", "family")
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """Curves of returns.
+    """Returns of families and agents.
 
-    calendar: combined return of all started agents of a family by day. age: mean return of its agents by weeks since their start. last: newest
-    total and return of each agent. releases: rows of arena/releases by first cohort.
+    calendar: combined return by family and day, over all agents that have started. age: mean return by family and weeks since the start of an
+    agent. last: newest total and return of each agent. releases: rows of arena/releases, sorted by first cohort.
     """
 
     calendar: pl.DataFrame
@@ -33,7 +33,7 @@ class Curves:
 
 
 def read_curves(agents: pl.DataFrame, portfolios: pl.DataFrame, releases: pl.DataFrame) -> Curves:
-    """Compute the curves, without archived cohorts in `calendar` and `age`.
+    """Compute the curves. `calendar` and `age` exclude archived cohorts.
 
     The calendar is sampled on at most about 80 days. An agent has its initial cash before its first portfolio row, and each row is valid until the
     next one.
@@ -89,7 +89,7 @@ def _values_at(rows: pl.DataFrame, started: pl.DataFrame, instants: pl.DataFrame
 
 
 def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours: dict[str, str]) -> Sequence[Chart]:
-    """Build the charts of cohorts that are ranked together."""
+    """Build charts of returns by day and by age, for the cohorts of one methodology and kind."""
     chosen = (pl.col("methodology") == methodology) & (pl.col("reconstructed") == reconstructed)
     calendar, age = curves.calendar.filter(chosen), curves.age.filter(chosen)
     if not calendar.height:
@@ -103,7 +103,7 @@ def curve_charts(curves: Curves, methodology: str, reconstructed: bool, colours:
 
 
 def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Sequence[Chart]:
-    """Build charts of a family's return over the calendar, with a vertical rule at each change of its model."""
+    """Build charts of a family's return by day, with a vertical line at each change of its model."""
     panels = []
     for reconstructed, kind in ((False, "live"), (True, "reconstructed")):
         chosen = (pl.col("family") == family) & (pl.col("reconstructed") == reconstructed)
@@ -123,7 +123,7 @@ def calendar_charts(curves: Curves, family: str, colours: dict[str, str]) -> Seq
 
 
 def _palette(names: Iterable[str], first: str) -> dict[str, str]:
-    """Assign colours to the lines of a page, beginning with the colour `first`."""
+    """Assign a colour to each name; the first name gets the colour `first`."""
     palette = [first, *(one for one in charts.PALETTE if one != first)]
     return {name: palette[place % len(palette)] for place, name in enumerate(names)}
 

@@ -23,7 +23,7 @@ _TEXTS = ("decision", "reasoning", "message")
 def legs_of(
     trades: Rows, scored: dict[str, dict[str, Any]], held: dict[str, dict[str, Any]], questions: dict[str, str]
 ) -> list[list[Cell]]:
-    """Build the table rows of executed legs, with their quotes and the results of their positions."""
+    """Build the rows of the table of executed legs: quote, price and the result of the position."""
     rows = []
     for row in trades:
         position = held.get(row["position_id"], {})
@@ -66,7 +66,7 @@ _LEG_HEADS = (
 def page(
     week: date, agent: dict[str, Any], decision: dict[str, Any], *, legs: list[list[Cell]], refused: Rows, texts: list[TextEntry]
 ) -> Iterator[File]:
-    """Yield the decision's page.
+    """Yield the page of a decision.
 
     week: first week of its cohort. legs: from `legs_of`. refused: rows of arena/refusals. texts: the decision's prompt and answers.
     """
@@ -76,7 +76,7 @@ def page(
     wrong = [Text("Problem with the answer", decision["message"])] if decision["message"] else []
     parsed: Part = Note("The answer contains no decision.")
     if decision["decision"]:
-        parsed = Text("Parsed decision, in JSON", _pretty(decision["decision"]), open=False)
+        parsed = Text("Parsed decision, in JSON", _indent_json(decision["decision"]), open=False)
     refusals: Part = Note("No leg was refused.")
     if refused:
         refusals = PageTable("Legs that were not executed", [Head("Leg", number=True), Head("Reason"), Head("Details")], not_executed)
@@ -110,7 +110,7 @@ def _headline(decision: Mapping[str, Any], legs: list[list[Cell]], refused: int)
     )
 
 
-def _pretty(decision: str) -> str:
+def _indent_json(decision: str) -> str:
     """Indent JSON; return other text unchanged."""
     try:
         return orjson.dumps(orjson.loads(decision), option=orjson.OPT_INDENT_2).decode()

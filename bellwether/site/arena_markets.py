@@ -29,7 +29,7 @@ _EVIDENCE = ("week", "market_id", "known_at", "closed", "uma_resolution_status",
 
 @dataclass(frozen=True, slots=True)
 class _MarketRows:
-    """Rows for the pages of the markets that were first traded in one week."""
+    """Rows of the markets whose first trade was in one week."""
 
     universe: pl.DataFrame
     trades: pl.DataFrame
@@ -45,7 +45,7 @@ def sort_markets(listed: pl.DataFrame) -> pl.DataFrame:
 
 
 def units(source: SiteSource, books: Books) -> Iterator[Unit]:
-    """Yield a unit for the list of markets, and a unit of market pages per week of their first trade."""
+    """Yield one unit for the list of markets, and one per week for the pages of markets first traded in that week."""
     newest = books.universe.sort("week", "place").unique("market_id", keep="last", maintain_order=True)
     counts = books.trades.group_by("market_id").agg(trades=pl.len(), agents=pl.col("agent_id").n_unique()).sort("market_id")
     weeks = books.universe.group_by("market_id").agg(first=pl.col("week").min(), weeks=pl.col("week").n_unique()).sort("market_id")

@@ -1,4 +1,4 @@
-"""Comparison of the arena's families per group of cohorts: rankings with intervals, pairs and reliability."""
+"""Rankings, pairwise comparisons and reliability of the arena's families, for each group of comparable cohorts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ _LINES = 3
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Comparison of the families of one group: cohorts of one methodology, live or reconstructed, of clean or contaminated models.
+    """Comparison of families within one group of cohorts.
+
+    A group has one methodology, is live or reconstructed, and its models either could or could not know the outcomes (contaminated or clean).
 
     rankings: rows without imputation. imputed: rows with imputation. metrics: primary metrics of the methodology, in its order.
     """
@@ -90,12 +92,12 @@ class Rankings:
 
     @property
     def frames(self) -> list[pl.DataFrame]:
-        """All frames, from which the digest of a page is computed."""
+        """Inputs of the digest of a page."""
         return [self.rankings, self.pairs, self.calibration]
 
     @property
     def groups(self) -> Iterator[Ranking]:
-        """Iterator over the groups by methodology, live before reconstructed, clean before contaminated."""
+        """Groups sorted by methodology, live before reconstructed, clean before contaminated."""
         methodologies_by_name = methodologies()
         for methodology, reconstructed, contaminated in sorted(self.rankings.select(GROUP).unique().iter_rows()):
             key = dict(zip(GROUP, (methodology, reconstructed, contaminated), strict=True))
@@ -107,7 +109,7 @@ class Rankings:
 
 
 def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = False) -> str:
-    """Return the title of cohorts that are ranked together."""
+    """Return the title of a group of cohorts."""
     known = " of models that could know the outcomes" if contaminated else ""
     return f"{methodology}, {'reconstructed' if reconstructed else 'live'} cohorts{known}"
 
@@ -127,7 +129,7 @@ def heads(metrics: Sequence[str]) -> list[Head]:
 
 
 def rows(ranking: Ranking) -> list[list[Cell]]:
-    """Build the rows under `heads`, ranked families first."""
+    """Build the rows of a ranking for the column heads of `heads`, ranked families first."""
     estimates_by_family: dict[str, dict[str, dict[str, Any]]] = {}
     for row in ranking.rankings.iter_rows(named=True):
         estimates_by_family.setdefault(row["family"], {})[row["metric"]] = row
@@ -182,7 +184,7 @@ def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
 
 
 def spans(shown: Sequence[Part]) -> list[int]:
-    """Return the widths of the parts of a group: charts side by side in pairs, other parts over the full width."""
+    """Return the width of each part in columns: charts are placed in pairs, other parts span the page."""
     widths: list[int] = []
     for is_chart, run in groupby(shown, key=lambda part: isinstance(part, Chart)):
         count = len(list(run))
@@ -192,7 +194,7 @@ def spans(shown: Sequence[Part]) -> list[int]:
 
 
 def metric_title(name: str) -> str:
-    """Return the name of a metric for use in a sentence."""
+    """Return the name of a metric in words, in lower case."""
     return _TITLES.get(name, name.replace("_", " "))
 
 
@@ -233,7 +235,7 @@ def _pairs(ranking: Ranking) -> list[Part]:
 
 
 def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
-    """Build the table of every metric of the families."""
+    """Build the table of all metrics of the families."""
     head = columns.heads(
         "arena/rankings",
         "family",

@@ -1,7 +1,7 @@
-"""Incremental build of the site in a draft folder that replaces the previous site atomically.
+"""Incremental build of the site.
 
-A unit of the site is a function that yields files, and a digest of its inputs. Files of units with an unchanged digest, and other unchanged files,
-are linked from the previous site.
+The site is built in a draft folder, which then replaces the previous site atomically. Units whose inputs have the same digest as before are not
+rebuilt: their files are hard links to those of the previous site.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _resolve_folder(folder: Path | str) -> Path:
 
 
 def local_folder(target: Path) -> Path:
-    """Return the cache folder from which the site at `target` is uploaded; `target` itself if it is local."""
+    """Return the local folder in which the site at `target` is built: `target` itself, or a cache folder if `target` is on an object store."""
     return settings().cache_path / f"site-{hashlib.sha256(str(target).encode()).hexdigest()[:16]}" if is_stored(target) else target
 
 
@@ -93,25 +93,25 @@ def _build_and_upload(warehouse: Path | str, target: Path) -> SiteBuild:
 
 
 def read_site_state(folder: Path | str) -> str | None:
-    """Return the publication state (`publication_state`) of the site in a folder; None without a site."""
+    """Return the publication state from which the site in a folder was built; None without a site. See `publication_state`."""
     manifest = _read_manifest(_resolve_folder(folder))
     return str(manifest["published"]) if manifest else None
 
 
 def read_warehouse_state(warehouse: Path | str) -> str:
-    """Return the publication state that a site of this warehouse would have. Raises `LakeError` like `build`."""
+    """Return the publication state of a warehouse, to compare with `read_site_state`. Raises `LakeError` like `build`."""
     with open_source(warehouse) as source:
         return publication_state(source)
 
 
 def publication_state(source: SiteSource) -> str:
-    """Return the time of publication and the digest of the site's code as one text."""
+    """Return the time of publication and a digest of the site's code, as one text that changes when the site must be rebuilt."""
     return f"{source.published_at.isoformat()} {code()[:16]}"
 
 
 @contextmanager
 def _delay_garbage_collection() -> Iterator[None]:
-    """Raise the threshold of garbage collection. Cells form no cycles, and the search for cycles would take a tenth of a build."""
+    """Collect garbage less often. Cells form no reference cycles, and searching for cycles would take a tenth of the build time."""
     usual = gc.get_threshold()
     gc.set_threshold(max(usual[0], _ALLOCATIONS), *usual[1:])
     try:
@@ -121,7 +121,7 @@ def _delay_garbage_collection() -> Iterator[None]:
 
 
 class _Writer:
-    """Writer of the draft, which links unchanged files of the previous site and writes the others."""
+    """Writes the draft: unchanged files are hard links to the previous site."""
 
     def __init__(self, old: Path, draft: Path, known: dict[str, Any]) -> None:
         self._old, self._draft = old, draft
@@ -134,7 +134,7 @@ class _Writer:
     def add(self, unit: Unit) -> None:
         """Add the files of a unit."""
         previous = self._units.get(unit.name)
-        if previous and previous["key"] == unit.key and all(self._is_there(path) for path in previous["files"]):
+        if previous and previous["key"] == unit.key and all(self._is_unchanged(path) for path in previous["files"]):
             names = previous["files"]
             for path in names:
                 self._link(path)
@@ -146,10 +146,10 @@ class _Writer:
         digest = hashlib.sha256(data).hexdigest()
         if path in self.files:
             raise AssertionError(f"two parts of the site make {path}")
-        if self._files.get(path) == [digest, len(data)] and self._is_there(path):
+        if self._files.get(path) == [digest, len(data)] and self._is_unchanged(path):
             self._link(path)
         else:
-            self._place(path).write_bytes(data)
+            self._create_parent(path).write_bytes(data)
             self.files[path] = (digest, len(data))
             self.bytes += len(data)
             self.written += 1
@@ -157,18 +157,18 @@ class _Writer:
 
     def _link(self, path: str) -> None:
         digest, size = self._files[path]
-        os.link(self._old / path, self._place(path))
+        os.link(self._old / path, self._create_parent(path))
         self.files[path] = (digest, size)
         self.bytes += size
 
-    def _place(self, path: str) -> Path:
+    def _create_parent(self, path: str) -> Path:
         place = self._draft / path
         if place.parent not in self._folders:
             place.parent.mkdir(parents=True, exist_ok=True)
             self._folders.add(place.parent)
         return place
 
-    def _is_there(self, path: str) -> bool:
+    def _is_unchanged(self, path: str) -> bool:
         try:
             return path in self._files and os.stat(self._old / path).st_size == self._files[path][1]
         except OSError:

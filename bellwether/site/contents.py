@@ -1,4 +1,4 @@
-"""Units of the whole site in build order."""
+"""All units of the site in build order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.site.unit import Unit, code, key
 
 
 def units(source: SiteSource) -> Iterator[Unit]:
-    """Yield the units. They are lazy: each reads its rows when it is built."""
+    """Yield the units of the site. A unit reads its rows only when it is built."""
     yield Unit("static", code(), lambda: [*static_files(), ("static/vega.js", chart_library())])
     colours = Colours(source.numbers)
     for names in (benchmark.names(source), trading.agent_names(source), arena.names(source)):

@@ -50,9 +50,9 @@ board = duckdb.sql("FROM 'downloads/benchmark.leaderboard.parquet'").pl()
 
 
 def units(source: SiteSource) -> Iterator[Unit]:
-    """Yield units for the overview, the page of each table, and the downloads."""
+    """Yield one unit for the overview, one per table page, and one per downloadable table."""
     files = [name for name in source.tables if name in TABLES and source.rows(name) and (TABLES[name].mart or name in _MORE)]
-    yield Unit("data", key(source.described, source.columns.height, files, _methods()), partial(_overview, source, files))
+    yield Unit("data", key(source.described, source.columns.height, files, _methodology_fields()), partial(_overview, source, files))
     partitions = source.partitions.partition_by("table_name", as_dict=True)
     for (name,), columns in source.columns.group_by("table_name", maintain_order=True):
         about = source.described.filter(pl.col("table_name") == name)
@@ -64,11 +64,11 @@ def units(source: SiteSource) -> Iterator[Unit]:
         yield Unit(f"download {name}", key(source.digest(name)), partial(_downloads, source, name))
 
 
-def _file(name: str, kind: str) -> str:
+def _download_path(name: str, kind: str) -> str:
     return f"data/downloads/{name.replace('/', '.', 1)}.{kind}"
 
 
-def _methods() -> dict[str, dict[str, str]]:
+def _methodology_fields() -> dict[str, dict[str, str]]:
     return {name: {field: str(value) for field, value in method.model_dump().items()} for name, method in sorted(methodologies().items())}
 
 
@@ -95,8 +95,10 @@ def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
         [
             text(name.replace("/", ".", 1), f"data/table/{name.replace('/', '.', 1)}.html"),
             number(source.rows(name)),
-            Cell("Parquet", href=_file(name, "parquet")),
-            Cell("CSV", href=_file(name, "csv")) if source.rows(name) <= _CSV_ROWS else Cell("–", title="too large; take the Parquet file"),
+            Cell("Parquet", href=_download_path(name, "parquet")),
+            Cell("CSV", href=_download_path(name, "csv"))
+            if source.rows(name) <= _CSV_ROWS
+            else Cell("–", title="too large; take the Parquet file"),
         ]
         for name in files
     ]
@@ -119,7 +121,7 @@ def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
 
 
 def _methodologies() -> list[Part]:
-    methods = _methods()
+    methods = _methodology_fields()
     fields = sorted({field for method in methods.values() for field in method if field not in ("name", "title")})
     titles = PageTable(
         "Methodologies",
@@ -143,9 +145,9 @@ def _table(name: str, about: pl.DataFrame, columns: pl.DataFrame, partitions: pl
     ]
     if is_file:
         plain = name.replace(".", "/", 1)
-        links = [Cell("Download as Parquet", href=_file(plain, "parquet"))]
+        links = [Cell("Download as Parquet", href=_download_path(plain, "parquet"))]
         if line["rows"] <= _CSV_ROWS:
-            links.append(Cell("Download as CSV", href=_file(plain, "csv")))
+            links.append(Cell("Download as CSV", href=_download_path(plain, "csv")))
         parts.insert(0, Links(links))
     sections = [Section("Columns", parts)]
     if partitions.height:
@@ -170,13 +172,13 @@ def _downloads(source: SiteSource, name: str) -> Iterator[File]:
     frame = source.frame(name)
     buffer = io.BytesIO()
     frame.write_parquet(buffer, compression="zstd", statistics=True)
-    yield _file(name, "parquet"), buffer.getvalue()
+    yield _download_path(name, "parquet"), buffer.getvalue()
     if frame.height <= _CSV_ROWS:
-        yield _file(name, "csv"), csv(frame)
+        yield _download_path(name, "csv"), csv(frame)
 
 
 def csv(frame: pl.DataFrame) -> bytes:
-    """Format a frame as CSV for spreadsheets, with an apostrophe before texts that would be formulas."""
+    """Format a frame as CSV. Texts that a spreadsheet would read as formulas get a leading apostrophe."""
     lists = [pl.col(one).cast(pl.List(pl.String)).list.join("; ") for one, dtype in frame.schema.items() if isinstance(dtype, pl.List)]
     return neutralise_formulas(frame.with_columns(lists)).write_csv().encode()
 
@@ -186,7 +188,7 @@ _TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def archive(tables: Mapping[str, pl.DataFrame]) -> bytes:
-    """Build a zip of `data/NAME.parquet` and `csv/NAME.csv` per table; equal rows give equal bytes."""
+    """Build a zip archive with `data/NAME.parquet` and `csv/NAME.csv` for each table; equal rows give equal bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as zip_file:
         for name, rows in tables.items():

@@ -1,4 +1,4 @@
-"""Page of a forecaster in a release: headline, calibration, strengths and weaknesses, best and worst questions, all forecasts and metrics."""
+"""Page of a forecaster in a release: headline numbers, calibration, strengths and weaknesses, all forecasts, all metrics."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def pages(material: ReleaseData) -> Iterator[File]:
 
 
 def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: int) -> Stats:
-    """Build the headline numbers: rank, score, skill, calibration, cost and coverage."""
+    """Build the headline numbers of a forecaster."""
     costs = [row["cost"] for row in answers]
     known_costs = [float(cost) for cost in costs if cost is not None]
     skill = interval(line["brier_skill"], line["brier_skill_lower"], line["brier_skill_upper"], 2).text.partition(" ")[2]
@@ -82,7 +82,7 @@ def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: in
 def _strengths(
     material: ReleaseData, line: Mapping[str, Any], answers: list[dict[str, Any]], scores: list[dict[str, Any]], asked: Mapping[str, Any]
 ) -> list[Part]:
-    """Build the tables of scores by category and of the ten best and worst questions."""
+    """Build the chart of scores by category, and the tables of the ten best and ten worst questions."""
     name = line["forecaster"]
     rows = [
         {"name": row["scope"].partition(":")[2], "value": row["value"], "lower": finite(row["lower"]), "upper": finite(row["upper"])}

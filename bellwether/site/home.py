@@ -34,7 +34,7 @@ def pages(source: SiteSource, colours: Colours) -> Iterator[File]:
 
 
 def main_release(board: pl.DataFrame) -> str:
-    """Return the release with the most questions, or the newest of several; subsets, whose names contain @, count only if there is no other."""
+    """Return the release with the most questions, the newest of several. Subsets (names with @) are chosen only without another release."""
     sizes = board.group_by("release").agg(pl.col("n_questions").max(), pl.col("known_at").max())
     whole = sizes.filter(~pl.col("release").str.contains("@", literal=True))
     return str((whole if whole.height else sizes).sort("n_questions", "known_at", "release")["release"][-1])
@@ -133,7 +133,7 @@ def _interval_text(row: Mapping[str, Any], name: str = "", *, unit: str = "") ->
 
 
 def _changes(source: SiteSource) -> PageTable | Note:
-    """Build the table of leaderboards that differ from the previous publication."""
+    """Build the table of leaderboards whose places changed since the previous publication."""
     current, previous = (source.standings.filter(pl.col("current") == shown) for shown in (True, False))
     if not previous.height:
         return Note("The warehouse stores no earlier publication with other places or values.")
@@ -148,13 +148,15 @@ def _changes(source: SiteSource) -> PageTable | Note:
         moved = sum(old_places[name] != place for name, place in places.items() if name in old_places)
         new, dropped = ([name for name in ones if name not in others] for ones, others in ((places, old_places), (old_places, places)))
         if moved or new or dropped:
-            rows.append([text(area), text(board), text(title(metric)), leader, former, number(moved), _names(new), _names(dropped)])
+            rows.append(
+                [text(area), text(board), text(title(metric)), leader, former, number(moved), _list_names(new), _list_names(dropped)]
+            )
     heads = [Head("Area"), Head("Board"), Head("Metric"), Head("Leader"), Head("Leader before"), Head("Other places", number=True)]
     at = timestamp(previous["published_at"][0]).text
     return PageTable(f"Against the publication of {at} UTC", [*heads, Head("New"), Head("No longer ranked")], rows)
 
 
-def _names(names: list[str]) -> Cell:
+def _list_names(names: list[str]) -> Cell:
     listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
     return text(listed or None)
 

@@ -14,7 +14,10 @@ from bellwether.pages.values import finite, interval, number, p_value, text
 
 
 def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -> list[Chart]:
-    """Build the matrix of differences, row minus column, in the order of `ranked`; empty without a difference. name: column of a pair's first member."""
+    """Build a matrix chart of differences, row minus column; an empty list if no difference is known.
+
+    tested: rows of comparisons. name: column with the first member of a pair. ranked: names in the order of rows and columns.
+    """
     cells = []
     for row in tested.iter_rows(named=True):
         value = finite(row["difference"])
@@ -41,7 +44,7 @@ def heads(name: str, other: str, count: str) -> list[Head]:
 
 
 def line(row: Mapping[str, Any], name: str, path: Callable[[str], str]) -> list[Cell]:
-    """Build the cells of a pair under `heads`."""
+    """Build the row of a pair for the column heads of `heads`."""
     return [
         text(row[name], path(row[name])),
         text(row["other"], path(row["other"])),

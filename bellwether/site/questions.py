@@ -1,4 +1,4 @@
-"""Page of a question with its text, price over time, forecasts, outcome, prompts and answers."""
+"""Page of a question: text, price history, forecasts, outcome, prompts and answers."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def answer_cell(release: str, question: str, answer: Mapping[str, Any]) -> Cell:
 
 
 def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[dict[str, Any]]) -> list[Part]:
-    """Build the chart of the price of YES with each forecast at its as-of time."""
+    """Build the chart of the price of YES, with a dot for each forecast at its `as_of`."""
     rows = [{"name": "price", "x": minute(row["at"]), "y": finite(row["price"]), "point": None} for row in prices]
     forecast_rows = [
         {"name": one["forecaster"], "x": minute(one["as_of"]), "y": None, "point": one["p_yes"]}
@@ -184,7 +184,7 @@ def prices(source: SiteSource, release: str) -> pl.DataFrame:
 
 
 def evidence(source: SiteSource, release: str) -> pl.DataFrame:
-    """Read the evidence of resolution of a release's markets: id and texts."""
+    """Read the evidence from which the markets of a release were resolved: id and one column per kind of evidence."""
     evidence_rows = pl.DataFrame(schema={"id": pl.String})
     for table in ("markets", "resolutions"):
         if source.rows(f"clean/{table}"):

@@ -1,4 +1,4 @@
-"""Page of a release with leaderboard, reliability, cost, pairs and questions."""
+"""Page of a release: leaderboard, reliability, costs, pairwise comparisons and questions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ _PARTS = {"category": "category: ", "horizon": "horizon: ", "distance": "after t
 class ReleaseData:
     """Rows of one release, and the colours of its forecasters.
 
-    answers: one row per question and forecaster: question_id, forecaster, p_yes, brier, cost, could_know, samples, asked, as_of.
+    answers: one row per question and forecaster, samples combined: question_id, forecaster, p_yes, brier, cost (null if any is unknown),
+    could_know, samples, as_of, error, and asked (a model was called).
     """
 
     name: str
@@ -111,7 +112,7 @@ def consistency_bands(answers: pl.DataFrame, questions: pl.DataFrame) -> pl.Data
 
 
 def pages(material: ReleaseData) -> Iterator[File]:
-    """Yield the page of the release."""
+    """Yield the page of a release."""
     questions, board = material.questions, material.board
     facts = [
         ("Questions", number(questions.height)),
@@ -152,7 +153,7 @@ def _headline(material: ReleaseData) -> Stats:
 
 
 def board_heads() -> list[Head]:
-    """Build the column heads of a leaderboard."""
+    """Build the column heads of the leaderboard."""
     of = partial(columns.head, "benchmark/leaderboard")
     return [
         of("rank", numeric=True),
@@ -178,7 +179,7 @@ def board_heads() -> list[Head]:
 
 
 def board_rows(material: ReleaseData) -> list[list[Cell]]:
-    """Build the rows under `board_heads`: first the whole release by rank, then its parts."""
+    """Build the rows of the leaderboard: forecasters by rank on all questions, then on each part of the release."""
     costs = dict(material.answers.group_by("forecaster").agg(pl.col("cost").mean()).iter_rows())
     models = dict(material.forecasts.group_by("forecaster").agg(pl.col("model").drop_nulls().first()).iter_rows())
     rows, about = [], {}
@@ -204,13 +205,16 @@ def board_rows(material: ReleaseData) -> list[list[Cell]]:
 
 
 def part_title(scope: str) -> str:
-    """Format the scope of a score in words."""
+    """Return the title of a scope of benchmark/scores, e.g. `category: Sports`."""
     kind, colon, rest = scope.partition(":")
     return f"{_PARTS.get(kind, kind)}{rest}" if colon else WHOLE if scope == "all" else scope.replace("_", " ")
 
 
 def _metric_cells(material: ReleaseData, row: Mapping[str, Any], whole: Mapping[str, Any], cost: float | None) -> list[Cell]:
-    """Build the cells from forecaster to cost. row: metrics with intervals. whole: values that exist only for the whole release."""
+    """Build the leaderboard cells from forecaster to cost.
+
+    row: metrics with intervals. whole: values that are defined only for all questions together.
+    """
     estimates = [
         interval(row.get(one), row.get(f"{one}_lower"), row.get(f"{one}_upper"), digits, row.get(f"{one}_reason"))
         for one, digits in (("brier", 3), ("brier_skill", 2), ("skill_vs_market", 2))
@@ -239,7 +243,7 @@ def _band(cost: Any) -> Cell:
 
 
 def interval_rows(board: pl.DataFrame) -> list[dict[str, object]]:
-    """Build the rows of a chart of Brier scores with intervals, without undefined scores."""
+    """Build chart rows of Brier scores with intervals; undefined scores are left out."""
     rows = board.filter(pl.col("brier").is_finite()).iter_rows(named=True)
     return [
         {"name": row["forecaster"], "value": row["brier"], "lower": finite(row["brier_lower"]), "upper": finite(row["brier_upper"])}

@@ -72,12 +72,12 @@ class SiteSource:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """Number of each forecaster, agent and family by name, in the order of first publication."""
+        """Permanent number of each forecaster, agent and family, by name; it selects the colour."""
         return dict(self._all("meta.names").select("name", "number").iter_rows())
 
     @cached_property
     def standings(self) -> pl.DataFrame:
-        """Places on leaderboards in this publication and in the latest different one."""
+        """Leaderboard places of this publication, and of the latest publication with different places."""
         return self._all("meta.standings").sort(meta.STANDINGS.order)
 
     def rows(self, name: str) -> int:
@@ -122,13 +122,13 @@ class SiteSource:
             raise LakeError(f"reading {self.path}: {error}; {warehouse.PUBLISH_AGAIN}") from error
 
     def digest(self, *tables: str, starts: str = "") -> str:
-        """Return a digest of the stored rows of `tables`. starts: prefix of the included partitions."""
+        """Return a digest of the files of `tables`. starts: prefix of the partitions to include."""
         names = [name.replace("/", ".", 1) for name in tables]
         partitions = self.partitions.filter(pl.col("table_name").is_in(names) & pl.col("partition").str.starts_with(starts))
         return hashlib.sha256(orjson.dumps(partitions.select("table_name", "partition", "sha256").rows())).hexdigest()
 
     def _rows_of(self, declared: Table, equal: Mapping[str, Any]) -> duckdb.DuckDBPyRelation:
-        """Return the relation of a table; for a view, only the files of matching partitions, because opening all files is slow."""
+        """Return the relation of a table. Of a view, only files of matching partitions are opened, because opening all is slow."""
         first = declared.partitioned_by[0] if declared.partitioned_by else None
         if first is None or first not in equal or declared.sql_name not in self._views:
             return self._relation(declared.sql_name)
@@ -158,7 +158,7 @@ class SiteSource:
             ) from error
 
     def _check(self) -> None:
-        """Check that every declared table has the declared columns."""
+        """Raise `LakeError` unless every published table has the declared columns."""
         required = {
             "meta.tables": {"table_name", "rows", "known_at", "stored_as"},
             "meta.columns": {"table_name", "column_name", "ordinal", "type", "unit", "nullable", "description"},

@@ -97,7 +97,10 @@ def _rebuild_prompt(question: Mapping[str, Any], row: Mapping[str, Any], prompts
 
 @dataclass(frozen=True, slots=True)
 class DecisionTexts:
-    """Messages of a cohort's decisions in one week. end: common end of the prompts, which lists the markets. path: path of the file with that end."""
+    """Messages of a cohort's decisions in one week.
+
+    All prompts of a week end with the same list of markets, which is stored once. end: that shared end. path: path of its file.
+    """
 
     by_decision: Mapping[str, Sequence[tuple[str, str]]]
     end: str
@@ -112,7 +115,7 @@ class DecisionTexts:
         return cls(by_decision, _common_end([content for own in by_decision.values() for role, content in own if role == "user"]), path)
 
     def files(self) -> Iterator[File]:
-        """Yield the file with the common end of the prompts."""
+        """Yield the file with the shared end of the prompts."""
         if self.end:
             yield f"{self.path}.js", data_script(self.path, self.end)
 
@@ -131,7 +134,7 @@ class DecisionTexts:
 
 
 def _common_end(texts: Sequence[str]) -> str:
-    """Return the longest common end of the texts that starts at a line break; empty if it is short."""
+    """Return the longest shared end of the texts that starts at a line break; empty if shorter than `_SHARED` characters."""
     if len(texts) < 2:
         return ""
     least = min(map(len, texts))

@@ -62,13 +62,13 @@ def agent_path(agent: str) -> str:
 
 
 def agent_names(source: SiteSource) -> list[str]:
-    """Return the agents in the order in which they first appeared."""
+    """Return the names of agents, oldest first."""
     runs = source.frame("replay/backtests", "agent", "known_at")
     return runs.group_by("agent").agg(pl.col("known_at").min()).sort("known_at", "agent")["agent"].to_list()
 
 
 def units(source: SiteSource, colours: Colours) -> Iterator[Unit]:
-    """Yield a unit for the overview with a page per agent, and a unit per episode with a page per agent in it."""
+    """Yield one unit for the overview and all agents, and one per episode for its page and tear sheets."""
     episodes, runs, summary = source.frame("replay/episodes"), source.frame("replay/backtests"), source.frame("replay/summary")
     markets = source.frame("replay/market_pnl", *_MARKET_COLUMNS)
     of_names = colours.of(runs["agent"].unique().sort().to_list())
@@ -116,14 +116,14 @@ def summary_rows(summary: pl.DataFrame, ratios: Mapping[tuple[str, str], float])
 
 
 def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
-    """Compute the ratio of mean and standard deviation of an episode's P&L by agent and rules, from at least three settled episodes."""
+    """Compute mean over standard deviation of the P&L per episode, by agent and rules; only with three or more settled episodes."""
     settled = runs.filter(~pl.col("unsettled")).group_by("agent", "rules").agg(pl.len(), pl.col("pnl").cast(pl.Float64).alias("pnl"))
     ratios = settled.filter(pl.col("len") >= 3).select("agent", "rules", ratio=pl.col("pnl").list.mean() / pl.col("pnl").list.std())
     return {(agent, rules): ratio for agent, rules, ratio in ratios.iter_rows() if finite(ratio) is not None}
 
 
 def band_cell(row: Mapping[str, Any]) -> Cell:
-    """Format the range of a P&L over unknown queue histories."""
+    """Format the range of a P&L over the possible queue histories."""
     low, high = ends_of_band(row)
     title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
     return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
@@ -249,7 +249,7 @@ def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) 
 
 
 def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
-    """Build the table of markets with the largest gains and losses."""
+    """Build the table of markets with the largest gains and the largest losses."""
     if not markets.height:
         return Note("No market was traded.")
     ranked = cast_decimals(markets.sort(["pnl", "episode", "ticker"], descending=[True, False, False]))
@@ -268,7 +268,7 @@ def _best_and_worst(name: str, markets: pl.DataFrame) -> PageTable | Note:
 
 
 def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
-    """Build a chart of mean markouts of maker fills over episodes, weighted by contracts."""
+    """Build a chart of the mean markout of maker fills by time after the fill, weighted by contracts."""
     weighted = runs.with_columns(size=pl.col("contracts").cast(pl.Float64) * pl.col("maker_share"))
     rows = []
     for horizon in HORIZONS_S:
@@ -282,7 +282,7 @@ def _markouts(runs: pl.DataFrame, colour: str) -> Chart | Note:
 
 
 def _order_statistics(runs: pl.DataFrame) -> Facts:
-    """Sum orders and fills over episodes, and average ratios."""
+    """Format totals of orders and fills over episodes, and means of ratios."""
     values = cast_decimals(runs.select(pl.col(_SUMS).sum(), pl.col(_MEANS).mean())).row(0, named=True)
     titles = {name: columns.title(name) for name in _SUMS} | {name: f"{columns.title(name)}, mean of episodes" for name in _MEANS}
     return Facts(
@@ -292,7 +292,7 @@ def _order_statistics(runs: pl.DataFrame) -> Facts:
 
 
 def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[Part]:
-    """Build charts of cumulative P&L by time of settlement with the queue band, and of its drawdown."""
+    """Build charts of cumulative P&L with its queue band, and of its drawdown, over episodes in the order of settlement."""
     rows, falls = [], []
     several = runs["rules"].n_unique() > 1
     for (rules,), part in runs.sort("settled_at", "episode", nulls_last=True).group_by("rules", maintain_order=True):

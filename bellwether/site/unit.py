@@ -1,4 +1,4 @@
-"""Units of the site, with digests of their inputs."""
+"""Unit of an incremental build of the site, and digests of its inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Unit:
 
 @cache
 def code() -> str:
-    """Return a digest of the code that builds pages and of its libraries."""
+    """Return a digest of the code that builds pages, and of the versions of its libraries and tables."""
     digest = hashlib.sha256()
     for made_from in ("figures", "pages", "site"):
         for name, data in sorted(_sources(files(f"bellwether.{made_from}"), f"{made_from}/")):
