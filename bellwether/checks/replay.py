@@ -21,7 +21,7 @@ _EPISODE = (
     holds("no_gaps", "the book was valid throughout the episode", pl.col("gaps") == 0, expected=DEMO_GAP),
 )
 
-_BOOK_VALUES = ("bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth")
+_BOOK_VALUES = ("bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth", "bid_prices", "bid_sizes", "ask_prices", "ask_sizes")
 
 _BOOK = (
     unique("episode", "ticker", "at"),

@@ -1,4 +1,4 @@
-"""Figures of order books: best prices with fills, and depth."""
+"""Figures of order books: heat maps of contracts by price, prices with fills, and depth."""
 
 from __future__ import annotations
 
@@ -34,66 +34,73 @@ _PRICE = "price of YES (c)"
 _MOST_MARKS, _STRETCHES, _FEW_STRETCHES = 120, 60, 20
 #: Shades of a side, from few contracts to many on a logarithmic scale.
 _SHADES = 12
-#: Opacity of a best price by its contracts.
+#: Opacity of a price by its contracts, colour of fills, and title of the price axis.
 _SIZES = alt.Scale(type="log", range=[0.15, 1])
+_FILL, _YES = "#d8006c", "price of YES, dollars"
 _ROLES = alt.Scale(domain=["taker", "maker"], range=[1, 0.45])
 _WAYS = alt.Scale(domain=["bought", "sold"], range=["triangle-up", "triangle-down"])
 
 
-def quotes(names: Palette) -> alt.LayerChart:
-    """Draw a heat map of the best prices, darker for more contracts, with the spread; fills are triangles that point up if YES was bought.
+def heat_map() -> alt.LayerChart:
+    """Draw the contracts at each price of a book over time, bids blue and asks orange, with trades as dots and fills as triangles.
 
-    rows: name, x, until, bid, ask, bid_size, ask_size, fill, way, what. A row is either a state of the book from x until `until`, or a fill
-    with its price (`fill`), `bought` or `sold` (`way`), and a text (`what`).
+    A row is a state of the book from x until `until` (bid_prices, bid_sizes, ask_prices and ask_sizes as lists), the trades before x (trade_price,
+    traded), or a fill (fill: its price, way: `bought` or `sold`, what: a text). All rows have name and x; other fields are null.
     """
-    sizes = [alt.Tooltip(f"{one}:Q", title=one.replace("_", " ")) for one in ("bid", "bid_size", "ask", "ask_size")]
-    tips: list[Any] = [alt.Tooltip("name:N"), _AT]
-    fill = _only(alt.Chart().encode(x=time("x", "UTC"), color=colour(names)), "fill").mark_point(
-        filled=True, size=50, opacity=1, stroke=INK, strokeWidth=0.6
-    )
+    trades = _drop_missing(alt.Chart(), "trade_price").mark_circle(style="ink", opacity=0.7)
+    fills = _drop_missing(alt.Chart(), "fill").mark_point(filled=True, size=70, opacity=1, fill=_FILL, style="ink", strokeWidth=0.8)
+    amount = alt.Scale(type="sqrt", range=[4, 90])
     return layer_charts(
-        _stretch(names, "bid", "ask").mark_rect(opacity=0.1).encode(y=number("bid", title="dollars"), y2="ask:Q", tooltip=[*tips, *sizes]),
-        *(
-            _stretch(names, side)
-            .mark_rule(strokeWidth=7)
-            .encode(
-                y=number(side, title="dollars"),
-                tooltip=[*tips, *sizes],
-                strokeOpacity=alt.StrokeOpacity(f"{side}_size:Q", scale=_SIZES, legend=None),
-            )
-            for side in ("bid", "ask")
+        *(_side_cells(side, shade) for side, shade in (("bid", BLUE), ("ask", ORANGE))),
+        trades.encode(
+            x=time("x", "UTC"),
+            y=number("trade_price", title=_YES),
+            size=alt.Size("traded:Q", scale=amount, legend=None),
+            tooltip=[_NAME, _AT, alt.Tooltip("traded:Q", title="contracts traded"), alt.Tooltip("trade_price:Q", title="mean price")],
         ),
-        fill.encode(
-            y=number("fill", title="dollars"),
+        fills.encode(
+            x=time("x", "UTC"),
+            y=number("fill", title=_YES),
             shape=alt.Shape("way:N", scale=_WAYS, legend=None),
-            tooltip=[*tips, alt.Tooltip("fill:Q"), alt.Tooltip("what:N")],
+            tooltip=[_NAME, _AT, alt.Tooltip("fill:Q", title="price"), alt.Tooltip("what:N", title="fill")],
         ),
-    ).properties(height=280)
+    ).properties(height=340)
+
+
+def _side_cells(side: str, shade: str) -> alt.Chart:
+    """Draw a rectangle of a cent per price of a side, more opaque for more contracts."""
+    price, size = f"{side}_prices", f"{side}_sizes"
+    own = _drop_missing(alt.Chart(), "until").transform_flatten([price, size])
+    own = own.transform_calculate(low=f"datum.{price} - 0.005", high=f"datum.{price} + 0.005")
+    return own.mark_rect(color=shade).encode(
+        x=time("x", "UTC"),
+        x2="until:T",
+        y=number("low", title=_YES),
+        y2="high:Q",
+        opacity=alt.Opacity(f"{size}:Q", scale=_SIZES, legend=None),
+        tooltip=[_NAME, _AT, alt.Tooltip(f"{price}:Q", title=side), alt.Tooltip(f"{size}:Q", title="contracts")],
+    )
 
 
 def depths(names: Palette) -> alt.LayerChart:
     """Draw the contracts of both sides as steps, bids above zero and asks below. rows: name, x, until, bid_depth, ask_depth."""
     y: dict[str, Any] = {"title": "contracts", "axis": alt.Axis(labelExpr="format(abs(datum.value), ',')")}
-    tips = [alt.Tooltip("name:N"), _AT, *(alt.Tooltip(f"{side}_depth:Q", title=f"{side}s") for side in ("bid", "ask"))]
-    bids, asks = _stretch(names, "bid_depth"), _stretch(names, "ask_depth").transform_calculate(below="-datum.ask_depth")
+    tips = [_NAME, _AT, *(alt.Tooltip(f"{side}_depth:Q", title=f"{side}s") for side in ("bid", "ask"))]
+    own = alt.Chart().encode(x=time("x", "UTC"), x2="until:T", color=colour(names))
+    bids, asks = _drop_missing(own, "bid_depth"), _drop_missing(own, "ask_depth").transform_calculate(below="-datum.ask_depth")
     return layer_charts(
         bids.mark_rect(opacity=0.7).encode(y=alt.Y("bid_depth:Q", **y), y2=alt.datum(0), tooltip=tips),
         asks.mark_rect(opacity=0.4).encode(y=alt.Y("below:Q", **y), y2=alt.datum(0), tooltip=tips),
-    ).properties(height=280)
+    ).properties(height=220)
 
 
+def _drop_missing(chart: alt.Chart, field: str) -> alt.Chart:
+    """Leave out rows in which a field is null."""
+    return chart.transform_filter(alt.FieldValidPredicate(field=field, valid=True))
+
+
+_NAME = alt.Tooltip("name:N", title="market")
 _AT = alt.Tooltip("x:T", title="UTC", format="%Y-%m-%d %H:%M:%S")
-
-
-def _only(chart: alt.Chart, *known: str) -> alt.Chart:
-    for name in known:
-        chart = chart.transform_filter(alt.FieldValidPredicate(field=name, valid=True))
-    return chart
-
-
-def _stretch(names: Palette, *known: str) -> alt.Chart:
-    """Return a mark from x to `until` for the rows in which the fields `known` are not null."""
-    return _only(alt.Chart().encode(x=time("x", "UTC"), x2="until:T", color=colour(names)), *known)
 
 
 def price_with_fills(quoted: pl.DataFrame, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
@@ -126,7 +133,7 @@ def price_with_fills(quoted: pl.DataFrame, fills: pl.DataFrame, title: str, *, t
 def _price_panel() -> alt.LayerChart:
     own = alt.Chart().encode(x=time("x"))
     ways = alt.Scale(domain=["bought", "sold"], range=[BLUE, ORANGE])
-    fill = _only(own, "fill")
+    fill = _drop_missing(own, "fill")
     place = {
         "y": number("fill", title=_PRICE),
         "shape": alt.Shape("way:N", scale=_WAYS, legend=None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -33,12 +34,13 @@ _ANSWERED, _OTHER, _KNOWN, _NOT_ASKED = "answered", "other failures", "could hav
 _APART = {_KNOWN: "#c5d3df", _NOT_ASKED: "#e6eaed"}
 
 
-def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = False) -> alt.LayerChart:
+def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = False, ticks: Sequence[float] = ()) -> alt.LayerChart:
     """Draw named points and a dashed line along the frontier.
 
-    rows: name, x, y, label, and frontier: y if no smaller x has a lower y, else null.
+    rows: name, x, y, label, and frontier: y if no smaller x has a lower y, else null. ticks: values with a grid line (default: by Vega).
     """
-    along = time("x", x) if timed else alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False))
+    axis = alt.Axis(values=list(ticks)) if ticks else alt.Axis()
+    along = time("x", x) if timed else alt.X("x:Q", title=x, scale=alt.Scale(type="log") if log else alt.Scale(zero=False), axis=axis)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("x:T" if timed else "x:Q", title=x), alt.Tooltip("y:Q", title=y, format=".4f")]
     own = alt.Chart().encode(x=along, y=number("y", title=y), tooltip=tips)
     points = own.mark_point(filled=True, size=90, opacity=1).encode(color=colour(names), **shapes(names))
@@ -46,7 +48,9 @@ def scatter(x: str, y: str, names: Palette, *, log: bool = False, timed: bool = 
         alt.Chart().transform_filter(alt.FieldValidPredicate(field="frontier", valid=True)).encode(x=along, y=number("frontier", title=y))
     )
     line = front.mark_line(interpolate="step-after", strokeDash=[4, 3], strokeWidth=1.5, color=GREY)
-    return layer_charts(line, points, own.mark_text(dy=-10, fontSize=10, limit=140).encode(text="label:N")).properties(height=300)
+    return layer_charts(line, points, own.mark_text(align="left", dx=9, fontSize=10, limit=160).encode(text="label:N")).properties(
+        height=300
+    )
 
 
 def coverage_bars(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> alt.LayerChart | alt.Chart:

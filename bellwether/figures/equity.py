@@ -85,7 +85,7 @@ def lines(
     height: int = 300,
 ) -> alt.LayerChart:
     """Draw curves over time (ISO text) or a number. rows: name, x, y; with `band`, lower and upper; with `points`, point (a large dot)."""
-    along: Any = time("x", x) if timed else alt.X("x:Q", title=x)
+    along: Any = time("x", x) if timed else alt.X("x:Q", title=x, axis=alt.Axis(tickMinStep=1))
     tips = [
         alt.Tooltip("name:N"),
         _at(x) if timed else alt.Tooltip("x:Q", title=x),

@@ -43,9 +43,19 @@ _DISTANCE = "distance:"
 #: Maximum of dots of an agent; more episodes are thinned evenly in the order of P&L.
 _MOST_DOTS = 300
 _UNRANKED = "not ranked"
+#: Maximum rows of a matrix whose columns are all labelled.
+_MOST_LABELS = 30
 
 
-def intervals(axis: str, names: Palette, *, by: str = "name", reference: float | None = None, texts: Sequence[str] = ()) -> alt.LayerChart:
+def intervals(
+    axis: str,
+    names: Palette,
+    *,
+    by: str = "name",
+    reference: float | None = None,
+    texts: Sequence[str] = (),
+    domain: tuple[float, float] | None = None,
+) -> alt.LayerChart:
     """Draw values with intervals, one line per name in the order of the rows. rows: name, value, lower, upper.
 
     Args:
@@ -54,6 +64,7 @@ def intervals(axis: str, names: Palette, *, by: str = "name", reference: float |
         by: Column that selects the colour.
         reference: Value of a dotted line.
         texts: Columns written at the right of the axis; the row with the name "" contains their heads.
+        domain: Range of the axis, which cuts longer intervals (default: all are visible).
     """
     tips = [alt.Tooltip("name:N"), *(alt.Tooltip(f"{one}:Q", format=".4f") for one in ("value", "lower", "upper"))]
     scale = alt.Scale(domain=[name for name, _ in names], range=[one for _, one in names])
@@ -64,9 +75,10 @@ def intervals(axis: str, names: Palette, *, by: str = "name", reference: float |
         tooltip=tips,
     )
     ends = own.transform_calculate(lower=_end_or_value("lower"), upper=_end_or_value("upper"))
-    bars = ends.mark_rule(strokeWidth=2).encode(x=number("lower", alt.X, title=axis), x2="upper:Q")
+    limits: dict[str, Any] = {} if domain is None else {"domain": list(domain), "nice": False}
+    bars = ends.mark_rule(strokeWidth=2, clip=domain is not None).encode(x=number("lower", alt.X, title=axis, **limits), x2="upper:Q")
     dots = own.mark_point(filled=True, size=70, opacity=1).encode(
-        x=number("value", alt.X, title=axis), **(points(names) if by == "name" else {})
+        x=number("value", alt.X, title=axis, **limits), **(points(names) if by == "name" else {})
     )
     dotted = [] if reference is None else [rule_at(reference, "x")]
     return layer_charts(*dotted, _axis_padding(axis), bars, dots, *_text_columns(texts))
@@ -304,7 +316,12 @@ def matrix(value: str, count: int, *, middle: float | None = None) -> alt.LayerC
     scale = alt.Scale(scheme="blues") if middle is None else alt.Scale(scheme="blueorange", domainMid=middle)
     tips = [alt.Tooltip("name:N"), alt.Tooltip("other:N"), alt.Tooltip("value:Q", title=value, format=".4f"), alt.Tooltip("note:N")]
     own = alt.Chart().encode(
-        x=alt.X("other:N", sort=alt.EncodingSortField("column", op="min"), title=None, axis=alt.Axis(labelAngle=-60)),
+        x=alt.X(
+            "other:N",
+            sort=alt.EncodingSortField("column", op="min"),
+            title=None,
+            axis=alt.Axis(labelAngle=-60, labelOverlap=count > _MOST_LABELS),
+        ),
         y=alt.Y("name:N", sort=alt.EncodingSortField("row", op="min"), title=None),
         tooltip=tips,
     )

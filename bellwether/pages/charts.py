@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from datetime import date
 from functools import cache
 from typing import Any
 
@@ -14,9 +16,24 @@ from bellwether.pages.model import Chart
 
 #: Colours of a single line, and of names without a colour of their own.
 LINE, GREY = PALETTE[0], "#8a949c"
-#: Maximum of points that are all labelled; of more, only the frontier is.
-_NAMED = 5
-__all__ = ["GREY", "LINE", "PALETTE", "Colours", "curves", "depths", "intervals", "lines", "matrix", "quotes", "reliability", "scatter"]
+#: Distance of two labels of a scatter chart below which the second is left out, as a share of the width.
+_APART = 0.25
+#: Spreads of the values that an axis of intervals may span.
+_MOST_SPREADS = 40
+__all__ = [
+    "GREY",
+    "LINE",
+    "PALETTE",
+    "Colours",
+    "book_heat_map",
+    "curves",
+    "depths",
+    "intervals",
+    "lines",
+    "matrix",
+    "reliability",
+    "scatter",
+]
 
 
 class Colours:
@@ -35,14 +52,28 @@ class Colours:
         return {name: STYLES[self._numbers[name] % len(STYLES)] if name in self._numbers else GREY for name in names}
 
 
-def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, reference: float | None = None) -> Chart:
+def intervals(title: str, axis: str, rows: Rows, colours: Mapping[str, str], *, reference: float | None = None, step: int = 22) -> Chart:
     """Build a chart of values with intervals, a line per name in the order of the rows.
 
-    rows: name, value, lower, upper. reference: value of a dotted line.
+    rows: name, value, lower, upper. reference: value of a dotted line. step: height of a line in pixels.
     """
-    form = spec(interval_charts.intervals, axis, tuple(colours.items()), reference=reference)
-    described = f"{title}: a point and its 95 % interval per name; the table has the numbers"
-    return Chart(title, described, {**form, "height": max(44, 22 * len(rows))}, rows, colours=colours)
+    domain = _visible_domain(rows)
+    form = spec(interval_charts.intervals, axis, tuple(colours.items()), reference=reference, domain=domain)
+    described = f"{title}: a point and its 95 % interval per name; the table has the numbers" + "; longer intervals are cut" * (
+        domain is not None
+    )
+    return Chart(title, described, {**form, "height": max(110, step * len(rows))}, rows, colours=colours)
+
+
+def _visible_domain(rows: Rows) -> tuple[float, float] | None:
+    """Return the range of an axis that cuts intervals far longer than the spread of the values; None if all fit."""
+    values = [row["value"] for row in rows] or [0.0]
+    ends = [row[end] for row in rows for end in ("lower", "upper") if row[end] is not None]
+    low, high = min(values), max(values)
+    spread = high - low
+    if not spread or not ends or max(ends) - min(ends) < _MOST_SPREADS * spread:
+        return None
+    return max(low - spread, min(ends)), min(high + spread, max(ends))
 
 
 def reliability(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
@@ -71,14 +102,36 @@ def scatter(title: str, x: str, y: str, rows: Rows, colours: Mapping[str, str], 
 
     The options are passed to `bellwether.figures.costs.scatter`.
     """
-    lowest, points = float("inf"), []
-    for row in sorted(rows, key=lambda row: (row["x"], row["y"])):
-        first = row["y"] < lowest
-        points.append({**row, "frontier": row["y"] if first else None, "label": row["name"] if first or len(rows) <= _NAMED else ""})
+    lowest, points, labelled = float("inf"), [], list[tuple[float, float]]()
+    at = _unit_places(rows, is_log=bool(options.get("log")))
+    for row, place in sorted(zip(rows, at, strict=True), key=lambda pair: (pair[0]["x"], pair[0]["y"])):
+        is_frontier = row["y"] < lowest
+        # A label next to another one would cover it.
+        is_named = is_frontier and all(abs(place[0] - other[0]) > _APART or abs(place[1] - other[1]) > _APART / 4 for other in labelled)
+        labelled += [place] if is_named else []
+        points.append({**row, "frontier": row["y"] if is_frontier else None, "label": row["name"] if is_named else ""})
         lowest = min(lowest, row["y"])
+    if options.get("log"):
+        low, high = (math.floor(math.log10(limit([row["x"] for row in rows]))) for limit in (min, max))
+        options["ticks"] = tuple(10.0**power for power in range(low, high + 2))
     form = spec(costs.scatter, x, y, tuple(colours.items()), **options)
     described = f"{title}: {y} against {x}, a point per name; dashed: the lowest so far"
     return Chart(title, described, form, points, colours=colours)
+
+
+def _unit_places(rows: Rows, *, is_log: bool) -> list[tuple[float, float]]:
+    """Return the positions of the points of a scatter chart as shares of its width and height."""
+    columns = []
+    for values in ([_to_number(row["x"], is_log=is_log) for row in rows], [float(row["y"]) for row in rows]):
+        low, high = min(values), max(values)
+        columns.append([(value - low) / (high - low or 1) for value in values])
+    return list(zip(*columns, strict=True))
+
+
+def _to_number(x: str | float, *, is_log: bool) -> float:
+    if isinstance(x, str):
+        return float(date.fromisoformat(x).toordinal())
+    return math.log(x) if is_log else float(x)
 
 
 def matrix(title: str, value: str, rows: Rows, names: Sequence[str], others: Sequence[str], *, middle: float | None = None) -> Chart:
@@ -116,10 +169,12 @@ def _rules() -> list[dict[str, Any]]:
     return [{name: layer[name] for name in ("data", "mark", "encoding")} for layer in layers]
 
 
-def quotes(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:
-    """Build a heat map of the best bid and ask with fills. rows: as for `bellwether.figures.books.quotes`."""
-    description = f"{title}: bid and ask in dollars over time, darker for more contracts; fills are triangles, up where YES was bought"
-    return Chart(title, description, spec(books.quotes, tuple(colours.items())), rows, "name", first, colours)
+def book_heat_map(title: str, rows: Rows, first: Sequence[str] = ()) -> Chart:
+    """Build a heat map of the contracts at each price over time. rows: as for `bellwether.figures.books.heat_map`."""
+    description = (
+        f"{title}: blue bids and orange asks, darker for more contracts; dots are trades, triangles fills, up where YES was bought"
+    )
+    return Chart(title, description, spec(books.heat_map), rows, "name", first)
 
 
 def depths(title: str, rows: Rows, colours: Mapping[str, str], first: Sequence[str] = ()) -> Chart:

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
 import polars as pl
 
+from bellwether.calibration import METRICS
 from bellwether.pages.model import Cell, Facts, Head
 from bellwether.pages.values import any_value, interval, money, number, percent
 from bellwether.tables import table
+from bellwether.tables.replay import HORIZONS_S
 from bellwether.tables.schema import Column
 
 #: Spelling of words of column names.
 _WORDS = {
-    **{one: one.upper() for one in ("auc", "ece", "id", "mcs", "roc", "sha256", "uma", "url", "utc", "yes", "no")},
-    "pnl": "P&L", "brier": "Brier", "sharpe": "Sharpe", "kalshi": "Kalshi", "polymarket": "Polymarket", "df": "degrees of freedom",
+    **{one: one.upper() for one in ("auc", "ece", "id", "mce", "ace", "corp", "f1", "roc", "sha256", "uma", "url", "utc", "yes", "no")},
+    "pnl": "P&L", "brier": "Brier", "sharpe": "Sharpe", "kalshi": "Kalshi", "polymarket": "Polymarket", "smece": "smooth ECE",
 }  # fmt: skip
 #: Titles that differ from the name.
 _TITLES = {
-    "agent_id": "Agent", "brier_adjusted": "Brier, adjusted", "brier_size": "Brier, size", "brier_stated": "Brier, stated", "closes_at": "Ends",
-    "ece": "Calibration error", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "known_at": "Known", "market_id": "Market",
-    "max_drawdown": "Largest drawdown", "no_position": "NO left", "opened_at": "Opened", "order_id": "Order", "queue_wait": "Waited, s", "queue_wait_median": "Median wait in the queue, s",
-    "sent_at": "Sent", "settled_at": "Settled", "ticker": "Market", "time_in_force": "In force", "yes_position": "YES left",
+    "agent_id": "Agent", "brier_adjusted": "Brier, adjusted", "brier_could_know": "Brier of known outcomes", "brier_imputed": "Brier, imputed",
+    "brier_price": "Brier, price", "brier_size": "Brier, size", "brier_stated": "Brier, stated", "brier_vs_price": "Brier vs price",
+    "closes_at": "Ends", "could_know_share": "Share that it could know", "ece": "Calibration error", "ece_expected": "Calibration error if calibrated",
+    "ece_p_calibrated": "p of calibration", "ended_at": "Ended", "fill_id": "Fill", "filled_at": "Time", "in_mcs": "In the confidence set of the best",
+    "known_at": "Known", "market_id": "Market", "max_drawdown": "Largest drawdown", "max_drawdown_mean": "Mean largest drawdown",
+    "max_drawdown_median": "Median largest drawdown", "mcs_p": "p of the confidence set", "n": "Scored", "p": "p", "p_holm": "p, Holm", "p_calibrated": "p of calibration", "letters": "Group", "df": "Degrees of freedom", "no_position": "NO left",
+    "opened_at": "Opened", "order_id": "Order", "pnl_optimistic": "P&L, best queue", "pnl_pessimistic": "P&L, worst queue",
+    "cadence_seconds": "Seconds between decisions", "queue_wait": "Waited, s", "queue_wait_mean": "Mean wait in the queue, s",
+    "queue_wait_median": "Median wait in the queue, s", "sample_seconds": "Seconds between samples", "sent_at": "Sent", "settled_at": "Settled",
+    "share_first": "Share of first places", "skill_price": "Skill over the price", "ticker": "Market", "time_in_force": "In force",
+    "unranked_because": "Not ranked because", "yes_position": "YES left",
+    **{f"adverse_selection_{horizon}s": f"Markout after {horizon} s" for horizon in HORIZONS_S},
+    **{f"markout_{horizon}s": f"Markout after {horizon} s" for horizon in HORIZONS_S},
+}  # fmt: skip
+#: Patterns of other titles: `{}` is the title of the rest of the name.
+_STARTS = {"n": "Number of {}"}
+_ENDS = {
+    "mean": "Mean {}", "median": "Median {}", "lower": "{}, low end", "upper": "{}, high end", "df": "{}, degrees of freedom", "reason": "{}, why no interval",
+    "method": "{}, method of the interval",
 }  # fmt: skip
 _COST = Column("cost", pl.Float64(), "cost", "dollars")
 _SHARES = frozenset({"share", "fraction", "ratio"})
-#: Ranges of metrics that an interval by Student's t may exceed, by prefix.
-_RANGES = {"fill_ratio": (0.0, 1.0), "max_drawdown": (0.0, 1.0), "maker_share": (0.0, 1.0), "win_rate": (0.0, 1.0), "accuracy": (0.0, 1.0)}
+_METRIC = re.compile(r"(\w+), as in benchmark/scores")
+#: Mark of an estimate with its interval in a title.
+LEVEL = "[95 %]"
+#: Metrics within 0 and 1 whose interval by Student's t may exceed them, by prefix.
+_SHARE_METRICS = ("fill_ratio", "max_drawdown", "maker_share", "win_rate", "accuracy")
 
 
 @cache
@@ -37,6 +58,14 @@ def title(name: str) -> str:
     """Return the title of a column or metric."""
     if name in _TITLES:
         return _TITLES[name]
+    first, _, after = name.partition("_")
+    before, _, last = name.rpartition("_")
+    if after and first in _STARTS:
+        return _STARTS[first].format(after.replace("_", " "))
+    if before and last in _ENDS:
+        rest, form = title(before), _ENDS[last]
+        is_proper = form.startswith("{}") or before.partition("_")[0] in _WORDS
+        return form.format(rest if is_proper else rest[:1].lower() + rest[1:])
     words = " ".join(_WORDS.get(word, word) for word in name.split("_"))
     return words[:1].upper() + words[1:]
 
@@ -53,14 +82,23 @@ def heads(name: str, *columns: str | tuple[str, str]) -> list[Head]:
     return [head(name, column) if isinstance(column, str) else head(name, *column) for column in columns]
 
 
+def estimate_head(name: str, column: str, text: str = "") -> Head:
+    """Return the head of a column whose cells contain an estimate and its 95 % interval. Raises `KeyError` if the table has no interval of it."""
+    declared = _columns(name)
+    end = declared[f"{column}_lower" if f"{column}_lower" in declared else "lower"]
+    return Head(f"{text or title(column)} {LEVEL}", f"{definition(name, column)}; in brackets its 95 % interval", end.dtype.is_numeric())
+
+
 def definition(name: str, column: str) -> str:
     """Return the description of a column, followed by its unit."""
     return meaning(_columns(name)[column])
 
 
 def meaning(column: Column) -> str:
-    """Return the description of a declared column, followed by its unit."""
-    return f"{column.description} [{column.unit}]" if column.unit else column.description
+    """Return the description of a declared column, followed by its unit. A metric of benchmark/scores is described by its own definition."""
+    found = _METRIC.match(column.description)
+    text = METRICS[found[1]].meaning if found and found[1] in METRICS else column.description
+    return f"{text} [{column.unit}]" if column.unit else text
 
 
 def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) -> Facts:
@@ -77,7 +115,7 @@ def facts(name: str, row: Mapping[str, Any], leave_out: Collection[str] = ()) ->
         if column in leave_out or (end in ("lower", "upper", "reason") and base in row):
             continue
         estimated = f"{column}_lower" in row
-        text = f"{title(column)} [95 %]" if estimated else title(column)
+        text = f"{title(column)} {LEVEL}" if estimated else title(column)
         declared = _column(name, column)
         named_values.append((text, _estimate(column, row, declared) if estimated else cell(declared, value)))
         meanings[text] = meaning(declared) if declared else ""
@@ -126,9 +164,8 @@ def _estimate(name: str, row: Mapping[str, Any], column: Column | None) -> Cell:
 
 def clip_interval(name: str, lower: float | None, upper: float | None) -> tuple[float | None, float | None]:
     """Clip an interval to the range of its metric."""
-    for metric, (least, most) in _RANGES.items():
-        if name.startswith(metric) and lower is not None and upper is not None:
-            return max(lower, least), min(upper, most)
+    if name.startswith(_SHARE_METRICS) and lower is not None and upper is not None:
+        return max(lower, 0.0), min(upper, 1.0)
     return lower, upper
 
 

@@ -251,7 +251,7 @@ def _grid(grid: Grid, name: str, path: str) -> tuple[_RenderedPart, list[File]]:
     choices = {}
     for column in grid.filters:
         values = sorted({str(row[column].key) for row in grid.rows if row[column].key is not None})
-        if len(values) <= MOST_CHOICES:
+        if 1 < len(values) <= MOST_CHOICES:
             choices[column] = values
     about = {
         "path": path,

@@ -116,6 +116,13 @@ def interval(value: object, lower: object, upper: object, digits: int = 3, reaso
     return Cell(f"{main.text} {ends}", main.key, title=f"{value} [{lower}, {upper}]")
 
 
+def interval_note(lower: object, upper: object, digits: int = 3, *, unit: str = "") -> str:
+    """Format the interval of a headline number. unit: as in `number`."""
+    if finite(lower) is None or finite(upper) is None:
+        return "no interval"
+    return f"95 %: {number(lower, digits, unit=unit).text} to {number(upper, digits, unit=unit).text}"
+
+
 def timestamp(value: datetime | date | None, *, seconds: bool = False) -> Cell:
     """Format an instant in UTC, or a date."""
     if value is None:
@@ -151,6 +158,8 @@ def any_value(value: Any) -> Cell:
     """Format a value of any type."""
     if isinstance(value, bool):
         return yes_no(value)
+    if isinstance(value, Decimal):
+        value = value.normalize() if value != value.to_integral_value() else value.to_integral_value()
     if isinstance(value, _NUMBERS):
         return number(value)
     if isinstance(value, date):

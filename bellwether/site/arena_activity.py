@@ -13,6 +13,7 @@ from bellwether.pages.model import Head, Note, PageTable, Part, Section
 from bellwether.pages.values import money, number, text, timestamp
 from bellwether.site.arena_agents import Books
 from bellwether.site.arena_paths import decision_path, family_path, market_cell, refused_cell
+from bellwether.tables.arena import TOKENS
 
 #: Maximum of listed decisions and open markets.
 _RECENT, _DUE = 15, 10
@@ -40,7 +41,7 @@ class Activity:
         recent = decisions.sort(["known_at", "decision_id"], descending=True).head(_RECENT)
         recent_rows = recent.select("decision_id", "family", "week", "known_at", "action", "state", "legs", "cost", "problem")
         costs = decisions.group_by("family", "week").agg(
-            pl.len(), pl.col("attempts").sum(), cost=_sum_or_null(pl.col("cost").cast(pl.Float64))
+            pl.len(), pl.col("attempts").sum(), *map(_sum_or_null, TOKENS), cost=_sum_or_null("cost")
         )
         closes = books.universe.group_by("market_id").agg(pl.col("closes_at").max())
         open_positions = books.positions.filter(pl.col("status") == "open").group_by("market_id").agg(pl.len(), pl.col("cost").sum())
@@ -58,7 +59,7 @@ class Activity:
     def sections(self, colours: dict[str, str]) -> list[Section]:
         """Build the sections of recent decisions, open markets and costs."""
         return [
-            Section("Activity", [self._recent_decisions(), self._open_markets()], (8, 4)),
+            Section("Activity", [self._recent_decisions(), self._open_markets()], (8, 4) if self.due.height else ()),
             Section.even("Cost", self._spending(colours)),
         ]
 
@@ -105,34 +106,42 @@ class Activity:
         ]
         by_family = (
             self.costs.group_by("family")
-            .agg(pl.col("len", "attempts").sum(), cost=_sum_or_null(pl.col("cost")))
-            .sort("cost", "family", descending=[True, False])
+            .agg(pl.col("len", "attempts").sum(), *map(_sum_or_null, TOKENS), cost=_sum_or_null("cost"))
+            .sort("cost", "family", descending=[True, False], nulls_last=True)
         )
         heads = [
-            Head("Family"),
-            Head("Decisions", number=True),
-            Head("Attempts", number=True),
-            Head("Cost", number=True),
+            *columns.heads("arena/leaderboard", "family", "decisions"),
+            *columns.heads("arena/decisions", "attempts", *TOKENS),
+            columns.head("arena/leaderboard", "cost"),
             Head("Per decision", number=True),
+            Head("Per million tokens", "cost of a million tokens of prompts and answers", number=True),
         ]
         rows = [
             [
                 text(row["family"], family_path(row["family"])),
-                number(row["len"]),
-                number(row["attempts"]),
+                *(number(row[name]) for name in ("len", "attempts", *TOKENS)),
                 columns.cost(row["cost"]),
                 columns.cost(_cost_per_decision(row)),
+                columns.cost(_cost_per_million(row)),
             ]
             for row in by_family.iter_rows(named=True)
         ]
         chart = [charts.lines("Cost of a decision by week", "week", "dollars", rows_of_weeks, colours)] if rows_of_weeks else []
-        return [*chart, PageTable("Cost by family; prices per token are on the pages of families", heads, rows)]
+        return [*chart, PageTable("Cost by family and token", heads, rows)]
 
 
-def _sum_or_null(costs: pl.Expr) -> pl.Expr:
-    """Return an expression for the sum, null if any cost is null."""
-    return pl.when(costs.is_null().any()).then(None).otherwise(costs.sum())
+def _sum_or_null(column: str) -> pl.Expr:
+    """Return an expression for the sum of a column, null if any value is null."""
+    values = pl.col(column)
+    values = values if column in TOKENS else values.cast(pl.Float64)
+    return pl.when(values.is_null().any()).then(None).otherwise(values.sum()).alias(column)
 
 
 def _cost_per_decision(row: Mapping[str, float | None]) -> float | None:
     return None if row["cost"] is None else row["cost"] / (row["len"] or 1)
+
+
+def _cost_per_million(row: Mapping[str, float | None]) -> float | None:
+    tokens = [row[name] for name in TOKENS]
+    total = None if None in tokens else sum(filter(None, tokens))
+    return 1e6 * row["cost"] / total if total and row["cost"] is not None else None

@@ -115,7 +115,8 @@ def _page(name: str, own: dict[str, Rows]) -> Iterator[File]:
     ]
     lead = f"Market {name}"
     if about:
-        lead += f"; {text(about['category']).text}; outcomes {', '.join(about['outcomes'])}; ends {timestamp(about['closes_at']).text}."
+        category = f"{text(about['category']).text}; " if about["category"] else ""
+        lead += f"; {category}outcomes {', '.join(about['outcomes'])}; ends {timestamp(about['closes_at']).text}."
     yield from render(Page(market_path(name), title, lead, sections, _ABOVE))
 
 

@@ -20,20 +20,17 @@ from bellwether.site.arena_paths import family_path
 from bellwether.site.source import SiteSource
 from bellwether.tables.arena_rankings import GROUP
 
-#: Metrics of a ranking: head, definition, decimals, unit.
+#: Metrics of a ranking: decimals and unit.
 _SHOWN = {
-    "brier_stated": ("Brier, stated [95 %]", "mean over the stated probabilities; lower is better", 3, ""),
-    "brier_adjusted": ("Adjusted [95 %]", "stated Brier score had it answered every question of its group", 3, ""),
-    "brier_size": ("Brier, size [95 %]", "mean over the confidences that sizes imply; lower is better", 3, ""),
-    "skill_price": ("Skill [95 %]", "of the stated probabilities over the price when the bet was made", 2, ""),
-    "brier_vs_price": (
-        "Brier vs price [95 %]",
-        "stated Brier score minus that of the price of the same questions; below 0 is better",
-        3,
-        "",
-    ),
-    "return": ("Return [95 %]", "profit over initial cash", 1, "%"),
-    "win_rate": ("Win rate [95 %]", "share of the bets whose side won", 1, "%"),
+    **dict.fromkeys(("brier_stated", "brier_adjusted", "brier_size"), (3, "")),
+    "skill_price": (2, ""),
+    "brier_vs_price": (3, ""),
+    **dict.fromkeys(("return", "win_rate"), (1, "%")),
+}
+#: Definitions of the metrics that are not columns of arena/leaderboard.
+_MEANINGS = {
+    "brier_adjusted": "stated Brier score if it had answered every question of its group",
+    "brier_vs_price": "stated Brier score minus that of the price of the same questions; below 0 is better",
 }
 _TITLES = {
     "brier_stated": "stated Brier score",
@@ -118,13 +115,9 @@ def heads(metrics: Sequence[str]) -> list[Head]:
     """Build the column heads of a ranking by `metrics`."""
     return [
         Head("Rank", f"by the {_TITLES.get(metrics[0], metrics[0])}", number=True),
-        Head("Family"),
-        Head("Group", "families that share a letter do not differ significantly (5 %, Holm)"),
-        *(Head(title, meaning, number=True) for title, meaning, _, _ in (_SHOWN[name] for name in _order(metrics))),
-        Head("First", "share of the bootstrap replicates over events in which it is first by the stated Brier score", number=True),
-        Head("Best set", "it is in the 90 % confidence set of the best"),
-        Head("Scored", "forecasts that the first metric is computed from", number=True),
-        Head("Events", "events among them, which intervals treat as independent", number=True),
+        *columns.heads("arena/rankings", "family", "letters"),
+        *(Head(f"{columns.title(name)} {columns.LEVEL}", _define(name), number=True) for name in _order(metrics)),
+        *columns.heads("arena/rankings", ("share_first", "First"), ("in_mcs", "Best set"), "n", ("n_events", "Events")),
     ]
 
 
@@ -142,7 +135,7 @@ def rows(ranking: Ranking) -> list[list[Cell]]:
                 Cell("–", title=main.get("unranked_because") or "") if main.get("rank") is None else number(main["rank"]),
                 text(name, family_path(name)),
                 text(main.get("letters")),
-                *(_estimate(own.get(metric, {}), *_SHOWN[metric][2:]) for metric in _order(ranking.metrics)),
+                *(_estimate(metric, own.get(metric, {})) for metric in _order(ranking.metrics)),
                 percent(own.get("brier_stated", {}).get("share_first"), 1),
                 _set_cell(main),
                 number(main.get("n")),
@@ -152,12 +145,17 @@ def rows(ranking: Ranking) -> list[list[Cell]]:
     return table_rows
 
 
+def _define(metric: str) -> str:
+    return _MEANINGS.get(metric) or columns.definition("arena/leaderboard", metric)
+
+
 def _order(metrics: Sequence[str]) -> list[str]:
     """Return the metrics of a table, primary metrics first."""
     return list(dict.fromkeys([*(name for name in metrics if name in _SHOWN), *_SHOWN]))
 
 
-def _estimate(row: Mapping[str, Any], digits: int, unit: str) -> Cell:
+def _estimate(metric: str, row: Mapping[str, Any]) -> Cell:
+    digits, unit = _SHOWN.get(metric, (3, ""))
     return interval(row.get("value"), row.get("lower"), row.get("upper"), digits, row.get("reason"), unit=unit)
 
 
@@ -175,7 +173,7 @@ def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
     diagram = bins(ranking.calibration, "family")
     if diagram:
         first = [one for one in ranking.families if one in {row["name"] for row in diagram}][:_LINES]
-        group_parts.append(charts.reliability(f"Reliability of stated probabilities: {ranking.title}", diagram, colours, first))
+        group_parts.append(charts.reliability("Reliability of stated probabilities", diagram, colours, first))
     group_parts += _pairs(ranking)
     return [
         *group_parts,
@@ -184,12 +182,12 @@ def parts(ranking: Ranking, colours: Mapping[str, str]) -> list[Part]:
 
 
 def spans(shown: Sequence[Part]) -> list[int]:
-    """Return the width of each part in columns: charts are placed in pairs, other parts span the page."""
+    """Return the width of each part in columns: charts are placed in rows of two, or three if they are odd in number; other parts span the page."""
     widths: list[int] = []
     for is_chart, run in groupby(shown, key=lambda part: isinstance(part, Chart)):
         count = len(list(run))
-        pairs_of = count // 2 * 2 if is_chart else 0
-        widths += [12] * (count - pairs_of) + [6] * pairs_of
+        threes = 3 if is_chart and count % 2 and count > 1 else 0
+        widths += [4] * threes + [6 if is_chart and count > 1 else 12] * (count - threes)
     return widths
 
 
@@ -204,19 +202,14 @@ def interval_charts(ranking: Ranking, colours: Mapping[str, str], most: int | No
     for metric in ranking.metrics:
         own = {row["family"]: row for row in ranking.rankings.filter(pl.col("metric") == metric).iter_rows(named=True)}
         lines = [
-            {
-                "name": name,
-                "value": own[name]["value"],
-                "lower": finite(own[name]["lower"]),
-                "upper": finite(own[name]["upper"]),
-            }
+            {"name": name, "value": own[name]["value"], **{end: finite(own[name][end]) for end in ("lower", "upper")}}
             for name in ranking.families[:most]
             if name in own and finite(own[name]["value"]) is not None
         ]
         if lines:
             title = metric_title(metric)
             used = {str(line["name"]): colours[str(line["name"])] for line in lines}
-            drawn_charts.append(charts.intervals(f"{title[0].upper()}{title[1:]} with 95 % intervals: {ranking.title}", title, lines, used))
+            drawn_charts.append(charts.intervals(f"{title[0].upper()}{title[1:]} with 95 % intervals", title, lines, used))
     return drawn_charts
 
 
@@ -227,34 +220,27 @@ def _pairs(ranking: Ranking) -> list[Part]:
     for metric in ranking.metrics:
         tested = ranking.pairs.filter(pl.col("metric") == metric)
         metric_name = _TITLES.get(metric, metric)
-        title = f"Differences of the {metric_name} (row less column; a dot: significant after Holm's correction): {ranking.title}"
+        title = f"{metric_name[0].upper()}{metric_name[1:]} of the row less that of the column; a dot: significant after Holm's correction"
         pair_parts += pairs.matrix(title, tested, "family", ranking.families)
-    head = [Head("Metric"), *pairs.heads("Family", "Other", "Cohort-weeks")]
+    head = [columns.head("arena/pairs", "metric"), *pairs.heads("arena/pairs", "family", "Cohort-weeks")]
     lines = [[text(columns.title(row["metric"])), *pairs.line(row, "family", family_path)] for row in ranking.pairs.iter_rows(named=True)]
     return [*pair_parts, Grid(f"pairs-{slug(ranking.title)}", f"All pairs: {ranking.title}", head, lines, filters=(0, 1, 2), search=(1, 2))]
 
 
 def estimates(name: str, caption: str, frames: Sequence[pl.DataFrame]) -> Grid:
     """Build the table of all metrics of the families."""
-    head = columns.heads(
-        "arena/rankings",
-        "family",
-        "metric",
-        ("imputation", "Missing forecasts"),
-        ("value", "Value [95 %]"),
-        "rank",
-        ("unranked_because", "Not ranked because"),
-        ("n", "n"),
-        ("n_events", "Events"),
-        "imputed",
-        ("reason", "No interval because"),
-    )
+    table, after = "arena/rankings", ("rank", "unranked_because", ("n", "Number"), ("n_events", "Events"), "imputed")
+    head = [
+        *columns.heads(table, "family", "metric", ("imputation", "Missing forecasts")),
+        columns.estimate_head(table, "value"),
+        *columns.heads(table, *after, ("reason", "No interval because")),
+    ]
     lines = [
         [
             text(row["family"], family_path(row["family"])),
             text(columns.title(row["metric"])),
             text(row["imputation"]),
-            interval(row["value"], row["lower"], row["upper"], 3, row["reason"]),
+            _estimate(row["metric"], row),
             number(row["rank"]),
             text(row["unranked_because"]),
             number(row["n"]),

@@ -69,7 +69,13 @@ def _download_path(name: str, kind: str) -> str:
 
 
 def _methodology_fields() -> dict[str, dict[str, str]]:
-    return {name: {field: str(value) for field, value in method.model_dump().items()} for name, method in sorted(methodologies().items())}
+    return {
+        name: {
+            field: ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+            for field, value in method.model_dump().items()
+        }
+        for name, method in sorted(methodologies().items())
+    }
 
 
 def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
@@ -81,6 +87,7 @@ def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
             number(row["partitions"]),
             text(row["version"]),
             timestamp(row["known_at"]),
+            *_download_cells(row["table_name"].replace(".", "/", 1), row["rows"], files),
         ]
         for row in source.described.iter_rows(named=True)
     ]
@@ -90,34 +97,27 @@ def _overview(source: SiteSource, files: list[str]) -> Iterator[File]:
         Head("Rows", number=True),
         Head("Partitions", number=True),
         Head("Version", "of the rules that make its rows"),
+        Head("Newest fact"),
+        Head("Parquet", "tables of results can be downloaded here; the warehouse has all"),
+        Head("CSV", f"of tables up to {_CSV_ROWS:,} rows"),
     ]
-    downloads = [
-        [
-            text(name.replace("/", ".", 1), f"data/table/{name.replace('/', '.', 1)}.html"),
-            number(source.rows(name)),
-            Cell("Parquet", href=_download_path(name, "parquet")),
-            Cell("CSV", href=_download_path(name, "csv"))
-            if source.rows(name) <= _CSV_ROWS
-            else Cell("–", title="too large; take the Parquet file"),
-        ]
-        for name in files
-    ]
-    parts: list[Part] = [Note("The warehouse has no table to download yet.")]
-    if downloads:
-        parts = [PageTable("Files", [Head("Table"), Head("Rows", number=True), Head("Parquet"), Head("CSV")], downloads)]
-        parts.append(
-            Note(
-                "In CSV files an apostrophe precedes texts that a spreadsheet would read as formulas, and control characters are replaced by symbols such as ␛; Parquet files contain texts unchanged."
-            )
-        )
+    note = "In CSV files an apostrophe precedes texts that a spreadsheet would read as formulas, and control characters are replaced by symbols such as ␛; "
+    note += "Parquet files contain texts unchanged."
     sections = [
-        Section("Tables", [PageTable("Every table of the warehouse", [*heads, Head("Newest fact")], rows)]),
-        Section("Downloads", parts),
+        Section("Tables", [PageTable("Every table of the warehouse", heads, rows), Note(note)]),
         Section("How to query", [Code(_QUERY), Code(_PYTHON)]),
         Section("Methodologies of the arena", _methodologies()),
     ]
     lead = "Tables behind the numbers of this site. A cohort keeps its methodology; a table gets a new version when its rules change."
     yield from render(Page("data/index.html", "Data", lead, sections))
+
+
+def _download_cells(name: str, rows: int, files: list[str]) -> list[Cell]:
+    is_file = name in files
+    return [
+        Cell("Parquet", href=_download_path(name, "parquet")) if is_file else Cell("–"),
+        Cell("CSV", href=_download_path(name, "csv")) if is_file and rows <= _CSV_ROWS else Cell("–"),
+    ]
 
 
 def _methodologies() -> list[Part]:

@@ -12,7 +12,7 @@ from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, group_rows, interval, number, p_value, percent, text, yes_no
+from bellwether.pages.values import finite, group_rows, interval, interval_note, number, p_value, percent, text, yes_no
 from bellwether.site.questions import answer_cell
 from bellwether.site.release import ReleaseData, forecaster_path, part_title, question_path
 from bellwether.site.release import path as release_path
@@ -57,7 +57,6 @@ def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: in
     """Build the headline numbers of a forecaster."""
     costs = [row["cost"] for row in answers]
     known_costs = [float(cost) for cost in costs if cost is not None]
-    skill = interval(line["brier_skill"], line["brier_skill_lower"], line["brier_skill_upper"], 2).text.partition(" ")[2]
     rank = number(line["rank"]) if line["rank"] is not None else Cell("not ranked", title=line["unranked_because"] or "")
     return Stats(
         [
@@ -65,9 +64,13 @@ def _headline(line: Mapping[str, Any], answers: list[dict[str, Any]], ranked: in
             (
                 "Brier score",
                 number(line["brier"], 3),
-                interval(line["brier"], line["brier_lower"], line["brier_upper"]).text.partition(" ")[2],
+                interval_note(line["brier_lower"], line["brier_upper"]),
             ),
-            ("Skill over the base rate", number(line["brier_skill"], 2), skill),
+            (
+                "Skill over the base rate",
+                number(line["brier_skill"], 2),
+                interval_note(line["brier_skill_lower"], line["brier_skill_upper"], 2),
+            ),
             ("Calibration error", number(line["ece"], 3), f"p {p_value(line['ece_p_calibrated'], 3).text} of a test of calibration"),
             (
                 "Cost per question",
@@ -143,9 +146,11 @@ def _answers(material: ReleaseData, answers: list[dict[str, Any]], asked: Mappin
 
 
 def _scores(scores: list[dict[str, Any]]) -> Grid:
-    heads = columns.heads(
-        "benchmark/scores", ("scope", "Part"), "metric", ("value", "Value [95 %]"), ("n", "Forecasts"), ("reason", "No interval because")
-    )
+    heads = [
+        *columns.heads("benchmark/scores", ("scope", "Part"), "metric"),
+        columns.estimate_head("benchmark/scores", "value"),
+        *columns.heads("benchmark/scores", ("n", "Forecasts"), ("reason", "No interval because")),
+    ]
     rows = [
         [
             text(part_title(row["scope"])),

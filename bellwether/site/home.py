@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import polars as pl
 
-from bellwether.pages import charts
+from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
-from bellwether.pages.columns import title
 from bellwether.pages.model import Cell, Facts, Head, Links, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import NONE, finite, money, number, text, timestamp
+from bellwether.pages.values import NONE, interval_note, money, number, text, timestamp
 from bellwether.site import arena_rankings, release, trading
 from bellwether.site.arena_paths import family_path
 from bellwether.site.arena_rankings import Rankings
@@ -61,7 +59,7 @@ def _benchmark(source: SiteSource, colours: Colours) -> list[Part]:
                 text(best["forecaster"], release.forecaster_path(name, best["forecaster"])),
                 f"of {ranked.height} ranked forecasters",
             ),
-            ("Brier score", number(best["brier"], 3), _interval_text(best, "brier_")),
+            ("Brier score", number(best["brier"], 3), interval_note(best["brier_lower"], best["brier_upper"])),
             ("Questions", number(best["n_questions"]), name),
             ("Newest fact", timestamp(best["known_at"].date()), ""),
         ]
@@ -84,8 +82,16 @@ def _arena(source: SiteSource, colours: Colours) -> list[Part]:
     stats = Stats(
         [
             ("Leader", text(best, family_path(best)), f"of {len(ranking.families)} families"),
-            (f"Its {arena_rankings.metric_title(metric)}", number(main.get("value"), 3), _interval_text(main)),
-            ("Its return", number(gain.get("value"), 1, unit="%"), _interval_text(gain, unit="%")),
+            (
+                f"Its {arena_rankings.metric_title(metric)}",
+                number(main.get("value"), 3),
+                interval_note(main.get("lower"), main.get("upper")),
+            ),
+            (
+                "Its return",
+                number(gain.get("value"), 1, unit="%"),
+                interval_note(gain.get("lower"), gain.get("upper"), 1, unit="%"),
+            ),
             ("Newest fact", timestamp(newest_fact.date() if newest_fact else None), ranking.title),
         ]
     )
@@ -105,7 +111,7 @@ def _trading(source: SiteSource, colours: Colours) -> list[Part]:
             (
                 "Mean P&L",
                 money(best["pnl_mean"], signed=True),
-                _interval_text(best, "pnl_mean_", unit="$"),
+                interval_note(best["pnl_mean_lower"], best["pnl_mean_upper"], 2, unit="$"),
             ),
             ("Episodes", number(best["episodes"]), best["rules"]),
             ("Newest fact", timestamp(best["known_at"].date()), ""),
@@ -121,15 +127,6 @@ def _trading(source: SiteSource, colours: Colours) -> list[Part]:
 
 def _row_colours(colours: Colours, rows: list[dict[str, object]]) -> dict[str, str]:
     return colours.of([str(row["name"]) for row in rows])
-
-
-def _interval_text(row: Mapping[str, Any], name: str = "", *, unit: str = "") -> str:
-    """Format the interval of an estimate in words. name: prefix of its columns."""
-    lower, upper = row.get(f"{name}lower"), row.get(f"{name}upper")
-    if finite(lower) is None or finite(upper) is None:
-        return "no interval"
-    digits = {"%": 1, "$": 2}.get(unit, 3)
-    return f"95 % interval {number(lower, digits, unit=unit).text} to {number(upper, digits, unit=unit).text}"
 
 
 def _changes(source: SiteSource) -> PageTable | Note:
@@ -149,7 +146,16 @@ def _changes(source: SiteSource) -> PageTable | Note:
         new, dropped = ([name for name in ones if name not in others] for ones, others in ((places, old_places), (old_places, places)))
         if moved or new or dropped:
             rows.append(
-                [text(area), text(board), text(title(metric)), leader, former, number(moved), _list_names(new), _list_names(dropped)]
+                [
+                    text(area),
+                    text(board),
+                    text(columns.title(metric)),
+                    leader,
+                    former,
+                    number(moved),
+                    _list_names(new),
+                    _list_names(dropped),
+                ]
             )
     heads = [Head("Area"), Head("Board"), Head("Metric"), Head("Leader"), Head("Leader before"), Head("Other places", number=True)]
     at = timestamp(previous["published_at"][0]).text

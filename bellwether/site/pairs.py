@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.formatting import p_value as p_text
-from bellwether.pages import charts
+from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Chart, Head
 from bellwether.pages.values import finite, interval, number, p_value, text
 
@@ -31,15 +31,12 @@ def matrix(title: str, tested: pl.DataFrame, name: str, ranked: Sequence[str]) -
     return [charts.matrix(title, "difference", cells, ranked, ranked, middle=0)] if cells else []
 
 
-def heads(name: str, other: str, count: str) -> list[Head]:
-    """Build the column heads of a table of pairs."""
+def heads(name: str, first: str, count: str) -> list[Head]:
+    """Build the column heads of a table of pairs. name: the table. first: column with the first member. count: title of the number of pairs' values."""
     return [
-        Head(name),
-        Head(other),
-        Head("Difference [95 %]", "the metric less the other's", number=True),
-        Head("p", "two-sided", number=True),
-        Head("p, Holm", "corrected over all pairs", number=True),
-        Head(count, number=True),
+        *columns.heads(name, first, "other"),
+        columns.estimate_head(name, "difference"),
+        *columns.heads(name, "p", "p_holm", ("n", count)),
     ]
 
 

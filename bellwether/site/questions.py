@@ -161,7 +161,7 @@ def _price(material: ReleaseData, prices: list[dict[str, Any]], answers: list[di
             step=True,
             dots=False,
             points=True,
-            height=300,
+            height=420,
         )
     ]
 

@@ -15,7 +15,7 @@ from bellwether.formatting import rounded_down
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Facts, Grid, Head, Note, Page, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import finite, interval, number, p_value, percent, slug, text, timestamp
+from bellwether.pages.values import finite, interval, interval_note, number, p_value, percent, slug, text, timestamp
 from bellwether.site import pairs
 from bellwether.site.source import SiteSource
 
@@ -123,10 +123,11 @@ def pages(material: ReleaseData) -> Iterator[File]:
     ]
     if board.height:
         facts.append(("Digest", text(board["questions_digest"][0])))
-    sections = [Section("", [_headline(material)]), Section("Leaderboard", _leaderboard(material), (5, 7) if board.height else ())]
+    sections = [Section("", [_headline(material)]), Section("Leaderboard", _leaderboard(material), (4, 8) if board.height else ())]
     if board.height:
-        sections.append(Section.even("Calibration, cost and knowledge", [*_calibration(material), *_costs(material)]))
-        sections.append(Section("Differences", [*_categories(material), *_pairs(material)], (6, 6)))
+        sections.append(Section.even("Calibration and categories", [*_calibration(material), *_categories(material)]))
+        sections.append(Section.even("Cost and knowledge", _costs(material)))
+        sections.append(Section.even("Who is significantly better than whom", _pairs(material)))
     sections += [Section("Questions", [_questions(material)]), Section("The release", [Facts(facts)])]
     lead = (
         f"{questions.height:,} questions, {board.height} forecasters. Lower Brier scores are better; names lead to every single forecast."
@@ -142,9 +143,7 @@ def _headline(material: ReleaseData) -> Stats:
         rows.append(
             ("Best forecaster", text(row["forecaster"], forecaster_path(material.name, row["forecaster"])), f"of {board.height} ranked")
         )
-        rows.append(
-            ("Its Brier score", number(row["brier"], 3), interval(None, row["brier_lower"], row["brier_upper"]).text.partition(" ")[2])
-        )
+        rows.append(("Its Brier score", number(row["brier"], 3), interval_note(row["brier_lower"], row["brier_upper"])))
         equal = board.filter(pl.col("group").str.contains_any(list(row["group"] or "?"))).height
         rows.append(("Not significantly worse", number(equal - 1), "share a letter with the best"))
     rows.append(("Answered yes", percent((questions["ground_truth"] == "yes").mean(), 1), "of all questions"))
@@ -154,26 +153,21 @@ def _headline(material: ReleaseData) -> Stats:
 
 def board_heads() -> list[Head]:
     """Build the column heads of the leaderboard."""
-    of = partial(columns.head, "benchmark/leaderboard")
+    name = "benchmark/leaderboard"
+    of = partial(columns.head, name)
     return [
         of("rank", numeric=True),
         of("forecaster"),
-        Head("Brier [95 %]", "mean Brier score with its interval; lower is better", number=True),
-        Head("Group", "forecasters that share a letter do not differ significantly"),
-        Head("Skill [95 %]", "over the base rate", number=True),
-        Head("vs market [95 %]", "skill over the market's price at the same time", number=True),
-        of("log_loss", numeric=True),
-        of("roc_auc", numeric=True),
-        of("accuracy", numeric=True),
-        Head("ECE", "expected calibration error; biased upwards", number=True),
-        Head("p", "of a test of calibration by ECE", number=True),
-        of("coverage", numeric=True),
-        Head("Scored", "questions that count", number=True),
-        Head("Cost", "per question, of all samples", number=True),
+        columns.estimate_head(name, "brier"),
+        of("group"),
+        columns.estimate_head(name, "brier_skill"),
+        columns.estimate_head(name, "skill_vs_market"),
+        *(of(column, numeric=True) for column in ("log_loss", "roc_auc", "accuracy", "ece", "ece_p_calibrated", "coverage", "n")),
+        Head("Cost", "dollars per question, of all samples", number=True),
         Head("Part", "all questions, a category, days before the close (horizon), or days from the knowledge cutoff"),
         Head("Provider"),
         of("kind"),
-        Head("Could know", "questions left out because the forecaster could have known the outcome"),
+        of("could_know", numeric=False),
         Head("Cost band", "dollars per question"),
     ]
 
@@ -256,7 +250,7 @@ def _leaderboard(material: ReleaseData) -> list[Part]:
         return [Note("No forecaster has been scored on this release yet: the warehouse has no rows of benchmark.leaderboard for it.")]
     drawn = interval_rows(material.board)
     title = "Brier scores with 95 % intervals"
-    parts: list[Part] = [charts.intervals(title, "Brier score", drawn, material.colours)] if drawn else []
+    parts: list[Part] = [charts.intervals(title, "Brier score", drawn, material.colours, step=30)] if drawn else []
     filters = (14, 15, 16, 17, 18)
     grid = Grid("board", f"Leaderboard of {material.name}", board_heads(), board_rows(material), filters, (1,), {14: WHOLE}, 50)
     return [*parts, grid]
@@ -318,13 +312,21 @@ def _costs(material: ReleaseData) -> list[Part]:
 def _pairs(material: ReleaseData) -> list[Part]:
     if not material.comparisons.height:
         return [Note("The warehouse has no comparisons of this release.")]
-    title = "Differences of Brier scores (row less column; a dot: significant after Holm's correction)"
+    title = "Brier score of the row less that of the column; a dot: significant after Holm's correction"
     matrices = pairs.matrix(title, material.comparisons, "forecaster", material.board["forecaster"].to_list())
     path_of = partial(forecaster_path, material.name)
     rows = [pairs.line(row, "forecaster", path_of) for row in material.comparisons.iter_rows(named=True)]
     return [
         *matrices,
-        Grid("pairs", "All pairs", pairs.heads("Forecaster", "Other", "Questions"), rows, filters=(0, 1), search=(0, 1)),
+        Grid(
+            "pairs",
+            "All pairs",
+            pairs.heads("benchmark/comparisons", "forecaster", "Questions"),
+            rows,
+            filters=(0, 1),
+            search=(0, 1),
+            size=14,
+        ),
     ]
 
 

@@ -16,16 +16,31 @@ from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
 from bellwether.pages.model import Cell, Chart, Facts, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import cast_decimals, finite, group_rows, interval, money, number, percent, slug, text, timestamp, yes_no
+from bellwether.pages.values import (
+    cast_decimals,
+    finite,
+    group_rows,
+    interval,
+    interval_note,
+    money,
+    number,
+    percent,
+    slug,
+    text,
+    timestamp,
+    yes_no,
+)
 from bellwether.replay.results import tear_sheet
-from bellwether.replay.results.tear_sheet import book_rows, price_chart
+from bellwether.replay.results.tear_sheet import BOOK_NOTE, book_chart, book_rows
 from bellwether.replay.results.text_tables import ends_of_band
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
-from bellwether.tables.replay import BOOK_INSTANTS, BOOK_LEVELS, HORIZONS_S
+from bellwether.tables.replay import BOOK_LEVELS, BOOK_PRICES, HORIZONS_S
 
 #: Columns of replay/books that are read.
-BOOK_COLUMNS = ("ticker", "at", "bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth")
+BOOK_COLUMNS = (
+    "ticker", "at", "bid", "ask", "bid_depth", "ask_depth", "bid_prices", "bid_sizes", "ask_prices", "ask_sizes", "traded", "trade_price"
+)  # fmt: skip
 #: Maximum of drawn markets.
 _BOOK_CHARTS = 8
 
@@ -42,6 +57,7 @@ _SUMS = ("orders", "rejected", "fills", "contracts", "fees", "slippage")
 _MEANS = ("fill_ratio", "maker_share", "turnover", "time_in_market", "queue_wait_median")
 #: Definition of the ratio per episode.
 _RATIO = "mean P&L of an episode over its standard deviation, not annualised; from three settled episodes"
+_BAND_HEAD = Head("Queue band", "P&L in the worst and the best history of the queue", number=True)
 #: Points of a curve in a chart of several.
 _POINTS = 100
 
@@ -84,12 +100,11 @@ def summary_heads() -> list[Head]:
     """Build the column heads of the table of agents."""
     return [
         *columns.heads("replay/summary", "agent", "rules", "episodes", "pnl"),
-        Head("Queue band", "P&L under the pessimistic and the optimistic queue", number=True),
-        *columns.heads(
-            "replay/summary", ("pnl_mean", "Mean P&L [95 %]"), ("return_mean", "Mean return [95 %]"), ("max_drawdown", "Largest drawdown")
-        ),
+        _BAND_HEAD,
+        *(columns.estimate_head("replay/summary", name) for name in ("pnl_mean", "return_mean")),
+        columns.head("replay/summary", "max_drawdown"),
         Head("Ratio per episode", _RATIO, number=True),
-        *columns.heads("replay/summary", ("fill_ratio_mean", "Fill ratio"), "contracts", "fees", "profitable"),
+        *columns.heads("replay/summary", "fill_ratio_mean", "contracts", "fees", "profitable"),
     ]
 
 
@@ -191,8 +206,8 @@ def _episodes(episodes: pl.DataFrame, runs: pl.DataFrame) -> Grid | Note:
 def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
     heads = [
         *columns.heads("replay/backtests", "episode", "pnl"),
-        Head("Queue band", number=True),
-        *columns.heads("replay/backtests", "return", ("max_drawdown", "Drawdown"), "fill_ratio", "contracts", "fees", "failure"),
+        _BAND_HEAD,
+        *columns.heads("replay/backtests", "return", "max_drawdown", "fill_ratio", "contracts", "fees", "failure"),
     ]
     rows = [
         [
@@ -233,16 +248,14 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.Dat
 
 
 def _headline(line: Mapping[str, Any], ratios: Mapping[tuple[str, str], float]) -> Stats:
-    lower, upper = columns.clip_interval("fill_ratio_mean", line["fill_ratio_mean_lower"], line["fill_ratio_mean_upper"])
-    filled = interval(line["fill_ratio_mean"], lower, upper, 1, unit="%").text.partition(" [")[2].rstrip("]")
-    mean = interval(line["pnl_mean"], line["pnl_mean_lower"], line["pnl_mean_upper"], 2, unit="$").text.partition(" [")[2].rstrip("]")
+    ends = columns.clip_interval("fill_ratio_mean", line["fill_ratio_mean_lower"], line["fill_ratio_mean_upper"])
     return Stats(
         [
             ("P&L", money(line["pnl"], signed=True), f"{line['episodes']} episodes"),
-            ("Mean P&L", money(line["pnl_mean"], signed=True), f"95 %: {mean}" if mean else "no interval"),
+            ("Mean P&L", money(line["pnl_mean"], signed=True), interval_note(line["pnl_mean_lower"], line["pnl_mean_upper"], 2, unit="$")),
             ("Ratio per episode", number(ratios.get((line["agent"], line["rules"])), 2), "mean over deviation of P&L, not annualised"),
             ("Largest drawdown", percent(line["max_drawdown"], 2), "of an episode"),
-            ("Fill ratio", percent(line["fill_ratio_mean"], 1), f"95 %: {filled}" if filled else "mean of the episodes"),
+            ("Fill ratio", percent(line["fill_ratio_mean"], 1), interval_note(*ends, 1, unit="%")),
             ("Profitable", percent(line["profitable"]), "of the episodes"),
         ]
     )
@@ -360,17 +373,17 @@ def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) 
 def _runs(episode: str, runs: pl.DataFrame) -> PageTable:
     heads = [
         *columns.heads("replay/backtests", "agent", "pnl"),
-        Head("Queue band", "P&L under the pessimistic and the optimistic queue", number=True),
+        _BAND_HEAD,
         *columns.heads(
             "replay/backtests",
             "return",
-            ("max_drawdown", "Drawdown"),
+            "max_drawdown",
             "orders",
             "fills",
             "fill_ratio",
             "maker_share",
             "fees",
-            ("adverse_selection_30s", "Markout 30 s"),
+            "adverse_selection_30s",
             "unsettled",
         ),
     ]
@@ -434,18 +447,17 @@ def book_parts(books: pl.DataFrame, fills: Sequence[Mapping[str, Any]]) -> list[
     moves = (pl.col("bid") + pl.col("ask")).sort_by("at").drop_nulls().diff().ne(0).sum()
     activity = books.group_by("ticker").agg(pl.len(), moves=moves).sort(["moves", "len", "ticker"], descending=[True, True, False])
     drawn_tickers = activity["ticker"].head(_BOOK_CHARTS).to_list()
-    rows = book_rows(books.filter(pl.col("ticker").is_in(drawn_tickers)), BOOK_INSTANTS)
-    note = f"Recorded books at up to {BOOK_INSTANTS} instants, evenly spread over the episode, in prices of YES. Nothing is drawn "
-    note += "where a side was empty, the recording has a gap, or the market was closed. Triangles are fills, up where YES was bought."
+    rows = book_rows(books.filter(pl.col("ticker").is_in(drawn_tickers)))
+    note = f"{BOOK_NOTE} Fills are those of all agents. A side shows its best {BOOK_PRICES} prices; nothing is drawn where the recording has a gap "
+    note += "or the market was closed."
     if activity.height > len(drawn_tickers):
         note += f" The charts show the {len(drawn_tickers)} of {activity.height} markets with the most price changes; the table replay.books, under Data, has all."
     depths = [
         {name: row[name] for name in ("name", "x", "until", "bid_depth", "ask_depth")} for name in drawn_tickers for row in rows[name]
     ]
     title = f"Contracts at the best {BOOK_LEVELS} prices of each side: bids above, asks below"
-    colours = dict(palette(drawn_tickers))
     return [
         Note(note),
-        price_chart("Heat map of the best prices, darker for more contracts, with the fills of all agents", drawn_tickers, rows, fills),
-        charts.depths(title, depths, colours, drawn_tickers[:1]),
+        book_chart("Contracts at each price over time, with trades and fills", drawn_tickers, rows, fills),
+        charts.depths(title, depths, dict(palette(drawn_tickers)), drawn_tickers[:1]),
     ]

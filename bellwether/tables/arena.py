@@ -112,6 +112,9 @@ AGENTS = Table(
     added={"2": dict.fromkeys(("model_id", "input_price", "output_price", "archived_at", "archived_by"))},
 )
 
+#: Columns of arena/decisions with the tokens of its calls.
+TOKENS = ("input_tokens", "output_tokens")
+
 DECISIONS = Table(
     name="arena/decisions",
     row="The decision of an agent in a week.",
@@ -134,6 +137,10 @@ DECISIONS = Table(
         _text("prompt_version", "version of the prompt"),
         _text("universe_digest", "SHA-256 of the offered universe"),
         Column("attempts", pl.Int32(), "number of requested answers, including retries of unusable ones"),
+        Column("input_tokens", pl.Int64(), "tokens of the prompts of all attempts; null if unknown", "tokens", nullable=True),
+        Column(
+            "output_tokens", pl.Int64(), "tokens of the answers of all attempts, with reasoning; null if unknown", "tokens", nullable=True
+        ),
         Column("call_keys", pl.List(pl.String()), "journal keys of the calls, in order"),
         _text("model", "requested model of the last call, as named by the provider; null without a call"),
         _text("served_model", "model that answered the last call, from the body or gateway headers; docs/models.md"),
@@ -148,8 +155,12 @@ DECISIONS = Table(
     ),
     key=("week", "decision_id"),
     partitioned_by=("week",),
-    version="3",
-    added={"1": dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by", "changed_at")), "2": {"changed_at": None}},
+    version="4",
+    added={
+        "1": dict.fromkeys(("model", "served_model", "system_fingerprint", "served_by", "changed_at", *TOKENS)),
+        "2": dict.fromkeys(("changed_at", *TOKENS)),
+        "3": dict.fromkeys(TOKENS),
+    },
 )
 
 DECISION_VERSIONS = Table(
@@ -158,6 +169,8 @@ DECISION_VERSIONS = Table(
     columns=(*DECISIONS.columns, _time("superseded_at", "when the next state was recorded or the row was withdrawn")),
     key=("week", "decision_id", "changed_at"),
     partitioned_by=("week",),
+    version="2",
+    added={"1": dict.fromkeys(TOKENS)},
 )
 
 REFUSALS = Table(

@@ -90,14 +90,14 @@ EPISODES = Table(
     version="4",
 )
 
-#: Maximum number of sampled instants of a book, and number of levels in its depth.
-BOOK_INSTANTS, BOOK_LEVELS = 500, 5
+#: Maximum number of sampled instants of a book, number of levels in its depth, and maximum number of listed prices of a side.
+BOOK_INSTANTS, BOOK_LEVELS, BOOK_PRICES = 500, 5, 10
 
 _DARK = "null if the book is invalid"
 
 BOOKS = Table(
     name="replay/books",
-    row="Best prices of one market's book from a sampled instant on, until the market's next row.",
+    row="One market's book from a sampled instant on, until the market's next row: best prices, depth, and trades before it.",
     columns=(
         EPISODE,
         Column("ticker", TEXT, "ticker of the market"),
@@ -113,11 +113,22 @@ BOOKS = Table(
         Column("ask_size", SIZE, f"contracts at the best ask, 0 without one; {_DARK}", CONTRACTS, nullable=True),
         Column("bid_depth", SIZE, f"contracts at the best {BOOK_LEVELS} prices of YES bids; {_DARK}", CONTRACTS, nullable=True),
         Column("ask_depth", SIZE, f"contracts at the best {BOOK_LEVELS} prices of YES asks; {_DARK}", CONTRACTS, nullable=True),
+        *(
+            Column(name, pl.List(dtype), description, unit, nullable=True)
+            for side, order in (("bid", "highest"), ("ask", "lowest"))
+            for name, dtype, description, unit in (
+                (f"{side}_prices", PRICE, f"the {BOOK_PRICES} {order} prices of YES {side}s in whole cents, best first; {_DARK}", DOLLARS),
+                (f"{side}_sizes", SIZE, f"contracts at the {side}_prices; prices between two cents count as the lower one", CONTRACTS),
+            )
+        ),
+        Column("traded", SIZE, "contracts traded since the previous sampled instant", CONTRACTS),
+        Column("trade_price", PRICE, "mean price of YES in these trades, weighted by contracts; null without any", DOLLARS, nullable=True),
         Column("valid", FLAG, "whether the recording has a valid book: started, without a gap, and the market open"),
         KNOWN_AT,
     ),
     key=("episode", "ticker", "at"),
     partitioned_by=("episode",),
+    version="2",
 )
 
 _RUN_KEY = (EPISODE, AGENT)

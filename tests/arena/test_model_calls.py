@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
+import polars as pl
 import pytest
 
 from assets.arena.assets import _spending_metadata
@@ -19,6 +20,7 @@ from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.context import WeekBudgets, week_scope, week_spending
 from bellwether.arena.weekly.decisions import decide_week
 from bellwether.checks.rule import rules_for
+from bellwether.tables.arena import TOKENS
 from tests.arena.weeks import SEVEN, WEEK, Arena
 
 MODELS = "".join(
@@ -82,6 +84,11 @@ def test_a_dead_endpoint_leaves_its_decision_open_and_a_fallback_is_recorded(tmp
     assert [found["gateway"][name] for name in served] == ["openai/gpt-4o", "gpt-4o-mini", "fp_1", "Elsewhere"]
     assert [found["calibrated"][name] for name in served[:2]] == ["sandbox/calibrated", "calibrated"]
     assert [found["hold"][name] for name in served] == [None] * 4
+    with arena.journal() as journal:
+        attempts = journal.export()["attempts"].filter(pl.col("key").is_in(found["calibrated"]["call_keys"]))
+    tokens = [attempts[name].sum() for name in ("prompt_tokens", "completion_tokens")]
+    assert [found["calibrated"][name] for name in TOKENS] == tokens and min(tokens) > 0
+    assert [found["hold"][name] for name in TOKENS] == [0, 0]
     rule = next(rule for rule in rules_for("arena/decisions") if rule.name == "served_model_is_requested")
     assert rule.condition is not None
     bad = arena.stored()["arena/decisions"].filter(~rule.condition)

@@ -144,10 +144,10 @@ def test_every_cell_of_the_arenas_ranking_is_the_warehouses_with_its_interval(si
     found = Reader(site / "arena/index.html").tables["Ranking of v1, live cohorts"]
     heads = {
         "Brier, stated [95 %]": ("brier_stated", ".3f"),
-        "Adjusted [95 %]": ("brier_adjusted", ".3f"),
+        "Brier, adjusted [95 %]": ("brier_adjusted", ".3f"),
         "Return [95 %]": ("return", ".1%"),
     }
-    heads |= {"Brier, size [95 %]": ("brier_size", ".3f"), "Skill [95 %]": ("skill_price", ".2f")}
+    heads |= {"Brier, size [95 %]": ("brier_size", ".3f"), "Skill over the price [95 %]": ("skill_price", ".2f")}
     assert [cells[1][0] for cells in found[1:]] == rows["family"].unique(maintain_order=True).to_list()
     for cells in found[1:]:
         shown = dict(zip((head[0] for head in found[0]), cells, strict=True))
@@ -320,20 +320,19 @@ def test_the_arena_lists_recent_decisions_with_refused_legs_and_costs_of_the_war
     ]
     spent = query(
         warehouse,
-        "SELECT a.family, count(*) n, if(count(d.cost) < count(*), NULL, sum(d.cost))::DOUBLE c FROM arena.decisions d JOIN arena.agents a USING (agent_id) GROUP BY ALL",
+        "SELECT a.family, count(*) n, sum(d.input_tokens) i, sum(d.output_tokens) o, if(count(d.cost) < count(*), NULL, sum(d.cost))::DOUBLE c FROM arena.decisions d JOIN arena.agents a USING (agent_id) GROUP BY ALL",
     )
-    costs = {
-        cells[0][0]: (cells[1][1], cells[3][1]) for cells in tables["Cost by family; prices per token are on the pages of families"][1:]
-    }
-    assert costs == {row["family"]: (str(float(row["n"])), None if row["c"] is None else str(row["c"])) for row in spent.rows(named=True)}
-    assert {cost is None for _, cost in costs.values()} == {True, False}
+    costs = {cells[0][0]: tuple(cells[place][1] for place in (1, 3, 4, 5)) for cells in tables["Cost by family and token"][1:]}
+    expected = {row["family"]: [None if row[one] is None else str(float(row[one])) for one in "nioc"] for row in spent.rows(named=True)}
+    assert {name: list(values) for name, values in costs.items()} == expected
+    assert {cost is None for *_, cost in costs.values()} == {True, False}
 
 
 def test_a_tear_sheet_has_the_fills_of_its_agent_on_the_price_and_the_positions_they_leave(site: Path, warehouse: Path) -> None:
     run = query(warehouse, "FROM replay.backtests WHERE episode = 'episode-0' ORDER BY agent").row(0, named=True)
     charts = charts_of(site / f"trading/episode/episode-0/agent/{slug(run['agent'])}.html")
     fills = query(warehouse, f"FROM replay.fills WHERE episode = 'episode-0' AND agent = '{run['agent']}' ORDER BY ticker, fill_id")
-    drawn = [row for row in charts["Heat map of the best prices, darker for more contracts, with fills"] if row["fill"] is not None]
+    drawn = [row for row in charts["Contracts at each price over time, with trades and fills"] if row["fill"] is not None]
     expected = [(row["ticker"], float(row["price"]), "bought" if row["action"] == "buy" else "sold") for row in fills.iter_rows(named=True)]
     assert sorted((row["name"], row["fill"], row["way"]) for row in drawn) == sorted(expected)
     assert expected and all(row["what"].startswith(f"{run['agent']}: ") for row in drawn)
@@ -364,23 +363,25 @@ def charts_of(page: Path) -> dict[str, list[dict[str, Any]]]:
 def test_an_episode_has_the_books_of_its_markets_over_time_with_every_number_of_the_warehouse(site: Path, warehouse: Path) -> None:
     rows = query(warehouse, "FROM replay.books WHERE episode = 'episode-1' ORDER BY ticker, \"at\"")
     charts = charts_of(site / "trading/episode/episode-1/index.html")
-    quotes, depth = (
-        charts["Heat map of the best prices, darker for more contracts, with the fills of all agents"],
+    heat_map, depth = (
+        charts["Contracts at each price over time, with trades and fills"],
         charts["Contracts at the best 5 prices of each side: bids above, asks below"],
     )
-    stood = [row for row in quotes if row["fill"] is None]
-    assert len(stood) == len(depth) == rows.height == 24
-    for row, drawn in zip(rows.iter_rows(named=True), ({**one, **other} for one, other in zip(stood, depth, strict=True)), strict=True):
+    states = [row for row in heat_map if row["fill"] is None]
+    assert len(states) == len(depth) == rows.height == 24
+    for row, drawn in zip(rows.iter_rows(named=True), ({**one, **other} for one, other in zip(states, depth, strict=True)), strict=True):
         assert (drawn["name"], drawn["x"]) == (row["ticker"], f"{row['at']:%Y-%m-%dT%H:%M:%S}.000Z")
-        for name in ("bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth"):
+        for name in ("bid_depth", "ask_depth", "traded", "trade_price"):
             assert drawn[name] == (None if row[name] is None else float(row[name])), name
-    assert [row["bid"] for row in stood].count(None) == 2 and [row["ask"] for row in stood].count(None) == 4
-    for one, after in pairwise(stood):
+        for name in ("bid_prices", "bid_sizes", "ask_prices", "ask_sizes"):
+            assert drawn[name] == (None if row[name] is None else [float(one) for one in row[name]]), name
+    assert [row["bid_prices"] for row in states].count(None) == 2 and [row["ask_prices"] for row in states].count([]) == 2
+    for one, after in pairwise(states):
         assert one["until"] == (after["x"] if after["name"] == one["name"] else one["x"])
     fills = query(warehouse, "FROM replay.fills WHERE episode = 'episode-1'")
-    drawn = [(row["fill"], row["way"]) for row in quotes if row["fill"] is not None]
-    read_warehouse_state = [(float(row["price"]), "bought" if row["action"] == "buy" else "sold") for row in fills.iter_rows(named=True)]
-    assert sorted(drawn) == sorted(read_warehouse_state) and read_warehouse_state
+    drawn = [(row["fill"], row["way"]) for row in heat_map if row["fill"] is not None]
+    expected = [(float(row["price"]), "bought" if row["action"] == "buy" else "sold") for row in fills.iter_rows(named=True)]
+    assert sorted(drawn) == sorted(expected) and expected
 
 
 def test_an_episode_without_books_says_so_and_many_markets_are_counted() -> None:

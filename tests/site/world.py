@@ -203,16 +203,21 @@ def _episode(lake: Lake, size: Size, number: int, words: Words) -> None:
         "bid": bids,
         "bid_size": [5 + one for one in range(len(bids))],
         "bid_depth": [90 + one for one in range(len(bids))],
+        "bid_prices": [[bid, bid - 0.01] for bid in bids],
+        "bid_sizes": [[5 + one, 85] for one in range(len(bids))],
     }
     sides |= {
         "ask": [None if gone else bid + 0.02 for bid, gone in zip(bids, bare, strict=True)],
         "ask_size": [0 if gone else 7 for gone in bare],
         "ask_depth": [0 if gone else 70 for gone in bare],
+        "ask_prices": [[] if gone else [bid + 0.02] for bid, gone in zip(bids, bare, strict=True)],
+        "ask_sizes": [[] if gone else [7] for gone in bare],
     }
     lake.write(
         table("replay/books"), (episode,),
         rows("replay/books", len(bids), episode=episode, ticker=[one for one in tickers for _ in range(size.books)],
              at=[NOW + timedelta(seconds=45 * (one % size.books)) for one in range(len(bids))], valid=[not one for one in dark],
+             traded=[one % 3 for one in range(len(bids))], trade_price=[0.5 if one % 3 else None for one in range(len(bids))],
              **{name: [None if gone else value for value, gone in zip(values, dark, strict=True)] for name, values in sides.items()}),
         run_id="r",
     )  # fmt: skip
@@ -294,7 +299,8 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
             table("arena/decisions"), (week.isoformat(),),
             rows("arena/decisions", len(decisions), week=week, decision_id=decisions, agent_id=agents, state="finished", action="BET", legs=size.trades,
                  decision=[words("decision", place) for place in range(len(agents))], reasoning=[words("reasoning", place) for place in range(len(agents))],
-                 message=words("message", 0), methodology="v1", cost=[None if place == 1 else 0.002 for place in range(len(agents))]),
+                 message=words("message", 0), methodology="v1", cost=[None if place == 1 else 0.002 for place in range(len(agents))],
+                 input_tokens=1000, output_tokens=[100 + place for place in range(len(agents))]),
             run_id="r",
         )  # fmt: skip
         spoken = [("system", words("rules", 0)), ("user", words("portfolio", 0)), ("assistant", words("answer", 0))]

@@ -19,7 +19,7 @@ from bellwether.arena.weekly.model_calls import Task
 from bellwether.journal import Journal
 from bellwether.journal.values import NOT_STATED
 from bellwether.models.client import served_by
-from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS
+from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, REFUSALS, TOKENS
 from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.exports import redact_rows
 
@@ -98,7 +98,7 @@ def _journal_states(context: WeekContext, done: WeekDecisions) -> dict[str, list
             for each in load_records(context.records, Execution, one.decision_id):
                 states[each.executed_at] = outcome_of_execution(one.decision_id, one.plan, one.intent, each, over=False)
             states[one.execution.executed_at] = one
-        served = _served_models(context.journal, one)
+        served = _served_models(context.journal, one) | _count_tokens(context.journal, one)
         rows += [_decision_row(done, task, state) | served | dict.fromkeys(_TIMES, at) for at, state in states.items()]
     found: dict[str, list[_State]] = {}
     for row in redact_rows(DECISIONS.name, frame_from_millionths(DECISION_VERSIONS, rows, "cash", "cost")).iter_rows(named=True):
@@ -116,8 +116,8 @@ def _merge_states(stored: list[_State], made: list[_State], executed_at: datetim
     states = sorted([*stored, *(state for state in earlier if state["changed_at"] not in known)], key=itemgetter("changed_at"))
     if not states or (executed_at is not None and executed_at > states[-1]["changed_at"]):
         return [*states, current]
-    if _drop_times(current) == _drop_times(states[-1]):
-        return states
+    if _drop(current, *_TIMES, *TOKENS) == _drop(states[-1], *_TIMES, *TOKENS):
+        return [*states[:-1], states[-1] | {name: current[name] for name in TOKENS}]
     return [*states, current | {"changed_at": max(now, states[-1]["changed_at"])}]
 
 
@@ -129,8 +129,8 @@ def _earlier_versions(states: Sequence[_State]) -> list[_State]:
     ]
 
 
-def _drop_times(state: _State) -> _State:
-    return {name: value for name, value in state.items() if name not in _TIMES}
+def _drop(state: _State, *names: str) -> _State:
+    return {name: value for name, value in state.items() if name not in names}
 
 
 def _decision_row(done: WeekDecisions, task: Task, one: DecisionOutcome) -> dict[str, object]:
@@ -177,6 +177,17 @@ def _served_models(journal: Journal, one: DecisionOutcome) -> dict[str, object]:
     served = served_by(answered.reply) if answered is not None else NOT_STATED
     model = call.model.removesuffix(f"@{one.plan.model}")
     return {"model": model, "served_model": served.model, "system_fingerprint": served.system_fingerprint, "served_by": served.by}
+
+
+def _count_tokens(journal: Journal, one: DecisionOutcome) -> dict[str, int | None]:
+    """Sum the tokens of all attempts of the decision's calls, from the journal; null if those of a call are unknown."""
+    calls = one.intent.calls if one.intent is not None else one.calls
+    used = [journal.used(key) for key in calls] if one.plan is not None else []
+    totals = []
+    for name in ("prompt_tokens", "completion_tokens"):
+        tokens = [getattr(usage, name) if attempts else None for attempts, usage in used]
+        totals.append(None if None in tokens else sum(tokens))
+    return dict(zip(TOKENS, totals, strict=True))
 
 
 def messages_rows(context: WeekContext, done: WeekDecisions, *states: pl.DataFrame) -> pl.DataFrame:

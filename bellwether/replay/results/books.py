@@ -1,4 +1,4 @@
-"""Top of the recorded books of an episode over time, as rows of `replay/books`."""
+"""Recorded books of an episode over time, as rows of `replay/books`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from bellwether.replay.results.depth import BID_SIZE, IS_VALID, depth, tops_at
 from bellwether.replay.results.frames import instants_of, prices_of, sizes_of
 from bellwether.replay.results.markouts import NONE, Tops, tops_of
 from bellwether.replay.tape.layout import PRINT, SETTLE, VOID, Tape, unpack
-from bellwether.replay.units import CENT, DOLLAR, MICROS, MILLISECOND, SECOND
-from bellwether.tables.replay import BOOK_INSTANTS, BOOKS
+from bellwether.replay.units import CENT, DOLLAR, MICROS, MILLISECOND, NO, SECOND
+from bellwether.tables.replay import BOOK_INSTANTS, BOOK_PRICES, BOOKS
 
 #: Micro-dollars of a contract per $0.0001.
 _UNIT = MICROS // DOLLAR
 _SIZES = ("bid_size", "ask_size", "bid_depth", "ask_depth")
+#: Markets whose depth is computed at once: more would take gigabytes for a large event.
+_MARKETS = 25
 #: Number of intervals of a chart: of a single panel, and of one among many.
 _WIDE, _NARROW = 320, 100
 #: Maximum number of markets in a chart.
@@ -32,8 +34,11 @@ def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
     known_at: time from which the episode is known.
     """
     times = grid(tape)
-    parts = [BOOKS.empty().drop("episode", "known_at")]
-    parts += [_rows(ticker, times, state) for ticker, state in zip(tape.tickers, tops_at(tape, times), strict=True)]
+    parts, states, trades = [BOOKS.empty().drop("episode", "known_at")], tops_at(tape, times), _sum_trades(tape, times)
+    for start in range(0, len(states), _MARKETS):
+        codes = np.arange(start, min(start + _MARKETS, len(states)))
+        for code, lots in zip(codes.tolist(), depth(tape, codes, times), strict=True):
+            parts.append(_rows(tape.tickers[code], times, states[code], lots, trades[:, code]))
     rows = pl.concat(parts)
     literals = [pl.lit(value, BOOKS.schema[name]).alias(name) for name, value in (("episode", episode), ("known_at", known_at))]
     return BOOKS.validate(rows.with_columns(literals).select(BOOKS.names), unique=False)
@@ -54,17 +59,55 @@ def grid(tape: Tape) -> np.ndarray:
     return np.append(np.arange(tape.start, end, step, dtype=np.int64), np.int64(end))
 
 
-def _rows(ticker: str, times: np.ndarray, state: np.ndarray) -> pl.DataFrame:
-    """Build a row for each instant at which a market's book differs from the previous one, and for the last. state: rows of `tops_at`."""
-    kept = np.append(True, (state[1:] != state[:-1]).any(axis=1))
+def _sum_trades(tape: Tape, times: np.ndarray) -> np.ndarray:
+    """Return lots and micro-dollar lots (lots times the price of YES) traded since the previous instant, int64 (2, markets, times)."""
+    kind, ticker, side, level, lots = unpack(tape.event)
+    chosen = (kind == PRINT) & (tape.ts <= times[-1])
+    ticker, side, level, lots, at = (column[chosen] for column in (ticker, side, level, lots, tape.ts))
+    price = tape.prices[tape.starts[ticker] + level]
+    sums = np.zeros((2, len(tape.tickers), len(times)), np.int64)
+    place = (ticker, np.searchsorted(times, at))
+    np.add.at(sums[0], place, lots)
+    np.add.at(sums[1], place, lots * np.where(side == NO, DOLLAR - price, price) * _UNIT)
+    return sums
+
+
+def _rows(ticker: str, times: np.ndarray, state: np.ndarray, lots: np.ndarray, trades: np.ndarray) -> pl.DataFrame:
+    """Build a row for each instant at which a market's book differs from the previous one or trades precede it, and for the last.
+
+    state: rows of `tops_at`. lots: by side, cent and instant, from `depth`. trades: lots and micro-dollar lots by instant, from `_sum_trades`.
+    """
+    near = np.stack([_best_prices(lots[0, ::-1])[::-1], _best_prices(lots[1])]) * (state[:, IS_VALID] == 1)
+    changed = (state[1:] != state[:-1]).any(axis=1) | (near[..., 1:] != near[..., :-1]).any(axis=(0, 1)) | (trades[0, 1:] > 0)
+    kept = np.append(True, changed)
     kept[-1] = True
     shown = state[kept].T
     valid = shown[IS_VALID] == 1
     columns = {name: prices_of(np.where(column >= 0, column * _UNIT, NONE)) for name, column in zip(("bid", "ask"), shown, strict=False)}
     columns |= {name: sizes_of(column) for name, column in zip(_SIZES, shown[BID_SIZE:IS_VALID], strict=True)}
-    rows = pl.DataFrame({"at": instants_of(times[kept]), **columns, "valid": valid})
+    columns |= _levels("bid", near[0][:, kept], best=-1) | _levels("ask", near[1][:, kept], best=1)
+    traded, paid = trades[:, kept]
+    prices = np.where(traded > 0, np.rint(paid / np.maximum(traded, 1)).astype(np.int64), NONE)
+    known = {"at": instants_of(times[kept]), "valid": valid, "traded": sizes_of(traded), "trade_price": prices_of(prices)}
+    rows = pl.DataFrame({**known, **columns})
     dark = (pl.when("valid").then(name).alias(name) for name in columns)
     return rows.with_columns(*dark, ticker=pl.lit(ticker)).select(name for name in BOOKS.names if name not in {"episode", "known_at"})
+
+
+def _best_prices(lots: np.ndarray) -> np.ndarray:
+    """Return a copy of lots (prices, best first, by instants) that is zero after the first `BOOK_PRICES` prices with orders."""
+    occupied = lots > 0
+    return np.where(occupied.cumsum(axis=0) <= BOOK_PRICES, lots, 0)
+
+
+def _levels(side: str, lots: np.ndarray, *, best: int) -> dict[str, pl.Series]:
+    """Return prices and contracts of a side as lists, a list per instant. lots: by cent and instant. best: 1 if the lowest price is best, else -1."""
+    instants, places = np.nonzero(lots[::best].T)
+    cents = places if best > 0 else len(lots) - 1 - places
+    levels = pl.DataFrame({"row": instants, "prices": prices_of(cents * (CENT * _UNIT)), "sizes": sizes_of(lots[cents, instants])})
+    lists = levels.group_by("row", maintain_order=True).agg("prices", "sizes")
+    rows = pl.DataFrame({"row": np.arange(lots.shape[1])}).join(lists, on="row", how="left", maintain_order="left")
+    return {f"{side}_{name}": rows[name].fill_null([]) for name in ("prices", "sizes")}
 
 
 def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:

@@ -175,47 +175,55 @@ def _equity(agent: str, equity: Rows, colour: str) -> list[Part]:
     title = "Equity, with its band over unknown queue histories"
     return [
         charts.lines(title, "UTC", "dollars", rows, {agent: colour}, band=True),
-        charts.lines("Drawdown from the running peak", "UTC", "share", falls, {agent: colour}, height=140),
+        charts.lines("Drawdown from the running peak", "UTC", "share", falls, {agent: colour}),
     ]
 
 
 _AT = "%Y-%m-%dT%H:%M:%S%.3fZ"
+#: Fields of a row of a book chart: the book with its trades, and a fill.
+_BOOK, _FILL = ("bid_prices", "bid_sizes", "ask_prices", "ask_sizes", "traded", "trade_price"), ("fill", "way", "what")
 
 
 def book_rows(known: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
     """Return the rows of book charts by market, from rows of replay/books.
 
-    Each has name, x, until and the top of the book. About `most` instants are kept per market.
+    Each has name, x, until, the book, and the trades before x. About `most` instants are kept per market.
     """
     found: dict[str, Rows] = {}
-    for (ticker,), part in cast_decimals(known).sort("ticker", "at").group_by("ticker", maintain_order=True):
-        kept = part[list(thin_indices(part.height, most))]
-        at, until = pl.col("at"), pl.col("at").shift(-1).fill_null(pl.col("at"))
-        shown = kept.with_columns(x=at.dt.strftime(_AT), until=until.dt.strftime(_AT), name=pl.lit(ticker))
-        found[str(ticker)] = shown.select("name", "x", "until", "bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth").rows(
-            named=True
+    lists = [
+        pl.col(name).list.eval(pl.element().cast(pl.Float64)) for side in ("bid", "ask") for name in (f"{side}_prices", f"{side}_sizes")
+    ]
+    for (ticker,), part in cast_decimals(known).with_columns(lists).sort("ticker", "at").group_by("ticker", maintain_order=True):
+        kept = pl.Series(range(part.height)).is_in(list(thin_indices(part.height, most)))
+        size, price = pl.col("traded").sum(), (pl.col("traded") * pl.col("trade_price")).sum() / pl.col("traded").sum()
+        trades = part.group_by(kept.shift(1, fill_value=False).cum_sum().alias("stretch"), maintain_order=True).agg(size, trade_price=price)
+        shown = part.filter(kept).with_columns(
+            trades.select("traded", pl.when(pl.col("traded") > 0).then(pl.col("trade_price").round(4)).alias("trade_price")),
+            x=pl.col("at").dt.strftime(_AT),
+            until=pl.col("at").shift(-1).fill_null(pl.col("at")).dt.strftime(_AT),
+            name=pl.lit(ticker),
         )
+        found[str(ticker)] = shown.select("name", "x", "until", *_BOOK, "bid_depth", "ask_depth").rows(named=True)
     return found
 
 
-def price_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fills: Rows) -> Chart:
-    """Draw best bid and ask of markets with fills, in terms of YES; the first market is selected."""
-    columns = ("name", "x", "until", "bid", "ask", "bid_size", "ask_size")
+def book_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fills: Rows) -> Chart:
+    """Draw the books of markets with trades and fills, in prices of YES; the first market is selected."""
     rows = []
     for ticker in tickers:
-        rows += [{**{one: row[one] for one in columns}, "fill": None, "way": None, "what": None} for row in book.get(ticker, ())]
+        rows += [{**{name: row[name] for name in ("name", "x", "until", *_BOOK)}, **dict.fromkeys(_FILL)} for row in book.get(ticker, ())]
         own = [row for row in fills if row["ticker"] == ticker]
         rows += [_fill(own[place]) for place in thin_indices(len(own), _MARKS)]
-    return charts.quotes(title, rows, dict(palette(tickers)), tickers[:1])
+    return charts.book_heat_map(title, rows, tickers[:1])
 
 
 def _fill(row: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a fill to terms of YES: a NO contract at 0.30 is YES at 0.70."""
     is_yes = row["side"] == "yes"
     return {
-        **dict.fromkeys(("bid", "ask", "bid_size", "ask_size", "until")),
         "name": row["ticker"],
         "x": instant(row["filled_at"]),
+        **dict.fromkeys(("until", *_BOOK)),
         "fill": row["price"] if is_yes else 1 - row["price"],
         "way": "bought" if _is_up(row) else "sold",
         "what": f"{row['agent']}: {row['action']} {row['size']} {row['side']} as {row['role']}",
@@ -227,12 +235,19 @@ def _is_up(row: Mapping[str, Any]) -> bool:
     return bool((row["action"] == "buy") == (row["side"] == "yes"))
 
 
+#: Explanation of the heat map.
+BOOK_NOTE = (
+    "Blue: bids, orange: asks, darker for more contracts. Dots are trades of the venue, larger for more contracts; triangles are fills, up where "
+    "YES was bought or NO sold. Prices are of YES."
+)
+
+
 def _prices(run: Mapping[str, Any], fills: Rows, markets: Rows, book: Mapping[str, Rows]) -> list[Part]:
     if not fills:
         return [Note("No fills.")]
     counts = Counter(row["ticker"] for row in fills)
     tickers = sorted(counts, key=lambda name: (-counts[name], name))[:_MARKETS]
-    note = "Prices are of YES. Triangles point up where YES was bought or NO sold."
+    note = BOOK_NOTE
     if len(counts) > len(tickers):
         note += f" Of {len(counts)} markets, the {len(tickers)} with the most fills are drawn."
     colours = dict(palette(tickers))
@@ -240,7 +255,7 @@ def _prices(run: Mapping[str, Any], fills: Rows, markets: Rows, book: Mapping[st
     title = "Contracts of YES held, those of NO as negative"
     return [
         Note(note),
-        price_chart("Heat map of the best prices, darker for more contracts, with fills", tickers, book, fills),
+        book_chart("Contracts at each price over time, with trades and fills", tickers, book, fills),
         charts.lines(title, "UTC", "contracts", held, colours, first=tickers[:1], step=True, dots=False, height=160),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -16,15 +17,15 @@ from bellwether.replay import prepare
 from bellwether.replay.episode import EpisodeDraft, write
 from bellwether.replay.episode_builder import build_recording
 from bellwether.replay.results.books import books, grid
-from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, SETTLE, TRADED, VALID, VOID, Tape, unpack
+from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import DOLLAR, MILLISECOND, NO, SECOND, YES
 from bellwether.sandbox.world.world import GeneratedWorld
 from tests.replay.random_tapes import Shape, random_tape
 from tests.replay.results.tapes import book, tape
 
 KNOWN = datetime(2026, 11, 21, tzinfo=UTC)
-VALUES = ("bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth", "valid")
-DARK = (None, None, None, None, None, None, False)
+VALUES = ("bid", "ask", "bid_size", "ask_size", "bid_depth", "ask_depth", "bid_prices", "ask_prices", "bid_sizes", "ask_sizes", "valid")
+DARK = (*[None] * 10, False)
 Levels = dict[int, int]
 
 
@@ -34,8 +35,13 @@ def shown(bids: Levels, nos: Levels) -> tuple[Any, ...]:
     for levels, is_ask in ((bids, False), (nos, True)):
         best = sorted(levels, reverse=True)
         price = None if not best else Decimal(DOLLAR - best[0] if is_ask else best[0]) / DOLLAR
-        sides.append((price, Decimal(levels[best[0]]) / 100 if best else Decimal(0), Decimal(sum(levels[one] for one in best[:5])) / 100))
-    return (*(side[place] for place in range(3) for side in sides), True)
+        cents: dict[Decimal, Decimal] = {}
+        for level in best:
+            cent = Decimal((DOLLAR - level if is_ask else level) // 100) / 100
+            cents[cent] = cents.get(cent, Decimal(0)) + Decimal(levels[level]) / 100
+        depth = Decimal(sum(levels[one] for one in best[:5])) / 100
+        sides.append((price, Decimal(levels[best[0]]) / 100 if best else Decimal(0), depth, [*cents][:10], [*cents.values()][:10]))
+    return (*(side[place] for place in range(5) for side in sides), True)
 
 
 def plain(made: Tape) -> dict[tuple[str, int], tuple[Any, ...]]:
@@ -64,11 +70,12 @@ def standing(rows: pl.DataFrame, instants: list[int]) -> dict[tuple[str, int], t
     found = {}
     for (name,), part in rows.partition_by("ticker", as_dict=True).items():
         values = dict(zip(part["at"].dt.timestamp("ns"), part.select(VALUES).iter_rows(), strict=True))
+        traded = dict(zip(part["at"].dt.timestamp("ns"), part["traded"] > 0, strict=True))
         assert {instants[0], instants[-1]} <= set(values) <= set(instants)
         latest = None
         for at in instants:
             if at in values:
-                assert values[at] != latest or at == instants[-1], "a row that changes nothing"
+                assert values[at] != latest or traded[at] or at == instants[-1], "a row that changes nothing"
                 latest = values[at]
             assert latest is not None
             found[name, at] = latest
@@ -83,6 +90,24 @@ def test_every_instant_is_that_of_a_plain_book(seed: int) -> None:
     assert rows["ticker"].unique(maintain_order=True).to_list() == list(made.tickers)
     assert not rows["valid"].all() and rows.filter("valid").height > 100
     assert set(rows["episode"]) == {"e"} and set(rows["known_at"]) == {KNOWN}
+
+
+def test_trades_are_summed_since_the_instant_before() -> None:
+    made = random_tape(1, Shape(tickers=4))
+    rows = books(made, "e", KNOWN)
+    instants = grid(made).tolist()
+    sums: dict[tuple[str, int], list[int]] = {}
+    for at, kind, code, side, level, lots in zip(made.ts.tolist(), *(part.tolist() for part in unpack(made.event)), strict=True):
+        if kind == PRINT and at <= instants[-1]:
+            price = made.levels[code].tolist()[level]
+            own = sums.setdefault((made.tickers[code], instants[bisect_left(instants, at)]), [0, 0])
+            own[0] += lots
+            own[1] += lots * (DOLLAR - price if side == NO else price)
+    shown = rows.filter(pl.col("traded") > 0).select("ticker", pl.col("at").dt.timestamp("ns"), "traded", "trade_price").rows()
+    assert {(ticker, at): int(100 * traded) for ticker, at, traded, _ in shown} == {key: lots for key, (lots, _) in sums.items()}
+    for ticker, at, _, price in shown:
+        assert float(price) == pytest.approx(sums[ticker, at][1] / sums[ticker, at][0] / DOLLAR, abs=1e-6)
+    assert len(sums) > 20 and rows.filter(pl.col("traded") == 0)["trade_price"].null_count() == rows.height - len(sums)
 
 
 def compared(draft: EpisodeDraft, made: Tape) -> int:
@@ -125,8 +150,10 @@ def test_a_level_more_than_five_away_is_no_depth_and_an_empty_side_has_no_price(
     bids = [(0, LEVEL, 0, YES, price, 100 * price) for price in (10, 20, 30, 40, 50, 60)]
     rows = books(tape(*bids, (0, LEVEL, 0, NO, 900, 250), (500, LEVEL, 0, NO, 900, 0)), "e", KNOWN)
     first, second, last = rows.select(VALUES).iter_rows()
-    assert first == (Decimal("0.06"), Decimal("0.1"), 60, Decimal("2.5"), 200, Decimal("2.5"), True)
-    assert second == last == (Decimal("0.06"), None, 60, 0, 200, 0, True)
+    best, cents, sizes = Decimal("0.06"), [Decimal(one) / 100 for one in range(6, 0, -1)], list(range(60, 0, -10))
+    ask, size = Decimal("0.1"), Decimal("2.5")
+    assert first == (best, ask, 60, size, 200, size, cents, [ask], sizes, [size], True)
+    assert second == last == (best, None, 60, 0, 200, 0, cents, [], sizes, [], True)
     assert rows["at"].dt.epoch("s").to_list() == [0, 501, 1000]
 
 
