@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
+class BuiltEpisode:
     """Episode with its recording and draft."""
 
     recording: Recording
@@ -40,14 +40,14 @@ class Captures:
         """Return a recording of each capture in the folder."""
         return self._once(f"{folder}.recordings", lambda: import_captures(self._root / folder, self._source / folder))
 
-    def checked(self, folder: str) -> list[tuple[BookCheck, GapReport]]:
+    def book_checks(self, folder: str) -> list[tuple[BookCheck, GapReport]]:
         """Return the check of books and the gaps of each recording."""
         return self._once(f"{folder}.checks", lambda: [check_books(recording) for recording in self.recordings(folder)])
 
-    def built(self, folder: str) -> list[Built]:
+    def built(self, folder: str) -> list[BuiltEpisode]:
         """Return the episodes of all recordings."""
         drafts = self._once(f"{folder}.drafts", lambda: [(made, draft) for made in self.recordings(folder) for draft in self._write(made)])
-        return [Built(recording, draft, load(self._folder(draft))) for recording, draft in drafts]
+        return [BuiltEpisode(recording, draft, load(self._folder(draft))) for recording, draft in drafts]
 
     def _write(self, recording: Recording) -> list[EpisodeDraft]:
         drafts = build_recording(recording, outcomes=Outcomes(infer=True))

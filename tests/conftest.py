@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from deploy import loopback
-from tests.shared import shared
+from tests.shared import shared_folder
 from tests.stores import bucket, s3_server
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def captures(recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Capt
     """Captures of Kalshi's stream, imported and built once for all processes of the run."""
     from tests.captures import Captures
 
-    return Captures(recordings / "kalshi", shared(tmp_path_factory) / "captures")
+    return Captures(recordings / "kalshi", shared_folder(tmp_path_factory) / "captures")
 
 
 def _served(start: Callable[[loopback.Processes], loopback.Process]) -> Iterator[loopback.Process]:

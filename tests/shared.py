@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 
-def shared(factory: pytest.TempPathFactory) -> Path:
+def shared_folder(factory: pytest.TempPathFactory) -> Path:
     """Return the folder that all processes of this test run share."""
     own = factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
@@ -27,7 +27,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float = 120.
         time.sleep(0.01)
 
 
-def status_of(child: int, seconds: float = 120.0) -> int:
+def wait_for_child(child: int, seconds: float = 120.0) -> int:
     """Return the status of a forked child, like `os.waitpid`. Kills the child and fails after some seconds."""
     end = time.monotonic() + seconds
     while not (found := os.waitpid(child, os.WNOHANG))[0]:

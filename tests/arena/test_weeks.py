@@ -24,7 +24,7 @@ from bellwether.errors import ConfigError, LakeError, VenueError
 from bellwether.journal.records import Records
 from bellwether.tables import arena as tables
 from tests.arena.weeks import SEVEN, WEEK, Arena
-from tests.damage import flip
+from tests.damage import flip_bit
 
 FAMILIES = ["calibrated", "favourite", "hold", "malformed", "proportional", "random"]
 
@@ -51,7 +51,7 @@ def test_damaged_evidence_of_live_cohorts_is_never_left_out(tmp_path: Path) -> N
     arena.decide(week)
     arena.evidence(week)
     (manifest,) = arena.lake.manifests(tables.EVIDENCE).values()
-    flip(Path(arena.lake.storage.location(manifest.file)))
+    flip_bit(Path(arena.lake.storage.location(manifest.file)))
     with arena.journal() as journal, pytest.raises(LakeError, match=r"arena/evidence: .* is damaged: .* restore the file from a backup"):
         FactRows.load(arena.world(journal), found_again=[week])
 

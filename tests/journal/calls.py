@@ -29,7 +29,7 @@ class Clock:
         self.now += by
 
 
-def ask(number: int = 0, **changes: Any) -> Request:
+def make_request(number: int = 0, **changes: Any) -> Request:
     """Return a request. Equal numbers give equal requests."""
     given: dict[str, Any] = {
         "model": "acme/oracle-2",
@@ -41,36 +41,36 @@ def ask(number: int = 0, **changes: Any) -> Request:
     return Request(**{**given, **changes})
 
 
-def said(text: str = "0.7", cost: int | None = 120) -> Reply:
+def make_reply(text: str = "0.7", cost: int | None = 120) -> Reply:
     """Return a good reply."""
     usage = Usage(100, 20, 5, cost, None if cost is None else CostSource.PROVIDER)
     body = f'{{"text": "{text}"}}'.encode()
     return Reply(body, text, "because", "stop", usage, http_status=200, request_id="req-1", latency_ms=900)
 
 
-def tried(journal: Journal, request: Request | None = None, holder: str = "two", **options: Any) -> Any:
+def begin_call(journal: Journal, request: Request | None = None, holder: str = "two", **options: Any) -> Any:
     """Return the result of `Journal.begin`."""
-    return journal.begin(request or ask(), holder=holder, **{"lease": LEASE, **options})
+    return journal.begin(request or make_request(), holder=holder, **{"lease": LEASE, **options})
 
 
-def both(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> tuple[Claim, Attempt]:
+def claim_attempt(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> tuple[Claim, Attempt]:
     """Claim a call, and return the claim with its attempt in progress."""
-    found = tried(journal, request, holder, **options)
+    found = begin_call(journal, request, holder, **options)
     assert isinstance(found, tuple), found
     return found
 
 
-def taken(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Claim:
+def claim_call(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Claim:
     """Claim a call that has an attempt in progress, and return the claim."""
-    return both(journal, request, holder, **options)[0]
+    return claim_attempt(journal, request, holder, **options)[0]
 
 
-def begun(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Attempt:
+def begin_attempt(journal: Journal, request: Request | None = None, holder: str = "one", **options: Any) -> Attempt:
     """Return an attempt in progress."""
-    return both(journal, request, holder, **options)[1]
+    return claim_attempt(journal, request, holder, **options)[1]
 
 
-def outcomes(journal: Journal) -> list[tuple[int, str | None, int | None]]:
+def attempt_outcomes(journal: Journal) -> list[tuple[int, str | None, int | None]]:
     """Return (number, outcome, cost) of all attempts, sorted by key and number."""
     return journal.export()["attempts"].select("number", "outcome", "cost_microdollars").rows()
 

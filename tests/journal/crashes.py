@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 import bellwether.journal.journal
 from bellwether.journal import Journal, Outcome
-from tests.journal.calls import ask, begun, both, said
+from tests.journal.calls import begin_attempt, claim_attempt, make_reply, make_request
 
 CODE = str(Path(bellwether.journal.journal.__file__).parent)
 #: Calls per run: one is answered at the second attempt, one is given up.
@@ -44,16 +44,16 @@ class Countdown:
 
 def live(journal: Journal, life: int, saw: Callable[[str], object]) -> None:
     """Make the calls of one run. `saw` receives a message when money is spent and when the journal has confirmed an answer."""
-    claim, attempt = both(journal, ask(CALLS * life), f"life {life}", estimate=100)
+    claim, attempt = claim_attempt(journal, make_request(CALLS * life), f"life {life}", estimate=100)
     saw(f"{life} asked 1")
-    attempt.fail(Outcome.MALFORMED, "no JSON", said("?", cost=10))
+    attempt.fail(Outcome.MALFORMED, "no JSON", make_reply("?", cost=10))
     claim.release("no JSON")
-    attempt = begun(journal, ask(CALLS * life), f"life {life}", estimate=100)
+    attempt = begin_attempt(journal, make_request(CALLS * life), f"life {life}", estimate=100)
     saw(f"{life} asked 2")
-    attempt.answer(said(f"life {life}", cost=20))
+    attempt.answer(make_reply(f"life {life}", cost=20))
     saw(f"{life} stored")
-    second, attempt = both(journal, ask(CALLS * life + 1), f"life {life}", estimate=100)
-    attempt.fail(Outcome.REFUSAL, "no", said("no", cost=30))
+    second, attempt = claim_attempt(journal, make_request(CALLS * life + 1), f"life {life}", estimate=100)
+    attempt.fail(Outcome.REFUSAL, "no", make_reply("no", cost=30))
     second.give_up(Outcome.REFUSAL, "refused")
     saw(f"{life} finished")
 
@@ -73,7 +73,7 @@ def run(url: str, log: int, life: int, points: str, stride: int) -> None:
 
 def main(url: str, path: str, points: str, stride: str) -> None:
     with Journal(url) as journal:
-        begun(journal, ask(10**6)).answer(said())
+        begin_attempt(journal, make_request(10**6)).answer(make_reply())
     log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     for life in range(1, 5000):
         child = os.fork()

@@ -14,7 +14,7 @@ from typing import Any
 
 from bellwether.journal import Answered, Budget, BudgetExceeded, Journal, LeaseLost, Scope
 from bellwether.journal.records import InProgress, Records
-from tests.journal.calls import LEASE, ask, begun, said, tried
+from tests.journal.calls import LEASE, begin_attempt, begin_call, make_reply, make_request
 
 RUNNERS = 4
 ESTIMATE = 100
@@ -48,9 +48,9 @@ def win(url: str, number: int, keys: range) -> list[int]:
         journal.database.open()
         _start.wait(300)
         for key in keys:
-            found = tried(journal, ask(key), f"runner {number}")
+            found = begin_call(journal, make_request(key), f"runner {number}")
             if isinstance(found, tuple):
-                found[1].answer(said(f"runner {number}", cost=1))
+                found[1].answer(make_reply(f"runner {number}", cost=1))
                 won.append(key)
     return won
 
@@ -59,7 +59,7 @@ def open_first(url: str, number: int) -> int:
     """Open a journal for the first time. Returns the process id."""
     _start.wait(300)
     with Journal(url) as journal:
-        begun(journal, ask(number)).answer(said())
+        begin_attempt(journal, make_request(number)).answer(make_reply())
     return os.getpid()
 
 
@@ -90,10 +90,10 @@ def spend(url: str, number: int, limit: int) -> int:
         with suppress(BudgetExceeded):
             while True:
                 paid = {"run": "race", "estimate": ESTIMATE, "budgets": (Budget(limit, Scope(run="race")),)}
-                attempt = begun(journal, ask(number * 100_000 + begins), f"runner {number}", **paid)
+                attempt = begin_attempt(journal, make_request(number * 100_000 + begins), f"runner {number}", **paid)
                 begins += 1
                 if begins % 2:
-                    attempt.answer(said(cost=ESTIMATE // 2))
+                    attempt.answer(make_reply(cost=ESTIMATE // 2))
     return begins
 
 
@@ -105,7 +105,7 @@ def spend_the_last(url: str, number: int, rounds: int) -> list[bool]:
             _start.wait(300)
             try:
                 paid = {"run": f"round {turn}", "estimate": ESTIMATE, "budgets": (Budget(ESTIMATE, Scope(run=f"round {turn}")),)}
-                begun(journal, ask(number * rounds + turn), f"runner {number}", **paid)
+                begin_attempt(journal, make_request(number * rounds + turn), f"runner {number}", **paid)
                 won.append(True)
             except BudgetExceeded:
                 won.append(False)
@@ -120,7 +120,7 @@ def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
             _start.wait(300)
             _start.wait(300)
             return [_take_over(journal, key, number) for key in keys]
-        slow = [begun(journal, ask(key), "slow", lease=timedelta(microseconds=1)) for key in keys]
+        slow = [begin_attempt(journal, make_request(key), "slow", lease=timedelta(microseconds=1)) for key in keys]
         _start.wait(300)
         _start.wait(300)
         return [_wake(attempt) for attempt in slow]
@@ -128,19 +128,19 @@ def stall_or_take_over(url: str, number: int, keys: range) -> list[str]:
 
 def _wake(attempt: Any) -> str:
     try:
-        return attempt.answer(said("slow", cost=1)).content
+        return attempt.answer(make_reply("slow", cost=1)).content
     except LeaseLost as lost:
         assert lost.stored
         return "lost"
 
 
 def _take_over(journal: Journal, key: int, number: int) -> str:
-    found = tried(journal, ask(key), f"runner {number}")
+    found = begin_call(journal, make_request(key), f"runner {number}")
     if isinstance(found, Answered):
         return found.content
     if not isinstance(found, tuple):
         return "busy"
     try:
-        return found[1].answer(said(f"runner {number}", cost=1)).content
+        return found[1].answer(make_reply(f"runner {number}", cost=1)).content
     except LeaseLost:
         return "lost"

@@ -9,7 +9,7 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.journal import Budget, BudgetExceeded, Journal, LeaseLost, Outcome, Scope
 from bellwether.journal.budget import RESERVED_FOR
-from tests.journal.calls import LEASE, Clock, ask, begun, both, outcomes, said, taken
+from tests.journal.calls import LEASE, Clock, attempt_outcomes, begin_attempt, claim_attempt, claim_call, make_reply, make_request
 
 RUN = Scope(run="week-9")
 
@@ -17,63 +17,63 @@ RUN = Scope(run="week-9")
 def test_an_attempt_that_fits_exactly_is_begun_and_the_next_is_not(journal: Journal) -> None:
     budget = Budget(300, RUN)
     for number in range(3):
-        begun(journal, ask(number), run="week-9", estimate=100, budgets=(budget,))
+        begin_attempt(journal, make_request(number), run="week-9", estimate=100, budgets=(budget,))
     with pytest.raises(BudgetExceeded, match=r"run week-9 is \$0.000300, of which \$0.000000 are spent and \$0.000300 reserved"):
-        begun(journal, ask(3), run="week-9", estimate=1, budgets=(budget,))
-    assert len(outcomes(journal)) == 3
-    begun(journal, ask(3), run="week-9", estimate=0, budgets=(budget,))
+        begin_attempt(journal, make_request(3), run="week-9", estimate=1, budgets=(budget,))
+    assert len(attempt_outcomes(journal)) == 3
+    begin_attempt(journal, make_request(3), run="week-9", estimate=0, budgets=(budget,))
 
 
 def test_a_budget_of_what_scopes_end_with_counts_all_of_them(journal: Journal) -> None:
     week, other = Budget(250, Scope(scope_end="/2026-06-07")), Budget(250, Scope(scope_end="/2026-06-14"))
     for number, cohort in enumerate(("a", "b")):
-        begun(journal, ask(number, scope=f"{cohort}/2026-06-07"), estimate=100, budgets=(week,))
+        begin_attempt(journal, make_request(number, scope=f"{cohort}/2026-06-07"), estimate=100, budgets=(week,))
     with pytest.raises(BudgetExceeded, match=r"the budget of scope …/2026-06-07 is \$0.000250"):
-        begun(journal, ask(2, scope="c/2026-06-07"), estimate=100, budgets=(week,))
-    begun(journal, ask(3, scope="c/2026-06-14"), estimate=100, budgets=(other,))
+        begin_attempt(journal, make_request(2, scope="c/2026-06-07"), estimate=100, budgets=(week,))
+    begin_attempt(journal, make_request(3, scope="c/2026-06-14"), estimate=100, budgets=(other,))
 
 
 def test_the_real_cost_takes_the_place_of_the_estimate(journal: Journal) -> None:
     budget = Budget(300, RUN)
-    begun(journal, ask(0), run="week-9", estimate=300, budgets=(budget,)).answer(said(cost=120))
+    begin_attempt(journal, make_request(0), run="week-9", estimate=300, budgets=(budget,)).answer(make_reply(cost=120))
     found = journal.spent(RUN)
     assert (found.spent, found.reserved, found.committed) == (120, 0, 120)
-    begun(journal, ask(1), run="week-9", estimate=180, budgets=(budget,))
+    begin_attempt(journal, make_request(1), run="week-9", estimate=180, budgets=(budget,))
 
 
 def test_an_attempt_of_unknown_cost_keeps_its_reservation(journal: Journal, clock: Clock) -> None:
-    begun(journal, ask(0), run="week-9", estimate=100).fail(Outcome.TIMEOUT, "slow")
-    begun(journal, ask(1), run="week-9", estimate=70)
+    begin_attempt(journal, make_request(0), run="week-9", estimate=100).fail(Outcome.TIMEOUT, "slow")
+    begin_attempt(journal, make_request(1), run="week-9", estimate=70)
     clock.advance(LEASE + timedelta(seconds=1))
-    taken(journal, ask(1), holder="two")
-    begun(journal, ask(2), run="week-9").answer(said(cost=None))
+    claim_call(journal, make_request(1), holder="two")
+    begin_attempt(journal, make_request(2), run="week-9").answer(make_reply(cost=None))
     found = journal.spent(RUN)
     assert (found.spent, found.reserved, found.unknown, found.uncounted) == (0, 170, 3, 1)
     with pytest.raises(BudgetExceeded, match=r"3 attempts ended without a known cost and count for 24 hours"):
-        begun(journal, ask(3), run="week-9", estimate=31, budgets=(Budget(200, RUN),))
+        begin_attempt(journal, make_request(3), run="week-9", estimate=31, budgets=(Budget(200, RUN),))
     clock.advance(RESERVED_FOR)
     assert journal.spent(RUN).committed == 0
-    begun(journal, ask(4), run="week-9", estimate=200, budgets=(Budget(200, RUN),))
+    begin_attempt(journal, make_request(4), run="week-9", estimate=200, budgets=(Budget(200, RUN),))
 
 
 def test_what_was_turned_away_frees_its_reservation(journal: Journal) -> None:
-    begun(journal, run="week-9", estimate=100).fail(Outcome.RATE_LIMIT, "429")
+    begin_attempt(journal, run="week-9", estimate=100).fail(Outcome.RATE_LIMIT, "429")
     assert journal.spent(RUN).committed == 0
 
 
 def test_a_late_cost_counts_for_the_run_that_spent_it(journal: Journal, clock: Clock) -> None:
-    slow = begun(journal, run="week-9")
+    slow = begin_attempt(journal, run="week-9")
     clock.advance(LEASE + timedelta(seconds=1))
-    begun(journal, holder="two", run="week-10").answer(said(cost=7))
+    begin_attempt(journal, holder="two", run="week-10").answer(make_reply(cost=7))
     with pytest.raises(LeaseLost):
-        slow.answer(said(cost=5))
+        slow.answer(make_reply(cost=5))
     assert [journal.spent(Scope(run=name)).spent for name in ("week-9", "week-10")] == [5, 7]
 
 
 def test_spending_is_counted_by_scope(journal: Journal) -> None:
-    begun(journal, ask(0), run="week-9").answer(said(cost=1))
-    begun(journal, ask(0, model="acme/other")).answer(said(cost=10))
-    begun(journal, ask(0, purpose="arena/decisions")).answer(said(cost=100))
+    begin_attempt(journal, make_request(0), run="week-9").answer(make_reply(cost=1))
+    begin_attempt(journal, make_request(0, model="acme/other")).answer(make_reply(cost=10))
+    begin_attempt(journal, make_request(0, purpose="arena/decisions")).answer(make_reply(cost=100))
     expected = {
         Scope(): 111,
         Scope(purpose="benchmark/forecasts"): 11,
@@ -93,7 +93,7 @@ def test_spending_is_counted_by_scope(journal: Journal) -> None:
 def test_every_budget_counts(journal: Journal) -> None:
     tight, wide = Budget(10, Scope(model="acme/oracle-2")), Budget(10**9)
     with pytest.raises(BudgetExceeded) as stop:
-        begun(journal, estimate=11, budgets=(wide, tight))
+        begin_attempt(journal, estimate=11, budgets=(wide, tight))
     assert (stop.value.budget, stop.value.estimate, stop.value.spending.committed) == (tight, 11, 0)
 
 
@@ -104,7 +104,7 @@ def test_a_budget_needs_an_estimate(journal: Journal) -> None:
         ({"estimate": 0.5}, r"0\.5"),
     ):
         with pytest.raises(ConfigError, match=refusal):
-            begun(journal, **given)  # type: ignore[arg-type]
+            begin_attempt(journal, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("limit", [-1, 1.5, None])
@@ -115,11 +115,11 @@ def test_a_budget_is_a_whole_number(limit: object) -> None:
 
 def test_usage_sums_integers_by_what_is_asked(journal: Journal) -> None:
     for number in range(3):
-        claim, attempt = both(journal, ask(number), run="week-9", estimate=50)
+        claim, attempt = claim_attempt(journal, make_request(number), run="week-9", estimate=50)
         attempt.fail(Outcome.TIMEOUT, "slow")
         claim.release("slow")
-        begun(journal, ask(number), run="week-9", estimate=50).answer(said(cost=2**53 + number))
-    begun(journal, ask(9, model="acme/other")).answer(said(cost=None))
+        begin_attempt(journal, make_request(number), run="week-9", estimate=50).answer(make_reply(cost=2**53 + number))
+    begin_attempt(journal, make_request(9, model="acme/other")).answer(make_reply(cost=None))
     frame = journal.usage("model", of=Scope(purpose="benchmark/forecasts"))
     assert frame.rows(named=True) == [
         {

@@ -13,7 +13,7 @@ from bellwether.journal import Journal, Outcome
 from bellwether.journal.records import Records
 from bellwether.settings import settings
 from cli.main import main
-from tests.journal.calls import LEASE, ask, begun, both, said, tried
+from tests.journal.calls import LEASE, begin_attempt, begin_call, claim_attempt, make_reply, make_request
 
 
 def run(*words: str) -> Result:
@@ -24,11 +24,11 @@ def run(*words: str) -> Result:
 def journal() -> Journal:
     """The journal of this test's world: one call answered, one failed, one whose holder died."""
     opened = Journal(settings().journal_url)
-    begun(opened, ask(0)).answer(said(cost=1_234_567))
-    claim, attempt = both(opened, ask(1), estimate=50)
+    begin_attempt(opened, make_request(0)).answer(make_reply(cost=1_234_567))
+    claim, attempt = claim_attempt(opened, make_request(1), estimate=50)
     attempt.fail(Outcome.TIMEOUT, "no body within 40 s")
     claim.give_up(Outcome.TIMEOUT, "3 of 3 attempts timed out")
-    begun(opened, ask(2), "host:7", lease=timedelta(microseconds=1))
+    begin_attempt(opened, make_request(2), "host:7", lease=timedelta(microseconds=1))
     return opened
 
 
@@ -53,7 +53,7 @@ def test_the_overview_shows_states_costs_and_expired_leases(journal: Journal) ->
         ("claimed", None): 1,
     }
     assert [(row["attempts"], row["spent"], row["reserved"], row["unknown"]) for row in found["usage"]] == [(3, 1_234_567, 50, 1)]
-    assert [row["key"] for row in found["expired"]] == [ask(2).key]
+    assert [row["key"] for row in found["expired"]] == [make_request(2).key]
 
 
 def test_records_of_the_arena_are_counted_apart_from_calls_and_cost_nothing(journal: Journal) -> None:
@@ -77,29 +77,29 @@ def test_records_of_the_arena_are_counted_apart_from_calls_and_cost_nothing(jour
 def test_failures_are_listed_with_their_reasons(journal: Journal) -> None:
     assert "3 of 3 attempts timed out" in run("journal", "failures").output
     (found,) = json.loads(run("journal", "failures", "--json").output)
-    assert (found["key"], found["outcome"], found["attempts"]) == (ask(1).key, "timeout", 1)
+    assert (found["key"], found["outcome"], found["attempts"]) == (make_request(1).key, "timeout", 1)
 
 
 def test_open_calls_whose_attempt_failed_are_listed_with_the_failures(journal: Journal) -> None:
-    claim, attempt = both(journal, ask(3))
+    claim, attempt = claim_attempt(journal, make_request(3))
     attempt.fail(Outcome.PROVIDER_ERROR, "no connection to http://127.0.0.1:9 (Connection refused)")
     claim.release("no connection to http://127.0.0.1:9 (Connection refused)", Outcome.PROVIDER_ERROR)
     shown = run("journal", "failures").output
     assert "(Connection refused) (open: the next run retries it)" in shown
     assert shown.count("open: the next run") == 1
     found = json.loads(run("journal", "failures", "--json").output)
-    assert [(row["key"], row["state"]) for row in found] == [(ask(1).key, "failed"), (ask(3).key, "open")]
+    assert [(row["key"], row["state"]) for row in found] == [(make_request(1).key, "failed"), (make_request(3).key, "open")]
 
 
 def test_a_failed_call_is_reopened_by_the_beginning_of_its_key(journal: Journal) -> None:
-    result = run("journal", "reopen", ask(1).key[:10], "--by", "ana", "--note", "the provider is back")
-    assert (result.exit_code, result.output.split()) == (0, ["reopened", ask(1).key])
-    assert isinstance(tried(journal, ask(1)), tuple)
+    result = run("journal", "reopen", make_request(1).key[:10], "--by", "ana", "--note", "the provider is back")
+    assert (result.exit_code, result.output.split()) == (0, ["reopened", make_request(1).key])
+    assert isinstance(begin_call(journal, make_request(1)), tuple)
     assert journal.export()["reopenings"].select("reopened_by", "note").rows() == [("ana", "the provider is back")]
 
 
 @pytest.mark.parametrize(
-    ("key", "said"), [(ask(0).key, "only failed calls are reopened"), ("f" * 64, "no call begins so"), ("x", "is not a key")]
+    ("key", "said"), [(make_request(0).key, "only failed calls are reopened"), ("f" * 64, "no call begins so"), ("x", "is not a key")]
 )
 def test_what_cannot_be_reopened_ends_in_one_line(journal: Journal, key: str, said: str) -> None:
     result = run("journal", "reopen", key)

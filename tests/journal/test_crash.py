@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from bellwether.journal import Answered, Failed, Journal, Outcome
-from tests.journal.calls import LEASE, Clock, ask, said, tried
+from tests.journal.calls import LEASE, Clock, begin_call, make_reply, make_request
 from tests.journal.crashes import CALLS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,14 +34,14 @@ def killed_at_every(points: str, url: str, log: Path) -> tuple[int, dict[int, li
 
 def go_on(journal: Journal, life: int) -> tuple[Answered, bool]:
     """Continue with the first call of a run in a new process. Returns the answer, and whether a request was needed."""
-    found = tried(journal, ask(CALLS * life), holder="heir", estimate=100)
-    return (found, False) if isinstance(found, Answered) else (found[1].answer(said("heir", cost=40)), True)
+    found = begin_call(journal, make_request(CALLS * life), holder="heir", estimate=100)
+    return (found, False) if isinstance(found, Answered) else (found[1].answer(make_reply("heir", cost=40)), True)
 
 
 def check(journal: Journal, life: int, saw: list[str], before: pl.DataFrame) -> None:
-    attempts = before.filter(pl.col("key") == ask(CALLS * life).key)
+    attempts = before.filter(pl.col("key") == make_request(CALLS * life).key)
     asked = sum(words.startswith("asked") for words in saw)
-    answered = journal.answer(ask(CALLS * life).key)
+    answered = journal.answer(make_request(CALLS * life).key)
     assert attempts.height >= asked, "money was spent that no row shows"
     assert (answered is not None) >= ("stored" in saw), "a confirmed answer is lost"
     assert answered is None or answered.content == f"life {life}"
@@ -53,7 +53,7 @@ def check(journal: Journal, life: int, saw: list[str], before: pl.DataFrame) -> 
 def check_accounts(journal: Journal, lives: int) -> None:
     tables = journal.export()
     attempts, calls = tables["attempts"], tables["calls"]
-    first = [ask(CALLS * life).key for life in range(1, lives + 1)]
+    first = [make_request(CALLS * life).key for life in range(1, lives + 1)]
     assert calls.filter(pl.col("key").is_in(first))["state"].to_list() == ["answered"] * lives
     assert attempts.filter(pl.col("outcome").is_null(), pl.col("key").is_in(first)).is_empty()
     assert (
@@ -64,7 +64,7 @@ def check_accounts(journal: Journal, lives: int) -> None:
     assert ok.group_by("key").len()["len"].to_list() == [1] * lives
     costs = {"ok": {20, 40}, "malformed": {10}, "refusal": {30}}
     for outcome, expected in costs.items():
-        found = attempts.filter(pl.col("outcome") == outcome, pl.col("key") != ask(10**6).key)
+        found = attempts.filter(pl.col("outcome") == outcome, pl.col("key") != make_request(10**6).key)
         assert set(found["cost_microdollars"]) <= expected
     with_body = attempts.filter(pl.col("outcome").is_in(list(costs))).select("key", "number").sort("key", "number")
     assert with_body.equals(tables["responses"].select("key", "number").sort("key", "number"))
@@ -89,7 +89,7 @@ def test_a_process_killed_at_every_step_loses_and_repeats_nothing(url: str, tmp_
 def check_second_calls(journal: Journal, lives: int, saw: dict[int, list[str]]) -> None:
     """Check that the second call of each run has failed with its reason, or can be claimed."""
     for life in range(1, lives + 1):
-        found = tried(journal, ask(CALLS * life + 1), holder="heir")
+        found = begin_call(journal, make_request(CALLS * life + 1), holder="heir")
         assert isinstance(found, Failed) >= ("finished" in saw[life])
         if isinstance(found, tuple):
             found[0].give_up(Outcome.REFUSAL, "refused")
@@ -102,7 +102,7 @@ FIRST_OPENING = """
 import os, sys
 import sqlalchemy as sa
 from bellwether.journal import Journal
-from tests.journal.calls import ask, begun, said
+from tests.journal.calls import begin_attempt, make_reply, make_request
 from tests.journal.crashes import Countdown
 url = sys.argv[1]
 for life in range(1, 200):

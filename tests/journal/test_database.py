@@ -22,8 +22,8 @@ from bellwether.journal import Busy, CostSource, Journal, Outcome, Usage
 from bellwether.journal.schema import VERSION
 from bellwether.settings import Settings
 from deploy.loopback import Process
-from tests.journal.calls import answered_lake, ask, begun, both, said, taken, tried
-from tests.shared import status_of
+from tests.journal.calls import answered_lake, begin_attempt, begin_call, claim_attempt, claim_call, make_reply, make_request
+from tests.shared import wait_for_child
 
 PASSWORD = "pa55-w0rd/secret"
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,15 +58,15 @@ def test_a_missing_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 def test_a_file_that_is_not_there_is_read_as_an_empty_journal_and_not_made(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "journal.db"
     journal = Journal(f"sqlite:///{path}")
-    assert journal.look(ask(1).key) is None
+    assert journal.look(make_request(1).key) is None
     assert journal.pending() == journal.failures() == []
     assert journal.counts().is_empty()
     assert all(frame.is_empty() for name, frame in journal.export().items() if name != "version")
     assert list(tmp_path.iterdir()) == []
-    taken(journal, ask(1))
+    claim_call(journal, make_request(1))
     assert path.is_file()
-    assert [one.key for one in journal.pending()] == [ask(1).key]
-    assert isinstance(journal.look(ask(1).key), Busy)
+    assert [one.key for one in journal.pending()] == [make_request(1).key]
+    assert isinstance(journal.look(make_request(1).key), Busy)
 
 
 def test_a_file_that_is_gone_while_its_log_is_there_is_no_empty_journal(tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_looking_at_an_empty_postgres_makes_nothing(postgres_url: str) -> None:
     journal = Journal(postgres_url)
     assert not journal.exists()
     assert not journal.exists()
-    taken(journal)
+    claim_call(journal)
     assert journal.exists()
 
 
@@ -87,25 +87,25 @@ def test_a_relative_file_stays_where_it_was_first_meant(tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     journal = Journal("sqlite:///journal.db")
     monkeypatch.chdir("/")
-    taken(journal)
+    claim_call(journal)
     assert (tmp_path / "journal.db").is_file()
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(ConfigError, match="choose another place in BELLWETHER_JOURNAL"):
-        taken(Journal(f"sqlite:///{tmp_path}/file/journal.db"))
+        claim_call(Journal(f"sqlite:///{tmp_path}/file/journal.db"))
 
 
 READONLY = """
 import os, sys
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
-from tests.journal.calls import ask, taken
-taken(Journal("sqlite:///" + sys.argv[2]))
+from tests.journal.calls import claim_call, make_request
+claim_call(Journal("sqlite:///" + sys.argv[2]))
 os.setgid(65534); os.setuid(65534)
 try:
-    taken(Journal("sqlite:///" + sys.argv[1]), ask(1))
+    claim_call(Journal("sqlite:///" + sys.argv[1]), make_request(1))
 except ConfigError as error:
     print("ConfigError", error)
 """
@@ -119,7 +119,7 @@ def test_what_may_not_be_written_is_one_clear_error(what: str) -> None:
         folder.chmod(0o755)
         path = folder / ("new/journal.db" if what == "new folder" else "journal.db")
         if what == "file":
-            taken(Journal(f"sqlite:///{path}"))
+            claim_call(Journal(f"sqlite:///{path}"))
         command = [sys.executable, "-c", READONLY, str(path), str(folder / "own.db")]
         found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.stdout.startswith("ConfigError"), found.stdout + found.stderr
@@ -132,7 +132,7 @@ def test_a_damaged_file_is_left_as_it_is(tmp_path: Path, content: bytes) -> None
     path = tmp_path / "journal.db"
     path.write_bytes(content)
     with pytest.raises(LakeError, match="damaged or not SQLite's"):
-        taken(Journal(f"sqlite:///{path}"))
+        claim_call(Journal(f"sqlite:///{path}"))
     with pytest.raises(LakeError, match="damaged or not SQLite's"):
         Journal(f"sqlite:///{path}").exists()
     assert path.read_bytes() == content
@@ -142,12 +142,12 @@ def test_a_torn_page_is_reported_and_nothing_is_written(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     with Journal(f"sqlite:///{path}") as journal:
         for number in range(50):
-            begun(journal, ask(number)).answer(said("x" * 500))
+            begin_attempt(journal, make_request(number)).answer(make_reply("x" * 500))
     content = bytearray(path.read_bytes())
     content[4096:] = b"\x5a" * (len(content) - 4096)
     path.write_bytes(content)
     with Journal(f"sqlite:///{path}") as journal, pytest.raises(LakeError, match="damaged"):
-        taken(journal, ask(99))
+        claim_call(journal, make_request(99))
     assert path.read_bytes() == content
 
 
@@ -158,7 +158,7 @@ def test_a_log_without_its_file_is_not_thrown_away(tmp_path: Path, rest: str) ->
         path.touch()
     log.write_bytes(b"answers")
     with pytest.raises(LakeError, match="restore the file next to it"):
-        taken(Journal(f"sqlite:///{path}"))
+        claim_call(Journal(f"sqlite:///{path}"))
     assert log.read_bytes() == b"answers"
 
 
@@ -169,7 +169,7 @@ def test_another_programs_sqlite_is_refused_untouched(tmp_path: Path) -> None:
     other.close()
     before = path.read_bytes()
     with pytest.raises(ConfigError, match="is not a journal, it contains the table 'runs'"):
-        taken(Journal(f"sqlite:///{path}"))
+        claim_call(Journal(f"sqlite:///{path}"))
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["other.db"]
 
@@ -177,86 +177,86 @@ def test_another_programs_sqlite_is_refused_untouched(tmp_path: Path) -> None:
 def test_on_postgres_other_tables_are_neighbours_but_ours_must_be_ours(postgres_url: str) -> None:
     with sa.create_engine(postgres_url).begin() as connection:
         connection.exec_driver_sql("CREATE TABLE runs (id integer)")
-    taken(Journal(postgres_url))
+    claim_call(Journal(postgres_url))
     with sa.create_engine(postgres_url).begin() as connection:
         connection.exec_driver_sql("DROP TABLE journal_version")
     with pytest.raises(ConfigError, match="is not a journal, it contains the table 'attempts'"):
-        taken(Journal(postgres_url))
+        claim_call(Journal(postgres_url))
 
 
 @pytest.mark.parametrize(("version", "advice"), [(VERSION + 1, "install the newer Bellwether"), (0, "keep this one")])
 def test_a_journal_of_an_unknown_version_is_neither_read_nor_written(url: str, version: int, advice: str) -> None:
     with Journal(url) as journal:
-        taken(journal)
+        claim_call(journal)
     with sa.create_engine(url).begin() as connection:
         connection.exec_driver_sql(f"UPDATE journal_version SET version = {version}")
     with pytest.raises(LakeError, match=f"version {version}, this Bellwether reads versions up to {VERSION}; .*{advice}"):
-        taken(Journal(url))
+        claim_call(Journal(url))
 
 
 def test_a_journal_that_was_made_before_price_lists_were_recorded_goes_on(url: str) -> None:
     with Journal(url) as journal:
-        begun(journal).answer(said())
+        begin_attempt(journal).answer(make_reply())
     with sa.create_engine(url).begin() as connection:
         connection.exec_driver_sql("ALTER TABLE attempts DROP COLUMN price_list")
     priced = Usage(100, 20, 5, 120, CostSource.PRICE_LIST, "litellm 1.0 sha256:ab12cd34")
     with Journal(url) as journal, Journal(url) as another:
-        before = journal.answer(ask().key)
+        before = journal.answer(make_request().key)
         assert before is not None
-        assert (before.reply, before.reply.usage.price_list) == (said(), None)
-        begun(another, ask(1)).answer(replace(said(), usage=priced))
-        after = journal.answer(ask(1).key)
+        assert (before.reply, before.reply.usage.price_list) == (make_reply(), None)
+        begin_attempt(another, make_request(1)).answer(replace(make_reply(), usage=priced))
+        after = journal.answer(make_request(1).key)
         assert after is not None
-        assert after.reply.usage == journal.used(ask(1).key)[1] == priced
+        assert after.reply.usage == journal.used(make_request(1).key)[1] == priced
 
 
 def test_a_locked_sqlite_is_waited_for_and_then_reported(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     with Journal(f"sqlite:///{path}", patience=0.1) as journal:
-        taken(journal)
+        claim_call(journal)
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(LakeError, match="another process keeps it locked"):
-            taken(journal, ask(1))
-        assert journal.status(ask(0).key) is not None
+            claim_call(journal, make_request(1))
+        assert journal.status(make_request(0).key) is not None
         other.execute("ROLLBACK")
-        taken(journal, ask(1))
+        claim_call(journal, make_request(1))
         other.close()
 
 
 def test_a_locked_row_on_postgres_is_waited_for_and_then_reported(postgres_url: str) -> None:
     engine = sa.create_engine(postgres_url)
     with Journal(postgres_url, patience=0.2) as journal:
-        attempt = begun(journal)
+        attempt = begin_attempt(journal)
         with engine.connect() as other:
             other.exec_driver_sql("SELECT * FROM calls FOR UPDATE")
             with pytest.raises(LakeError, match="another process keeps it locked"):
-                attempt.answer(said())
-        assert attempt.answer(said()).attempt == 1
+                attempt.answer(make_reply())
+        assert attempt.answer(make_reply()).attempt == 1
 
 
 def test_threads_wait_in_line_for_sqlites_one_writer(tmp_path: Path) -> None:
     with Journal(f"sqlite:///{tmp_path}/journal.db", patience=0.2) as journal:
-        taken(journal)
+        claim_call(journal)
         assert journal.database._writing.acquire(timeout=1)
         with pytest.raises(LakeError, match="another thread has been writing"):
-            taken(journal, ask(1))
+            claim_call(journal, make_request(1))
         journal.database._writing.release()
-        taken(journal, ask(1))
+        claim_call(journal, make_request(1))
 
 
 FULL = """
 import resource, signal, sys
 from bellwether.errors import LakeError
 from bellwether.journal import Journal
-from tests.journal.calls import ask, begun, said
+from tests.journal.calls import begin_attempt, make_reply, make_request
 journal = Journal("sqlite:///" + sys.argv[1])
 stored = 0
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
 try:
     while True:
-        begun(journal, ask(stored)).answer(said("x" * 20_000))
+        begin_attempt(journal, make_request(stored)).answer(make_reply("x" * 20_000))
         stored += 1
 except LakeError as error:
     print(stored, error)
@@ -270,26 +270,26 @@ def test_a_file_that_cannot_grow_keeps_every_answer_that_was_stored(tmp_path: Pa
     assert stored > 3
     assert "nothing was changed" in found.stdout
     with Journal(f"sqlite:///{path}") as journal:
-        assert len(journal.answers(ask(number).key for number in range(stored))) == stored
-        begun(journal, ask(999)).answer(said())
+        assert len(journal.answers(make_request(number).key for number in range(stored))) == stored
+        begin_attempt(journal, make_request(999)).answer(make_reply())
 
 
 def test_a_full_disk_is_named(tmp_path: Path) -> None:
     with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
-        attempt = begun(journal)
+        attempt = begin_attempt(journal)
         with journal.database._engine.connect() as connection:
             pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
             connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
         with pytest.raises(LakeError, match="the disk is full; nothing was changed"):
-            attempt.answer(said("x" * 100_000))
+            attempt.answer(make_reply("x" * 100_000))
         with journal.database._engine.connect() as connection:
             connection.exec_driver_sql("PRAGMA max_page_count=1000000")
-        assert attempt.answer(said("x" * 100_000)).attempt == 1
+        assert attempt.answer(make_reply("x" * 100_000)).attempt == 1
 
 
 def test_sqlite_commits_are_on_the_disk_before_they_are_confirmed(tmp_path: Path) -> None:
     with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
-        taken(journal)
+        claim_call(journal)
         with journal.database._engine.connect() as connection:
             found = {
                 name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in ("journal_mode", "synchronous", "foreign_keys")
@@ -300,7 +300,7 @@ def test_sqlite_commits_are_on_the_disk_before_they_are_confirmed(tmp_path: Path
 def test_postgres_commits_are_on_the_disk_even_where_the_server_would_not_wait(postgres_url: str) -> None:
     eager = postgres_url.replace("options=", "options=-csynchronous_commit%3Doff%20")
     with Journal(eager) as journal:
-        taken(journal)
+        claim_call(journal)
         with journal.database._engine.connect() as connection:
             assert connection.exec_driver_sql("SHOW synchronous_commit").scalar() == "on"
             assert connection.exec_driver_sql("SHOW lock_timeout").scalar() == "30s"
@@ -308,11 +308,11 @@ def test_postgres_commits_are_on_the_disk_even_where_the_server_would_not_wait(p
 
 def test_a_server_that_drops_its_connections_is_asked_again(postgres_url: str) -> None:
     with Journal(postgres_url) as journal:
-        attempt = begun(journal)
+        attempt = begin_attempt(journal)
         _drop_connections(postgres_url)
-        attempt.answer(said())
+        attempt.answer(make_reply())
         _drop_connections(postgres_url)
-        assert journal.answer(ask().key) is not None
+        assert journal.answer(make_request().key) is not None
 
 
 def _drop_connections(url: str) -> None:
@@ -326,7 +326,7 @@ def _drop_connections(url: str) -> None:
 def test_a_commit_whose_confirmation_is_lost_is_done_once(postgres_url: str, step: str) -> None:
     """The connection breaks after the server's commit and before its confirmation. The journal repeats the statement and finds the result."""
     with Journal(postgres_url) as journal:
-        subject = None if step == "begin" else begun(journal) if step in ("fail", "answer") else taken(journal)
+        subject = None if step == "begin" else begin_attempt(journal) if step in ("fail", "answer") else claim_call(journal)
         if step == "reopen":
             subject.give_up(Outcome.TIMEOUT, "x")
         broken = _break_after_next_commit(journal)
@@ -342,17 +342,17 @@ def test_a_commit_whose_confirmation_is_lost_is_done_once(postgres_url: str, ste
 def _act(journal: Journal, step: str, subject) -> None:  # type: ignore[no-untyped-def]
     match step:
         case "begin":
-            assert begun(journal).number == 1
+            assert begin_attempt(journal).number == 1
         case "fail":
             subject.fail(Outcome.TIMEOUT, "slow")
         case "answer":
-            assert subject.answer(said()).attempt == 1
+            assert subject.answer(make_reply()).attempt == 1
         case "release":
             subject.release("later")
         case "give_up":
             subject.give_up(Outcome.TIMEOUT, "slow")
         case "reopen":
-            journal.reopen(ask().key, by="ana", note="again")
+            journal.reopen(make_request().key, by="ana", note="again")
 
 
 def _break_after_next_commit(journal: Journal) -> list[bool]:
@@ -370,20 +370,20 @@ def _break_after_next_commit(journal: Journal) -> list[bool]:
 def test_a_server_that_is_not_there_is_reported_at_once(tmp_path: Path) -> None:
     started = time.monotonic()
     with pytest.raises(ConfigError, match="check BELLWETHER_JOURNAL, and that the server runs"):
-        taken(Journal(f"postgresql://u:s3cret@/db?host={tmp_path}"))
+        claim_call(Journal(f"postgresql://u:s3cret@/db?host={tmp_path}"))
     assert time.monotonic() - started < 60
 
 
 def test_a_database_that_does_not_exist_is_reported(postgres_server: Process) -> None:
     with pytest.raises(ConfigError, match='database "nowhere" does not exist'):
-        taken(Journal(postgres_server.url.rpartition("/")[0] + "/nowhere"))
+        claim_call(Journal(postgres_server.url.rpartition("/")[0] + "/nowhere"))
 
 
 def test_a_user_without_rights_is_reported(postgres_url: str) -> None:
     with sa.create_engine(postgres_url).begin() as connection:
         connection.exec_driver_sql("DO $$ BEGIN CREATE ROLE poor LOGIN PASSWORD 'poor'; EXCEPTION WHEN duplicate_object THEN NULL; END $$")
     with pytest.raises(ConfigError, match="check the user, its rights"):
-        taken(Journal(f"postgresql://poor:poor@{postgres_url.rpartition('@')[2].partition('?')[0]}"))
+        claim_call(Journal(f"postgresql://poor:poor@{postgres_url.rpartition('@')[2].partition('?')[0]}"))
 
 
 @pytest.fixture
@@ -403,9 +403,9 @@ def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptu
     caplog.set_level(logging.DEBUG)
     shown: list[str] = []
     with Journal(careful_url) as journal:
-        claim, attempt = both(journal)
+        claim, attempt = claim_attempt(journal)
         shown += [repr(journal), str(journal), journal.where, repr(claim), repr(attempt), repr(journal.database._url)]
-        attempt.answer(said())
+        attempt.answer(make_reply())
         with sa.create_engine(careful_url).connect() as connection:
             connection.exec_driver_sql("ALTER TABLE attempts RENAME TO gone")
             connection.commit()
@@ -414,7 +414,7 @@ def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptu
         shown += traceback.format_exception(broken.value)
     wrong = careful_url.replace("pa55", "pa56")
     with pytest.raises(ConfigError, match="password authentication failed") as refused:
-        taken(Journal(wrong))
+        claim_call(Journal(wrong))
     shown += traceback.format_exception(refused.value)
     shown += [caplog.text, *capfd.readouterr()]
     secrets = [PASSWORD, PASSWORD.replace("/", "%2F"), PASSWORD.replace("55", "56")]
@@ -424,20 +424,20 @@ def test_the_password_is_shown_nowhere(careful_url: str, caplog: pytest.LogCaptu
 
 def test_errors_quote_nothing_of_what_was_asked(url: str) -> None:
     with Journal(url) as journal:
-        taken(journal)
+        claim_call(journal)
         with sa.create_engine(url).connect() as connection:
             connection.exec_driver_sql("ALTER TABLE calls RENAME TO gone")
             connection.commit()
         private = "-".join(["confidential", "scope"])
         with pytest.raises(BellwetherError) as broken:
-            taken(journal, ask(scope=private))
+            claim_call(journal, make_request(scope=private))
     assert private not in "".join(traceback.format_exception(broken.value))
 
 
 def test_a_credential_in_a_providers_words_is_not_stored(url: str, tmp_path: Path) -> None:
     words = "Incorrect API key provided: sk-proj-abcdef123456; header was Bearer abc.def; others: gsk_abcDEF123456, tgp_v1_abc-DEF_123456"
     with Journal(url) as journal:
-        claim, attempt = both(journal)
+        claim, attempt = claim_attempt(journal)
         attempt.fail(Outcome.AUTHENTICATION, words)
         claim.give_up(Outcome.AUTHENTICATION, words)
         tables = journal.export()
@@ -447,25 +447,25 @@ def test_a_credential_in_a_providers_words_is_not_stored(url: str, tmp_path: Pat
 
 def test_a_fork_opens_connections_of_its_own(url: str) -> None:
     with Journal(url) as journal:
-        attempt = begun(journal)
+        attempt = begin_attempt(journal)
         child = os.fork()
         if child == 0:
             try:
-                begun(journal, ask(1)).answer(said())
+                begin_attempt(journal, make_request(1)).answer(make_reply())
                 os._exit(0)
             except BaseException:
                 os._exit(1)
-        assert status_of(child) == 0
-        attempt.answer(said())
+        assert wait_for_child(child) == 0
+        attempt.answer(make_reply())
         assert journal.counts()["calls"].to_list() == [2]
 
 
 def test_a_failed_transaction_leaves_the_connection_usable(journal: Journal) -> None:
-    claim, attempt = both(journal)
+    claim, attempt = claim_attempt(journal)
     for _ in range(20):
         with pytest.raises(ConfigError):
             claim._do("failing", lambda transaction: (transaction.change(sa.text("DELETE FROM attempts")) and None) or _raise())
-    assert attempt.answer(said()).attempt == 1
+    assert attempt.answer(make_reply()).attempt == 1
 
 
 def _raise() -> None:
@@ -474,20 +474,20 @@ def _raise() -> None:
 
 def test_a_copy_made_while_it_is_open_is_whole(tmp_path: Path) -> None:
     with Journal(f"sqlite:///{tmp_path}/journal.db") as journal:
-        begun(journal).answer(said())
+        begin_attempt(journal).answer(make_reply())
         source, target = sqlite3.connect(tmp_path / "journal.db"), sqlite3.connect(tmp_path / "copy.db")
         source.backup(target)
         source.close()
         target.close()
     with Journal(f"sqlite:///{tmp_path}/copy.db") as copy:
-        assert copy.answer(ask().key) is not None
+        assert copy.answer(make_request().key) is not None
 
 
 def test_the_database_itself_refuses_half_a_truth(url: str) -> None:
     """Constraints of the tables apply to writers that bypass the journal."""
     with Journal(url) as journal:
-        begun(journal).answer(said())
-    key = ask().key
+        begin_attempt(journal).answer(make_reply())
+    key = make_request().key
     for statement in (
         "UPDATE calls SET answer = NULL",
         "UPDATE calls SET state = 'open'",
@@ -529,13 +529,13 @@ def test_what_is_not_exported_is_an_attribute_error() -> None:
 def test_a_journal_whose_folder_cannot_be_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place = tmp_path / "a ?b" / "journal.db"
     with Journal(f"sqlite:///{str(place).replace('?', '%3F')}") as journal:
-        key = taken(journal).key
+        key = claim_call(journal).key
     assert place.is_file()
     monkeypatch.setattr(os, "access", lambda path, mode: path != place.parent)
     with Journal(f"sqlite:///{str(place).replace('?', '%3F')}") as journal:
         assert journal.look(key) is not None
         with pytest.raises(ConfigError, match="must be writable"):
-            taken(journal, ask("another question"))
+            claim_call(journal, make_request("another question"))
 
 
 @pytest.mark.parametrize("name", ["benchmark/forecasts", "arena/decisions"])
@@ -547,25 +547,25 @@ def test_no_new_journal_is_created_next_to_stored_answers(tmp_path: Path, name: 
     if empty:
         path.touch()
     with Journal.of(config) as journal, pytest.raises(LakeError, match=f"answers of models in {name}.*Restore the journal from a backup"):
-        taken(journal)
+        claim_call(journal)
     assert not (path.exists() and path.stat().st_size)
     with Journal.of(config) as journal:
         journal.create()
-        taken(journal, ask())
+        claim_call(journal, make_request())
     with Journal.of(config) as journal:
-        assert isinstance(tried(journal), Busy)
+        assert isinstance(begin_call(journal), Busy)
 
 
 def test_baselines_need_no_journal(tmp_path: Path) -> None:
     config = Settings(home=tmp_path)
     with Journal.of(config) as journal:
-        taken(journal, ask())
+        claim_call(journal, make_request())
 
 
 def test_a_journal_that_everybody_could_read_is_limited_to_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     with Journal(f"sqlite:///{path}") as journal:
-        taken(journal, ask())
+        claim_call(journal, make_request())
     assert path.stat().st_mode & 0o777 == 0o600
     for mode, expected in ((0o644, 0o600), (0o660, 0o660)):
         path.chmod(mode)

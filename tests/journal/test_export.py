@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from bellwether.journal import Journal, LeaseLost, Outcome, Scope
-from tests.journal.calls import LEASE, START, Clock, ask, begun, both, said, taken
+from tests.journal.calls import LEASE, START, Clock, begin_attempt, claim_attempt, claim_call, make_reply, make_request
 
 UTC = pl.Datetime("us", "UTC")
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
@@ -18,16 +18,16 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "models.md"
 
 @pytest.fixture
 def tables(journal: Journal, clock: Clock) -> dict[str, pl.DataFrame]:
-    slow = begun(journal, run="week-9")
+    slow = begin_attempt(journal, run="week-9")
     clock.advance(LEASE)
-    claim, quick = both(journal, holder="two")
+    claim, quick = claim_attempt(journal, holder="two")
     quick.fail(Outcome.TIMEOUT, "40 s")
     claim.release("40 s")
-    begun(journal, holder="two", estimate=9).answer(said("ja, 70 %"))
+    begin_attempt(journal, holder="two", estimate=9).answer(make_reply("ja, 70 %"))
     with pytest.raises(LeaseLost):
-        slow.answer(said("0.1", cost=5))
-    taken(journal, ask(1)).give_up(Outcome.REFUSAL, "no")
-    journal.reopen(ask(1).key, by="ana", note="once more")
+        slow.answer(make_reply("0.1", cost=5))
+    claim_call(journal, make_request(1)).give_up(Outcome.REFUSAL, "no")
+    journal.reopen(make_request(1).key, by="ana", note="once more")
     return journal.export()
 
 
@@ -53,7 +53,9 @@ def test_times_are_utc_money_is_integer_and_bodies_are_bytes(tables: dict[str, p
     assert attempts.schema["started_at"] == attempts.schema["abandoned_at"] == tables["calls"].schema["created_at"] == UTC
     assert attempts.schema["cost_microdollars"] == attempts.schema["estimate_microdollars"] == pl.Int64
     assert tables["responses"].schema["body"] == pl.Binary
-    assert attempts.filter(key=ask().key).sort("number").select("number", "outcome", "cost_microdollars", "abandoned_at", "run").rows() == [
+    assert attempts.filter(key=make_request().key).sort("number").select(
+        "number", "outcome", "cost_microdollars", "abandoned_at", "run"
+    ).rows() == [
         (1, "ok", 5, START + LEASE, "week-9"),
         (2, "timeout", None, None, None),
         (3, "ok", 120, None, None),
@@ -74,12 +76,12 @@ def test_the_frames_are_of_one_moment(journal: Journal, monkeypatch: pytest.Monk
     import bellwether.journal.export as export
 
     genuine = export._export_table
-    attempt = begun(journal)
+    attempt = begin_attempt(journal)
 
     def meanwhile(transaction, table):  # type: ignore[no-untyped-def]
         frame = genuine(transaction, table)
         if table.name == "calls":
-            attempt.answer(said())
+            attempt.answer(make_reply())
         return frame
 
     monkeypatch.setattr(export, "_export_table", meanwhile)
@@ -96,10 +98,10 @@ def code_of_page(language: str) -> str:
 
 def test_the_queries_of_the_page_run_on_the_database(url: str, clock: Clock) -> None:
     with Journal(url, clock=clock) as journal:
-        claim, attempt = both(journal)
-        attempt.fail(Outcome.MALFORMED, "no JSON", said("?", cost=7))
+        claim, attempt = claim_attempt(journal)
+        attempt.fail(Outcome.MALFORMED, "no JSON", make_reply("?", cost=7))
         claim.release("no JSON")
-        begun(journal).answer(said())
+        begin_attempt(journal).answer(make_reply())
     with sa.create_engine(url).connect() as connection:
         found = [connection.exec_driver_sql(query).fetchall() for query in code_of_page("sql").split(";") if query.strip()]
     assert [(row[0], row[1], row[2], round(float(row[3]), 6)) for row in found[0]] == [
@@ -107,7 +109,7 @@ def test_the_queries_of_the_page_run_on_the_database(url: str, clock: Clock) -> 
         ("acme/oracle-2", "ok", 1, 0.00012),
     ]
     assert [row[1] for row in found[1]] == [1]
-    assert [tuple(row) for row in found[2]] == [(ask().key, "acme/oracle-2", "0.7")]
+    assert [tuple(row) for row in found[2]] == [(make_request().key, "acme/oracle-2", "0.7")]
 
 
 def test_the_example_of_the_page_asks_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from bellwether.journal import Busy, Journal, Outcome
 from bellwether.journal.holders import is_gone, is_running, this_process
-from tests.journal.calls import ask, begun, both, outcomes, said, tried
+from tests.journal.calls import attempt_outcomes, begin_attempt, begin_call, claim_attempt, make_reply, make_request
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "from bellwether.journal.holders import this_process; print(this_process(), flush=True); input()"
@@ -118,22 +118,22 @@ def test_a_process_that_the_system_hides_is_not_gone(other: Other, monkeypatch: 
 
 
 def test_the_call_of_a_process_that_ended_is_taken_over_at_once_and_its_attempt_abandoned(journal: Journal, other: Other) -> None:
-    attempt = begun(journal, holder=other.name)
-    assert isinstance(tried(journal), Busy)
-    assert isinstance(journal.look(ask().key), Busy)
+    attempt = begin_attempt(journal, holder=other.name)
+    assert isinstance(begin_call(journal), Busy)
+    assert isinstance(journal.look(make_request().key), Busy)
     other.kill()
-    assert journal.look(ask().key) is None
-    claim, second = both(journal)
+    assert journal.look(make_request().key) is None
+    claim, second = claim_attempt(journal)
     assert (claim.taken_from, claim.attempts) == (other.name, 1)
-    second.answer(said())
-    assert outcomes(journal) == [(1, "abandoned", None), (2, "ok", 120)]
+    second.answer(make_reply())
+    assert attempt_outcomes(journal) == [(1, "abandoned", None), (2, "ok", 120)]
     assert attempt.number == 1
 
 
 def test_a_release_says_why(journal: Journal) -> None:
-    attempt = begun(journal)
+    attempt = begin_attempt(journal)
     attempt.fail(Outcome.TIMEOUT, "slow")
     attempt._claim.release("slow", Outcome.TIMEOUT)
-    found = journal.status(ask().key)
+    found = journal.status(make_request().key)
     assert found is not None
     assert (found.state, found.outcome, found.reason) == ("open", "timeout", "slow")

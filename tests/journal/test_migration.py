@@ -22,10 +22,10 @@ from bellwether.journal.migration import is_current
 from bellwether.journal.records import InProgress, Records, read_unfinished
 from bellwether.journal.schema import metadata, records
 from bellwether.settings import Settings
-from tests.journal.calls import LEASE, START, Clock, ask
+from tests.journal.calls import LEASE, START, Clock, make_request
 from tests.journal.crashes import Countdown
 from tests.journal.racers import Field, make_records
-from tests.shared import status_of
+from tests.shared import wait_for_child
 
 DUMP = (Path(__file__).parent / "version_1.sql").read_text()
 RECORD = "model = 'arena' AND purpose <> 'arena/decisions'"
@@ -82,7 +82,7 @@ def test_records_leave_the_calls_with_their_keys_and_bytes(old: str, tmp_path: P
         assert len(bodies) == 6
         assert {name: exported[name].height for name in TABLES} == {name: len(kept) for name, kept in others.items()}
         assert exported["calls"]["model"].to_list().count("arena") == 1, "a model of the user's own may have any name"
-        assert isinstance(journal.look(ask().key), Answered)
+        assert isinstance(journal.look(make_request().key), Answered)
         found = Records(journal, LEASE)
         assert found.stored("cohort", "2026-03-01") == '{"lineup":"café"}'.encode()
         assert [found.stored("intervention", "arena", number) for number in range(3)] == [b"first", b"second", None]
@@ -127,7 +127,7 @@ def test_a_process_killed_at_every_statement_leaves_the_old_journal_or_the_new(t
             sa.event.listen(journal.database._engine, "after_cursor_execute", Countdown(life).step)
             journal.database.open()
             os._exit(0)
-        survived = os.WIFEXITED(status_of(child))
+        survived = os.WIFEXITED(wait_for_child(child))
         left = whole(path)
         assert left == before or "records" in left
         with Journal(f"sqlite:///{path}") as journal:

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from bellwether.journal import Journal, Scope
-from tests.journal.calls import ask, begun
+from tests.journal.calls import begin_attempt, make_request
 from tests.journal.racers import ESTIMATE, RUNNERS, Field, open_first, spend, spend_the_last, stall_or_take_over, win
 
 
@@ -36,16 +36,16 @@ def test_d29_each_call_is_won_by_exactly_one_of_all_processes(url: str, field: F
         assert sorted(key for one in won for key in one) == list(keys)
     with Journal(url) as journal:
         check_one_answer_each(journal, range(75))
-        answers = journal.answers(ask(key).key for key in keys)
+        answers = journal.answers(make_request(key).key for key in keys)
         for number, one in enumerate(won):
-            assert {answers[ask(key).key].content for key in one} <= {f"runner {number}"}
+            assert {answers[make_request(key).key].content for key in one} <= {f"runner {number}"}
 
 
 def test_each_expired_call_is_taken_over_by_exactly_one(url: str, field: Field) -> None:
     keys = range(40)
     with Journal(url) as journal:
         for key in keys:
-            begun(journal, ask(key), "dead", lease=timedelta(microseconds=1))
+            begin_attempt(journal, make_request(key), "dead", lease=timedelta(microseconds=1))
         won = field.race(win, url, keys)
         assert sorted(key for one in won for key in one) == list(keys)
         outcomes = journal.usage("outcome").select("outcome", "attempts").rows()
@@ -84,7 +84,7 @@ def test_a_holder_that_wakes_while_others_take_over_never_makes_a_second_answer(
         tables = journal.export()
         assert tables["calls"]["state"].to_list() == ["answered"] * len(keys)
         for key in keys:
-            answer = journal.answer(ask(key).key)
+            answer = journal.answer(make_request(key).key)
             assert answer is not None
             heard = {one[key] for one in (slow, *others)} - {"busy", "lost"}
             assert heard <= {answer.content}

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from bellwether.journal import Journal
 from bellwether.journal.records import InProgress, Records, read_unfinished
-from tests.journal.calls import LEASE, Clock, begun, said
+from tests.journal.calls import LEASE, Clock, begin_attempt, make_reply
 from tests.journal.racers import RUNNERS, Field, make_records
-from tests.shared import status_of
+from tests.shared import wait_for_child
 
 COHORT = ("cohort", "2026-03-01")
 
@@ -118,7 +118,7 @@ def test_the_lease_of_a_killed_process_of_this_machine_is_free_at_once(url: str)
     if child == 0:
         with Journal(url) as own:
             Records(own, timedelta(hours=1)).once(*COHORT, lambda: os.kill(os.getpid(), signal.SIGKILL) or b"")
-    assert os.WIFSIGNALED(status_of(child))
+    assert os.WIFSIGNALED(wait_for_child(child))
     with Journal(url) as journal:
         assert [one.state for one in read_unfinished(journal)] == ["claimed"]
         assert Records(journal, LEASE).once(*COHORT, lambda: b"heir") == b"heir"
@@ -153,12 +153,12 @@ def _killed_at(url: str, number: int, work: Callable[[Journal], object]) -> bool
             sa.event.listen(journal.database._engine, "after_cursor_execute", step)
             work(journal)
         os._exit(0)
-    return os.WIFSIGNALED(status_of(child))
+    return os.WIFSIGNALED(wait_for_child(child))
 
 
 def test_a_process_killed_at_every_statement_stores_the_whole_record_or_none(url: str) -> None:
     with Journal(url) as journal:
-        begun(journal).answer(said())
+        begin_attempt(journal).answer(make_reply())
     life = 1
     while _killed_at(url, life, lambda journal, life=life: Records(journal, LEASE).once("prompt", f"life {life}", lambda: b"own")):  # type: ignore[misc]
         life += 1

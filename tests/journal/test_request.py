@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from bellwether.errors import ConfigError
 from bellwether.journal import Request
-from tests.journal.calls import ask
+from tests.journal.calls import make_request
 
 ROOT = Path(__file__).resolve().parents[2]
 #: A change of this digest would make every stored answer unreachable.
@@ -29,8 +29,8 @@ JSON = st.recursive(
 
 
 def test_the_key_is_the_same_on_every_machine() -> None:
-    assert ask(7).key == KEY
-    code = "from tests.journal.calls import ask; print(ask(7).key)"
+    assert make_request(7).key == KEY
+    code = "from tests.journal.calls import make_request; print(make_request(7).key)"
     for seed in ("0", "1"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
@@ -38,7 +38,7 @@ def test_the_key_is_the_same_on_every_machine() -> None:
 
 
 def test_the_key_is_the_digest_of_the_text_that_is_stored() -> None:
-    request = ask(7)
+    request = make_request(7)
     assert hashlib.sha256(request.text.encode()).hexdigest() == request.key
     assert json.loads(request.text)["messages"] == request.messages
 
@@ -56,34 +56,34 @@ def test_the_key_is_the_digest_of_the_text_that_is_stored() -> None:
         {"parameters": {"temperature": "0", "max_tokens": 400}},
         {"parameters": {"temperature": None, "max_tokens": 400}},
         {"messages": [{"role": "user", "content": "Will event 0 happen?"}]},
-        {"messages": [*ask().messages, {"role": "user", "content": ""}]},
+        {"messages": [*make_request().messages, {"role": "user", "content": ""}]},
     ],
 )
 def test_whatever_determines_the_call_changes_the_key(change: dict[str, Any]) -> None:
-    assert ask(**change).key != ask().key
+    assert make_request(**change).key != make_request().key
 
 
 def test_how_the_same_call_is_written_does_not_change_the_key() -> None:
-    other = ask(
+    other = make_request(
         parameters={"max_tokens": 400.0, "temperature": -0.0},
-        messages=tuple({name: message[name] for name in ("content", "role")} for message in ask().messages),
+        messages=tuple({name: message[name] for name in ("content", "role")} for message in make_request().messages),
     )
-    assert other.key == ask().key
+    assert other.key == make_request().key
 
 
 @given(parameters=st.dictionaries(st.sampled_from(["x", "y", "z"]), JSON, max_size=3), data=st.data())
 def test_the_order_of_names_and_a_passage_through_json_do_not_change_the_key(parameters: dict[str, Any], data: st.DataObject) -> None:
-    request = ask(parameters=parameters)
+    request = make_request(parameters=parameters)
     names = data.draw(st.permutations(list(parameters)))
-    assert ask(parameters={name: parameters[name] for name in names}).key == request.key
+    assert make_request(parameters={name: parameters[name] for name in names}).key == request.key
     again = json.loads(request.text)
-    assert ask(parameters=again["parameters"], messages=again["messages"]).key == request.key
+    assert make_request(parameters=again["parameters"], messages=again["messages"]).key == request.key
 
 
 @given(first=JSON, second=JSON)
 def test_different_parameters_have_different_keys(first: Any, second: Any) -> None:
-    same = ask(parameters={"x": first}).text == ask(parameters={"x": second}).text
-    assert (ask(parameters={"x": first}).key == ask(parameters={"x": second}).key) == same
+    same = make_request(parameters={"x": first}).text == make_request(parameters={"x": second}).text
+    assert (make_request(parameters={"x": first}).key == make_request(parameters={"x": second}).key) == same
     if repr(first) == repr(second):
         assert same
 
@@ -109,7 +109,7 @@ def test_different_parameters_have_different_keys(first: Any, second: Any) -> No
 )
 def test_what_has_no_canonical_form_is_refused_by_name(change: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
-        ask(**change)
+        make_request(**change)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_what_has_no_canonical_form_is_refused_by_name(change: dict[str, Any], s
 )
 def test_credentials_are_no_part_of_a_request(parameters: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="hand it to the client instead") as refused:
-        ask(parameters=parameters)
+        make_request(parameters=parameters)
     assert "sk-secret" not in str(refused.value)
 
 

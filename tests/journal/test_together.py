@@ -16,13 +16,13 @@ from bellwether.errors import ConfigError, LakeError
 from bellwether.journal import Answered, Attempt, Budget, BudgetExceeded, Busy, Claim, Failed, Journal, LeaseLost, Outcome, Scope, Usage
 from bellwether.journal.values import CostSource
 from bellwether.journal.writer import Urgency, Writer
-from tests.journal.calls import LEASE, Clock, ask, begun, outcomes, said
+from tests.journal.calls import LEASE, Clock, attempt_outcomes, begin_attempt, make_reply, make_request
 
 RUN = Scope(run="week-9")
 
 
 def start(journal: Journal, number: int = 0, **options: Any) -> Any:
-    return journal.begin(ask(number), lease=LEASE, holder=options.pop("holder", "one"), run="week-9", **options)
+    return journal.begin(make_request(number), lease=LEASE, holder=options.pop("holder", "one"), run="week-9", **options)
 
 
 def commits(journal: Journal) -> list[str]:
@@ -45,8 +45,8 @@ def test_a_call_is_claimed_and_begun_at_once(journal: Journal, clock: Clock) -> 
     assert isinstance(claim, Claim)
     assert isinstance(attempt, Attempt)
     assert (attempt.number, claim.expires_at, journal.spent(RUN).reserved) == (1, clock.now + LEASE, 50)
-    assert start(journal, holder="two") == Busy(ask().key, "one", clock.now + LEASE)
-    attempt.answer(said())
+    assert start(journal, holder="two") == Busy(make_request().key, "one", clock.now + LEASE)
+    attempt.answer(make_reply())
     assert isinstance(start(journal), Answered)
 
 
@@ -62,7 +62,7 @@ def test_a_call_that_was_released_failed_or_lost_is_begun_again(journal: Journal
     attempt.fail(Outcome.REFUSAL, "no")
     taken_over.give_up(Outcome.REFUSAL, "no")
     assert isinstance(start(journal), Failed)
-    assert [outcome for _, outcome, _ in outcomes(journal)] == ["timeout", "abandoned", "refusal"]
+    assert [outcome for _, outcome, _ in attempt_outcomes(journal)] == ["timeout", "abandoned", "refusal"]
 
 
 def test_what_does_not_fit_the_budget_is_not_even_claimed(journal: Journal) -> None:
@@ -70,7 +70,7 @@ def test_what_does_not_fit_the_budget_is_not_even_claimed(journal: Journal) -> N
     start(journal, 0, estimate=60, budgets=budgets)
     with pytest.raises(BudgetExceeded):
         start(journal, 1, estimate=60, budgets=budgets)
-    assert journal.status(ask(1).key) is None
+    assert journal.status(make_request(1).key) is None
     with pytest.raises(ConfigError, match="a budget needs an estimate"):
         start(journal, 1, budgets=budgets)
 
@@ -91,23 +91,23 @@ def test_a_work_that_raises_leaves_the_others(journal: Journal) -> None:
     works = [partial(start, journal, number, estimate=40, budgets=budgets) for number in range(4)]
     found = journal.together(works)
     assert [isinstance(one, BudgetExceeded) for one in found] == [False, False, True, True]
-    assert {status.key for status in journal.pending()} == {ask(0).key, ask(1).key}
+    assert {status.key for status in journal.pending()} == {make_request(0).key, make_request(1).key}
 
 
 def test_what_a_work_kept_before_it_raised_is_kept(journal: Journal, clock: Clock) -> None:
-    slow = begun(journal)
+    slow = begin_attempt(journal)
     clock.advance(LEASE + timedelta(seconds=1))
-    begun(journal, holder="two")
-    (lost,) = journal.together([lambda: slow.answer(said("0.1", cost=500))])
+    begin_attempt(journal, holder="two")
+    (lost,) = journal.together([lambda: slow.answer(make_reply("0.1", cost=500))])
     assert isinstance(lost, LeaseLost)
     assert lost.stored
-    assert outcomes(journal) == [(1, "ok", 500), (2, None, None)]
+    assert attempt_outcomes(journal) == [(1, "ok", 500), (2, None, None)]
 
 
 def test_a_work_sees_what_those_before_it_did(journal: Journal) -> None:
     def whole() -> Any:
         claim, attempt = start(journal)
-        attempt.answer(said())
+        attempt.answer(make_reply())
         return journal.look(claim.key)
 
     first, second = journal.together([whole, lambda: start(journal)])
@@ -121,7 +121,7 @@ def test_costs_that_come_while_a_transaction_is_shared_count_in_its_budgets(jour
     def work(number: int, cost: int | None) -> int:
         _, attempt = start(journal, number, estimate=40, budgets=budgets)
         if cost is not None:
-            attempt.answer(said(cost=cost))
+            attempt.answer(make_reply(cost=cost))
         return number
 
     found = journal.together([partial(work, number, cost) for number, cost in enumerate([10, 50, None, None])])
@@ -145,30 +145,30 @@ def test_nothing_of_any_work_is_kept_when_the_transaction_is_lost(tmp_path: Path
         journal.together([lambda: start(journal, 0), full, lambda: start(journal, 2)])
     assert journal.pending() == []
     start(journal, 3)
-    assert [status.key for status in journal.pending()] == [ask(3).key]
+    assert [status.key for status in journal.pending()] == [make_request(3).key]
 
 
 # --- used ------------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_call_used_is_the_sum_of_its_attempts(journal: Journal) -> None:
-    assert journal.used(ask().key) == (0, Usage())
-    ends = [(Outcome.RATE_LIMIT, "429", None), (Outcome.MALFORMED, "no JSON", said("?", cost=10))]
+    assert journal.used(make_request().key) == (0, Usage())
+    ends = [(Outcome.RATE_LIMIT, "429", None), (Outcome.MALFORMED, "no JSON", make_reply("?", cost=10))]
     for outcome, reason, reply in ends:
         claim, attempt = start(journal)
         attempt.fail(outcome, reason, reply)
         claim.release(reason)
-        assert outcome is not Outcome.RATE_LIMIT or journal.used(ask().key)[1] == Usage(0, 0, 0, 0, CostSource.UNBILLED)
-    begun(journal).answer(said(cost=20))
-    assert journal.used(ask().key) == (3, Usage(200, 40, 10, 30, CostSource.PROVIDER))
+        assert outcome is not Outcome.RATE_LIMIT or journal.used(make_request().key)[1] == Usage(0, 0, 0, 0, CostSource.UNBILLED)
+    begin_attempt(journal).answer(make_reply(cost=20))
+    assert journal.used(make_request().key) == (3, Usage(200, 40, 10, 30, CostSource.PROVIDER))
 
 
 def test_a_cost_that_is_not_known_makes_the_sum_unknown_and_tokens_are_those_that_are_known(journal: Journal) -> None:
     claim, attempt = start(journal)
     attempt.fail(Outcome.TIMEOUT, "slow")
     claim.release("slow")
-    begun(journal).answer(said(cost=20))
-    assert journal.used(ask().key) == (2, Usage(100, 20, 5))
+    begin_attempt(journal).answer(make_reply(cost=20))
+    assert journal.used(make_request().key) == (2, Usage(100, 20, 5))
 
 
 # --- from asyncio ----------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ async def test_what_waits_at_the_same_time_is_written_at_once(journal: Journal) 
     journal.database.open()
     ended, writer = commits(journal), Writer(journal)
     begun_calls = await asyncio.gather(*(writer.do(partial(start, journal, number), Urgency.BEGIN) for number in range(10)))
-    await asyncio.gather(*(writer.do(partial(attempt.answer, said())) for _, attempt in begun_calls))
+    await asyncio.gather(*(writer.do(partial(attempt.answer, make_reply())) for _, attempt in begun_calls))
     assert len(ended) == (2 if journal.shares else 20)
     assert journal.counts().row(0)[-1] == 10
 
@@ -186,12 +186,12 @@ async def test_what_waits_at_the_same_time_is_written_at_once(journal: Journal) 
 async def test_a_work_is_done_though_nobody_waits_for_it_any_more(journal: Journal) -> None:
     _, attempt = start(journal)
     writer = Writer(journal)
-    waiting = asyncio.create_task(writer.do(partial(attempt.answer, said())))
+    waiting = asyncio.create_task(writer.do(partial(attempt.answer, make_reply())))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
     await writer.settle()
-    assert isinstance(journal.look(ask().key), Answered)
+    assert isinstance(journal.look(make_request().key), Answered)
 
 
 async def test_what_is_handed_in_at_the_moment_in_which_the_last_work_ends_is_done_too(journal: Journal) -> None:
@@ -212,11 +212,11 @@ async def test_errors_come_back_to_who_asked(tmp_path: Path) -> None:
     with sqlite3.connect(path) as other:
         other.execute("BEGIN IMMEDIATE")
         found = await asyncio.gather(
-            writer.do(partial(attempt.answer, said())), writer.do(partial(start, journal, 1)), return_exceptions=True
+            writer.do(partial(attempt.answer, make_reply())), writer.do(partial(start, journal, 1)), return_exceptions=True
         )
         assert [type(one) for one in found] == [LakeError, LakeError]
         other.rollback()
-    assert isinstance(await writer.do(partial(attempt.answer, said())), Answered)
+    assert isinstance(await writer.do(partial(attempt.answer, make_reply())), Answered)
 
 
 async def test_what_has_come_is_kept_before_more_is_asked_for_and_looked_up(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from bellwether.errors import LakeError
 from bellwether.lake import Lake, duckdb_connection
 from bellwether.tables import Column, Table
-from tests.damage import flip
+from tests.damage import flip_bit
 from tests.lake.frames import FORECASTS, PRICES, prices
 
 DAYS = [("2025-09-01",), ("2025-09-02",), ("2025-09-03",)]
@@ -93,7 +93,7 @@ def test_one_changed_byte_is_found_when_the_rows_are_read(lake: Lake) -> None:
     rows = lake.slice(PRICES)
     assert rows.read().height == 18
     file = file_of(lake, "2025-09-02")
-    flip(file)
+    flip_bit(file)
     with pytest.raises(LakeError, match=rf"{file} is damaged: .*; `bellwether pull 2025-09-02` restores it$"):
         rows.scan()
     with pytest.raises(LakeError, match=rf"{file} is damaged"), duckdb_connection.connect() as connection:

@@ -496,11 +496,11 @@ async def test_a_journal_that_cannot_be_written_for_a_while_loses_no_answer(
 
 async def test_what_another_process_is_asking_is_waited_for(journal: Journal) -> None:
     from bellwether.journal import Request
-    from tests.journal.calls import begun
+    from tests.journal.calls import begin_attempt
 
     entry = model()
     request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
-    attempt = begun(journal, request, "elsewhere")
+    attempt = begin_attempt(journal, request, "elsewhere")
     time = Time()
 
     async def sleep(seconds: float) -> None:
@@ -517,12 +517,12 @@ async def test_a_call_whose_holder_never_comes_back_is_taken_over_when_its_lease
     from datetime import timedelta
 
     from bellwether.journal import Request
-    from tests.journal.calls import Clock, begun
+    from tests.journal.calls import Clock, begin_attempt
 
     clock, entry = Clock(), model()
     journal = Journal(f"sqlite:///{tmp_path}/journal.db", clock=clock)
     request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
-    begun(journal, request, "elsewhere")
+    begin_attempt(journal, request, "elsewhere")
 
     async def sleep(seconds: float) -> None:
         clock.advance(timedelta(seconds=seconds))
@@ -537,7 +537,7 @@ async def test_a_lease_that_was_lost_gives_the_answer_that_counts(tmp_path: Path
     from datetime import timedelta
 
     from bellwether.journal import Request
-    from tests.journal.calls import Clock, begun
+    from tests.journal.calls import Clock, begin_attempt
 
     clock, entry = Clock(), model()
     journal = Journal(f"sqlite:///{tmp_path}/journal.db", clock=clock)
@@ -545,7 +545,7 @@ async def test_a_lease_that_was_lost_gives_the_answer_that_counts(tmp_path: Path
 
     def script(call: ModelCall) -> AttemptResult:
         clock.advance(timedelta(hours=1))
-        begun(journal, request, "elsewhere").answer(said("0.2").reply)
+        begin_attempt(journal, request, "elsewhere").answer(said("0.2").reply)
         return said("0.9")
 
     async with client(journal, FakeWire(script)) as asking:

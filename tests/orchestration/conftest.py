@@ -26,7 +26,7 @@ from orchestration.definitions import build_defs
 from orchestration.home import settings_file
 from orchestration.run_session import require_success
 from orchestration.runner import Runner
-from tests.shared import shared
+from tests.shared import shared_folder
 
 #: Eight days around the sandbox's historical cutoff: half from the archive, half from the live endpoints.
 FIRST, LAST = date(2026, 3, 30), date(2026, 4, 6)
@@ -75,7 +75,7 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     copy.
     """
     os.environ["DAGSTER_DISABLE_TELEMETRY"] = "1"
-    original = shared(tmp_path_factory) / "evaluated"
+    original = shared_folder(tmp_path_factory) / "evaluated"
     with FileLock(f"{original}.lock"):
         if not original.exists():
             new = original.with_suffix(".new")

@@ -37,7 +37,7 @@ from orchestration.runner import RunFailed
 from orchestration.steps import failure_reasons
 from resources import LakeResource
 from resources.arena import ArenaResource
-from tests.damage import flip
+from tests.damage import flip_bit
 from tests.orchestration.conftest import World, open_world
 
 WEEK = date(2026, 5, 17)
@@ -132,7 +132,7 @@ def test_damaged_files_and_manifests_of_reconstructed_weeks_are_made_again_as_th
         if name in ("arena/universe", "arena/trades", "arena/evidence"):
             here.lake.storage.put(f"{manifest.file.rpartition('/')[0]}/manifest.json", b'{"x')
         else:
-            flip(Path(here.lake.storage.location(manifest.file)))
+            flip_bit(Path(here.lake.storage.location(manifest.file)))
     runs.run_weeks(here.runner(), [WEEK, WEEK + SEVEN])
     for (name, partition), before in damaged.items():
         after = here.lake.manifests(table(name))[partition]

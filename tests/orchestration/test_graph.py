@@ -27,7 +27,7 @@ from resources import LakeResource, WarehouseResource
 
 pytestmark = pytest.mark.slow
 
-from tests.damage import flip  # noqa: E402
+from tests.damage import flip_bit  # noqa: E402
 from tests.orchestration.conftest import FIRST, FORECASTERS, LAST, World, open_world, run_all  # noqa: E402
 
 DAYS = [(FIRST + timedelta(days=offset)).isoformat() for offset in range((LAST - FIRST).days + 1)]
@@ -221,7 +221,7 @@ def test_a_day_that_the_lake_lost_or_that_is_damaged_is_restored_by_the_command_
     damaged.write_bytes(b"PAR1")
     of_the_last_day = lake.manifests(table("clean/prices"))[(LAST.isoformat(),)]
     flipped = Path(lake.storage.location(of_the_last_day.file))
-    flip(flipped)
+    flip_bit(flipped)
     runner = evaluated.runner()
     runs.pull_days(runner, FIRST, LAST)
     assert runner.stats.runs == 2, "one for each of the two days"

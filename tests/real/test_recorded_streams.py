@@ -44,7 +44,7 @@ class Imported:
 @pytest.fixture(scope="module")
 def imported(captures: Captures) -> dict[str, Imported]:
     """Every capture by the name of its recording."""
-    made = [pair for folder in (NBA, BTC, LIST) for pair in zip(captures.recordings(folder), captures.checked(folder), strict=True)]
+    made = [pair for folder in (NBA, BTC, LIST) for pair in zip(captures.recordings(folder), captures.book_checks(folder), strict=True)]
     return {recording.name: Imported(recording, *checked) for recording, checked in made}
 
 

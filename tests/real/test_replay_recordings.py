@@ -19,7 +19,7 @@ from bellwether.recordings.exchange_times import parse_time
 from bellwether.recordings.recording import Recording
 from bellwether.replay.episode import EpisodeDraft, load, validate
 from bellwether.venues.kalshi.stream.frame import parse_message
-from tests.captures import Built, Captures
+from tests.captures import BuiltEpisode, Captures
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -27,12 +27,12 @@ NBA, BTC, LIST, ORDERS = "ws_nba_2026_03", "ws_btc15m_2026_05", "ws_2026_08", "o
 
 
 @pytest.fixture(scope="module")
-def built(captures: Captures) -> dict[str, list[Built]]:
+def built(captures: Captures) -> dict[str, list[BuiltEpisode]]:
     """The episodes of every recording, by the folder of the capture."""
     return {folder: captures.built(folder) for folder in (NBA, BTC, LIST, ORDERS)}
 
 
-def everything(built: dict[str, list[Built]]) -> list[Built]:
+def everything(built: dict[str, list[BuiltEpisode]]) -> list[BuiltEpisode]:
     return [one for made in built.values() for one in made]
 
 
@@ -65,7 +65,7 @@ def instants(draft: EpisodeDraft) -> Iterator[tuple[int, Books]]:
         yield before, books
 
 
-def test_every_recording_builds_valid_episodes(built: dict[str, list[Built]]) -> None:
+def test_every_recording_builds_valid_episodes(built: dict[str, list[BuiltEpisode]]) -> None:
     assert set(built) == {NBA, BTC, LIST, ORDERS}
     for one in everything(built):
         report = validate(one.episode.folder)
@@ -93,7 +93,7 @@ def walk(draft: EpisodeDraft) -> Walk:
 
 
 @pytest.fixture(scope="module")
-def walks(built: dict[str, list[Built]]) -> dict[str, Walk]:
+def walks(built: dict[str, list[BuiltEpisode]]) -> dict[str, Walk]:
     """A `Walk` of each episode, by its id."""
     return {one.episode.id: walk(one.draft) for one in everything(built)}
 
@@ -131,7 +131,7 @@ def told(body: dict[str, str]) -> Quote:
     return Quote((price_of(body["yes_bid_dollars"]), lots[0]), (10_000 - price_of(body["yes_ask_dollars"]), lots[1]))
 
 
-def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(built: dict[str, list[Built]]) -> None:
+def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(built: dict[str, list[BuiltEpisode]]) -> None:
     """A ticker message has the exchange's time in microseconds. At that time the rebuilt book must have its prices and sizes."""
     total = 0
     for one in built[BTC]:
@@ -166,7 +166,7 @@ def tickers_of(recording: Recording, ticker: str) -> Iterator[dict[str, str]]:
 # --- outcomes ------------------------------------------------------------------------------------------------------------
 
 
-def test_basketball_games_have_the_winners_that_the_index_names(recordings: Path, built: dict[str, list[Built]]) -> None:
+def test_basketball_games_have_the_winners_that_the_index_names(recordings: Path, built: dict[str, list[BuiltEpisode]]) -> None:
     with (recordings / "kalshi" / NBA / "EPISODES.csv").open() as file:
         wanted = {row["ticker"]: row["inferred_result"].upper() for row in csv.DictReader(file)}
     for one in built[NBA]:
@@ -176,14 +176,14 @@ def test_basketball_games_have_the_winners_that_the_index_names(recordings: Path
         assert all((settlement.source or "").startswith("inferred") for settlement in found.values())
 
 
-def test_a_market_recorded_without_trades_is_settled_by_what_its_ticker_messages_say(built: dict[str, list[Built]]) -> None:
+def test_a_market_recorded_without_trades_is_settled_by_what_its_ticker_messages_say(built: dict[str, list[BuiltEpisode]]) -> None:
     assert all(one.draft.trades.num_rows == 0 for one in built[BTC])
     found = [settlement for one in built[BTC] for settlement in one.episode.settlements if settlement.is_known]
     assert found
     assert all((settlement.source or "").startswith("inferred: last trade at") for settlement in found)
 
 
-def test_closes_come_from_the_wiped_book_or_the_other_recorder_and_nothing_lies_behind_them(built: dict[str, list[Built]]) -> None:
+def test_closes_come_from_the_wiped_book_or_the_other_recorder_and_nothing_lies_behind_them(built: dict[str, list[BuiltEpisode]]) -> None:
     sources = Counter(market.lifecycle[-1].source for one in everything(built) for market in one.episode.metadata.markets)
     assert sources["book wiped"] >= 2
     assert sources["recorder"] >= 1
@@ -194,7 +194,7 @@ def test_closes_come_from_the_wiped_book_or_the_other_recorder_and_nothing_lies_
                 assert at <= (closes[ticker] or 0)
 
 
-def test_every_trade_hits_a_level_that_the_book_showed(built: dict[str, list[Built]]) -> None:
+def test_every_trade_hits_a_level_that_the_book_showed(built: dict[str, list[BuiltEpisode]]) -> None:
     for one in [*built[NBA], *built[ORDERS]]:
         texts = [finding.message for finding in validate(one.episode.folder).findings if finding.check == "trades"]
         assert any("(100.0%)" in text for text in texts), texts
@@ -211,7 +211,7 @@ def ticks(recordings: Path, name: str) -> list[tuple[int, str]]:
     return [(round(datetime.fromisoformat(at).timestamp() * 1_000_000) * 1000, price) for at, price in rows]
 
 
-def test_ticks_of_the_underlying_are_a_series_that_is_read_as_of_a_time(recordings: Path, built: dict[str, list[Built]]) -> None:
+def test_ticks_of_the_underlying_are_a_series_that_is_read_as_of_a_time(recordings: Path, built: dict[str, list[BuiltEpisode]]) -> None:
     for one in built[ORDERS]:
         wanted = [tick for tick in ticks(recordings, one.recording.name) if tick[0] <= one.episode.metadata.end]
         ts, values = one.episode.exogenous["SPX"]

@@ -8,13 +8,13 @@ import pytest
 from bellwether.journal import Answered
 from bellwether.settings import settings
 from resources.journal import JournalResource
-from tests.journal.calls import said, taken, tried
+from tests.journal.calls import begin_call, claim_call, make_reply
 
 
 @dg.asset
 def decision(journal: JournalResource) -> str:
-    found = tried(journal.journal)
-    return f"stored {found.content}" if isinstance(found, Answered) else found[1].answer(said()).content
+    found = begin_call(journal.journal)
+    return f"stored {found.content}" if isinstance(found, Answered) else found[1].answer(make_reply()).content
 
 
 def test_steps_of_different_runs_share_answers(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_steps_of_different_runs_share_answers(tmp_path: Path) -> None:
 
 def test_without_a_url_it_is_the_worlds_journal() -> None:
     resource = JournalResource()
-    assert taken(resource.journal)
+    assert claim_call(resource.journal)
     assert (settings().world_home / "journal.db").is_file()
     assert resource.journal is resource.journal
 
