@@ -77,6 +77,21 @@ def lazy_names(package: str, homes: Mapping[str, Iterable[str]]) -> Callable[[st
     return found
 
 
+class RenamedAttribute:
+    """Former name of an attribute of a class: reading it warns until 0.4 and returns the attribute with the current name."""
+
+    def __init__(self, current: str) -> None:
+        self.current = current
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.former = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        former = f"{owner.__name__}.{self.former}"
+        warnings.warn(f"{former} is deprecated until 0.4; use {self.current}", DeprecationWarning, stacklevel=2)
+        return getattr(owner if instance is None else instance, self.current)
+
+
 def renamed_names(module: str, renamed: Mapping[str, str], load: Callable[[str], Any], *, prefix: str = "") -> Callable[[str], Any]:
     """Create the `__getattr__` of a module whose former names warn until 0.4.
 

@@ -28,8 +28,7 @@ from bellwether.arena.frames import (
     universe_frame,
 )
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_of
-from bellwether.arena.ledger import Book as Books
-from bellwether.arena.ledger import fold
+from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.market import Market
 from bellwether.arena.marks import PriceObservation, price_key, tick_prices, valuation
 from bellwether.arena.methodology import load_methodology
@@ -200,7 +199,7 @@ def _stored_tick() -> float:
 
 
 def _tick() -> float:
-    book, rng = Books(), Random(4)
+    book, rng = Ledger(), Random(4)
     for agent, trades in _holders():
         book.open_account(agent)
         for trade in trades:

@@ -19,7 +19,7 @@ import numpy as np
 from bellwether.arena.facts import Agent, Trade
 from bellwether.arena.frames import agents_frame, portfolios_frame, prices_frame
 from bellwether.arena.identity import AgentKey, DecisionKey, week_of
-from bellwether.arena.ledger import Book, fold
+from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.marks import HeldPrice, PriceSource, portfolio_curves
 from bellwether.arena.methodology import load_methodology
 from bellwether.arena.units import MICROS
@@ -68,7 +68,7 @@ def run() -> list[dict[str, Any]]:
     ]
 
 
-def _book() -> Book:
+def _book() -> Ledger:
     rng, rules, agents, trades = Random(1), load_methodology(), list[Agent](), list[Trade]()
     for number in range(AGENTS_HELD):
         key = DecisionKey(AgentKey(week_of(START), f"family-{number:02}"), week_of(START))
@@ -110,7 +110,7 @@ def _prices() -> tuple[np.ndarray, list[HeldPrice]]:
     return drawn, found
 
 
-def _naive(book: Book, drawn: np.ndarray, path: Path) -> tuple[int, int]:
+def _naive(book: Ledger, drawn: np.ndarray, path: Path) -> tuple[int, int]:
     """Bytes of a row of a database for each position and mark, and how many there are. A few days are written, and stand for all."""
     held = [(one.agent_id, one.market_id, one.side) for account in book.accounts.values() for one in account.open.values()]
     some = range(SAMPLE * PER_DAY)

@@ -13,7 +13,7 @@ import cloup
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from bellwether.calibration.inference import LEAST_REPLICATES
+from bellwether.calibration.inference import MIN_REPLICATES
 from bellwether.console import console, emit
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import examine, read_labels, read_results
@@ -100,8 +100,8 @@ def score(files: tuple[Path, ...], *, figures: Path | None, html: Path | None, a
     Columns are recognised by common names (probability, outcome, model, question_id, series, weight, market_price ...) or named by options. docs/scoring.md
     explains the files and the tables.
     """
-    if 0 < options["replicates"] < LEAST_REPLICATES:
-        raise click.BadParameter(f"{options['replicates']} is too few; give at least {LEAST_REPLICATES}, or 0", param_hint="--replicates")
+    if 0 < options["replicates"] < MIN_REPLICATES:
+        raise click.BadParameter(f"{options['replicates']} is too few; give at least {MIN_REPLICATES}, or 0", param_hint="--replicates")
     _keep_inputs(files, options["outcomes"], html)
     with _progress() as tell:
         result = score_files(list(files), progress=tell, **options)

@@ -67,7 +67,7 @@ def books(rules: RuleSet, backtest: Backtest, trade: Trade) -> Decimal:
 
 
 def bets(rules: Methodology, position: Position, level: Level) -> None:
-    Bet("m", "YES", rules.least)
+    Bet("m", "YES", rules.smallest_bet)
     Bet("m", "YES", level.price)  # arg-type
     Limits.of(rules, position.shares)  # arg-type
     share_value(position.shares, level.price)

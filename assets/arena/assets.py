@@ -252,7 +252,7 @@ def books(context: dg.AssetExecutionContext, arena: ArenaResource, **facts: Slic
     broken = [f"{one.rule}: {one.where}: {one.found}" for one in found.violations]
     results_of_checks = (
         _check_result("invariants", broken, dg.AssetCheckSeverity.ERROR),
-        _check_result("decided_on_these_books", find_changed_cash(known, found.book), dg.AssetCheckSeverity.WARN),
+        _check_result("decided_on_these_books", find_changed_cash(known, found.ledger), dg.AssetCheckSeverity.WARN),
     )
     checks_selected = {one.name for one in context.selected_asset_check_keys}
     yield from (one for one in results_of_checks if one.check_name in checks_selected)

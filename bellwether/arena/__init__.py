@@ -1,4 +1,4 @@
-"""The arena: agents bet paper money on prediction markets, week by week. Pure functions from facts to ledger, marks and scores.
+"""The arena: agents bet paper money on prediction markets, week by week. Pure functions compute ledger, marks and scores from facts.
 
 No I/O and no scheduler: quotes, evidence and times are arguments. docs/arena.md states the rules with an example. Names are imported on first
 use.
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bellwether.arena.facts import Agent, Result, Settlement, Trade
     from bellwether.arena.identity import AgentKey, DecisionKey, week_of
     from bellwether.arena.invariants import violations
-    from bellwether.arena.ledger import Book, LedgerEntry, Violation, fold
+    from bellwether.arena.ledger import Ledger, LedgerEntry, Violation, fold
     from bellwether.arena.market import Level, Market, Quote
     from bellwether.arena.marks import HeldPrice, Mark, Valuation, drawdown, valuation
     from bellwether.arena.methodology import Methodology, methodologies
@@ -32,7 +32,7 @@ _HOMES = {
     "facts": ("Agent", "Result", "Settlement", "Trade"),
     "identity": ("AgentKey", "DecisionKey", "week_of"),
     "invariants": ("violations",),
-    "ledger": ("Book", "LedgerEntry", "Violation", "fold"),
+    "ledger": ("Ledger", "LedgerEntry", "Violation", "fold"),
     "market": ("Level", "Market", "Quote"),
     "marks": ("HeldPrice", "Mark", "Valuation", "drawdown", "valuation"),
     "methodology": ("Methodology", "methodologies"),
@@ -47,11 +47,11 @@ __all__ = [
     "Agent",
     "AgentKey",
     "Bet",
-    "Book",
     "Decision",
     "DecisionKey",
     "ExecutionResult",
     "HeldPrice",
+    "Ledger",
     "LedgerEntry",
     "Level",
     "Limits",
@@ -89,5 +89,5 @@ __all__ = [
     "week_of",
 ]
 
-_RENAMED = {"Entry": "LedgerEntry", "Executed": "ExecutionResult", "Price": "HeldPrice"}
+_RENAMED = {"Book": "Ledger", "Entry": "LedgerEntry", "Executed": "ExecutionResult", "Price": "HeldPrice"}
 __getattr__ = renamed_names(__name__, _RENAMED, lazy_names(__name__, _HOMES))

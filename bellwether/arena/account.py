@@ -11,6 +11,7 @@ from typing import Any
 from bellwether.arena.facts import Agent, Result, Trade
 from bellwether.arena.market import fold_case
 from bellwether.arena.units import divide_half_even
+from bellwether.extras import RenamedAttribute
 from bellwether.units import MicroDollars, MicroShares, SharePrice
 
 _NO_SHARES, _NOTHING = MicroShares(0), MicroDollars(0)
@@ -25,7 +26,7 @@ class PositionStatus(StrEnum):
 
 
 class AgentStatus(StrEnum):
-    """Status of an agent. WARNED: cannot bet now, but open positions may bring cash. BANKRUPT: can never bet again."""
+    """Status of an agent. WARNED: the cash is below the smallest bet, and positions are open. BANKRUPT: the same without open positions."""
 
     ACTIVE = "active"
     WARNED = "active, cannot bet"
@@ -36,9 +37,8 @@ class AgentStatus(StrEnum):
 class Position:
     """Position of an agent on one side of a market. Shares are micro-shares, money is micro-dollars.
 
-    shares, cost: held now; a settled position keeps them. sold: proceeds of sales. realized: profit of sales and settlement, without fees.
-    paid: payout of the settlement in force. result: how the market was settled; None if the position was sold before. won: whether its side
-    won.
+    shares, cost: current holding; a settled position keeps its last one. sold: proceeds of sales. realized: profit of sales and settlement,
+    without fees. paid: payout of the settlement in force. result: kind of the settlement; None before. won: True if the side won.
     """
 
     position_id: str
@@ -59,13 +59,13 @@ class Position:
 
     @property
     def average(self) -> SharePrice:
-        """Average cost of the held shares in micro-dollars per share; 0 without shares."""
+        """Average cost of the current shares in micro-dollars per share; 0 without shares."""
         return SharePrice(divide_half_even(self.cost * 1_000_000, self.shares) if self.shares else 0)
 
 
 @dataclass(slots=True)
 class Account:
-    """Cash of an agent in micro-dollars, its positions by id, and the open ones by (market, side)."""
+    """Cash, fees and payments taken back by corrections in micro-dollars; all positions by id, and the open ones by (market, side)."""
 
     agent: Agent
     cash: MicroDollars
@@ -74,9 +74,12 @@ class Account:
     fees: MicroDollars = _NOTHING
     taken_back: MicroDollars = _NOTHING
 
+    held = RenamedAttribute("find_position")
+    problem = RenamedAttribute("explain_problem")
+
     @classmethod
     def of(cls, agent: Agent) -> Account:
-        """Create the account with which an agent starts."""
+        """Create an account with the initial cash of an agent."""
         return cls(agent, agent.initial_cash)
 
     @property
@@ -89,14 +92,14 @@ class Account:
         """Profit of sales and settlements in micro-dollars, without fees."""
         return MicroDollars(sum(position.realized for position in self.positions.values()))
 
-    def status(self, least: MicroDollars) -> AgentStatus:
-        """Return the status of the agent. least: smallest possible bet in micro-dollars."""
-        if self.cash >= least:
+    def status(self, smallest_bet: MicroDollars) -> AgentStatus:
+        """Return the status of the agent. smallest_bet: micro-dollars."""
+        if self.cash >= smallest_bet:
             return AgentStatus.ACTIVE
         return AgentStatus.WARNED if self.open else AgentStatus.BANKRUPT
 
-    def held(self, market_id: str, side: str) -> Position | None:
-        """Return the open position on a side of a market; the side is case-insensitive."""
+    def find_position(self, market_id: str, side: str) -> Position | None:
+        """Return the open position on a side of a market, or None. The side is case-insensitive."""
         return self.open.get((market_id, fold_case(side)))
 
     def copy(self) -> Account:
@@ -111,8 +114,8 @@ class Account:
             self.taken_back,
         )
 
-    def problem(self, trade: Trade) -> str | None:
-        """Explain why a trade cannot be booked on this account; None if it can."""
+    def explain_problem(self, trade: Trade) -> str | None:
+        """Return why a trade cannot be booked on this account; None if it can."""
         if trade.shares <= 0 or trade.amount < 0 or trade.fee < 0:
             return f"shares {trade.shares}, amount {trade.amount}, fee {trade.fee}; shares are above 0, the others 0 or more"
         position = self.positions.get(trade.position_id)
@@ -120,13 +123,13 @@ class Account:
             return _explain_mismatch(position, trade)
         if trade.action == "SELL":
             return f"position {trade.position_id} does not belong to the agent"
-        held = self.held(trade.market_id, trade.side)
-        if held is not None:
-            return f"{held.position_id} is open on {trade.side} of {trade.market_id} already"
+        existing = self.find_position(trade.market_id, trade.side)
+        if existing is not None:
+            return f"{existing.position_id} is open on {trade.side} of {trade.market_id} already"
         return None if trade.position_id == trade.trade_id else f"position {trade.position_id} does not exist"
 
     def book(self, trade: Trade) -> Position:
-        """Book a trade that has no `problem`, and return its position afterwards."""
+        """Book a trade, and return the changed position. `explain_problem` must have returned None for the trade."""
         # Any, here and below, avoids a call of `MicroDollars` for each sum.
         account: Any = self
         account.fees += trade.fee
@@ -140,22 +143,22 @@ class Account:
             position = Position(trade.position_id, trade.agent_id, trade.market_id, trade.side, trade.executed_at, trade.binary)
             self.positions[trade.position_id] = position
             self.open[trade.market_id, fold_case(trade.side)] = position
-        held: Any = position
+        totals: Any = position
         account: Any = self
-        held.shares += trade.shares
-        held.cost += trade.amount
+        totals.shares += trade.shares
+        totals.cost += trade.amount
         account.cash -= trade.amount + trade.fee
         return position
 
     def _sell(self, trade: Trade) -> Position:
         position = self.positions[trade.position_id]
         basis = divide_half_even(position.cost * trade.shares, position.shares)
-        held: Any = position
+        totals: Any = position
         account: Any = self
-        held.shares -= trade.shares
-        held.cost -= basis
-        held.sold += trade.amount
-        held.realized += trade.amount - basis
+        totals.shares -= trade.shares
+        totals.cost -= basis
+        totals.sold += trade.amount
+        totals.realized += trade.amount - basis
         account.cash += trade.amount - trade.fee
         if not position.shares:
             position.status, position.ended_at = PositionStatus.CLOSED, trade.executed_at
@@ -164,7 +167,7 @@ class Account:
 
 
 def _explain_mismatch(position: Position, trade: Trade) -> str | None:
-    """Explain why a trade does not fit its position; None if it does."""
+    """Return why a trade does not fit its position; None if it does."""
     if position.status is not PositionStatus.OPEN:
         return f"position {position.position_id} is {position.status}"
     if position.market_id != trade.market_id or fold_case(position.side) != fold_case(trade.side):

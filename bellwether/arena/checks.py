@@ -30,55 +30,55 @@ def _read_rows(lake: Lake, table: Table) -> pl.DataFrame:
     return lake.slice(table, missing="skip").read()
 
 
-def _observation(found: Sequence[str], what: str, fine: str, subjects: Collection[str] | None = None) -> Observation:
-    """Build the observation of a check from its faults. subjects: identifiers of what failed, if the faults are sentences."""
-    if not found:
+def _observation(faults: Sequence[str], problem: str, fine: str, subjects: Collection[str] | None = None) -> Observation:
+    """Build the observation of a check from its faults. subjects: identifiers of the failed objects, if the faults are sentences."""
+    if not faults:
         return Observation(True, fine, {"found": 0})
-    named = "; ".join(found[:_NAMED]) if subjects is not None else ", ".join(found[:_NAMED])
+    named = "; ".join(faults[:_NAMED]) if subjects is not None else ", ".join(faults[:_NAMED])
     return Observation(
-        False, f"{len(found)} {what}: {named}", {"found": len(found)}, tuple(sorted(found if subjects is None else subjects))
+        False, f"{len(faults)} {problem}: {named}", {"found": len(faults)}, tuple(sorted(faults if subjects is None else subjects))
     )
 
 
 def _check_decision_window(lake: Lake, now: datetime) -> Observation:
     decisions, agents = _read_rows(lake, DECISIONS), _read_rows(lake, AGENTS)
-    most = max(rules.decision_cohorts for rules in methodologies().values())
+    window = max(rules.decision_cohorts for rules in methodologies().values())
     started = agents.select("agent_id", "reconstructed", cohort="week")
     cohorts = agents.select("reconstructed", later="week").unique()
-    made = decisions.select("decision_id", "agent_id", "week").join(started, on="agent_id", how="left")
-    behind = made.join(cohorts, on="reconstructed").filter(pl.col("later") > pl.col("cohort"), pl.col("later") <= pl.col("week"))
-    numbers = behind.group_by("decision_id").agg(pl.len().alias("later"))
-    judged = made.join(numbers, on="decision_id", how="left").with_columns(pl.col("later").fill_null(0))
-    outside = judged.filter(pl.col("cohort").is_null() | (pl.col("week") < pl.col("cohort")) | (pl.col("later") >= most))
-    twice = made.filter(pl.struct("agent_id", "week").is_duplicated())
-    found = sorted({*outside["decision_id"], *twice["decision_id"]})
+    dated = decisions.select("decision_id", "agent_id", "week").join(started, on="agent_id", how="left")
+    later_cohorts = dated.join(cohorts, on="reconstructed").filter(pl.col("later") > pl.col("cohort"), pl.col("later") <= pl.col("week"))
+    numbers = later_cohorts.group_by("decision_id").agg(pl.len().alias("later"))
+    counted = dated.join(numbers, on="decision_id", how="left").with_columns(pl.col("later").fill_null(0))
+    outside = counted.filter(pl.col("cohort").is_null() | (pl.col("week") < pl.col("cohort")) | (pl.col("later") >= window))
+    twice = dated.filter(pl.struct("agent_id", "week").is_duplicated())
+    faults = sorted({*outside["decision_id"], *twice["decision_id"]})
     return _observation(
-        found, "decisions are outside the window of their cohort, or are the second of their week", "every agent has one decision per week"
+        faults, "decisions are outside the window of their cohort, or are the second of their week", "every agent has one decision per week"
     )
 
 
 def _check_bets(lake: Lake, now: datetime) -> Observation:
-    asked = _read_rows(lake, DECISIONS).filter(pl.col("state").is_in(sorted(ANSWERED)), pl.col("action").is_in(["BET", "SELL"]))
+    requested = _read_rows(lake, DECISIONS).filter(pl.col("state").is_in(sorted(ANSWERED)), pl.col("action").is_in(["BET", "SELL"]))
     traded = _read_rows(lake, TRADES).select(decision_id=pl.col("trade_id").str.replace(r"/[^/]*$", "")).unique()
     refused = _read_rows(lake, REFUSALS).select("decision_id").unique()
-    found = asked.join(pl.concat([traded, refused]), on="decision_id", how="anti")["decision_id"].sort().to_list()
+    unexecuted = requested.join(pl.concat([traded, refused]), on="decision_id", how="anti")["decision_id"].sort().to_list()
     return _observation(
-        found, "BET or SELL decisions have neither a trade nor a refused leg", "every BET or SELL decision was executed or refused"
+        unexecuted, "BET or SELL decisions have neither a trade nor a refused leg", "every BET or SELL decision was executed or refused"
     )
 
 
 def _check_held_prices(lake: Lake, now: datetime) -> Observation:
     live = _read_rows(lake, AGENTS).filter(~pl.col("reconstructed")).select("agent_id")
-    held = _read_rows(lake, POSITIONS).filter(pl.col("status") == "open").join(live, on="agent_id", how="semi")
+    positions = _read_rows(lake, POSITIONS).filter(pl.col("status") == "open").join(live, on="agent_id", how="semi")
     newest = _read_rows(lake, PRICES).filter(~pl.col("reconstructed")).group_by("market_id").agg(pl.col("at").max())
     # A market bought at its listed price is valued at cost until both sides are quoted.
     listed = _read_rows(lake, TRADES).group_by("market_id").agg((pl.col("quote_source") == LISTING).all().alias("listed")).filter("listed")
-    never = listed.join(newest, on="market_id", how="anti")
-    waiting = held.group_by("market_id").agg(pl.col("opened_at").min()).join(newest, on="market_id", how="left")
-    waiting = waiting.join(never, on="market_id", how="anti")
-    seen = pl.max_horizontal("at", "opened_at")
-    found = waiting.filter(pl.lit(now) - seen > STALE)["market_id"].sort().to_list()
-    return _observation(found, "held markets were not marked for more than a day", "every held market was marked within a day")
+    unquoted = listed.join(newest, on="market_id", how="anti")
+    ages = positions.group_by("market_id").agg(pl.col("opened_at").min()).join(newest, on="market_id", how="left")
+    ages = ages.join(unquoted, on="market_id", how="anti")
+    last_seen = pl.max_horizontal("at", "opened_at")
+    stale = ages.filter(pl.lit(now) - last_seen > STALE)["market_id"].sort().to_list()
+    return _observation(stale, "held markets were not marked for more than a day", "every held market was marked within a day")
 
 
 RUNBOOK = (
@@ -166,22 +166,22 @@ def _check_cohort_start(lake: Lake, now: datetime) -> Observation:
     since = min(
         (manifest.written_at for pulls in (KALSHI_PULLS, POLYMARKET_PULLS) for manifest in lake.manifests(pulls).values()), default=now
     )
-    begun = [at for at in (week, week - WEEK) if week_start(at) + START_WINDOW <= now]
-    missed = [str(at) for at in begun if at not in live and (at > min(live) if live else week_start(at) >= since)]
+    started = [at for at in (week, week - WEEK) if week_start(at) + START_WINDOW <= now]
+    missed = [str(at) for at in started if at not in live and (at > min(live) if live else week_start(at) >= since)]
     if not live and not missed:
         return Observation(True, "no live cohort has been due since the first pull")
-    found = f"no live cohort started on {', '.join(missed)}" if missed else f"the cohort of {max(live)} has started"
-    return Observation(not missed, found, subjects=tuple(missed))
+    message = f"no live cohort started on {', '.join(missed)}" if missed else f"the cohort of {max(live)} has started"
+    return Observation(not missed, message, subjects=tuple(missed))
 
 
 def _check_unfinished_decisions(lake: Lake, now: datetime) -> Observation:
-    late = max(methodologies().values(), key=lambda one: one.deadline_hours)
+    late = max(methodologies().values(), key=lambda rules: rules.deadline_hours)
     closed = _read_rows(lake, AGENTS).filter(pl.col("closed_at").is_not_null())
     rows = _read_rows(lake, DECISIONS).filter(~pl.col("state").is_in(sorted(ANSWERED))).join(closed, on="agent_id", how="anti")
-    over = [row for row in rows.iter_rows(named=True) if decision_deadline(week_start(row["week"]), late) <= now]
-    named = [f"{row['decision_id']} is {row['state']} ({row['reason'] or 'no reason'})" for row in over]
-    subjects = {str(row["week"]) for row in over}
-    return _observation(named, "decisions are unfinished after their deadline", "every decision is finished", subjects)
+    unfinished = [row for row in rows.iter_rows(named=True) if decision_deadline(week_start(row["week"]), late) <= now]
+    faults = [f"{row['decision_id']} is {row['state']} ({row['reason'] or 'no reason'})" for row in unfinished]
+    subjects = {str(row["week"]) for row in unfinished}
+    return _observation(faults, "decisions are unfinished after their deadline", "every decision is finished", subjects)
 
 
 def _read_held_markets(lake: Lake) -> pl.DataFrame:
@@ -196,28 +196,30 @@ def _check_resolution_delay(lake: Lake, now: datetime) -> Observation:
 
 
 def _check_listings(lake: Lake, now: datetime) -> Observation:
-    looks = _read_rows(lake, EVIDENCE).filter(pl.col("cancelled_by").is_null()).join(_read_held_markets(lake), on="market_id", how="semi")
-    last = looks.sort("known_at").group_by("market_id").agg(pl.col("missing").last())
-    gone = last.filter("missing")["market_id"].sort().to_list()
-    return _observation(gone, "held markets are missing at the venue", "every held market is listed at its venue")
+    observations = (
+        _read_rows(lake, EVIDENCE).filter(pl.col("cancelled_by").is_null()).join(_read_held_markets(lake), on="market_id", how="semi")
+    )
+    last = observations.sort("known_at").group_by("market_id").agg(pl.col("missing").last())
+    missing = last.filter("missing")["market_id"].sort().to_list()
+    return _observation(missing, "held markets are missing at the venue", "every held market is listed at its venue")
 
 
 def _check_settlements(lake: Lake, now: datetime) -> Observation:
     from bellwether.arena.frames import observations_from_rows  # the venues' rules: only this check needs them
 
-    seen = observations_from_rows(_read_rows(lake, EVIDENCE))
-    newest = {one.market_id: one.observed_at for one in sorted(seen, key=lambda one: one.observed_at)}
-    used, rules = set(_read_rows(lake, AGENTS)["methodology"]), methodologies()
-    found = {
-        one.market_id: one.found
+    observations = observations_from_rows(_read_rows(lake, EVIDENCE))
+    newest = {item.market_id: item.observed_at for item in sorted(observations, key=lambda item: item.observed_at)}
+    in_use, rules = set(_read_rows(lake, AGENTS)["methodology"]), methodologies()
+    contradictions = {
+        item.market_id: item.found
         for name in rules
-        if name in used
-        for one in find_incidents(seen, rules[name])
-        if one.observed_at == newest[one.market_id]
+        if name in in_use
+        for item in find_incidents(observations, rules[name])
+        if item.observed_at == newest[item.market_id]
     }
-    named = [f"{market_id}: {why}" for market_id, why in sorted(found.items())]
+    faults = [f"{market_id}: {fault}" for market_id, fault in sorted(contradictions.items())]
     return _observation(
-        named, "settled markets have evidence that contradicts their settlement", "no evidence contradicts a settlement", found
+        faults, "settled markets have evidence that contradicts their settlement", "no evidence contradicts a settlement", contradictions
     )
 
 

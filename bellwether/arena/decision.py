@@ -86,23 +86,22 @@ class Decision:
         return len(self.bets) + len(self.sells)
 
     def to_json(self) -> str:
-        """Return the decision in the format of answers, so that parsing it gives an equal decision. INVALID becomes its effect, HOLD."""
-        said: dict[str, object] = {"action": Action.HOLD.value if self.action is Action.INVALID else self.action.value}
+        """Return the decision as the JSON of an answer, which parses to an equal decision. INVALID becomes HOLD."""
+        answer: dict[str, object] = {"action": Action.HOLD.value if self.action is Action.INVALID else self.action.value}
         if self.action is Action.BET:
-            said["bets"] = [_bet_to_json(bet) for bet in self.bets]
+            answer["bets"] = [
+                {"market_id": bet.market_id, "side": bet.side, "amount": _json_number(bet.amount)}
+                | ({} if bet.probability is None else {"probability": bet.probability})
+                for bet in self.bets
+            ]
         if self.action is Action.SELL:
-            said["sells"] = [{"position_id": sell.position_id, "percentage": _json_number(sell.percentage)} for sell in self.sells]
-        return json.dumps(said | {"reasoning": self.reasoning or (self.message or "")})
+            answer["sells"] = [{"position_id": sell.position_id, "percentage": _json_number(sell.percentage)} for sell in self.sells]
+        return json.dumps(answer | {"reasoning": self.reasoning or (self.message or "")})
 
 
 def invalid_decision(problem: Problem, message: str, *, tolerated: bool = False) -> Decision:
     """Return the decision of an unusable answer."""
     return Decision(Action.INVALID, problem=problem, message=message, tolerated=tolerated)
-
-
-def _bet_to_json(bet: Bet) -> dict[str, object]:
-    stated = {} if bet.probability is None else {"probability": bet.probability}
-    return {"market_id": bet.market_id, "side": bet.side, "amount": _json_number(bet.amount), **stated}
 
 
 def _json_number(millionths: int) -> int | float:
@@ -127,19 +126,19 @@ class DecisionState(StrEnum):
     BLOCKED = "blocked"
 
 
-#: States with a parsed answer of which nothing more is executed.
+#: States with a parsed answer and a complete execution.
 ANSWERED = frozenset({DecisionState.FINISHED, DecisionState.REFUSED})
-#: States that a further run does not change.
+#: States that no later run changes.
 FINAL = ANSWERED | {DecisionState.FAILED}
 
 
 def response_format() -> dict[str, Any]:
-    """Return the parameter `response_format`: a strict schema with all fields required and null for fields that do not apply."""
+    """Return `response_format` of a model call: a strict schema in which all fields are required and unused ones are null."""
     return {"type": "json_schema", "json_schema": {"name": "decision", "strict": True, "schema": answer_schema()}}
 
 
 def answer_schema() -> dict[str, Any]:
-    """Return the JSON Schema of an answer. It has no limits, which strict providers do not support; the parser checks them."""
+    """Return the JSON Schema of an answer. The parser checks limits, which strict providers do not support in schemas."""
     bet = _object_schema(
         market_id={"type": "string", "description": "id of the market, as listed"},
         side={"type": "string", "description": "YES or NO, or the exact name of the outcome"},
@@ -163,7 +162,7 @@ def _object_schema(**properties: dict[str, Any]) -> dict[str, Any]:
 
 
 class Reason(StrEnum):
-    """Reasons for refusing a leg, in the order in which they are checked: bets and sells, sells only, fills."""
+    """Reason for refusing a leg, in the order of the checks: of bets and sells, of sells only, of fills."""
 
     AGENT_UNKNOWN = "agent unknown"
     BANKRUPT = "bankrupt"

@@ -1,4 +1,4 @@
-"""Execution of a stored decision: legs in, trades and refusals out, without side effects.
+"""Execution of a stored decision: each leg becomes a trade or a refusal, without side effects.
 
 Checks run in the order of `Reason`, so that a leg with several faults is always refused for the same reason.
 """
@@ -40,7 +40,7 @@ class MarketData:
 
 @dataclass(frozen=True)
 class ExecutionResult:
-    """Result of a decision: trades in the order of their legs, and a refusal for each other leg. account: after the trades."""
+    """Result of executing a decision: trades in the order of their legs, a refusal for each other leg, and the account after the trades."""
 
     trades: tuple[Trade, ...]
     refusals: tuple[Refusal, ...]
@@ -83,7 +83,7 @@ def execute(
     run = _Run(methodology, key, data, account.copy(), account.cash if base is None else base)
     if decision.bets:
         _execute_bets(run, decision.bets)
-        if methodology.limit == "decision" and (broken := [one for one in run.refusals if one.reason in LIMITS]):
+        if methodology.limit == "decision" and (broken := [refusal for refusal in run.refusals if refusal.reason in LIMITS]):
             return ExecutionResult((), _refuse_all(run.refusals, broken[0], decision.legs), account)
     for leg, sell in enumerate(decision.sells, start=1):
         _execute_leg(run, leg, partial(_sell, run, leg, sell, owners or {}))
@@ -91,8 +91,8 @@ def execute(
 
 
 def _refuse_all(refusals: Sequence[Refusal], broken: Refusal, legs: int) -> tuple[Refusal, ...]:
-    """Return a refusal for every leg: the existing ones, and for all others the one that broke the limits."""
-    refused = {one.leg: one for one in refusals}
+    """Return a refusal for every leg. Legs without their own refusal get one that names the leg which broke the limits."""
+    refused = {refusal.leg: refusal for refusal in refusals}
     return tuple(
         refused.get(leg, Refusal(leg, Reason.BATCH, f"leg {broken.leg} was refused: {broken.reason}")) for leg in range(1, legs + 1)
     )
@@ -113,15 +113,15 @@ class _LegRefused(Exception):
         self.reason, self.message = reason, message
 
 
-def _require(holds: bool, reason: Reason, message: str) -> None:
-    if not holds:
+def _require(condition: bool, reason: Reason, message: str) -> None:
+    if not condition:
         raise _LegRefused(reason, message)
 
 
-def _execute_leg(run: _Run, leg: int, make: Callable[[], Trade]) -> None:
+def _execute_leg(run: _Run, leg: int, build_trade: Callable[[], Trade]) -> None:
     """Book the trade of a leg, or record its refusal."""
     try:
-        trade = make()
+        trade = build_trade()
     except _LegRefused as refused:
         run.refusals.append(Refusal(leg, refused.reason, refused.message))
     else:
@@ -130,22 +130,22 @@ def _execute_leg(run: _Run, leg: int, make: Callable[[], Trade]) -> None:
 
 
 def _check_batch(run: _Run, bets: Sequence[Bet]) -> None:
-    """Check the total of the bets if the methodology limits it. Amounts that are not positive are ignored."""
+    """Check that the agent is not bankrupt, and the total of the bets if the methodology limits it. Negative amounts are ignored."""
     _check_solvent(run)
     if len(bets) == 1 or run.methodology.limit != "decision":
         return
     limits = Limits.of(run.methodology, run.base)
     total = sum(max(bet.amount, 0) for bet in bets)
-    asked = f"the bets add up to {dollars(total)}"
-    _require(total <= limits.accepted, Reason.TOTAL_ABOVE_LIMIT, f"{asked}; all together may be {dollars(limits.most)}")
+    stated = f"the bets add up to {dollars(total)}"
+    _require(total <= limits.accepted, Reason.TOTAL_ABOVE_LIMIT, f"{stated}; all together may be {dollars(limits.most)}")
     cash = run.account.cash
-    _require(total <= cash, Reason.TOTAL_ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
+    _require(total <= cash, Reason.TOTAL_ABOVE_CASH, f"{stated}; the cash is {dollars(cash)}")
 
 
 def _check_solvent(run: _Run) -> None:
     # Uses the cash before the decision: an earlier leg of the same decision cannot bankrupt the agent.
-    least = run.methodology.least
-    bankrupt = run.base < least and run.account.status(least) is AgentStatus.BANKRUPT
+    smallest = run.methodology.smallest_bet
+    bankrupt = run.base < smallest and run.account.status(smallest) is AgentStatus.BANKRUPT
     _require(not bankrupt, Reason.BANKRUPT, f"the cash of {dollars(run.base)} is below the smallest bet and no position is open")
 
 
@@ -153,35 +153,37 @@ def _buy(run: _Run, leg: int, bet: Bet) -> Trade:
     _check_solvent(run)
     market = _find_active_market(run.data.markets.get(bet.market_id), bet.market_id)
     limits, cash = Limits.of(run.methodology, run.base), run.account.cash
-    asked = f"the amount is {dollars(bet.amount)}"
-    _require(bet.amount > 0, Reason.NOT_POSITIVE, asked)
-    _require(bet.amount <= limits.accepted, Reason.ABOVE_LIMIT, f"{asked}; {dollars(limits.most)} is the most")
-    _require(bet.amount <= cash, Reason.ABOVE_CASH, f"{asked}; the cash is {dollars(cash)}")
+    stated = f"the amount is {dollars(bet.amount)}"
+    _require(bet.amount > 0, Reason.NOT_POSITIVE, stated)
+    _require(bet.amount <= limits.accepted, Reason.ABOVE_LIMIT, f"{stated}; {dollars(limits.most)} is the most")
+    _require(bet.amount <= cash, Reason.ABOVE_CASH, f"{stated}; the cash is {dollars(cash)}")
     side = _find_side(market, bet.side)
     quote = _find_quote(run, market, side)
     filled = _require_fill(fills.fill_buy(run.methodology, market, quote, bet.amount), market, side)
-    paid = f"{dollars(filled.amount)} and a fee of {dollars(filled.fee)}"
-    _require(filled.amount + filled.fee <= cash, Reason.FEE_ABOVE_CASH, f"{paid} are more than the cash {dollars(cash)}")
-    held = run.account.held(market.market_id, side)
+    cost = f"{dollars(filled.amount)} and a fee of {dollars(filled.fee)}"
+    _require(filled.amount + filled.fee <= cash, Reason.FEE_ABOVE_CASH, f"{cost} are more than the cash {dollars(cash)}")
+    position = run.account.find_position(market.market_id, side)
     trade_id = run.key.trade_id(leg)
-    position_id = held.position_id if held else trade_id
+    position_id = position.position_id if position else trade_id
     share = implied_confidence(bet.amount, run.base, run.methodology)
-    made = _trade_fields(run, market, filled, quote)
-    return Trade(trade_id=trade_id, side=side, action="BUY", position_id=position_id, confidence=share, probability=bet.probability, **made)
+    fields = _trade_fields(run, market, filled, quote)
+    return Trade(
+        trade_id=trade_id, side=side, action="BUY", position_id=position_id, confidence=share, probability=bet.probability, **fields
+    )
 
 
 def _sell(run: _Run, leg: int, sell: Sell, owners: Mapping[str, str]) -> Trade:
     position = _find_position(run, sell, owners)
     _require(0 < sell.percentage <= ALL, Reason.PERCENTAGE, f"{dollars(sell.percentage)} percent; above 0 and 100 at most can be sold")
-    known = run.data.markets.get(position.market_id) or run.data.held.get(position.market_id)
-    market = _find_active_market(known, position.market_id)
+    listed = run.data.markets.get(position.market_id) or run.data.held.get(position.market_id)
+    market = _find_active_market(listed, position.market_id)
     shares = MicroShares(divide_half_even(position.shares * sell.percentage, ALL))
     _require(shares > 0, Reason.NO_SHARES, f"{dollars(sell.percentage)} percent of {dollars(position.shares)} shares are none")
     side = _find_side(market, position.side)
     quote = _find_quote(run, market, side)
     filled = _require_fill(fills.fill_sell(run.methodology, market, quote, shares, position.shares), market, side)
-    made = _trade_fields(run, market, filled, quote)
-    return Trade(trade_id=run.key.trade_id(leg), side=position.side, action="SELL", position_id=position.position_id, **made)
+    fields = _trade_fields(run, market, filled, quote)
+    return Trade(trade_id=run.key.trade_id(leg), side=position.side, action="SELL", position_id=position.position_id, **fields)
 
 
 def _find_position(run: _Run, sell: Sell, owners: Mapping[str, str]) -> Position:
@@ -203,7 +205,8 @@ def _find_active_market(market: Market | None, market_id: str) -> Market:
 def _find_side(market: Market, text: str) -> str:
     side = market.side(text)
     if side is None:
-        raise _LegRefused(Reason.SIDE, f"{text!r:.80} is no side of {market.market_id}; there are {_list_sides(market)}")
+        sides = "YES and NO" if market.binary else ", ".join(market.outcomes)[:200]
+        raise _LegRefused(Reason.SIDE, f"{text!r:.80} is no side of {market.market_id}; there are {sides}")
     return side
 
 
@@ -214,10 +217,10 @@ def _find_quote(run: _Run, market: Market, side: str) -> Quote:
     return quote.at_listing() if run.methodology.fallback == "listing" and run.methodology.fill == "mid" else quote
 
 
-def _require_fill(found: LegFill | NoFill, market: Market, side: str) -> LegFill:
-    if isinstance(found, NoFill):
-        raise _LegRefused(found.reason, f"{side} of {market.market_id}: {found.message}")
-    return found
+def _require_fill(fill: LegFill | NoFill, market: Market, side: str) -> LegFill:
+    if isinstance(fill, NoFill):
+        raise _LegRefused(fill.reason, f"{side} of {market.market_id}: {fill.message}")
+    return fill
 
 
 def _trade_fields(run: _Run, market: Market, filled: LegFill, quote: Quote) -> dict[str, Any]:
@@ -239,7 +242,3 @@ def _trade_fields(run: _Run, market: Market, filled: LegFill, quote: Quote) -> d
         "skipped_levels": filled.skipped,
         "binary": market.binary,
     }
-
-
-def _list_sides(market: Market) -> str:
-    return "YES and NO" if market.binary else ", ".join(market.outcomes)[:200]

@@ -30,7 +30,7 @@ _MESSAGES = {"decision_id": pl.String(), "number": pl.Int32(), "role": pl.String
 
 
 def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, journal: Journal | None = None) -> dict[str, pl.DataFrame]:
-    """Return the tables of an export by name, rows in their order.
+    """Return the tables of an export by name.
 
     Contains the cohort's facts, their results, the universes of its weeks, the leaderboard and, with a journal, all prompts and answers. Raises
     `ConfigError` for an unknown cohort.
@@ -39,16 +39,16 @@ def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, jo
     agents = rows.agents.filter(pl.col("week") == cohort)
     if agents.is_empty():
         raise ConfigError(f"exporting the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")
-    own = pl.col("agent_id").is_in(agents["agent_id"].implode())
-    decisions, trades = rows.decisions.filter(own), rows.trades.filter(own)
-    market = pl.col("market_id").is_in(trades["market_id"].unique().implode())
+    is_own = pl.col("agent_id").is_in(agents["agent_id"].implode())
+    decisions, trades = rows.decisions.filter(is_own), rows.trades.filter(is_own)
+    is_traded = pl.col("market_id").is_in(trades["market_id"].unique().implode())
     facts = {
         "agents": agents,
         "decisions": decisions,
         "refusals": rows.refusals.filter(LAST_EXECUTION, pl.col("decision_id").is_in(decisions["decision_id"].implode())),
         "trades": trades,
-        "evidence": rows.evidence.filter(market),
-        "prices": rows.prices.filter(market),
+        "evidence": rows.evidence.filter(is_traded),
+        "prices": rows.prices.filter(is_traded),
     }
     # Rows stored by an earlier version may contain a credential.
     facts = {name: redact_rows(f"arena/{name}", frame) for name, frame in facts.items()}
@@ -56,11 +56,11 @@ def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, jo
     own_facts = {**facts, "agents": agents.with_columns(archived_at=pl.lit(None, agents.schema["archived_at"]))}
     folded = {name.removeprefix("arena/"): frame for name, frame in compute_results(Facts(**own_facts), rules).frames.items()}
     venues = {rules[name].venue for name in agents["methodology"] if name in rules}
-    of_weeks = universe.filter(pl.col("week").is_in(decisions["week"].unique().implode()), pl.col("venue").is_in(list(venues)))
-    found = {**facts, "universe": of_weeks, **folded}
+    universes = universe.filter(pl.col("week").is_in(decisions["week"].unique().implode()), pl.col("venue").is_in(list(venues)))
+    tables = {**facts, "universe": universes, **folded}
     if journal is not None:
-        found["messages"] = pl.DataFrame(list(_read_messages(journal, decisions)), schema=_MESSAGES, orient="row")
-    return found
+        tables["messages"] = pl.DataFrame(list(_read_messages(journal, decisions)), schema=_MESSAGES, orient="row")
+    return tables
 
 
 def export_cohort(tables: Mapping[str, pl.DataFrame], cohort: date, target: Path) -> Path:
@@ -95,7 +95,7 @@ def _write_files(tables: Mapping[str, pl.DataFrame], cohort: date, folder: Path)
 
 
 def _read_messages(journal: Journal, decisions: pl.DataFrame) -> Iterator[tuple[str, int, str, str]]:
-    """Yield prompts and answers of decisions in order, without credentials."""
+    """Yield the messages of decisions as (decision, number, role, content), without credentials."""
     records = Records(journal, _LEASE, run="export")
     for name in decisions["decision_id"].sort():
         for number, role, content in list_messages(journal, load_record(records, DecisionPlan, name), load_record(records, Intent, name)):

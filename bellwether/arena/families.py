@@ -1,4 +1,4 @@
-"""Families of competitors and their releases (`registry/families.toml`): which model represents a family, from when and at which prices."""
+"""Families of competitors (`registry/families.toml`), and their releases: models with release dates and prices."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ class FamilyRelease(BaseModel):
 
 
 class Family(BaseModel):
-    """Competitor that successive releases of a model represent over the years.
+    """Competitor of the arena, represented by successive releases of a model.
 
-    control: the family has one release for ever; every lineup with models needs a control. provider: provider of the family's models. has,
+    control: the family always has one release; every lineup with models needs a control. provider: provider of the family's models. has,
     without: fragments that ids of later releases contain or lack. releases: by the name of the model, oldest first.
     """
 
@@ -89,11 +89,11 @@ def load_families(models: Mapping[str, Model], folder: Path | None = None) -> Ma
     models: models of the registry by name. Raises `ConfigError` naming file, entry, field and value, also for a release without a model and for
     one that belongs to another family. Prices are only required where a lineup uses a release.
     """
-    known: dict[str, Family] = {}
+    families: dict[str, Family] = {}
     owners: dict[str, str] = {}
     for entry in _merge_entries(folder):
-        known[entry.name] = _parse_family(entry, models, owners)
-    return MappingProxyType(known)
+        families[entry.name] = _parse_family(entry, models, owners)
+    return MappingProxyType(families)
 
 
 def find_prices(release: FamilyRelease | None, model: Model) -> tuple[Decimal, Decimal, str] | None:
@@ -105,17 +105,17 @@ def find_prices(release: FamilyRelease | None, model: Model) -> tuple[Decimal, D
         return release.input_price, release.output_price, "registry"
     if model.input_price is not None and model.output_price is not None:
         return model.input_price, model.output_price, "registry"
-    found = price(model, 0)
-    return None if found is None else (found.put_in * _MILLION, found.out * _MILLION, price_list(model))
+    listed = price(model, 0)
+    return None if listed is None else (listed.put_in * _MILLION, listed.out * _MILLION, price_list(model))
 
 
 def _merge_entries(folder: Path | None) -> list[registry.Entry]:
     """Return the entries of all files; releases that the user's file adds to a built-in family are merged into it."""
-    found: dict[str, registry.Entry] = {}
+    entries: dict[str, registry.Entry] = {}
     for entry in registry.entries(FILE, folder):
-        first = found.get(entry.name)
+        first = entries.get(entry.name)
         if first is None:
-            found[entry.name] = entry
+            entries[entry.name] = entry
             continue
         for field in set(entry.fields) - {"releases"}:
             raise entry.error(field, f"the family is already defined in {first.file}", "rename it, or give only releases")
@@ -125,17 +125,17 @@ def _merge_entries(folder: Path | None) -> list[registry.Entry]:
         for name in added:
             if name in own:
                 raise entry.error(f"releases.{name}", f"is already a release in {first.file}", "a release is never changed; add another")
-        found[entry.name] = registry.Entry(entry.file, entry.name, {**first.fields, "releases": {**own, **added}})
-    return list(found.values())
+        entries[entry.name] = registry.Entry(entry.file, entry.name, {**first.fields, "releases": {**own, **added}})
+    return list(entries.values())
 
 
 def _parse_family(entry: registry.Entry, models: Mapping[str, Model], owners: dict[str, str]) -> Family:
-    found = entry.parse(Family)
-    for name in found.releases:
+    family = entry.parse(Family)
+    for name in family.releases:
         field = f"releases.{name}"
         if name in owners:
             raise entry.error(field, f"is a release of the family {owners[name]}", "a model represents one family")
         if name not in models:
             raise entry.error(field, "no model has this name", "add it to models.toml")
-        owners[name] = found.name
-    return found
+        owners[name] = family.name
+    return family

@@ -45,9 +45,9 @@ def fill_buy(methodology: Methodology, market: Market, quote: Quote, amount: Mic
     return _refuse_unknown_fees(methodology, market) or _BUYS[methodology.fill](methodology, market, quote, amount)
 
 
-def fill_sell(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, held: MicroShares) -> LegFill | NoFill:
-    """Fill a sale of `shares` out of `held` micro-shares."""
-    return _refuse_unknown_fees(methodology, market) or _SELLS[methodology.fill](methodology, market, quote, shares, held)
+def fill_sell(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
+    """Fill a sale of `shares`. position: all shares of the position. Both are micro-shares."""
+    return _refuse_unknown_fees(methodology, market) or _SELLS[methodology.fill](methodology, market, quote, shares, position)
 
 
 def _refuse_unknown_fees(methodology: Methodology, market: Market) -> NoFill | None:
@@ -65,7 +65,7 @@ def _buy_at_mid(methodology: Methodology, market: Market, quote: Quote, amount: 
     return LegFill(shares, price, amount, _compute_fee(methodology, market, [Level(price, shares)], "BUY"))
 
 
-def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, held: MicroShares) -> LegFill | NoFill:
+def _sell_at_mid(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
     price = quote.mid
     if price is None:
         return NoFill(Reason.NO_PRICE, "no validated price was quoted")
@@ -79,47 +79,47 @@ def _buy_from_book(methodology: Methodology, market: Market, quote: Quote, amoun
     if isinstance(side, NoFill):
         return side
     levels, skipped = side
-    taken: list[Level] = []
-    left: int = amount
+    filled: list[Level] = []
+    cash: int = amount
     step = methodology.step
     for level in levels:
-        affordable = left * MICROS // level.price // step * step
+        affordable = cash * MICROS // level.price // step * step
         shares = MicroShares(min(affordable, level.shares // step * step))
         if shares:
-            taken.append(Level(level.price, shares))
-            left -= share_value(shares, level.price)
+            filled.append(Level(level.price, shares))
+            cash -= share_value(shares, level.price)
         if shares == affordable:
-            return _fill_from_levels(methodology, market, taken, "BUY", whole=False, skipped=skipped)
-    bought = dollars(sum(level.shares for level in taken))
+            return _fill_from_levels(methodology, market, filled, "BUY", whole=False, skipped=skipped)
+    bought = dollars(sum(level.shares for level in filled))
     return NoFill(
         Reason.DEPTH, f"the book offers {bought} shares, which is less than {dollars(amount)} dollars buy{_skipped_text(skipped)}"
     )
 
 
-def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, held: MicroShares) -> LegFill | NoFill:
+def _sell_into_book(methodology: Methodology, market: Market, quote: Quote, shares: MicroShares, position: MicroShares) -> LegFill | NoFill:
     side = _select_levels(quote, quote.bids, quote.bid, market)
     if isinstance(side, NoFill):
         return side
     levels, skipped = side
     step = methodology.step
     # A complete sale ignores the step, so that no remainder stays for ever.
-    wanted = shares if shares == held else MicroShares(shares // step * step)
+    wanted = shares if shares == position else MicroShares(shares // step * step)
     if not wanted:
         return NoFill(Reason.TOO_SMALL, f"{dollars(shares)} shares are less than one step of {dollars(step)}")
-    taken: list[Level] = []
-    left: int = wanted
+    filled: list[Level] = []
+    remaining: int = wanted
     for level in levels:
-        part = MicroShares(min(left, level.shares))
+        part = MicroShares(min(remaining, level.shares))
         if part:
-            taken.append(Level(level.price, part))
-            left -= part
-        if not left:
-            return _fill_from_levels(methodology, market, taken, "SELL", whole=shares == held, skipped=skipped)
-    return NoFill(Reason.DEPTH, f"the book takes {dollars(wanted - left)} shares of {dollars(wanted)}{_skipped_text(skipped)}")
+            filled.append(Level(level.price, part))
+            remaining -= part
+        if not remaining:
+            return _fill_from_levels(methodology, market, filled, "SELL", whole=shares == position, skipped=skipped)
+    return NoFill(Reason.DEPTH, f"the book takes {dollars(wanted - remaining)} shares of {dollars(wanted)}{_skipped_text(skipped)}")
 
 
 def _select_levels(quote: Quote, resting: tuple[Level, ...], best: SharePrice | None, market: Market) -> tuple[list[Level], int] | NoFill:
-    """Return the usable levels, best first, and the number of the others. If only the best price is known, its size is assumed to suffice.
+    """Return the usable levels, best first, and the number of unusable ones. If only the best price is known, its size is unlimited.
 
     Each level is checked against the tick size of the book, or of the market if the book states none.
     """
@@ -144,25 +144,25 @@ def _skipped_text(skipped: int) -> str:
 
 
 def _fill_from_levels(
-    methodology: Methodology, market: Market, taken: list[Level], action: Action, *, whole: bool, skipped: int
+    methodology: Methodology, market: Market, filled: list[Level], action: Action, *, whole: bool, skipped: int
 ) -> LegFill | NoFill:
-    shares = MicroShares(sum(level.shares for level in taken))
+    shares = MicroShares(sum(level.shares for level in filled))
     if not shares or (market.min_shares and shares < market.min_shares and not whole):
-        least = dollars(market.min_shares or methodology.step)
-        return NoFill(Reason.TOO_SMALL, f"{dollars(shares)} shares are below the smallest order of {least}")
-    amount = MicroDollars(sum(share_value(level.shares, level.price) for level in taken))
+        smallest = dollars(market.min_shares or methodology.step)
+        return NoFill(Reason.TOO_SMALL, f"{dollars(shares)} shares are below the smallest order of {smallest}")
+    amount = MicroDollars(sum(share_value(level.shares, level.price) for level in filled))
     return LegFill(
-        shares, SharePrice(divide_half_even(amount * MICROS, shares)), amount, _compute_fee(methodology, market, taken, action), skipped
+        shares, SharePrice(divide_half_even(amount * MICROS, shares)), amount, _compute_fee(methodology, market, filled, action), skipped
     )
 
 
-def _compute_fee(methodology: Methodology, market: Market, taken: list[Level], action: Action) -> MicroDollars:
+def _compute_fee(methodology: Methodology, market: Market, filled: list[Level], action: Action) -> MicroDollars:
     """Return the venue's taker fee for these fills in micro-dollars."""
     fees = market.fees
     if methodology.fees == "none" or fees == FREE or isinstance(fees, UnknownFees):
         return MicroDollars(0)
     side: Side = "buy" if action == "BUY" else "sell"
-    fills = [(dollars(level.shares), dollars(level.price)) for level in taken]
+    fills = [(dollars(level.shares), dollars(level.price)) for level in filled]
     charged = fees.order_fees(fills, side) if isinstance(fees, KalshiFees) else [fees.fee(*fill, side) for fill in fills]
     return MicroDollars(sum(map(micros, charged)))
 

@@ -1,4 +1,4 @@
-"""Conversion between the arena's objects and rows of its tables. Amounts are converted to decimals exactly.
+"""Exact conversion between the arena's objects and rows of its tables.
 
 Rows are sorted in the order of their table, so that equal facts give equal bytes.
 """
@@ -16,7 +16,7 @@ import polars as pl
 from bellwether.arena import kalshi
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.identity import week_of, week_of_trade
-from bellwether.arena.ledger import Book, LedgerEntry
+from bellwether.arena.ledger import Ledger, LedgerEntry
 from bellwether.arena.lineup import Terms
 from bellwether.arena.marks import HeldPrice, PriceSource, Valuation
 from bellwether.arena.records import FrozenUniverse, Intervention, encode_fees
@@ -28,7 +28,7 @@ from bellwether.tables.schema import Table
 from bellwether.venues.polymarket.fees import FREE
 from bellwether.venues.polymarket.resolution import EVIDENCE as LOOK
 
-_WORDS = frozenset({"kind", "status", "result", "source"})
+_ENUM_COLUMNS = frozenset({"kind", "status", "result", "source"})
 _TIMES = frozenset({"executed_at", "resolved_at"})
 _EPOCH, _MICROSECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
 _MICROS = pl.Series([1_000_000], dtype=pl.Decimal(38, 0))
@@ -36,7 +36,7 @@ _MICROS = pl.Series([1_000_000], dtype=pl.Decimal(38, 0))
 
 def universe_frame(week: date, *universes: FrozenUniverse) -> pl.DataFrame:
     """Build rows of arena/universe from the universes of one or more venues."""
-    return UNIVERSE.validate(pl.concat([_universe_frame(week, one) for one in universes]).sort(UNIVERSE.order))
+    return UNIVERSE.validate(pl.concat([_universe_frame(week, universe) for universe in universes]).sort(UNIVERSE.order))
 
 
 def _universe_frame(week: date, frozen: FrozenUniverse) -> pl.DataFrame:
@@ -49,13 +49,17 @@ def _universe_frame(week: date, frozen: FrozenUniverse) -> pl.DataFrame:
             "prices": [list(market.prices) for market in markets],
             "fees": [None if market.fees == FREE else encode_fees(market.fees) for market in markets],
         },
-        schema_overrides={**_text_schema(UNIVERSE), "prices": pl.List(pl.Int64()), "fees": pl.String()},
+        schema_overrides={
+            **{name: dtype for name, dtype in UNIVERSE.schema.items() if name in _MARKET and not isinstance(dtype, pl.Decimal)},
+            "prices": pl.List(pl.Int64()),
+            "fees": pl.String(),
+        },
     )
-    about = {name: getattr(frozen, name) for name in ("venue", "reconstructed", "source")}
-    return _to_table(UNIVERSE, frame, week=week, digest=frozen.universe.digest, known_at=frozen.at, **about)
+    origin = {name: getattr(frozen, name) for name in ("venue", "reconstructed", "source")}
+    return _to_table(UNIVERSE, frame, week=week, digest=frozen.universe.digest, known_at=frozen.at, **origin)
 
 
-_LOOKED = (set(LOOK) - {"fetched_at"}) | {"known_at", "results", "settled_at", "missing"}
+_EVIDENCE_COLUMNS = (set(LOOK) - {"fetched_at"}) | {"known_at", "results", "settled_at", "missing"}
 _MARKET = ("market_id", "event_id", "question", "category", "outcomes", "token_ids", "volume", "closes_at", "tick", "min_shares")
 
 
@@ -76,15 +80,15 @@ def agents_frame(
     models: model or rule by family. closed: interventions that closed agents, by agent id. terms: terms of models by family. archived:
     intervention that archived the cohort.
     """
-    ends = [(closed or {}).get(agent.agent_id) for agent in agents]
-    kept = [(terms or {}).get(agent.family) for agent in agents]
+    closures = [(closed or {}).get(agent.agent_id) for agent in agents]
+    frozen = [(terms or {}).get(agent.family) for agent in agents]
     frame = _frame_from_objects(AGENTS, Agent._fields, agents).with_columns(
         model=pl.Series([models[agent.family] for agent in agents], dtype=pl.String()),
-        model_id=pl.Series([one and one.model_id for one in kept], dtype=pl.String()),
-        input_price=pl.Series([one and micros(one.input_price) for one in kept], dtype=pl.Int64()),
-        output_price=pl.Series([one and micros(one.output_price) for one in kept], dtype=pl.Int64()),
-        closed_at=pl.Series([end and end.at for end in ends], dtype=AGENTS.schema["closed_at"]),
-        closed_by=pl.Series([end and end.author for end in ends], dtype=pl.String()),
+        model_id=pl.Series([term and term.model_id for term in frozen], dtype=pl.String()),
+        input_price=pl.Series([term and micros(term.input_price) for term in frozen], dtype=pl.Int64()),
+        output_price=pl.Series([term and micros(term.output_price) for term in frozen], dtype=pl.Int64()),
+        closed_at=pl.Series([closure and closure.at for closure in closures], dtype=AGENTS.schema["closed_at"]),
+        closed_by=pl.Series([closure and closure.author for closure in closures], dtype=pl.String()),
         archived_at=pl.lit(archived and archived.at, AGENTS.schema["archived_at"]),
         archived_by=pl.lit(archived and archived.author, pl.String()),
     )
@@ -110,10 +114,13 @@ def trades_from_rows(rows: pl.DataFrame) -> list[Trade]:
     return [Trade(*row) for row in plain.select(Trade._fields).iter_rows()]
 
 
-def evidence_frame(looks: Sequence[Mapping[str, Any]], *, reconstructed: bool = False) -> pl.DataFrame:
-    """Build rows of arena/evidence from observations in the form of `evidence_row` of each venue; week is the week of the observation."""
-    schema = {name: dtype for name, dtype in EVIDENCE.schema.items() if name in _LOOKED}
-    rows = [{name: look["fetched_at"] if name == "known_at" else look.get(name) for name in schema} for look in looks]
+def evidence_frame(observations: Sequence[Mapping[str, Any]], *, reconstructed: bool = False) -> pl.DataFrame:
+    """Build rows of arena/evidence from rows of `evidence_row` of either venue; week is the week of the observation."""
+    schema = {name: dtype for name, dtype in EVIDENCE.schema.items() if name in _EVIDENCE_COLUMNS}
+    rows = [
+        {name: observation["fetched_at"] if name == "known_at" else observation.get(name) for name in schema}
+        for observation in observations
+    ]
     frame = pl.DataFrame(rows, schema=schema, orient="row")
     weeks = pl.Series([week_of(at) for at in frame["known_at"]], dtype=pl.Date())
     return EVIDENCE.validate(
@@ -123,61 +130,61 @@ def evidence_frame(looks: Sequence[Mapping[str, Any]], *, reconstructed: bool = 
     )
 
 
-def cancellations_frame(found: Sequence[Intervention]) -> pl.DataFrame:
+def cancellations_frame(interventions: Sequence[Intervention]) -> pl.DataFrame:
     """Build rows of arena/evidence from cancelled markets; week is the week of the cancellation."""
     rows: list[Mapping[str, Any]] = [
         {
-            "week": week_of(one.at),
-            "market_id": one.subject,
+            "week": week_of(intervention.at),
+            "market_id": intervention.subject,
             "outcomes": [],
-            "cancelled_by": one.author,
-            "known_at": one.at,
+            "cancelled_by": intervention.author,
+            "known_at": intervention.at,
             "reconstructed": False,
         }
-        for one in found
+        for intervention in interventions
     ]
     return EVIDENCE.validate(EVIDENCE.frame(rows).sort(EVIDENCE.order))
 
 
 def observations_from_rows(rows: pl.DataFrame) -> list[Observation]:
     """Convert rows of arena/evidence to observations. Rows by operators are cancellations; rows of missing markets are omitted."""
-    looks = rows.filter(pl.col("cancelled_by").is_null(), ~pl.col("missing").fill_null(False)).rename({"known_at": "fetched_at"})
+    observed = rows.filter(pl.col("cancelled_by").is_null(), ~pl.col("missing").fill_null(False)).rename({"known_at": "fetched_at"})
     of_kalshi = pl.col("results").is_not_null()
-    words = rows.filter(pl.col("cancelled_by").is_not_null()).select("market_id", "known_at", "cancelled_by")
-    seen = [*judge_evidence(looks.filter(~of_kalshi)), *kalshi.judge_evidence(looks.filter(of_kalshi))]
-    return [*seen, *(cancellation(*row) for row in words.iter_rows())]
+    cancelled = rows.filter(pl.col("cancelled_by").is_not_null()).select("market_id", "known_at", "cancelled_by")
+    observations = [*judge_evidence(observed.filter(~of_kalshi)), *kalshi.judge_evidence(observed.filter(of_kalshi))]
+    return [*observations, *(cancellation(*row) for row in cancelled.iter_rows())]
 
 
 def settlements_frame(settlements: Sequence[Settlement]) -> pl.DataFrame:
     """Build rows of arena/settlements."""
     frame = _frame_from_objects(SETTLEMENTS, tuple(name for name in Settlement._fields if name != "payouts"), settlements).with_columns(
-        outcomes=pl.Series([list(one.payouts) for one in settlements], dtype=pl.List(pl.String())),
-        payouts=pl.Series([list(one.payouts.values()) for one in settlements], dtype=pl.List(pl.Int64())),
+        outcomes=pl.Series([list(settlement.payouts) for settlement in settlements], dtype=pl.List(pl.String())),
+        payouts=pl.Series([list(settlement.payouts.values()) for settlement in settlements], dtype=pl.List(pl.Int64())),
     )
     return _to_table(SETTLEMENTS, frame)
 
 
-def ledger_frame(book: Book) -> pl.DataFrame:
+def ledger_frame(ledger: Ledger) -> pl.DataFrame:
     """Build rows of arena/ledger."""
-    return _to_table(LEDGER, _add_methodology(_frame_from_objects(LEDGER, LedgerEntry._fields, book.entries), book))
+    return _to_table(LEDGER, _add_methodology(_frame_from_objects(LEDGER, LedgerEntry._fields, ledger.entries), ledger))
 
 
-def positions_frame(book: Book) -> pl.DataFrame:
+def positions_frame(ledger: Ledger) -> pl.DataFrame:
     """Build rows of arena/positions."""
-    held = [position for account in book.accounts.values() for position in account.positions.values()]
+    positions = [position for account in ledger.accounts.values() for position in account.positions.values()]
     names = tuple(name for name in POSITIONS.names if name != "methodology")
-    return _to_table(POSITIONS, _add_methodology(_frame_from_objects(POSITIONS, names, held), book))
+    return _to_table(POSITIONS, _add_methodology(_frame_from_objects(POSITIONS, names, positions), ledger))
 
 
-def scores_frame(book: Book) -> pl.DataFrame:
+def scores_frame(ledger: Ledger) -> pl.DataFrame:
     """Build rows of arena/scores."""
-    frame = _frame_from_objects(SCORES, Score._fields, score_bets(book)).rename({"resolved_at": "known_at"})
-    return _to_table(SCORES, _add_methodology(frame, book))
+    frame = _frame_from_objects(SCORES, Score._fields, score_bets(ledger)).rename({"resolved_at": "known_at"})
+    return _to_table(SCORES, _add_methodology(frame, ledger))
 
 
-def portfolios_frame(rows: Sequence[Valuation], book: Book) -> pl.DataFrame:
+def portfolios_frame(rows: Sequence[Valuation], ledger: Ledger) -> pl.DataFrame:
     """Build rows of arena/portfolios."""
-    return _to_table(PORTFOLIOS, _add_methodology(_frame_from_objects(PORTFOLIOS, Valuation._fields, rows), book))
+    return _to_table(PORTFOLIOS, _add_methodology(_frame_from_objects(PORTFOLIOS, Valuation._fields, rows), ledger))
 
 
 def prices_frame(prices: Sequence[HeldPrice]) -> pl.DataFrame:
@@ -192,14 +199,14 @@ def prices_from_rows(rows: pl.DataFrame) -> list[HeldPrice]:
 
 
 def frame_from_millionths(table: Table, rows: Sequence[Mapping[str, Any]], *names: str) -> pl.DataFrame:
-    """Build rows of a table from dictionaries in which the columns `names` are integers in millionths."""
+    """Build rows of a table from dictionaries. Columns in `names` are integers in millionths."""
     schema = {name: pl.Int64() if name in names else dtype for name, dtype in table.schema.items()}
     return _to_table(table, pl.DataFrame([dict(row) for row in rows], schema=schema, orient="row"))
 
 
 def _frame_from_objects(table: Table, names: Iterable[str], rows: Sequence[Any]) -> pl.DataFrame:
-    """Build a frame from attributes of objects; columns that are decimals in the table are still integers in millionths."""
-    made = {}
+    """Build a frame from attributes of objects. Decimal columns of the table are still integers in millionths."""
+    columns = {}
     fields: tuple[str, ...] = getattr(rows[0], "_fields", ()) if rows else ()
     for name in names:
         dtype = table.schema.get(name, table.schema["known_at"] if name in _TIMES else pl.String())
@@ -207,12 +214,12 @@ def _frame_from_objects(table: Table, names: Iterable[str], rows: Sequence[Any])
         values = list(map(itemgetter(fields.index(name)) if name in fields else attrgetter(name), rows))
         # Polars converts integers and strings in bulk, but datetimes and enum members one by one.
         if isinstance(plain, pl.Datetime):
-            made[name] = pl.Series(name, list(map(_micros_since_1970, values)), dtype=pl.Int64()).cast(plain)
+            columns[name] = pl.Series(name, list(map(_micros_since_1970, values)), dtype=pl.Int64()).cast(plain)
             continue
-        if name in _WORDS:
+        if name in _ENUM_COLUMNS:
             values = [value and str(value) for value in values]
-        made[name] = pl.Series(name, values, dtype=plain)
-    return pl.DataFrame(made)
+        columns[name] = pl.Series(name, values, dtype=plain)
+    return pl.DataFrame(columns)
 
 
 @lru_cache(maxsize=1 << 16)
@@ -220,9 +227,9 @@ def _micros_since_1970(at: datetime | None) -> int | None:
     return None if at is None else (at - _EPOCH) // _MICROSECOND
 
 
-def _to_table(table: Table, frame: pl.DataFrame, **alike: Any) -> pl.DataFrame:
-    """Build a validated frame of a table: millionths become decimals, constants in `alike` become columns, rows are sorted."""
-    frame = frame.with_columns([pl.lit(value, table.schema[name]).alias(name) for name, value in alike.items()])
+def _to_table(table: Table, frame: pl.DataFrame, **constants: Any) -> pl.DataFrame:
+    """Build a validated frame of a table: millionths become decimals, `constants` become columns, rows are sorted."""
+    frame = frame.with_columns([pl.lit(value, table.schema[name]).alias(name) for name, value in constants.items()])
     columns = []
     for name, dtype in table.schema.items():
         column = pl.col(name)
@@ -234,8 +241,8 @@ def _to_table(table: Table, frame: pl.DataFrame, **alike: Any) -> pl.DataFrame:
     return table.validate(frame.select(columns).sort(table.order))
 
 
-def _add_methodology(frame: pl.DataFrame, book: Book) -> pl.DataFrame:
-    rules = {agent_id: account.agent.methodology for agent_id, account in book.accounts.items()}
+def _add_methodology(frame: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
+    rules = {agent_id: account.agent.methodology for agent_id, account in ledger.accounts.items()}
     return frame.with_columns(
         methodology=pl.col("agent_id").replace_strict(rules, return_dtype=pl.String()) if rules else pl.lit("", pl.String())
     )
@@ -244,7 +251,3 @@ def _add_methodology(frame: pl.DataFrame, book: Book) -> pl.DataFrame:
 def _to_millionths(rows: pl.DataFrame, *names: str) -> pl.DataFrame:
     """Convert decimals with six digits to integers in millionths, exactly."""
     return rows.with_columns([(pl.col(name).cast(pl.Decimal(38, 6)) * 1_000_000).cast(pl.Int64()) for name in names])
-
-
-def _text_schema(table: Table) -> dict[str, Any]:
-    return {name: dtype for name, dtype in table.schema.items() if not isinstance(dtype, pl.Decimal) and name in _MARKET}

@@ -33,12 +33,12 @@ Points = Sequence[tuple[datetime, Decimal]]
 
 
 def was_open(row: Mapping[str, Any], at: datetime) -> bool:
-    """Return whether a market could be traded at an instant, judging by the dates in a later row of raw/polymarket_markets.
+    """Return whether a market was open at an instant, according to the dates in a later row of raw/polymarket_markets.
 
     A closed market without a closing time counts as closed.
     """
-    began = [row[name] for name in ("created_at", "start_time") if row.get(name) is not None]
-    if not began or max(began) > at:
+    starts = [row[name] for name in ("created_at", "start_time") if row.get(name) is not None]
+    if not starts or max(starts) > at:
         return False
     closed_at = row.get("closed_at")
     return closed_at > at if closed_at is not None else not row.get("closed")
@@ -46,8 +46,10 @@ def was_open(row: Mapping[str, Any], at: datetime) -> bool:
 
 def find_candidates(rows: Iterable[Mapping[str, Any]], at: datetime) -> list[Mapping[str, Any]]:
     """Return the markets that were open at an instant and scheduled to end `SOONEST` to `LATEST` after it, by end and id."""
-    found = [row for row in rows if row.get("end_time") is not None and SOONEST <= row["end_time"] - at <= LATEST and was_open(row, at)]
-    return sorted(found, key=lambda row: (row["end_time"], row["market_id"]))
+    candidates = [
+        row for row in rows if row.get("end_time") is not None and SOONEST <= row["end_time"] - at <= LATEST and was_open(row, at)
+    ]
+    return sorted(candidates, key=lambda row: (row["end_time"], row["market_id"]))
 
 
 def reconstruct_universe(rows: Iterable[Mapping[str, Any]], prices: Mapping[str, Points], at: datetime, limit: int) -> Universe:
@@ -63,45 +65,45 @@ def reconstruct_universe(rows: Iterable[Mapping[str, Any]], prices: Mapping[str,
             market = market_from_row(row, at)
         except SchemaError:
             continue
-        found = find_prices(market, prices, at)
-        if any(price is not None for price in found):
-            markets.append(replace(market, prices=found, volume=None, tick=None, min_shares=None, status=MarketStatus.ACTIVE))
+        latest = find_prices(market, prices, at)
+        if any(price is not None for price in latest):
+            markets.append(replace(market, prices=latest, volume=None, tick=None, min_shares=None, status=MarketStatus.ACTIVE))
     return build_universe(markets)
 
 
 def priced_tokens(market: Market) -> tuple[str, ...]:
-    """Return the tokens whose price history is needed to value a market: only YES if it is binary, else all."""
+    """Return the tokens whose price history values a market: only YES if it is binary, else all."""
     place = market.place("YES") if market.binary else None
     wanted = market.token_ids if place is None else market.token_ids[place : place + 1]
     return tuple(token for token in wanted if token)
 
 
 def find_prices(market: Market, prices: Mapping[str, Points], at: datetime) -> tuple[SharePrice | None, ...]:
-    """Return the price of each outcome as of an instant; in a binary market NO is the complement of YES."""
-    known = [find_latest_point(prices.get(token, ()), at) for token in market.token_ids]
-    found = [None if point is None else price_micros(point[1]) for point in known] + [None] * len(market.outcomes)
+    """Return the price of each outcome as of an instant, None if missing; in a binary market NO is the complement of YES."""
+    points = [find_latest_point(prices.get(token, ()), at) for token in market.token_ids]
+    values = [None if point is None else price_micros(point[1]) for point in points] + [None] * len(market.outcomes)
     if not market.binary:
-        return tuple(found[: len(market.outcomes)])
+        return tuple(values[: len(market.outcomes)])
     yes_place = market.place("YES")
     assert yes_place is not None
-    yes = found[yes_place]
+    yes = values[yes_place]
     return tuple(yes if place == yes_place else None if yes is None else complement(yes) for place in range(2))
 
 
 def find_latest_point(points: Points, at: datetime) -> tuple[datetime, Decimal] | None:
     """Return the last point at or before an instant, if it is not older than `FRESH`."""
-    known = [point for point in points if at - FRESH <= point[0] <= at]
-    return max(known, default=None, key=lambda point: point[0])
+    recent = [point for point in points if at - FRESH <= point[0] <= at]
+    return max(recent, default=None, key=lambda point: point[0])
 
 
 def reconstruct_quotes(market: Market, prices: Mapping[str, Points], at: datetime) -> dict[int, Quote]:
     """Return the quotes of a market as of an instant. They are midpoints, as past bids and asks are not recorded."""
-    found: dict[int, Quote] = {}
+    quotes: dict[int, Quote] = {}
     for place, token in enumerate(market.token_ids):
         point = find_latest_point(prices.get(token, ()), at)
         if point is not None:
-            found[place] = Quote(price_micros(point[1]), at=point[0], source=SOURCE)
-    return found
+            quotes[place] = Quote(price_micros(point[1]), at=point[0], source=SOURCE)
+    return quotes
 
 
 def reconstruct_evidence(
@@ -112,28 +114,34 @@ def reconstruct_evidence(
     wait: timedelta,
     grace: timedelta,
 ) -> list[dict[str, Any]]:
-    """Reconstruct past observations of markets from their present records, each dated when it could have been made.
+    """Reconstruct rows of evidence as of past instants from present records of markets.
 
     flags: the CLOB's winners and its 50-50 flag by condition. A market is observed when the dispute window (`wait`) has ended, after `SILENCE`
-    (old markets never state more) and after the `grace` period of an unknown winner, until an observation states the result. Times after `now`
+    (old markets never state a status) and after the `grace` period of an unknown winner, until an observation states the result. Times after `now`
     and open markets give no rows. Rows have the form of `resolution.evidence_row`.
     """
-    looks = [look for row in rows for look in _reconstruct_looks(row, flags, now, wait, grace)]
-    found = judge_evidence(pl.DataFrame([{name: look[name] for name in EVIDENCE} for look in looks], schema=EVIDENCE, orient="row"))
-    decided = {(one.market_id, one.observed_at) for one in found if one.ruling is not None and one.ruling.result is not None}
+    observed = [look for row in rows for look in _reconstruct_rows(row, flags, now, wait, grace)]
+    observations = judge_evidence(
+        pl.DataFrame([{name: look[name] for name in EVIDENCE} for look in observed], schema=EVIDENCE, orient="row")
+    )
+    decided = {
+        (observation.market_id, observation.observed_at)
+        for observation in observations
+        if observation.ruling is not None and observation.ruling.result is not None
+    }
     first: dict[str, datetime] = {}
     for market_id, at in sorted(decided, key=lambda key: key[1]):
         first.setdefault(market_id, at)
-    return [look for look in looks if look["market_id"] not in first or look["fetched_at"] <= first[look["market_id"]]]
+    return [look for look in observed if look["market_id"] not in first or look["fetched_at"] <= first[look["market_id"]]]
 
 
-def _reconstruct_looks(
+def _reconstruct_rows(
     row: Mapping[str, Any], flags: Mapping[str, tuple[Sequence[str], bool | None]], now: datetime, wait: timedelta, grace: timedelta
 ) -> list[dict[str, Any]]:
     ends = [row[name] for name in ("closed_at", "uma_end_at") if row.get(name) is not None]
     if not row.get("closed") or not ends:
         return []
-    over, silent = max(ends) + wait, min(ends) + SILENCE + wait
+    closed, settled = max(ends) + wait, min(ends) + SILENCE + wait
     winners, is_50_50 = flags.get(row.get("condition_id") or "", (None, None))
-    times = sorted({over, over + grace, silent, silent + grace})
+    times = sorted({closed, closed + grace, settled, settled + grace})
     return [evidence_row(row, fetched_at=at, winners=winners, is_50_50=is_50_50) for at in times if at <= now]

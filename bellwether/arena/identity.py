@@ -76,7 +76,7 @@ def week_of_trade(trade_id: str) -> date:
 
 
 def decision_order(families: Iterable[str], week: date) -> list[str]:
-    """Return the order in which the agents of a cohort decide: by name, rotated by one each week, so that each is first equally often."""
+    """Return the families of a cohort in the order of their decisions: by name, rotated by one each week for fairness."""
     names = sorted(set(families))
     if not names:
         return []

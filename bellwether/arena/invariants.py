@@ -1,4 +1,4 @@
-"""Invariants of accounts and ledger after every run. Each function yields violations; asset checks require none."""
+"""Invariants of accounts and ledger, checked after every run. Each function yields violations."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from collections.abc import Iterable, Iterator, Mapping
 from bellwether.arena.account import Account, PositionStatus
 from bellwether.arena.facts import Trade
 from bellwether.arena.identity import decision_of_trade
-from bellwether.arena.ledger import Book, LedgerEntry, LedgerKind, Violation
+from bellwether.arena.ledger import Ledger, LedgerEntry, LedgerKind, Violation
 from bellwether.arena.market import fold_case
 
 
-def violations(book: Book, trades: Iterable[Trade], legs: Mapping[str, int] | None = None) -> list[Violation]:
-    """Return all violated invariants, and all facts that could not be booked.
+def violations(ledger: Ledger, trades: Iterable[Trade], legs: Mapping[str, int] | None = None) -> list[Violation]:
+    """Return the violated invariants and the facts that could not be booked.
 
-    trades: the facts that the book was folded from. legs: number of non-refused legs of each executed BET, by decision.
+    trades: all trades of the ledger. legs: number of non-refused legs of each executed BET, by decision.
     """
     trades = list(trades)
     by_agent: dict[str, list[LedgerEntry]] = defaultdict(list)
-    for entry in book.entries:
+    for entry in ledger.entries:
         by_agent[entry.agent_id].append(entry)
-    found = list(book.violations)
-    for agent_id, account in book.accounts.items():
+    problems = list(ledger.violations)
+    for agent_id, account in ledger.accounts.items():
         entries = by_agent[agent_id]
-        found += _check_cash(account, entries)
-        found += _check_positions(account)
-        found += _check_totals(account)
-    found += _check_trades(book, trades)
-    found += _check_settlements(book)
-    found += _check_legs(trades, legs or {})
-    return found
+        problems += _check_cash(account, entries)
+        problems += _check_positions(account)
+        problems += _check_totals(account)
+    problems += _check_trades(ledger, trades)
+    problems += _check_settlements(ledger)
+    problems += _check_legs(trades, legs or {})
+    return problems
 
 
 def _check_cash(account: Account, entries: list[LedgerEntry]) -> Iterator[Violation]:
-    """Check that cash is the initial balance plus its movements after every entry, and negative only by what a correction took back."""
+    """Check that each entry states the initial cash plus all amounts so far. Only payments taken back may make it negative."""
     agent_id, taken_back = account.agent.agent_id, 0
     cash: int = account.agent.initial_cash
     for entry in entries:
@@ -51,7 +51,7 @@ def _check_cash(account: Account, entries: list[LedgerEntry]) -> Iterator[Violat
 
 
 def _check_positions(account: Account) -> Iterator[Violation]:
-    """Check one open position per market and side, that shares and cost fit the status, and that invested is the cost of open positions."""
+    """Check that shares and cost fit the status, that a side has one open position at most, and that their costs add up."""
     agent_id = account.agent.agent_id
     sides: set[tuple[str, str]] = set()
     cost = 0
@@ -64,8 +64,8 @@ def _check_positions(account: Account) -> Iterator[Violation]:
             cost += position.cost
         closed = position.status is PositionStatus.CLOSED
         if (position.shares == 0) != closed or position.cost < 0 or position.shares < 0 or (closed and position.cost):
-            found = f"{position.status} with {position.shares} micro-shares that cost {position.cost}"
-            yield Violation("shares and cost fit the status", position.position_id, found)
+            values = f"{position.status} with {position.shares} micro-shares that cost {position.cost}"
+            yield Violation("shares and cost fit the status", position.position_id, values)
     if sides != set(account.open) or cost != account.invested:
         yield Violation("invested is the cost of the open positions", agent_id, f"{account.invested}, not {cost}")
 
@@ -78,35 +78,35 @@ def _check_totals(account: Account) -> Iterator[Violation]:
         yield Violation("total is initial + realized + unrealized - fees", account.agent.agent_id, f"{worth}, not {expected}")
 
 
-def _check_trades(book: Book, trades: list[Trade]) -> Iterator[Violation]:
-    """Check that each trade has exactly its ledger entries, or a violation, and that no other entry of these kinds exists."""
-    moved: dict[str, dict[LedgerKind, int]] = defaultdict(dict)
-    for entry in book.entries:
+def _check_trades(ledger: Ledger, trades: list[Trade]) -> Iterator[Violation]:
+    """Check that each trade has exactly its ledger entries or a violation, and that every entry of a trade has its trade."""
+    booked: dict[str, dict[LedgerKind, int]] = defaultdict(dict)
+    for entry in ledger.entries:
         if entry.trade_id is not None:
-            moved[entry.trade_id][entry.kind] = entry.amount
-    refused = {violation.where for violation in book.violations}
+            booked[entry.trade_id][entry.kind] = entry.amount
+    refused = {violation.where for violation in ledger.violations}
     expected: dict[str, list[dict[LedgerKind, int]]] = defaultdict(list)
     for trade in trades:
         amount = -trade.amount if trade.action == "BUY" else trade.amount
         expected[trade.trade_id].append({LedgerKind(trade.action): amount, **({LedgerKind.FEE: -trade.fee} if trade.fee else {})})
-    for trade_id in expected.keys() - moved.keys() - refused:
+    for trade_id in expected.keys() - booked.keys() - refused:
         yield Violation("each trade is booked once", trade_id, "it has no entry")
-    for trade_id, found in moved.items():
-        if found not in expected.get(trade_id, []):
+    for trade_id, amounts in booked.items():
+        if amounts not in expected.get(trade_id, []):
             yield Violation(
-                "each trade is booked once", trade_id, f"its entries are { ({kind.value: amount for kind, amount in found.items()}) }"
+                "each trade is booked once", trade_id, f"its entries are { ({kind.value: amount for kind, amount in amounts.items()}) }"
             )
 
 
-def _check_settlements(book: Book) -> Iterator[Violation]:
-    """Check that a market settles as a whole: settled markets have no open position, unsettled ones no settled position."""
-    for account in book.accounts.values():
+def _check_settlements(ledger: Ledger) -> Iterator[Violation]:
+    """Check that settled markets have no open position, and unsettled markets no settled one."""
+    for account in ledger.accounts.values():
         for position in account.positions.values():
-            settled = (account.agent.methodology, position.market_id) in book.settlements
+            settled = (account.agent.methodology, position.market_id) in ledger.settlements
             wrong = position.status is (PositionStatus.OPEN if settled else PositionStatus.SETTLED)
             if wrong:
-                found = f"{position.position_id} is {position.status}"
-                yield Violation("a market settles as a whole", position.market_id, found)
+                state = f"{position.position_id} is {position.status}"
+                yield Violation("a market settles as a whole", position.market_id, state)
 
 
 def _check_legs(trades: list[Trade], legs: Mapping[str, int]) -> Iterator[Violation]:

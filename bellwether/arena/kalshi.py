@@ -43,7 +43,7 @@ class Candle(NamedTuple):
 
 
 def quote_from_book(yes: Sizes, no: Sizes, at: datetime) -> Quote:
-    """Return the quote of YES from the bids of both sides as (price, contracts) in any order. A NO bid at p is a YES ask at 1 - p."""
+    """Return the quote of YES from the bids for YES and NO: (dollars, contracts), in any order. A NO bid at p is a YES ask at 1 - p."""
     bids = sorted(_to_levels(yes), key=lambda level: -level.price)
     asks = sorted((Level(complement(level.price), level.shares) for level in _to_levels(no)), key=lambda level: level.price)
     bid, ask = (side[0].price if side else None for side in (bids, asks))
@@ -57,13 +57,13 @@ def quote_from_candle(candle: Candle) -> Quote:
 
 
 def find_latest_candle(candles: Sequence[Candle], at: datetime) -> Candle | None:
-    """Return the last candle that had ended by an instant."""
+    """Return the last candle that ended at or before an instant; None without one."""
     return max((candle for candle in candles if candle.at <= at), default=None, key=lambda candle: candle.at)
 
 
 def _to_levels(side: Sizes) -> list[Level]:
-    found = ((price_micros(price), MicroShares(micros(size))) for price, size in side)
-    return [Level(price, shares) for price, shares in found if price is not None and shares > 0]
+    levels = ((price_micros(price), MicroShares(micros(size))) for price, size in side)
+    return [Level(price, shares) for price, shares in levels if price is not None and shares > 0]
 
 
 Row = Mapping[str, Any]
@@ -95,7 +95,7 @@ class MarketListing:
 
     @property
     def tickers(self) -> tuple[str, ...]:
-        """Contract of each outcome, or the single contract of a binary market."""
+        """Ticker of the contract of each outcome, or of the single contract of a binary market."""
         return tuple(row["ticker"] for row in self.contracts)
 
     @property
@@ -105,24 +105,24 @@ class MarketListing:
 
 
 def outcome_name(row: Row) -> str:
-    """Return the outcome represented by YES of a contract."""
+    """Return the name of the outcome that YES of a contract stands for."""
     return str(row.get("yes_sub_title") or "").strip()
 
 
 def group_contracts(contracts: Iterable[Row], events: Mapping[str, Row]) -> list[MarketListing]:
-    """Group contracts into markets by id; combos are omitted. Pass only contracts of an event that are not over, as only they can be outcomes."""
+    """Group contracts into markets, by market id. Combos are omitted. Contracts that have ended must not be passed: they are no outcomes."""
     of_event: dict[str, dict[str, Row]] = defaultdict(dict)
     for row in contracts:
         if not row.get("is_combo"):
             of_event[row["event_ticker"]].setdefault(row["ticker"], row)
-    found: list[MarketListing] = []
+    markets: list[MarketListing] = []
     for ticker, rows in of_event.items():
-        event, own = events.get(ticker), tuple(rows[name] for name in sorted(rows))
-        if event is not None and event.get("mutually_exclusive") and _has_distinct_names(ticker, own):
-            found.append(MarketListing(ticker, event, own, named=True))
+        event, members = events.get(ticker), tuple(rows[name] for name in sorted(rows))
+        if event is not None and event.get("mutually_exclusive") and _has_distinct_names(ticker, members):
+            markets.append(MarketListing(ticker, event, members, named=True))
         else:
-            found += [MarketListing(row["ticker"], event, (row,), named=False) for row in own]
-    return sorted(found, key=lambda one: one.market_id)
+            markets += [MarketListing(row["ticker"], event, (row,), named=False) for row in members]
+    return sorted(markets, key=lambda market: market.market_id)
 
 
 def _has_distinct_names(event_ticker: str, contracts: Sequence[Row]) -> bool:
@@ -132,65 +132,65 @@ def _has_distinct_names(event_ticker: str, contracts: Sequence[Row]) -> bool:
     return len(contracts) > 1 and len(names) == len(contracts) and not names & {"", "yes", "no"} and event_ticker not in tickers
 
 
-def build_market(one: MarketListing, series: Mapping[str, Row], at: datetime) -> Market:
-    """Build a market from its listing, with the fees as of an instant. Volume: contracts of all outcomes, each counted as its payout of one dollar.
+def build_market(listing: MarketListing, series: Mapping[str, Row], at: datetime) -> Market:
+    """Build a market from its listing, with `listed_price` of each contract and the fees as of an instant.
 
-    `listed_price` defines the prices.
+    The volume is the number of traded contracts of all outcomes in dollars, because a contract pays one dollar.
     """
-    event = one.event or {}
-    terms = series.get(event.get("series_ticker") or "")
-    status = market_status(one)
-    prices = tuple(listed_price(row) for row in one.contracts)
-    volumes = [row["volume"] for row in one.contracts if row.get("volume") is not None]
-    ticks = [TICKS.get(row.get("price_level_structure") or "") for row in one.contracts]
-    closes = max(row["close_time"] for row in one.contracts)
+    event = listing.event or {}
+    fees_row = series.get(event.get("series_ticker") or "")
+    status = market_status(listing)
+    prices = tuple(listed_price(row) for row in listing.contracts)
+    volumes = [row["volume"] for row in listing.contracts if row.get("volume") is not None]
+    ticks = [TICKS.get(row.get("price_level_structure") or "") for row in listing.contracts]
+    closes = max(row["close_time"] for row in listing.contracts)
     return Market(
-        market_id=one.market_id,
-        question=question_text(one),
-        outcomes=one.outcomes,
-        prices=prices if one.named else _both_sides(prices[0]),
-        token_ids=one.tickers,
-        category=(terms or {}).get("category") or event.get("category"),
-        event_id=one.contracts[0]["event_ticker"],
+        market_id=listing.market_id,
+        question=question_text(listing),
+        outcomes=listing.outcomes,
+        prices=prices if listing.named else _both_sides(prices[0]),
+        token_ids=listing.tickers,
+        category=(fees_row or {}).get("category") or event.get("category"),
+        event_id=listing.contracts[0]["event_ticker"],
         volume=MicroDollars(micros(sum(volumes, start=Decimal(0)))) if volumes else None,
-        closes_at=one.expected or closes,
+        closes_at=listing.expected or closes,
         status=status,
         tick=min((tick for tick in ticks if tick is not None), default=None) if None not in ticks else None,
-        fees=FREE if _is_fee_waived(one, at) else kalshi_fees(one.event, terms, at),
+        fees=FREE if _is_fee_waived(listing, at) else kalshi_fees(listing.event, fees_row, at),
     )
 
 
-def market_status(one: MarketListing) -> MarketStatus:
-    """Return the status of a market; it is active while one of its contracts is."""
-    words = [row["status"] for row in one.contracts]
-    if "active" in words:
+def market_status(listing: MarketListing) -> MarketStatus:
+    """Return the status of a market: ACTIVE if any contract is active, CLOSED if the contracts differ."""
+    statuses = [row["status"] for row in listing.contracts]
+    if "active" in statuses:
         return MarketStatus.ACTIVE
-    return _STATUSES.get(words[0], MarketStatus.CLOSED) if len(set(words)) == 1 else MarketStatus.CLOSED
+    return _STATUSES.get(statuses[0], MarketStatus.CLOSED) if len(set(statuses)) == 1 else MarketStatus.CLOSED
 
 
-def question_text(one: MarketListing) -> str:
+def question_text(listing: MarketListing) -> str:
     """Return the question: the event's title, or the contract's title, with the meaning of YES if the title is the event's."""
-    event_title = str((one.event or {}).get("title") or "").strip()
-    if one.named:
-        return event_title or one.market_id
-    row = one.contracts[0]
+    event_title = str((listing.event or {}).get("title") or "").strip()
+    if listing.named:
+        return event_title or listing.market_id
+    row = listing.contracts[0]
     title, label = str(row.get("title") or "").strip(), outcome_name(row)
     if not title:
-        return " — ".join(filter(None, (event_title, label))) or one.market_id
+        return " — ".join(filter(None, (event_title, label))) or listing.market_id
     shared = fold_case(title) == fold_case(event_title)
     return f"{title} — {label}" if shared and fold_case(label) not in ("", "yes", fold_case(title)) else title
 
 
 def was_open(row: Row, at: datetime) -> bool:
-    """Return whether a contract could be traded at an instant, judging by the dates in a later row.
+    """Return whether a contract was open at an instant, according to the dates in a later row.
 
-    The venue may have moved the close since; it only shows whether the contract was open at the instant.
+    The venue may have moved the closing time in between.
     """
     return has_not_closed(row, at) and (row.get("open_time") is None or row["open_time"] <= at)
 
 
 def has_not_closed(row: Row, at: datetime) -> bool:
-    """Return whether a contract existed at an instant and had not closed."""
+    """Return whether a contract had been created and had not closed at an instant."""
     created: datetime | None = row.get("created_at") or row.get("open_time")
     close: datetime = row["close_time"]
     return created is not None and created <= at < close
@@ -201,42 +201,44 @@ def find_candidates(contracts: Iterable[Row], events: Mapping[str, Row], at: dat
 
     The closing time has no other effect: the venue moves it when a contract closes early, which was unknown in advance.
     """
-    found = [
-        one
-        for one in group_contracts((row for row in contracts if has_not_closed(row, at)), events)
-        if one.expected is not None and SOONEST <= one.expected - at <= LATEST and any(was_open(row, at) for row in one.contracts)
+    candidates = [
+        listing
+        for listing in group_contracts((row for row in contracts if has_not_closed(row, at)), events)
+        if listing.expected is not None
+        and SOONEST <= listing.expected - at <= LATEST
+        and any(was_open(row, at) for row in listing.contracts)
     ]
-    return sorted(found, key=lambda one: (one.expected, one.market_id))
+    return sorted(candidates, key=lambda listing: (listing.expected, listing.market_id))
 
 
 def reconstruct_universe(
-    found: Iterable[MarketListing], series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime, limit: int
+    candidates: Iterable[MarketListing], series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime, limit: int
 ) -> Universe:
     """Reconstruct the universe as of an instant: the first `limit` candidates with a price.
 
     candles: the latest candle at the instant, by ticker. Volume and tick of the time are unknown.
     """
     markets: list[Market] = []
-    for one in found:
+    for listing in candidates:
         if len(markets) == limit:
             break
-        market = reconstruct_market(one, series, candles, at)
+        market = reconstruct_market(listing, series, candles, at)
         if any(price is not None for price in market.prices):
             markets.append(market)
     return build_universe(markets)
 
 
-def reconstruct_market(one: MarketListing, series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime) -> Market:
+def reconstruct_market(listing: MarketListing, series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime) -> Market:
     """Reconstruct a market as of an instant, with prices from candles."""
-    known = [candles.get(row["ticker"]) if was_open(row, at) else None for row in one.contracts]
-    prices = tuple(None if candle is None else quote_from_candle(candle).mid for candle in known)
+    latest = [candles.get(row["ticker"]) if was_open(row, at) else None for row in listing.contracts]
+    prices = tuple(None if candle is None else quote_from_candle(candle).mid for candle in latest)
     return replace(
-        build_market(one, series, at),
-        prices=prices if one.named else _both_sides(prices[0]),
+        build_market(listing, series, at),
+        prices=prices if listing.named else _both_sides(prices[0]),
         volume=None,
         tick=None,
-        closes_at=one.expected,
-        status=MarketStatus.ACTIVE if any(was_open(row, at) for row in one.contracts) else MarketStatus.CLOSED,
+        closes_at=listing.expected,
+        status=MarketStatus.ACTIVE if any(was_open(row, at) for row in listing.contracts) else MarketStatus.CLOSED,
     )
 
 
@@ -255,9 +257,9 @@ def _both_sides(yes: SharePrice | None) -> tuple[SharePrice | None, SharePrice |
     return yes, None if yes is None else complement(yes)
 
 
-def _is_fee_waived(one: MarketListing, at: datetime) -> bool:
+def _is_fee_waived(listing: MarketListing, at: datetime) -> bool:
     """Return whether fees of all contracts are waived at an instant."""
-    return all((until := _fee_waiver_end(row)) is not None and at < until for row in one.contracts)
+    return all((until := _fee_waiver_end(row)) is not None and at < until for row in listing.contracts)
 
 
 def _fee_waiver_end(row: Row) -> datetime | None:
@@ -273,26 +275,26 @@ NONE_OF_THEM = "(no outcome)"
 _ORDER = ("initialized", "inactive", "active", "closed", "determined", "disputed", "amended", "finalized")
 
 
-def evidence_row(one: MarketListing, *, fetched_at: datetime) -> dict[str, Any]:
-    """Build a row of evidence from one observation of all contracts of a market. results: result of each contract, "" without one."""
-    contracts = one.contracts
-    words = [row["status"] for row in contracts]
-    over, paid = not OPEN & set(words), set(words) == {"finalized"}
+def evidence_row(listing: MarketListing, *, fetched_at: datetime) -> dict[str, Any]:
+    """Build a row of evidence from all contracts of a market. Its `results` are the results of the contracts, "" if missing."""
+    contracts = listing.contracts
+    statuses = [row["status"] for row in contracts]
+    ended, paid = not OPEN & set(statuses), set(statuses) == {"finalized"}
     values = [row.get("settlement_value") for row in contracts]
-    if not one.named:
+    if not listing.named:
         values = [values[0], None if values[0] is None else 1 - values[0]]
     closes = max(row["close_time"] for row in contracts)
     settled = [row.get("settled_at") for row in contracts]
     return {
-        "market_id": one.market_id,
-        "market_type": "binary" if not one.named else "named" if len(contracts) == 2 else "multi",
-        "outcomes": list(one.outcomes),
-        "closed": over,
-        "resolution_status": min(words, key=_ORDER.index),
+        "market_id": listing.market_id,
+        "market_type": "binary" if not listing.named else "named" if len(contracts) == 2 else "multi",
+        "outcomes": list(listing.outcomes),
+        "closed": ended,
+        "resolution_status": min(statuses, key=_ORDER.index),
         "results": [row.get("result") or "" for row in contracts],
         "outcome_prices": None if None in values else values,
         "end_time": closes,
-        "closed_at": closes if over else None,
+        "closed_at": closes if ended else None,
         "settled_at": max(at for at in settled if at) if paid and None not in settled else None,
         "fetched_at": fetched_at,
     }
@@ -306,57 +308,54 @@ def judge_evidence(evidence: pl.DataFrame) -> list[Observation]:
 def _judge_row(row: Mapping[str, Any]) -> Observation:
     paid = row["resolution_status"] == "finalized"
     ruling = judge_results(row["outcomes"], row["results"], row["outcome_prices"]) if paid else None
-    words = ", ".join(sorted(set(row["results"]))) if paid else row["resolution_status"]
-    return Observation(row["market_id"], row["fetched_at"], ruling, f"Kalshi: {words}", row["settled_at"] if paid else None)
+    state = ", ".join(sorted(set(row["results"]))) if paid else row["resolution_status"]
+    return Observation(row["market_id"], row["fetched_at"], ruling, f"Kalshi: {state}", row["settled_at"] if paid else None)
 
 
 def judge_results(outcomes: Sequence[str], results: Sequence[str], values: Sequence[Decimal] | None) -> Ruling:
-    """Determine the ruling from results.
+    """Return the ruling that follows from the results of a market.
 
-    results: of each named outcome, or of the contract of a binary market. values: payout of each outcome in dollars. yes and no decide unless
+    results: of each named outcome, or of the contract of a binary market. values: payout of each outcome in dollars. yes and no decide, unless
     the value contradicts them; void refunds; a fractional value pays each side its part; anything else is unknown.
     """
     if "void" in results:
         return Ruling(Result.CANCELLED)
     paid = [price_micros(value) for value in values or ()]
     pays: list[SharePrice | None] = paid if len(paid) == len(outcomes) else [None] * len(outcomes)
-    said = _results_of_sides(results[0]) if len(results) == 1 and len(outcomes) == 2 else list(results)
-    parts = [_result_payout(word, value) for word, value in zip(said, pays, strict=True)]
-    if None in parts or len({fold_case(name) for name in outcomes}) < len(outcomes):
+    texts = (
+        [results[0], {"yes": "no", "no": "yes"}.get(results[0], results[0])] if len(results) == 1 and len(outcomes) == 2 else list(results)
+    )
+    paid_parts = [_result_payout(text, value) for text, value in zip(texts, pays, strict=True)]
+    if None in paid_parts or len({fold_case(name) for name in outcomes}) < len(outcomes):
         return UNKNOWN
-    payouts = tuple((fold_case(name), part or SharePrice(0)) for name, part in zip(outcomes, parts, strict=True))
-    winners = [name for name, part in zip(outcomes, parts, strict=True) if part == MICROS]
+    payouts = tuple((fold_case(name), part or SharePrice(0)) for name, part in zip(outcomes, paid_parts, strict=True))
+    winners = [name for name, part in zip(outcomes, paid_parts, strict=True) if part == MICROS]
     if "scalar" in results or len(winners) > 1:
         return Ruling(Result.SPLIT, payouts)
     return Ruling(Result.WON, payouts, winners[0] if winners else NONE_OF_THEM)
 
 
-def _results_of_sides(word: str) -> list[str]:
-    """Return the results of YES and NO of a contract."""
-    return [word, {"yes": "no", "no": "yes"}.get(word, word)]
-
-
-def _result_payout(word: str, value: SharePrice | None) -> SharePrice | None:
+def _result_payout(result: str, value: SharePrice | None) -> SharePrice | None:
     """Return the payout of a result in micro-dollars; None if it is unknown or contradicted by the value."""
-    if word == "scalar":
+    if result == "scalar":
         return value
-    said = _PAID.get(word)
-    return said if value in (None, said) else None
+    payout = _PAID.get(result)
+    return payout if value in (None, payout) else None
 
 
-def reconstruct_looks(found: Iterable[MarketListing], until: datetime, *, wait: timedelta, grace: timedelta) -> list[dict[str, Any]]:
-    """Reconstruct past observations of markets from their present contracts, each dated when it could have been made.
+def reconstruct_evidence(listings: Iterable[MarketListing], until: datetime, *, wait: timedelta, grace: timedelta) -> list[dict[str, Any]]:
+    """Reconstruct rows of evidence as of past instants from present records of markets.
 
     A market is observed when the dispute window (`wait`) after its payment has ended and, if that gives no result, after the `grace` period of
     an unknown winner. Times after `until` and unpaid markets give no rows. Rows have the form of `evidence_row`.
     """
-    looks = []
-    for one in found:
-        row = evidence_row(one, fetched_at=until)
+    rows = []
+    for listing in listings:
+        row = evidence_row(listing, fetched_at=until)
         settled: datetime | None = row["settled_at"]
         if settled is None:
             continue
-        known = judge_results(row["outcomes"], row["results"], row["outcome_prices"]).result is not None
-        times = [settled + wait] if known else [settled + wait, settled + wait + grace]
-        looks += [{**row, "fetched_at": at} for at in times if at <= until]
-    return looks
+        decided = judge_results(row["outcomes"], row["results"], row["outcome_prices"]).result is not None
+        times = [settled + wait] if decided else [settled + wait, settled + wait + grace]
+        rows += [{**row, "fetched_at": at} for at in times if at <= until]
+    return rows

@@ -1,4 +1,4 @@
-"""The fold of facts into all cash movements, positions and balances; the only place that computes them.
+"""The ledger: all cash movements, positions and balances, folded from the facts. Only this module computes them.
 
 Facts are processed in the order in which they became known. At equal times trades come first, by decision and leg, then settlements by market:
 a decision at an instant used only what was known before it.
@@ -21,7 +21,7 @@ from bellwether.units import MicroDollars, MicroShares
 
 
 class LedgerKind(StrEnum):
-    """Kind of a ledger entry. A negative SETTLE or REFUND reverses what a corrected resolution had paid."""
+    """Kind of a ledger entry. A negative SETTLE or REFUND takes back the payment of a settlement that was corrected."""
 
     BUY = "BUY"
     SELL = "SELL"
@@ -37,7 +37,7 @@ _KINDS = {"BUY": LedgerKind.BUY, "SELL": LedgerKind.SELL}
 class LedgerEntry(NamedTuple):
     """One cash movement and the resulting balances. Money is micro-dollars, shares are micro-shares.
 
-    number: from 1 within the agent. amount: negative if paid. cash: the agent's balance after it. shares, cost: of the open position after it;
+    number: from 1 for each agent. amount: negative if the agent pays. cash: balance afterwards. shares, cost: of the open position afterwards;
     0 once settled. corrects: whether it reverses an earlier payment.
     """
 
@@ -58,7 +58,7 @@ class LedgerEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A violated rule: where, and the offending values."""
+    """A violated rule. where: identifier of the account, entry, trade, position or market. found: the wrong values."""
 
     rule: str
     where: str
@@ -66,10 +66,10 @@ class Violation:
 
 
 @dataclass
-class Book:
-    """All accounts and ledger entries as of an instant.
+class Ledger:
+    """All accounts and cash movements as of an instant.
 
-    bets: BUY trades of each market, in order. settlements: settlement in force by (methodology, market), in order of time. violations: facts
+    bets: BUY trades by market, in order of time. settlements: settlement in force by (methodology, market), in order of time. violations: facts
     that could not be booked and had no effect.
     """
 
@@ -83,7 +83,7 @@ class Book:
     _trades: set[str] = field(default_factory=set)
 
     def open_account(self, agent: Agent) -> None:
-        """Open the account of an agent; a second one for the same agent is a violation."""
+        """Open the account of an agent. A second account of the same agent is a violation."""
         if agent.agent_id in self.accounts:
             self.violations.append(Violation("one account per agent", agent.agent_id, "it is listed twice"))
             return
@@ -110,24 +110,24 @@ class Book:
             self._add_entry(account, trade.executed_at, LedgerKind.FEE, -fee, position, trade_id=trade.trade_id)
 
     def settle(self, settlement: Settlement) -> None:
-        """Settle a market for the cohorts of a methodology. If any position cannot be settled, none is, and a violation is recorded.
+        """Settle a market for the cohorts of a methodology. If one position cannot be settled, none is, and a violation is recorded.
 
         Open positions are paid or refunded. Payments of an earlier settlement are reversed first.
         """
-        concerned = [
+        positions = [
             position
             for position in self._holders.get(settlement.market_id, ())
             if position.status is not PositionStatus.CLOSED and self.accounts[position.agent_id].agent.methodology == settlement.methodology
         ]
-        paid = [_compute_payout(position, settlement) for position in concerned]
+        paid = [_compute_payout(position, settlement) for position in positions]
         if None in paid:
-            position = concerned[paid.index(None)]
-            found = f"{position.side!r} of {position.position_id} is none of the outcomes {', '.join(settlement.payouts)}"
-            self.violations.append(Violation("every position of a market can be settled", settlement.market_id, found))
+            position = positions[paid.index(None)]
+            mismatch = f"{position.side!r} of {position.position_id} is none of the outcomes {', '.join(settlement.payouts)}"
+            self.violations.append(Violation("every position of a market can be settled", settlement.market_id, mismatch))
             return
         self.settlements.pop((settlement.methodology, settlement.market_id), None)
         self.settlements[settlement.methodology, settlement.market_id] = settlement
-        for position, payout in zip(concerned, paid, strict=True):
+        for position, payout in zip(positions, paid, strict=True):
             self._pay(position, settlement, payout or MicroDollars(0))
 
     def _explain_problem(self, trade: Trade, account: Account | None) -> str | None:
@@ -139,27 +139,27 @@ class Book:
             return f"it is not of agent {trade.agent_id}"
         if (settled := self.settlements.get((account.agent.methodology, trade.market_id))) is not None:
             return f"market {trade.market_id} was settled at {settled.known_at.isoformat()}"
-        return account.problem(trade)
+        return account.explain_problem(trade)
 
     def _pay(self, position: Position, settlement: Settlement, payout: MicroDollars) -> None:
         account = self.accounts[position.agent_id]
         # Any avoids a call of `MicroDollars` for each sum.
         totals: Any = account
-        held: Any = position
+        changed: Any = position
         if position.paid is not None:
-            back = position.paid
-            totals.cash -= back
-            totals.taken_back += back
-            held.realized -= back - position.cost
+            reversed_payment = position.paid
+            totals.cash -= reversed_payment
+            totals.taken_back += reversed_payment
+            changed.realized -= reversed_payment - position.cost
             kind = LedgerKind.REFUND if position.result is Result.CANCELLED else LedgerKind.SETTLE
-            self._add_entry(account, settlement.known_at, kind, -back, position, corrects=True)
+            self._add_entry(account, settlement.known_at, kind, -reversed_payment, position, corrects=True)
         else:
             del account.open[position.market_id, fold_case(position.side)]
         totals.cash += payout
         position.status, position.ended_at = PositionStatus.SETTLED, settlement.known_at
         position.paid, position.result = payout, settlement.result
         position.won = _is_winner(position.side, settlement)
-        held.realized += payout - position.cost
+        changed.realized += payout - position.cost
         kind = LedgerKind.REFUND if settlement.result is Result.CANCELLED else LedgerKind.SETTLE
         self._add_entry(account, settlement.known_at, kind, payout, position)
 
@@ -177,23 +177,38 @@ class Book:
     ) -> None:
         agent_id = account.agent.agent_id
         number = self._numbers[agent_id] = self._numbers.get(agent_id, 0) + 1
-        left = account.cash if cash is None else cash
-        held = (0, 0) if position.status is PositionStatus.SETTLED else (position.shares, position.cost)
-        row = (agent_id, number, at, kind, amount, left, position.market_id, position.position_id, position.side, *held, trade_id, corrects)
+        balance = account.cash if cash is None else cash
+        holding = (0, 0) if position.status is PositionStatus.SETTLED else (position.shares, position.cost)
+        row = (
+            agent_id,
+            number,
+            at,
+            kind,
+            amount,
+            balance,
+            position.market_id,
+            position.position_id,
+            position.side,
+            *holding,
+            trade_id,
+            corrects,
+        )
         self.entries.append(_new(LedgerEntry, row))
 
 
-def fold(agents: Iterable[Agent], trades: Iterable[Trade], settlements: Iterable[Settlement], *, known_at: datetime | None = None) -> Book:
-    """Fold the facts known by `known_at` (default: all) into accounts and entries. The order of the arguments does not matter."""
-    book = Book()
+def fold(
+    agents: Iterable[Agent], trades: Iterable[Trade], settlements: Iterable[Settlement], *, known_at: datetime | None = None
+) -> Ledger:
+    """Build the ledger from the facts known by `known_at` (default: all). Their order in the arguments has no effect."""
+    ledger = Ledger()
     for agent in sorted(agents):
-        book.open_account(agent)
+        ledger.open_account(agent)
     for fact in _sort_facts(trades, settlements, known_at):
         if isinstance(fact, Trade):
-            book.trade(fact)
+            ledger.trade(fact)
         else:
-            book.settle(fact)
-    return book
+            ledger.settle(fact)
+    return ledger
 
 
 def _sort_facts(trades: Iterable[Trade], settlements: Iterable[Settlement], known_at: datetime | None) -> Sequence[Trade | Settlement]:
@@ -202,9 +217,9 @@ def _sort_facts(trades: Iterable[Trade], settlements: Iterable[Settlement], know
         if known_at is None or trade.executed_at <= known_at:
             decision, _, leg = trade.trade_id.rpartition("/")
             facts.append(((trade.executed_at, 0, decision, int(leg) if leg.isdecimal() else 0, trade.trade_id), trade))
-    for one in settlements:
-        if known_at is None or one.known_at <= known_at:
-            facts.append(((one.known_at, 1, one.market_id, one.number, one.methodology), one))
+    for settlement in settlements:
+        if known_at is None or settlement.known_at <= known_at:
+            facts.append(((settlement.known_at, 1, settlement.market_id, settlement.number, settlement.methodology), settlement))
     facts.sort(key=itemgetter(0))
     if len({key for key, _ in facts}) < len(facts):
         # Duplicates: sort by content, so that the result does not depend on the order of the arguments.

@@ -1,4 +1,4 @@
-"""Life cycle of cohorts: when they start, until when they decide, and when they are complete."""
+"""Life cycle of cohorts: start, deadlines of decisions, and completion."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bellwether.arena.decision import ANSWERED, DecisionState
 from bellwether.arena.identity import WEEK, week_of, week_start
 from bellwether.arena.methodology import Methodology
 
-#: Time after Sunday 00:00 UTC in which a tick may start a cohort; later only an operator can.
+#: Time after Sunday 00:00 UTC in which a scheduled run may start a cohort; later only an operator can.
 START_WINDOW = timedelta(hours=1)
 
 
 def is_start_allowed(now: datetime) -> bool:
-    """Return whether a tick may start the cohort of the current week: in the first hour of Sunday."""
+    """Return whether a scheduled run may start the cohort of the current week: in the first hour of Sunday."""
     return timedelta(0) <= now - week_start(week_of(now)) < START_WINDOW
 
 
@@ -41,7 +41,7 @@ def is_complete(
     open_positions: int,
     closed_by_operator: Iterable[str] = (),
 ) -> bool:
-    """Return whether a cohort is complete: its window has ended, each agent decided or was closed, and no position is open.
+    """Return whether a cohort is complete: all deadlines have passed, each agent has decided or was closed, and no position is open.
 
     An agent decided if one of its decisions was executed or refused. decisions: states of every agent's decisions, agents without one included.
     Hence an outage of a provider does not complete a cohort.
@@ -54,14 +54,14 @@ def is_complete(
 def find_complete_cohorts(
     agents: pl.DataFrame, decisions: pl.DataFrame, open_positions: Mapping[str, int], rules: Mapping[str, Methodology], now: datetime
 ) -> set[date]:
-    """Return the cohorts (their Sundays) that are complete at an instant, from rows of arena/agents and arena/decisions.
+    """Return the complete cohorts (their Sundays), from rows of arena/agents and arena/decisions.
 
     open_positions: number of open positions by agent id.
     """
     states: dict[str, set[DecisionState]] = defaultdict(set)
     for name, state in decisions.select("agent_id", "state").iter_rows():
         states[name].add(DecisionState(state))
-    found = set()
+    complete = set()
     for (week, methodology), rows in agents.group_by("week", "methodology"):
         names = rows["agent_id"].to_list()
         if is_complete(
@@ -72,5 +72,5 @@ def find_complete_cohorts(
             open_positions=sum(open_positions.get(name, 0) for name in names),
             closed_by_operator=rows.filter(pl.col("closed_at").is_not_null())["agent_id"],
         ):
-            found.add(week)
-    return found
+            complete.add(week)
+    return complete

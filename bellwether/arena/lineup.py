@@ -1,4 +1,4 @@
-"""Lineups (`registry/lineups.toml`): the model or rule that represents each family in a cohort. A cohort keeps its lineup for life.
+"""Lineups (`registry/lineups.toml`): the model or rule that represents each family in a cohort. A cohort keeps its lineup.
 
 `current_terms` returns the terms that a cohort keeps of its models: exact model, parameters, knowledge cutoff and prices. `release_rows` builds
 arena/releases: the releases used by cohorts, by family.
@@ -36,7 +36,7 @@ RULE = "rule/"
 
 
 class Lineup(BaseModel):
-    """Lineup of the registry, from which cohorts are started.
+    """Lineup of the registry, used to start cohorts.
 
     methodology: of new cohorts. worlds: settings in which it can be used. families: representative of each family: the name of a model of the
     registry, or `rule/` and the name of a rule. Rules that are not listed also compete, each as a family of its own name.
@@ -68,18 +68,18 @@ class Lineup(BaseModel):
 
     @property
     def members(self) -> dict[str, str]:
-        """Model or rule of each family of a cohort: `families` and all other rules."""
-        left = {name: RULE + name for name in RULES if RULE + name not in self.families.values()}
-        return {**self.families, **left}
+        """Model or rule by family: `families` and all other rules."""
+        others = {name: RULE + name for name in RULES if RULE + name not in self.families.values()}
+        return {**self.families, **others}
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models among the members."""
+        """Names of the lineup's models, without rules."""
         return tuple(member for member in self.families.values() if rule_name(member) is None)
 
 
 def rule_name(member: str) -> str | None:
-    """Return the name of the rule if a member of a lineup is one; None for a model."""
+    """Return the rule's name if a member of a lineup is a rule; None for a model."""
     return member.removeprefix(RULE) if member.startswith(RULE) else None
 
 
@@ -88,11 +88,11 @@ def load_lineup(name: str, folder: Path | None = None) -> Lineup:
 
     Errors of other lineups have no effect.
     """
-    known, listed = registry.read(FILE, folder), models(folder)
-    competing = load_families(listed, folder)
-    if name in known:
-        return _parse_lineup(known[name], listed, competing, folder)
-    raise ConfigError(f"choosing a lineup: {name!r:.80} does not exist; {suggestion(name, known)}")
+    entries, registered = registry.read(FILE, folder), models(folder)
+    families = load_families(registered, folder)
+    if name in entries:
+        return _parse_lineup(entries[name], registered, families, folder)
+    raise ConfigError(f"choosing a lineup: {name!r:.80} does not exist; {suggestion(name, entries)}")
 
 
 def require_registered(name: str, methodology: str | None, folder: Path | None = None) -> None:
@@ -102,35 +102,37 @@ def require_registered(name: str, methodology: str | None, folder: Path | None =
         methodology_of(methodology, folder)
 
 
-def _parse_lineup(entry: registry.Entry, models: Mapping[str, Model], competing: Mapping[str, Family], folder: Path | None) -> Lineup:
-    found = entry.parse(Lineup)
-    known = methodologies(folder)
-    if found.methodology not in known:
-        raise entry.error("methodology", "unknown methodology", f"choose from {', '.join(known)}")
-    for family, name in found.families.items():
-        if rule_name(name) is None:
-            _check_model(entry, found, family, models, competing)
-    if found.models and not any(name in competing and competing[name].control for name in found.families):
-        controls = ", ".join(f'{one.name} = "{next(iter(one.releases))}"' for one in competing.values() if one.control)
+def _parse_lineup(entry: registry.Entry, models: Mapping[str, Model], families: Mapping[str, Family], folder: Path | None) -> Lineup:
+    lineup = entry.parse(Lineup)
+    rules = methodologies(folder)
+    if lineup.methodology not in rules:
+        raise entry.error("methodology", "unknown methodology", f"choose from {', '.join(rules)}")
+    for family, member in lineup.families.items():
+        if rule_name(member) is None:
+            _check_model(entry, lineup, family, models, families)
+    if lineup.models and not any(member in families and families[member].control for member in lineup.families):
+        controls = ", ".join(
+            f'{candidate.name} = "{next(iter(candidate.releases))}"' for candidate in families.values() if candidate.control
+        )
         raise entry.error("families", "models compete without a control", f"add a family that never changes: {controls}")
-    return found
+    return lineup
 
 
-def _check_model(entry: registry.Entry, found: Lineup, family: str, models: Mapping[str, Model], competing: Mapping[str, Family]) -> None:
+def _check_model(entry: registry.Entry, lineup: Lineup, family: str, models: Mapping[str, Model], families: Mapping[str, Family]) -> None:
     """Raise `ConfigError` unless a family's model exists, supports the lineup's worlds, is a release of the family and has a price."""
-    name, field = found.families[family], f"families.{family}"
+    name, field = lineup.families[family], f"families.{family}"
     if name not in models:
         close = get_close_matches(name, models, n=3, cutoff=0.5)
         raise entry.error(field, f"unknown model {name!r}", f"did you mean {' or '.join(close)}?" if close else f"add it to {MODELS_FILE}")
-    lacking = [str(world) for world in found.worlds if world not in models[name].worlds]
+    lacking = [str(world) for world in lineup.worlds if world not in models[name].worlds]
     if lacking:
         raise entry.error(field, f"{name} is not available in the world {lacking[0]}", "remove it, or correct worlds")
-    owner = next((one for one in competing.values() if name in one.releases), None)
+    owner = next((candidate for candidate in families.values() if name in candidate.releases), None)
     if owner is not None and owner.name != family:
         raise entry.error(field, f"is a release of the family {owner.name}", "choose a release of this family")
-    if owner is None and family in competing:
-        known = ", ".join(competing[family].releases)
-        raise entry.error(field, f"is not a release of {family}; its releases are {known}", "add the release to families.toml")
+    if owner is None and family in families:
+        listed = ", ".join(families[family].releases)
+        raise entry.error(field, f"is not a release of {family}; its releases are {listed}", "add the release to families.toml")
     if find_prices(owner.releases[name] if owner else None, models[name]) is None:
         where = f'[{family}.releases."{name}"] of families.toml' if owner else MODELS_FILE
         raise entry.error(field, f"{name} has no known price", f"set input_price and output_price in {where}")
@@ -141,17 +143,19 @@ def load_registered_families(folder: Path | None = None) -> Mapping[str, Family]
     return load_families(models(folder), folder)
 
 
-def release_rows(agents: pl.DataFrame, known: Mapping[str, Family]) -> pl.DataFrame:
-    """Build rows of arena/releases from rows of arena/agents. Rules have no releases. known: families of the registry, for titles and dates."""
-    named = pl.DataFrame(
-        [(one.name, one.title, one.control) for one in known.values()], schema={"family": str, "title": str, "control": bool}, orient="row"
+def release_rows(agents: pl.DataFrame, families: Mapping[str, Family]) -> pl.DataFrame:
+    """Build rows of arena/releases from rows of arena/agents. Rules have no releases. families: from the registry, for titles and dates."""
+    titles = pl.DataFrame(
+        [(family.name, family.title, family.control) for family in families.values()],
+        schema={"family": str, "title": str, "control": bool},
+        orient="row",
     )
     dated = pl.DataFrame(
-        [(one.name, model, release.released) for one in known.values() for model, release in one.releases.items()],
+        [(family.name, model, release.released) for family in families.values() for model, release in family.releases.items()],
         schema={"family": pl.String(), "model": pl.String(), "released": pl.Date()},
         orient="row",
     )
-    return run_sql(RELEASES, {"agents": agents, "families": named, "dated": dated}, {"rule": RULE})
+    return run_sql(RELEASES, {"agents": agents, "families": titles, "dated": dated}, {"rule": RULE})
 
 
 #: Fields of a model's entry that affect its answers. Endpoints and rate limits may change.
@@ -161,7 +165,7 @@ _REGISTRY = "registry"
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of one model in a cohort.
+    """Frozen settings and prices of one model in a cohort.
 
     input_price, output_price: dollars per million tokens for a short prompt. price_list: their source. asked: fields of the model's entry that
     affect its answers, as JSON; `model` is the provider's id.
@@ -180,30 +184,30 @@ class Terms:
         return str(self.asked["model"])
 
     def apply_to(self, model: Model) -> Model:
-        """Return the registry's current model with these terms.
+        """Return a registry model with these settings and prices.
 
-        Prices from the registry are kept; prices from a price list are taken from that list, including those for caches and long prompts.
+        Prices that came from a price list are read from that list again, which also has prices of caches and long prompts.
         """
         priced = {"input_price": self.input_price, "output_price": self.output_price} if self.price_list == _REGISTRY else {}
         return model.model_copy(update={**self.asked, **priced})
 
 
-def current_terms(chosen: Lineup, folder: Path | None = None) -> dict[str, Terms]:
-    """Return the current terms of a lineup's models by family; rules have none. folder: the user's registry."""
-    if not chosen.models:
+def current_terms(lineup: Lineup, folder: Path | None = None) -> dict[str, Terms]:
+    """Return the current settings and prices of a lineup's models by family; rules have none. folder: the user's registry."""
+    if not lineup.models:
         return {}
-    known = models(folder)
-    competing = load_families(known, folder)
-    found: dict[str, Terms] = {}
-    for family, name in chosen.families.items():
-        if name not in chosen.models:
+    registered = models(folder)
+    families = load_families(registered, folder)
+    terms: dict[str, Terms] = {}
+    for family, name in lineup.families.items():
+        if name not in lineup.models:
             continue
-        release = competing[family].releases[name] if family in competing else None
-        priced = find_prices(release, known[name])
+        release = families[family].releases[name] if family in families else None
+        priced = find_prices(release, registered[name])
         if priced is None:
             raise ConfigError(
-                f"freezing the lineup {chosen.name}: {name} has no known price; set input_price and output_price in models.toml"
+                f"freezing the lineup {lineup.name}: {name} has no known price; set input_price and output_price in models.toml"
             )
-        asked = known[name].model_dump(mode="json", include=set(_ASKED))
-        found[family] = Terms(*priced, asked, release.released if release else None, known[name].knowledge_cutoff)
-    return found
+        fields = registered[name].model_dump(mode="json", include=set(_ASKED))
+        terms[family] = Terms(*priced, fields, release.released if release else None, registered[name].knowledge_cutoff)
+    return terms

@@ -37,29 +37,29 @@ class KalshiFees:
 
 @dataclass(frozen=True, slots=True)
 class UnknownFees:
-    """Fee terms that cannot be parsed; methodologies with fees refuse trades. reason: what is wrong with them."""
+    """Fee terms that cannot be parsed, with the reason. Methodologies with fees refuse trades of the market."""
 
     reason: str
 
 
 def kalshi_fees(event: Mapping[str, Any] | None, series: Mapping[str, Any] | None, at: datetime) -> KalshiFees | UnknownFees:
-    """Return the fee terms as of an instant from rows of raw/kalshi_events and raw/kalshi_series. Overrides of the event take precedence.
+    """Return the fees as of an instant from rows of raw/kalshi_events and raw/kalshi_series. Overrides of the event take precedence.
 
     The date selects the formula. Without a stated fee type the general fee applies.
     """
     rules = rules_for("kalshi", at.date())
-    stated: dict[str, Any] = {}
+    terms: dict[str, Any] = {}
     for row, kind, multiplier in (
         (series or {}, "fee_type", "fee_multiplier"),
         (event or {}, "fee_type_override", "fee_multiplier_override"),
     ):
-        found = {"type": row.get(kind), "multiplier": row.get(multiplier)}
-        stated |= {name: value for name, value in found.items() if value is not None}
+        fields = {"type": row.get(kind), "multiplier": row.get(multiplier)}
+        terms |= {name: value for name, value in fields.items() if value is not None}
     try:
-        fee_terms(rules, stated)
+        fee_terms(rules, terms)
     except (ConfigError, SchemaError) as unknown:
         return UnknownFees(str(unknown))
-    return KalshiFees(rules.name, stated.get("type", GENERAL), _decimal_text(stated.get("multiplier", 1)))
+    return KalshiFees(rules.name, terms.get("type", GENERAL), _decimal_text(terms.get("multiplier", 1)))
 
 
 def _decimal_text(multiplier: Any) -> str:
@@ -73,7 +73,7 @@ MIDPOINT, LISTING = "midpoint", "listing"
 
 
 class MarketStatus(StrEnum):
-    """Status of a market, in order. VOID: ended without a winner."""
+    """Status of a market, in the order of its life cycle. VOID: ended without a winner."""
 
     ACTIVE = "active"
     CLOSED = "closed"
@@ -85,7 +85,7 @@ class MarketStatus(StrEnum):
 
 @lru_cache(maxsize=1 << 16)
 def fold_case(name: str) -> str:
-    """Return the name of a side or outcome for comparison: case-folded and stripped."""
+    """Return the name of a side or outcome case-folded and stripped, for comparison."""
     return name.strip().casefold()
 
 
@@ -142,7 +142,7 @@ class Market:
         return fold_case(text).upper() if self.binary else self.outcomes[place]
 
     def price(self, side: str) -> SharePrice | None:
-        """Return the price of a side in the universe; NO costs the complement of YES."""
+        """Return the price of a side in the universe, None if missing; NO costs the complement of YES."""
         if self.binary:
             yes = self._price_at(self._sides["yes"])
             return yes if yes is None or fold_case(side) == "yes" else complement(yes)
@@ -209,7 +209,7 @@ class Quote:
         )
 
     def at_listing(self) -> Quote:
-        """Return the quote with the listed price as midpoint if the midpoint is missing."""
+        """Return the quote; the listed price replaces a missing midpoint."""
         return self if self.mid is not None or self.listed is None else replace(self, mid=self.listed, source=LISTING)
 
 
@@ -222,7 +222,7 @@ Quotes = Mapping[int, Quote]
 
 
 def find_quote(market: Market, side: str, quotes: Quotes) -> Quote | None:
-    """Return the quote of a side. In a binary market it is derived from YES, which is found by name."""
+    """Return the quote of a side; None if missing. In a binary market NO is derived from YES."""
     if market.binary:
         yes = market.place(YES)
         quote = None if yes is None else quotes.get(yes)
@@ -232,7 +232,7 @@ def find_quote(market: Market, side: str, quotes: Quotes) -> Quote | None:
 
 
 def tokens_to_quote(markets: Mapping[str, Market], market_ids: Iterator[str] | list[str]) -> dict[str, tuple[str, int]]:
-    """Map the tokens needed for a decision to (market, index of the outcome): YES of binary markets, every outcome of others."""
+    """Map the tokens quoted for a decision to (market, index of the outcome): YES of binary markets, every outcome of others."""
     tokens: dict[str, tuple[str, int]] = {}
     for market_id in dict.fromkeys(market_ids):
         market = markets.get(market_id)

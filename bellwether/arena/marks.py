@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from bellwether.arena.account import Account, Position, PositionStatus
-from bellwether.arena.ledger import Book, LedgerEntry
+from bellwether.arena.ledger import Ledger, LedgerEntry
 from bellwether.arena.market import YES, complement, fold_case
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import share_value
@@ -27,7 +27,7 @@ PriceKey = tuple[str, str]
 
 
 class PriceSource(StrEnum):
-    """Source of a mark: the present quote, else the last known price, else (if there never was a quote) the entry price."""
+    """Source of a mark: the current quote, else the last known price, else the entry price."""
 
     LIVE = "live"
     PRIOR = "prior"
@@ -35,7 +35,7 @@ class PriceSource(StrEnum):
 
 
 class HeldPrice(NamedTuple):
-    """One stored price.
+    """Stored price of an outcome that agents hold.
 
     outcome: YES of a binary market, else the case-folded outcome. at: interval of the mark. price: micro-dollars per share. other: price of a
     second source. disagrees: whether the two differ more than the methodology allows. reconstructed: whether it comes from past prices.
@@ -56,7 +56,7 @@ class HeldPrice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PriceObservation:
-    """Observation of one outcome: midpoint, its time, and the price of a second source; micro-dollars per share, None if missing."""
+    """Midpoint of one outcome, its time, and the price of a second source, in micro-dollars per share; None if missing."""
 
     mid: SharePrice | None
     at: datetime | None = None
@@ -98,44 +98,46 @@ def price_key(position: Position) -> PriceKey:
 def tick_prices(
     last: Mapping[PriceKey, HeldPrice],
     keys: Iterable[PriceKey],
-    seen: Mapping[PriceKey, PriceObservation],
+    observations: Mapping[PriceKey, PriceObservation],
     at: datetime,
     methodology: Methodology,
 ) -> list[HeldPrice]:
-    """Return the prices to store for a tick: those that differ from the last stored price or source. Outcomes without any quote are omitted.
+    """Return the prices to store at an instant: those whose value or source changed. Outcomes that were never quoted are omitted.
 
     A stored price of the same interval is kept; a later change is stored in the next interval. last: latest stored price by key. keys:
-    requested prices. seen: present observations. at: time of the tick.
+    requested prices. observations: current ones. at: time of the mark.
     """
     stamp = interval_start(at, methodology.mark_minutes)
     rows = []
     for key in keys:
-        before, now = last.get(key), seen.get(key)
-        row = _tick_price(key, before, now, stamp, methodology.source_gap)
-        if before is not None and before.at >= stamp:
+        stored, observed = last.get(key), observations.get(key)
+        row = _tick_price(key, stored, observed, stamp, methodology.source_gap)
+        if stored is not None and stored.at >= stamp:
             continue
         if row is not None and (
-            before is None or (row.price, row.source, row.disagrees) != (before.price, before.source, before.disagrees)
+            stored is None or (row.price, row.source, row.disagrees) != (stored.price, stored.source, stored.disagrees)
         ):
             rows.append(row)
     return rows
 
 
-def _tick_price(key: PriceKey, before: HeldPrice | None, now: PriceObservation | None, at: datetime, gap: Decimal) -> HeldPrice | None:
-    if now is not None and now.mid is not None and 0 <= now.mid <= 1_000_000:
-        return HeldPrice(*key, at, now.mid, PriceSource.LIVE, now.at, now.other, prices_disagree(now.mid, now.other, gap))
-    return None if before is None else HeldPrice(*key, at, before.price, PriceSource.PRIOR, before.observed_at)
+def _tick_price(key: PriceKey, stored: HeldPrice | None, observed: PriceObservation | None, at: datetime, gap: Decimal) -> HeldPrice | None:
+    if observed is not None and observed.mid is not None and 0 <= observed.mid <= 1_000_000:
+        return HeldPrice(
+            *key, at, observed.mid, PriceSource.LIVE, observed.at, observed.other, prices_disagree(observed.mid, observed.other, gap)
+        )
+    return None if stored is None else HeldPrice(*key, at, stored.price, PriceSource.PRIOR, stored.observed_at)
 
 
 def merge_prices(stored: Iterable[HeldPrice], rows: Iterable[HeldPrice]) -> list[HeldPrice]:
-    """Merge prices; later rows replace stored ones of the same market, outcome and interval."""
-    found = {row[:3]: row for row in (*stored, *rows)}
-    return sorted(found.values(), key=lambda row: (row.at, row.market_id, row.outcome))
+    """Merge prices by time, market and outcome. `rows` replace stored prices of the same market, outcome and interval."""
+    merged = {row[:3]: row for row in (*stored, *rows)}
+    return sorted(merged.values(), key=lambda row: (row.at, row.market_id, row.outcome))
 
 
-def prices_disagree(one: SharePrice | None, other: SharePrice | None, gap: Decimal) -> bool:
+def prices_disagree(price: SharePrice | None, other: SharePrice | None, gap: Decimal) -> bool:
     """Return whether two prices differ by more than `gap` dollars; a missing price never disagrees."""
-    return one is not None and other is not None and Decimal(abs(one - other)).scaleb(-6) > gap
+    return price is not None and other is not None and Decimal(abs(price - other)).scaleb(-6) > gap
 
 
 def mark_position(position: Position, prices: Mapping[PriceKey, HeldPrice]) -> Mark:
@@ -156,9 +158,9 @@ def _mark_shares(position: Position, shares: MicroShares, cost: MicroDollars, pr
 def valuation(account: Account, prices: Mapping[PriceKey, HeldPrice], at: datetime) -> Valuation:
     """Value a portfolio at the latest prices."""
     marks = [mark_position(position, prices) for position in account.open.values()]
-    value = MicroDollars(sum(one.value for one in marks))
+    value = MicroDollars(sum(mark.value for mark in marks))
     total = MicroDollars(account.cash + value)
-    fallbacks = sum(one.source is not PriceSource.LIVE for one in marks)
+    fallbacks = sum(mark.source is not PriceSource.LIVE for mark in marks)
     agent = account.agent
     profit = MicroDollars(total - agent.initial_cash)
     return Valuation(agent.agent_id, at, account.cash, account.invested, value, total, profit, fallbacks)
@@ -166,7 +168,7 @@ def valuation(account: Account, prices: Mapping[PriceKey, HeldPrice], at: dateti
 
 @dataclass(slots=True)
 class _Portfolio:
-    """Portfolio of an agent while its curve is computed. held: shares, cost and mark by position. newest: latest prices."""
+    """State of an agent's portfolio. held: shares, cost and mark by position. newest: latest prices."""
 
     agent_id: str
     initial: MicroDollars
@@ -177,29 +179,31 @@ class _Portfolio:
 
     def valuation(self, at: datetime) -> Valuation:
         # Any avoids a call of `MicroDollars` for each row.
-        value: Any = sum(one.value for _, _, one in self.held.values())
+        value: Any = sum(mark.value for _, _, mark in self.held.values())
         invested: Any = sum(cost for _, cost, _ in self.held.values())
-        fallbacks = sum(one.source is not PriceSource.LIVE for _, _, one in self.held.values())
+        fallbacks = sum(mark.source is not PriceSource.LIVE for _, _, mark in self.held.values())
         total: Any = self.cash + value
         return Valuation(self.agent_id, at, self.cash, invested, value, total, total - self.initial, fallbacks)
 
 
-def portfolio_curves(book: Book, prices: Iterable[HeldPrice], *, live: Collection[str] = ()) -> list[Valuation]:
-    """Return the portfolios of all agents over time: a row per change, by time and agent. Before the first row an agent has its initial cash.
+def portfolio_curves(ledger: Ledger, prices: Iterable[HeldPrice], *, live: Collection[str] = ()) -> list[Valuation]:
+    """Return the portfolio values of all agents over time: a row per change, by time and agent. Earlier, an agent has its initial cash.
 
     live: agents of live cohorts, which reconstructed prices do not value. All changes at one instant form one row.
     """
     seen: dict[PriceKey, HeldPrice] = {}
     newest: dict[PriceKey, HeldPrice] = {}
-    positions = {position.position_id: position for account in book.accounts.values() for position in account.positions.values()}
+    positions = {position.position_id: position for account in ledger.accounts.values() for position in account.positions.values()}
     portfolios = {
         agent_id: _Portfolio(agent_id, account.agent.initial_cash, account.agent.initial_cash, {}, seen if agent_id in live else newest)
-        for agent_id, account in book.accounts.items()
+        for agent_id, account in ledger.accounts.items()
     }
     holders: dict[PriceKey, dict[str, Position]] = defaultdict(dict)
     rows: list[Valuation] = []
-    happened: list[LedgerEntry | HeldPrice] = [*book.entries, *prices]
-    for at, events in groupby(sorted(happened, key=_event_order), key=_event_time):
+    happened: list[LedgerEntry | HeldPrice] = [*ledger.entries, *prices]
+    for at, events in groupby(
+        sorted(happened, key=_event_order), key=lambda event: event.known_at if isinstance(event, LedgerEntry) else event.at
+    ):
         touched: dict[str, None] = {}
         for event in events:
             if isinstance(event, LedgerEntry):
@@ -246,10 +250,6 @@ def _changed_valuations(portfolios: Iterable[_Portfolio], at: datetime) -> Itera
         if portfolio.last is None or row[2:] != portfolio.last[2:]:
             portfolio.last = row
             yield row
-
-
-def _event_time(event: LedgerEntry | HeldPrice) -> datetime:
-    return event.known_at if isinstance(event, LedgerEntry) else event.at
 
 
 def _event_order(event: LedgerEntry | HeldPrice) -> tuple[datetime, int, str, int]:

@@ -1,4 +1,4 @@
-"""Methodologies (`registry/methodologies.toml`): all parameters of how a cohort is run and scored."""
+"""Methodologies (`registry/methodologies.toml`): all parameters for running and scoring a cohort."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from bellwether import registry
 from bellwether.arena.units import CENT, micros
 from bellwether.errors import ConfigError, suggestion
+from bellwether.extras import RenamedAttribute
 from bellwether.units import MicroDollars, MicroShares
 
 FILE = "methodologies.toml"
@@ -87,7 +88,7 @@ class Methodology(BaseModel):
         return MicroDollars(micros(self.initial_cash))
 
     @property
-    def least(self) -> MicroDollars:
+    def smallest_bet(self) -> MicroDollars:
         """Minimum bet in micro-dollars."""
         return MicroDollars(micros(self.minimum_bet))
 
@@ -96,23 +97,30 @@ class Methodology(BaseModel):
         """Step of fills in micro-shares."""
         return MicroShares(micros(self.share_step))
 
-    def most(self, cash: MicroDollars) -> MicroDollars:
-        """Return the maximum bet (per bet or in total, see `limit`) in micro-dollars for the cash before the decision, rounded down."""
+    def largest_bet(self, cash: MicroDollars) -> MicroDollars:
+        """Return the largest bet in micro-dollars, rounded down; `limit` defines if it applies to one bet or to their sum.
+
+        cash: before the decision, in micro-dollars.
+        """
         fraction = self.bet_fraction.as_integer_ratio()
         return MicroDollars(max(cash, 0) * fraction[0] // fraction[1])
 
-    def printed_most(self, cash: MicroDollars) -> MicroDollars:
-        """Return `most` rounded down to whole cents, as printed in prompts."""
-        return MicroDollars(self.most(cash) // CENT * CENT)
+    def printed_largest_bet(self, cash: MicroDollars) -> MicroDollars:
+        """Return `largest_bet` rounded down to whole cents, as printed in prompts."""
+        return MicroDollars(self.largest_bet(cash) // CENT * CENT)
+
+    least: ClassVar = RenamedAttribute("smallest_bet")
+    most: ClassVar = RenamedAttribute("largest_bet")
+    printed_most: ClassVar = RenamedAttribute("printed_largest_bet")
 
     @property
     def grace(self) -> timedelta:
-        """Time for which an unknown winner is polled before the refund."""
+        """Time of polling for an unknown winner before the refund."""
         return timedelta(days=self.grace_days)
 
     @property
     def dispute_window(self) -> timedelta:
-        """Time after which a single observation of a final result is sufficient."""
+        """Time after which a single observation confirms a final result."""
         return timedelta(hours=self.dispute_hours)
 
 
@@ -122,19 +130,15 @@ def methodologies(folder: Path | None = None) -> Mapping[str, Methodology]:
     Raises `ConfigError` naming file, entry, field and value.
     """
     entries = registry.read(FILE, folder)
-    return MappingProxyType({name: _parse_entry(_resolve_inheritance(name, entries, ())) for name in entries})
+    return MappingProxyType({name: _resolve_inheritance(name, entries, ()).parse(Methodology) for name in entries})
 
 
 def load_methodology(name: str = DEFAULT, folder: Path | None = None) -> Methodology:
     """Load a methodology by name. Raises `ConfigError` for an unknown name, with close matches."""
-    known = methodologies(folder)
-    if name in known:
-        return known[name]
-    raise ConfigError(f"choosing a methodology: {name!r:.80} does not exist; {suggestion(name, known)}")
-
-
-def _parse_entry(entry: registry.Entry) -> Methodology:
-    return entry.parse(Methodology)
+    rules = methodologies(folder)
+    if name in rules:
+        return rules[name]
+    raise ConfigError(f"choosing a methodology: {name!r:.80} does not exist; {suggestion(name, rules)}")
 
 
 def _resolve_inheritance(name: str, entries: Mapping[str, registry.Entry], below: tuple[str, ...]) -> registry.Entry:

@@ -1,4 +1,4 @@
-"""Parser of model answers: any text becomes a decision, without exceptions.
+"""Parser of model answers: every text becomes a decision, and nothing is raised.
 
 Accepted: one JSON object, also in a code fence or in quotes. Accepted and flagged: an object after reasoning or within prose. Rejected: several
 objects that differ, and truncated answers.
@@ -39,11 +39,11 @@ class Limits:
     @classmethod
     def of(cls, methodology: Methodology, cash: MicroDollars) -> Limits:
         """Return the limits of an agent with the given cash (micro-dollars) before its decision."""
-        return cls(methodology.least, methodology.most(cash), max(cash, MicroDollars(0)), methodology.limit)
+        return cls(methodology.smallest_bet, methodology.largest_bet(cash), max(cash, MicroDollars(0)), methodology.limit)
 
     @property
     def accepted(self) -> MicroDollars:
-        """Largest accepted amount if `most` is printed."""
+        """Largest accepted amount: `most` plus one cent."""
         return MicroDollars(self.most + CENT)
 
 
@@ -52,37 +52,41 @@ class _InvalidAnswer(Exception):
         self.problem, self.message = problem, message
 
 
-def validate_answer(said: Mapping[str, Any], limits: Limits, *, tolerated: bool = False) -> Decision:
+def validate_answer(answer: Mapping[str, Any], limits: Limits, *, tolerated: bool = False) -> Decision:
     """Validate a JSON object and return its decision, or an INVALID one that names the problem. Numbers are ints and Decimals."""
     try:
-        action = _parse_action(said)
-        reasoning = _parse_reasoning(said)
-        bets = _parse_bets(said, limits) if action is Action.BET else ()
-        sells = _parse_sells(said) if action is Action.SELL else ()
+        action = _parse_action(answer)
+        reasoning = _parse_reasoning(answer)
+        bets = _parse_bets(answer, limits) if action is Action.BET else ()
+        sells = (
+            tuple(_parse_sell(leg, f"sells[{place}]") for place, leg in enumerate(_parse_legs(answer, "sells", Problem.NO_SELLS)))
+            if action is Action.SELL
+            else ()
+        )
     except _InvalidAnswer as error:
         return invalid_decision(error.problem, error.message, tolerated=tolerated)
     return Decision(action, bets, sells, reasoning, tolerated=tolerated)
 
 
-def _parse_action(said: Mapping[str, Any]) -> Action:
-    given = said.get("action")
-    if given is None:
+def _parse_action(answer: Mapping[str, Any]) -> Action:
+    value = answer.get("action")
+    if value is None:
         raise _InvalidAnswer(Problem.NO_ACTION, "action is missing; it is BET, SELL or HOLD")
-    word = given.strip().upper() if isinstance(given, str) else None
-    if word not in (Action.BET, Action.SELL, Action.HOLD):
-        raise _InvalidAnswer(Problem.UNKNOWN_ACTION, f"action is {_value_text(given)}; it is BET, SELL or HOLD")
-    return Action(word)
+    action = value.strip().upper() if isinstance(value, str) else None
+    if action not in (Action.BET, Action.SELL, Action.HOLD):
+        raise _InvalidAnswer(Problem.UNKNOWN_ACTION, f"action is {_value_text(value)}; it is BET, SELL or HOLD")
+    return Action(action)
 
 
-def _parse_reasoning(said: Mapping[str, Any]) -> str:
-    given = said.get("reasoning")
-    if not isinstance(given, str) or not given:
-        raise _InvalidAnswer(Problem.NO_REASONING, f"reasoning is {_value_text(given)}; give a text")
-    return _strip_surrogates(given)
+def _parse_reasoning(answer: Mapping[str, Any]) -> str:
+    value = answer.get("reasoning")
+    if not isinstance(value, str) or not value:
+        raise _InvalidAnswer(Problem.NO_REASONING, f"reasoning is {_value_text(value)}; give a text")
+    return _strip_surrogates(value)
 
 
-def _parse_bets(said: Mapping[str, Any], limits: Limits) -> tuple[Bet, ...]:
-    bets = tuple(_parse_bet(leg, f"bets[{place}]", limits) for place, leg in enumerate(_parse_legs(said, "bets", Problem.NO_BETS)))
+def _parse_bets(answer: Mapping[str, Any], limits: Limits) -> tuple[Bet, ...]:
+    bets = tuple(_parse_bet(leg, f"bets[{place}]", limits) for place, leg in enumerate(_parse_legs(answer, "bets", Problem.NO_BETS)))
     total = MicroDollars(sum(bet.amount for bet in bets))
     if limits.limit == "decision" and total > limits.accepted:
         raise _InvalidAnswer(
@@ -103,39 +107,35 @@ def _parse_bet(leg: Any, where: str, limits: Limits) -> Bet:
 
 
 def _parse_amount(leg: Mapping[str, Any], where: str, limits: Limits) -> MicroDollars:
-    given = _require_number(leg, "amount", where)
-    if given < dollars(limits.least):
-        raise _InvalidAnswer(Problem.BELOW_MINIMUM, f"{where}.amount is {_value_text(given)}; the minimum is {money_text(limits.least)}")
-    if given > dollars(limits.accepted):
-        what = "one bet may be" if limits.limit == "bet" else "all bets together may be"
-        raise _InvalidAnswer(Problem.ABOVE_LIMIT, f"{where}.amount is {_value_text(given)}; {what} {money_text(limits.most)} at most")
-    return MicroDollars(micros(given))
+    value = _require_number(leg, "amount", where)
+    if value < dollars(limits.least):
+        raise _InvalidAnswer(Problem.BELOW_MINIMUM, f"{where}.amount is {_value_text(value)}; the minimum is {money_text(limits.least)}")
+    if value > dollars(limits.accepted):
+        bound = "one bet may be" if limits.limit == "bet" else "all bets together may be"
+        raise _InvalidAnswer(Problem.ABOVE_LIMIT, f"{where}.amount is {_value_text(value)}; {bound} {money_text(limits.most)} at most")
+    return MicroDollars(micros(value))
 
 
 def _parse_probability(leg: Mapping[str, Any], where: str) -> float | None:
     if leg.get("probability") is None:
         return None
-    given = _require_number(leg, "probability", where, Problem.PROBABILITY)
-    if not 0 <= given <= 1:
-        raise _InvalidAnswer(Problem.PROBABILITY, f"{where}.probability is {_value_text(given)}; it is a number from 0 to 1")
-    return float(given)
-
-
-def _parse_sells(said: Mapping[str, Any]) -> tuple[Sell, ...]:
-    return tuple(_parse_sell(leg, f"sells[{place}]") for place, leg in enumerate(_parse_legs(said, "sells", Problem.NO_SELLS)))
+    value = _require_number(leg, "probability", where, Problem.PROBABILITY)
+    if not 0 <= value <= 1:
+        raise _InvalidAnswer(Problem.PROBABILITY, f"{where}.probability is {_value_text(value)}; it is a number from 0 to 1")
+    return float(value)
 
 
 def _parse_sell(leg: Any, where: str) -> Sell:
     leg = _require_object(leg, where)
     position_id = _require_text(leg, "position_id", where, Problem.NO_POSITION)
-    given = _require_number(leg, "percentage", where)
-    if not 1 <= given <= 100:
-        raise _InvalidAnswer(Problem.PERCENTAGE, f"{where}.percentage is {_value_text(given)}; it is a number from 1 to 100")
-    return Sell(position_id, min(max(micros(given), _ONE_PERCENT), ALL))
+    value = _require_number(leg, "percentage", where)
+    if not 1 <= value <= 100:
+        raise _InvalidAnswer(Problem.PERCENTAGE, f"{where}.percentage is {_value_text(value)}; it is a number from 1 to 100")
+    return Sell(position_id, min(max(micros(value), _ONE_PERCENT), ALL))
 
 
-def _parse_legs(said: Mapping[str, Any], name: str, problem: Problem) -> list[Any]:
-    legs = said.get(name)
+def _parse_legs(answer: Mapping[str, Any], name: str, problem: Problem) -> list[Any]:
+    legs = answer.get(name)
     if not isinstance(legs, list) or not legs:
         raise _InvalidAnswer(problem, f"{name} is {'empty' if legs == [] else _value_text(legs)}; give a list with one entry at least")
     return legs
@@ -148,19 +148,19 @@ def _require_object(leg: Any, where: str) -> Mapping[str, Any]:
 
 
 def _require_text(leg: Mapping[str, Any], name: str, where: str, problem: Problem) -> str:
-    given = leg.get(name)
-    if not isinstance(given, str) or not given.strip():
-        raise _InvalidAnswer(problem, f"{where}.{name} is {_value_text(given)}; give a text")
-    return _strip_surrogates(given.strip())
+    value = leg.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise _InvalidAnswer(problem, f"{where}.{name} is {_value_text(value)}; give a text")
+    return _strip_surrogates(value.strip())
 
 
 def _require_number(leg: Mapping[str, Any], name: str, where: str, problem: Problem = Problem.NOT_A_NUMBER) -> Decimal:
-    given = leg.get(name)
-    if isinstance(given, bool) or not isinstance(given, int | Decimal):
-        raise _InvalidAnswer(problem, f"{where}.{name} is {_value_text(given)}; give a JSON number")
+    value = leg.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        raise _InvalidAnswer(problem, f"{where}.{name} is {_value_text(value)}; give a JSON number")
     # Bound the magnitude before any arithmetic: 1e308 and integers with thousands of digits are valid JSON numbers.
-    too_large = given.bit_length() > 128 if isinstance(given, int) else given.adjusted() > 40
-    return LARGEST * (1 if given > 0 else -1) if too_large else Decimal(given)
+    too_large = value.bit_length() > 128 if isinstance(value, int) else value.adjusted() > 40
+    return LARGEST * (1 if value > 0 else -1) if too_large else Decimal(value)
 
 
 def _dollar_text(amount: MicroDollars) -> str:
@@ -168,7 +168,7 @@ def _dollar_text(amount: MicroDollars) -> str:
 
 
 def _value_text(value: Any) -> str:
-    """Return an untrusted value as one short printable line."""
+    """Format an untrusted value as one short printable line."""
     if value is None:
         return "missing"
     if isinstance(value, str):
@@ -197,61 +197,61 @@ _LONGEST = 1_000_000
 
 
 def parse_decision(text: str | None, limits: Limits, *, ended: bool = True) -> Decision:
-    """Parse the decision of an answer and check it against the printed limits. Never raises.
+    """Parse the decision of an answer and check its limits. Never raises.
 
     Marked reasoning is ignored. ended: whether the model finished the text, by its finish reason; in an unfinished answer an object followed by
     other text is rejected, because another one may have been meant to follow.
     """
-    said = _strip_reasoning(text[:_LONGEST] if isinstance(text, str) else "")
-    if not said:
+    content = _strip_reasoning(text[:_LONGEST] if isinstance(text, str) else "")
+    if not content:
         return invalid_decision(Problem.EMPTY, "the answer is empty; give one JSON object")
-    plain = _load_whole_answer(said)
-    if plain is not _NOTHING:
-        return _validate_object(plain, limits, tolerated=False)
-    sections = split(said)
-    said = _strip_reasoning(sections.outside)
+    parsed = _load_whole_answer(content)
+    if parsed is not _NOTHING:
+        return _validate_object(parsed, limits, tolerated=False)
+    sections = split(content)
+    content = _strip_reasoning(sections.outside)
     if sections.is_open:
         return invalid_decision(Problem.CUT_OFF, "the reasoning has no end; give one JSON object")
-    if not said:
+    if not content:
         return invalid_decision(Problem.EMPTY, "the answer is reasoning alone; give one JSON object")
-    plain = _load_whole_answer(said)
-    return _validate_object(plain, limits, tolerated=True) if plain is not _NOTHING else _parse_prose(said, limits, ended=ended)
+    parsed = _load_whole_answer(content)
+    return _validate_object(parsed, limits, tolerated=True) if parsed is not _NOTHING else _parse_prose(content, limits, ended=ended)
 
 
 def _strip_reasoning(text: str) -> str:
     return text.strip().removeprefix("\ufeff").strip()
 
 
-def _parse_prose(said: str, limits: Limits, *, ended: bool) -> Decision:
-    found, is_open, rest = _find_objects(said)
-    if (is_open and (found or not ended)) or (found and not ended and rest.strip(_CLOSERS)):
-        return invalid_decision(Problem.CUT_OFF, f"the end of the answer is missing{_fault_position(said)}; give one complete JSON object")
-    if not found:
+def _parse_prose(content: str, limits: Limits, *, ended: bool) -> Decision:
+    objects, is_open, rest = _find_objects(content)
+    if (is_open and (objects or not ended)) or (objects and not ended and rest.strip(_CLOSERS)):
         return invalid_decision(
-            Problem.NOT_JSON,
-            f"no JSON object with an action can be read{_fault_position(said)}; give one complete JSON object",
-            tolerated=False,
+            Problem.CUT_OFF, f"the end of the answer is missing{_fault_position(content)}; give one complete JSON object"
         )
-    decisions = {_validate_object(one, limits, tolerated=True) for one in found}
+    if not objects:
+        return invalid_decision(
+            Problem.NOT_JSON, f"no JSON object with an action can be read{_fault_position(content)}; give one complete JSON object"
+        )
+    decisions = {_validate_object(value, limits, tolerated=True) for value in objects}
     if len(decisions) > 1:
-        return invalid_decision(Problem.SEVERAL, f"{len(found)} objects state decisions that differ; give one", tolerated=True)
+        return invalid_decision(Problem.SEVERAL, f"{len(objects)} objects state decisions that differ; give one", tolerated=True)
     return decisions.pop()
 
 
 _NOTHING = object()
 
 
-def _validate_object(said: Any, limits: Limits, *, tolerated: bool) -> Decision:
-    if not isinstance(said, Mapping):
-        kind = "null" if said is None else type(said).__name__
+def _validate_object(value: Any, limits: Limits, *, tolerated: bool) -> Decision:
+    if not isinstance(value, Mapping):
+        kind = "null" if value is None else type(value).__name__
         return invalid_decision(Problem.NOT_AN_OBJECT, f"the answer is JSON, but no object ({kind}); give one JSON object")
-    return validate_answer(said, limits, tolerated=tolerated)
+    return validate_answer(value, limits, tolerated=tolerated)
 
 
-def _load_whole_answer(said: str) -> Any:
-    """Load the whole answer as JSON, without a fence or quotes around it; `_NOTHING` if it is not JSON."""
-    fence = _FENCE.fullmatch(said) if said.startswith("```") else None
-    inner = fence.group(1) if fence else said
+def _load_whole_answer(answer: str) -> Any:
+    """Load an answer that is JSON as a whole, apart from a fence or quotes; return `_NOTHING` if it is not."""
+    fence = _FENCE.fullmatch(answer) if answer.startswith("```") else None
+    inner = fence.group(1) if fence else answer
     for text in (inner, _strip_quotes(inner)):
         value = _load_json(text)
         if isinstance(value, str) and value.lstrip().startswith("{"):
@@ -272,10 +272,10 @@ def _reject_constant(name: str) -> NoReturn:
 
 def _build_object(members: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build an object; raise ValueError if a name is repeated with a different value."""
-    said = dict(members)
-    if len(said) < len(members) and any(said[name] != value for name, value in members):
+    fields = dict(members)
+    if len(fields) < len(members) and any(fields[name] != value for name, value in members):
         raise ValueError("a name is stated twice, and differently")
-    return said
+    return fields
 
 
 _DECODER = json.JSONDecoder(parse_float=Decimal, parse_constant=_reject_constant, object_pairs_hook=_build_object)
@@ -293,8 +293,8 @@ def _find_objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
 
     Objects within other objects are ignored, also within objects that cannot be parsed.
     """
-    found: list[Mapping[str, Any]] = []
-    at, done, depth = text.find("{"), 0, 0
+    objects: list[Mapping[str, Any]] = []
+    at, parsed_to, depth = text.find("{"), 0, 0
     for _ in range(_MOST_BRACES):
         if at < 0:
             break
@@ -303,15 +303,15 @@ def _find_objects(text: str) -> tuple[list[Mapping[str, Any]], bool, str]:
         except (ValueError, RecursionError, ArithmeticError):
             end = at + 1
         else:
-            depth, done = _brace_depth(text[done:at], depth), end
+            depth, parsed_to = _brace_depth(text[parsed_to:at], depth), end
             if not depth and isinstance(value, Mapping) and "action" in value:
-                found.append(value)
+                objects.append(value)
         at = text.find("{", end)
-    return found, _brace_depth(text[done:], depth) > 0, text[done:]
+    return objects, _brace_depth(text[parsed_to:], depth) > 0, text[parsed_to:]
 
 
 def _brace_depth(text: str, depth: int) -> int:
-    """Return the number of open braces after a text with `depth` open before it. Objects quoted as JSON text and braces in quotes are ignored."""
+    """Return the number of braces that are open at the end of a text. depth: open braces at its beginning. Quoted text is ignored."""
     at = 0
     while True:
         if not depth:
@@ -330,7 +330,7 @@ def _brace_depth(text: str, depth: int) -> int:
 
 
 def _fault_position(text: str) -> str:
-    """Return the position at which the JSON of an answer is invalid, for the retry."""
+    """Return a message about the position at which the JSON of an answer is invalid; "" if unknown."""
     start = text.find("{")
     try:
         _DECODER.raw_decode(text, max(start, 0))

@@ -75,39 +75,39 @@ class Portfolio:
 def build_messages(
     methodology: Methodology, portfolio: Portfolio, markets: Sequence[Market], *, today: date, week: int, version: str = VERSION
 ) -> list[Message]:
-    """Return the system and the user message, which `forecasting.prompt.prompt_hash` identifies. week: of the cohort, from 1."""
+    """Return the system message and the user message. week: of the cohort, from 1."""
     return [
         {"role": "system", "content": system_message(methodology, version)},
         {"role": "user", "content": user_message(methodology, portfolio, markets, today=today, week=week, version=version)},
     ]
 
 
-def retry_messages(asked: Sequence[Message], answer: str | None, decision: Decision) -> list[Message]:
-    """Return the conversation of a retry: the original prompt, the error, the beginning of the previous answer, and a request for bare JSON."""
-    said = json.dumps((answer or "")[:SHOWN].encode(errors="replace").decode(), ensure_ascii=False)
-    request = f"""{asked[-1]["content"]}
+def retry_messages(messages: Sequence[Message], answer: str | None, decision: Decision) -> list[Message]:
+    """Return the messages of a retry: the original prompt, the error, the beginning of the previous answer, and a request for bare JSON."""
+    beginning = json.dumps((answer or "")[:SHOWN].encode(errors="replace").decode(), ensure_ascii=False)
+    request = f"""{messages[-1]["content"]}
 
 Your previous answer could not be used ({decision.problem}): {line(decision.message)}
-It began: {said}
+It began: {beginning}
 Answer again with one JSON object and nothing else, without markdown."""
-    return [*asked[:-1], {"role": "user", "content": request}]
+    return [*messages[:-1], {"role": "user", "content": request}]
 
 
 def system_message(methodology: Methodology, version: str = VERSION) -> str:
-    """Return the rules, which are equal for all agents of a methodology and prompt version."""
+    """Return the rules, which are the same for all agents of a methodology and prompt version."""
     fraction = f"{methodology.bet_fraction * 100:f}".rstrip("0").rstrip(".")
     most = (
         f"One bet may be at most {fraction}% of your cash before the decision, and all bets together at most your cash."
         if methodology.limit == "bet"
         else f"All bets of one decision together may be at most {fraction}% of your cash before the decision."
     )
-    scored = {
+    metrics = {
         "brier_size": "the Brier score of the confidence that the size of your bets implies (a largest bet means certainty)",
         "brier_stated": "the Brier score of the probabilities that you state",
         "return": "the value of your portfolio: cash, and positions at market prices",
     }
-    goals = " and by ".join(scored[name] for name in methodology.primary)
-    shown = "\n".join(_EXAMPLES)
+    goals = " and by ".join(metrics[name] for name in methodology.primary)
+    examples = "\n".join(_EXAMPLES)
     mark = (
         ""
         if version == FIRST_VERSION
@@ -117,10 +117,10 @@ def system_message(methodology: Methodology, version: str = VERSION) -> str:
 You are ranked by {goals}.
 
 Answer with one JSON object in one of these forms, without markdown and without any other text:
-{shown}
+{examples}
 
 Rules:
-- The smallest bet is ${money_text(methodology.least)}. {most}
+- The smallest bet is ${money_text(methodology.smallest_bet)}. {most}
 - In a market of the type binary the side is YES or NO. In a market of the type multi it is the exact name of one outcome.{mark}
 - You have one position per market and side; a further bet on the same side adds to it. A decision may hold several bets, or several sells, not both.
 - "percentage" is the part of a position's shares to sell, from 1 to 100.
@@ -133,7 +133,8 @@ def user_message(
 ) -> str:
     """Return portfolio and markets of one decision."""
     gain = MicroDollars(portfolio.total - methodology.cash)
-    held = "\n".join(map(_holding_line, portfolio.holdings)) or "none"
+    sign = "-" if gain < 0 else "+"
+    positions = "\n".join(map(_holding_line, portfolio.holdings)) or "none"
     listed = _market_lines(tuple(markets), _UNPRICED[version])
     return f"""Date: {today.isoformat()} (UTC), week {week}
 
@@ -141,10 +142,10 @@ Cash: ${money_text(portfolio.cash)}
 {_limit_line(methodology, portfolio.cash)}
 Positions: ${money_text(portfolio.value)}
 Total: ${money_text(portfolio.total)}
-Profit and loss: {_signed_money(gain)} ({_signed_percent(gain, methodology.cash)})
+Profit and loss: {_signed_money(gain)} ({sign}{dollars(divide_half_even(abs(gain) * 100 * MICROS, methodology.cash)):.2f}%)
 
 Open positions ({len(portfolio.holdings)}):
-{held}
+{positions}
 
 Markets ({len(markets)}):
 {listed}
@@ -153,26 +154,26 @@ Answer with one JSON object."""
 
 
 def _limit_line(methodology: Methodology, cash: MicroDollars) -> str:
-    most = methodology.printed_most(cash)
-    if most < methodology.least:
-        return f"You cannot bet: the largest bet (${money_text(most)}) is below the smallest (${money_text(methodology.least)})."
-    what = "Largest single bet" if methodology.limit == "bet" else "Most for all bets together"
-    return f"{what}: ${money_text(most)}"
+    largest = methodology.printed_largest_bet(cash)
+    if largest < methodology.smallest_bet:
+        return f"You cannot bet: the largest bet (${money_text(largest)}) is below the smallest (${money_text(methodology.smallest_bet)})."
+    label = "Largest single bet" if methodology.limit == "bet" else "Most for all bets together"
+    return f"{label}: ${money_text(largest)}"
 
 
-def _holding_line(one: Holding) -> str:
-    entry = SharePrice(divide_half_even(one.cost * MICROS, one.shares) if one.shares else 0)
-    state = "" if one.open_market else " | market closed, waiting for its resolution, cannot be sold"
+def _holding_line(holding: Holding) -> str:
+    entry = SharePrice(divide_half_even(holding.cost * MICROS, holding.shares) if holding.shares else 0)
+    state = "" if holding.open_market else " | market closed, waiting for its resolution, cannot be sold"
     return (
-        f"- position_id {quote_text(one.position_id)} | {quote_text(one.question)} | side {quote_text(one.side)} | {_shares_text(one.shares)} shares | "
-        f"entry {_entry_percent(entry)}% | current {percent_text(one.price)}% | value ${money_text(one.value)} | "
-        f"profit and loss {_signed_money(MicroDollars(one.value - one.cost))}{state}"
+        f"- position_id {quote_text(holding.position_id)} | {quote_text(holding.question)} | side {quote_text(holding.side)} | {dollars(holding.shares):,.2f} shares | "
+        f"entry {dollars(entry) * 100:.1f}% | current {percent_text(holding.price)}% | value ${money_text(holding.value)} | "
+        f"profit and loss {_signed_money(MicroDollars(holding.value - holding.cost))}{state}"
     )
 
 
 @lru_cache(maxsize=4)
 def _market_lines(markets: tuple[Market, ...], unpriced: str) -> str:
-    """Return the lines of the markets, which are equal for all agents of a run."""
+    """Return the lines of the markets, cached because they are the same for all agents of a run."""
     return "\n".join(_market_line(market, unpriced) for market in markets) or "none"
 
 
@@ -201,40 +202,28 @@ def quote_text(text: str) -> str:
     return json.dumps(plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 1]}…", ensure_ascii=False)
 
 
-def _shares_text(shares: MicroShares) -> str:
-    return f"{dollars(shares):,.2f}"
-
-
-def _entry_percent(price: SharePrice) -> str:
-    return f"{dollars(price) * 100:.1f}"
-
-
 def _signed_money(amount: MicroDollars) -> str:
     return f"{'-' if amount < 0 else '+'}${money_text(MicroDollars(abs(amount)))}"
 
 
-def _signed_percent(part: MicroDollars, whole: MicroDollars) -> str:
-    return f"{'-' if part < 0 else '+'}{dollars(divide_half_even(abs(part) * 100 * MICROS, whole)):.2f}%"
-
-
 def build_portfolio(account: Account, prices: Mapping[PriceKey, HeldPrice], markets: Mapping[str, Market]) -> Portfolio:
-    """Return the portfolio of an account at the latest prices, positions by opening time.
+    """Build the portfolio of an account at the latest prices, with positions by opening time.
 
     markets: known markets by id, within and outside the universe; positions on other markets are shown as not sellable.
     """
-    held = sorted(account.open.values(), key=lambda position: (position.opened_at, position.position_id))
-    return Portfolio(account.cash, tuple(_build_holding(position, prices, markets.get(position.market_id)) for position in held))
+    positions = sorted(account.open.values(), key=lambda position: (position.opened_at, position.position_id))
+    return Portfolio(account.cash, tuple(_build_holding(position, prices, markets.get(position.market_id)) for position in positions))
 
 
 def _build_holding(position: Position, prices: Mapping[PriceKey, HeldPrice], market: Market | None) -> Holding:
-    found = mark_position(position, prices)
+    mark = mark_position(position, prices)
     return Holding(
         position_id=position.position_id,
         question=market.question if market else f"market {position.market_id}",
         side=position.side,
         shares=position.shares,
         cost=position.cost,
-        price=found.price,
-        value=found.value,
+        price=mark.price,
+        value=mark.value,
         open_market=market is not None and market.status is MarketStatus.ACTIVE,
     )

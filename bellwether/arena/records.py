@@ -1,4 +1,4 @@
-"""Records that the arena stores once in the journal, as JSON: universes, cohorts, prompts, intents, executions and interventions.
+"""Write-once records of the arena in the journal, as JSON: universes, cohorts, prompts, intents, executions and interventions.
 
 Records of earlier versions can be read; missing fields have their defaults.
 """
@@ -33,7 +33,7 @@ from bellwether.venues.polymarket.fees import FREE, FeeSchedule, Regime
 #: Content of an answer that is not in the journal.
 MISSING = "(not in this journal)"
 
-#: Common subject of all interventions.
+#: Subject under which all interventions are recorded.
 _INTERVENED = "arena"
 
 R = TypeVar("R")
@@ -41,7 +41,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class FrozenUniverse:
-    """Universe of a week on a venue as of an instant. source: text on its origin. rejects: number of listed objects that are not markets."""
+    """Universe of a week on a venue as of an instant. source: origin of the data. rejects: number of listed objects that are not markets."""
 
     universe: Universe
     at: datetime
@@ -53,7 +53,7 @@ class FrozenUniverse:
 
 @dataclass(frozen=True)
 class FrozenCohort:
-    """Cohort that starts in a week: members (model of the registry or rule) by family, methodology and lineup.
+    """A cohort as stored at its start. members: model of the registry or rule, by family.
 
     reconstructed: whether all its weeks are decided afterwards. started_at: as of when it started. terms: of its models by family; empty in
     cohorts from before terms were stored. prompt: version of its prompts.
@@ -69,7 +69,7 @@ class FrozenCohort:
     prompt: str = FIRST_VERSION
 
     def agents(self, rules: Methodology) -> list[Agent]:
-        """Return its agents by family."""
+        """Return the agents of the cohort, sorted by family."""
         return [
             Agent(AgentKey(self.week, family).agent_id, str(self.week), family, self.methodology, rules.cash)
             for family in sorted(self.members)
@@ -78,7 +78,7 @@ class FrozenCohort:
 
 @dataclass(frozen=True)
 class DecisionPlan:
-    """Prompt of a decision and its circumstances, stored before the first call so that every later run sends the same prompt.
+    """Prompt of a decision, stored before the first call so that every later run sends the same prompt.
 
     cash: before the decision in micro-dollars. place: of the agent in its cohort's order, from 1. digest: of the universe.
     """
@@ -95,7 +95,7 @@ class DecisionPlan:
 
 @dataclass(frozen=True)
 class Intent:
-    """A parsed decision and the keys of its calls in order. cost: of all attempts in micro-dollars; None if partly unknown."""
+    """A parsed decision before its execution. calls: keys of its calls in order. cost: micro-dollars of all attempts; None if unknown."""
 
     decision: Decision
     calls: tuple[str, ...]
@@ -104,7 +104,7 @@ class Intent:
 
 @dataclass(frozen=True)
 class Execution:
-    """Result of one execution of a decision."""
+    """Trades and refusals of one execution of a decision."""
 
     trades: tuple[Trade, ...]
     refusals: tuple[Refusal, ...]
@@ -154,23 +154,23 @@ _KINDS: Mapping[type, str] = {
 }
 
 
-def store_once(records: Records, kind: type[R], subject: str, make: Callable[[], R], number: int = 0) -> R:
-    """Return the stored record; make and store it if missing. Raises `InProgress` while another process makes it."""
-    return decode_record(kind, records.once(_KINDS[kind], subject, lambda: encode_record(make()), number))
+def store_once(records: Records, kind: type[R], subject: str, build: Callable[[], R], number: int = 0) -> R:
+    """Return the stored record of a subject; build and store it if missing. Raises `InProgress` while another process builds it."""
+    return decode_record(kind, records.once(_KINDS[kind], subject, lambda: encode_record(build()), number))
 
 
 def load_record(records: Records, kind: type[R], subject: str, number: int = 0) -> R | None:
-    """Load a record; None if missing."""
+    """Load the record of a subject; None if missing."""
     body = records.stored(_KINDS[kind], subject, number)
     return None if body is None else decode_record(kind, body)
 
 
 def load_records(records: Records, kind: type[R], subject: str) -> list[R]:
     """Load the records of a subject in order, from number 0."""
-    found: list[R] = []
-    while (record := load_record(records, kind, subject, len(found))) is not None:
-        found.append(record)
-    return found
+    loaded: list[R] = []
+    while (record := load_record(records, kind, subject, len(loaded))) is not None:
+        loaded.append(record)
+    return loaded
 
 
 def record_intervention(records: Records, intervention: Intervention) -> Intervention:
@@ -180,9 +180,9 @@ def record_intervention(records: Records, intervention: Intervention) -> Interve
     """
     number = 0
     while True:
-        found = store_once(records, Intervention, _INTERVENED, lambda: intervention, number)
-        if (found.kind, found.subject) == (intervention.kind, intervention.subject):
-            return found
+        stored = store_once(records, Intervention, _INTERVENED, lambda: intervention, number)
+        if (stored.kind, stored.subject) == (intervention.kind, intervention.subject):
+            return stored
         number += 1
 
 
@@ -192,63 +192,63 @@ def load_interventions(records: Records) -> list[Intervention]:
 
 
 def load_closures(records: Records) -> dict[str, Intervention]:
-    """Load closed agents by id."""
-    return {one.subject: one for one in load_interventions(records) if one.kind is InterventionKind.CLOSE}
+    """Load the interventions that closed agents, by agent id."""
+    return {entry.subject: entry for entry in load_interventions(records) if entry.kind is InterventionKind.CLOSE}
 
 
 def load_archives(records: Records) -> dict[str, Intervention]:
-    """Load archived cohorts by Sunday."""
-    return {one.subject: one for one in load_interventions(records) if one.kind is InterventionKind.ARCHIVE}
+    """Load the interventions that archived cohorts, by Sunday."""
+    return {entry.subject: entry for entry in load_interventions(records) if entry.kind is InterventionKind.ARCHIVE}
 
 
 def load_cancellations(records: Records) -> list[Intervention]:
-    """Load cancelled markets."""
-    return [one for one in load_interventions(records) if one.kind is InterventionKind.CANCEL]
+    """Load the interventions that cancelled markets."""
+    return [entry for entry in load_interventions(records) if entry.kind is InterventionKind.CANCEL]
 
 
 def load_dismissals(records: Records) -> list[tuple[str, str]]:
-    """Load dismissed releases as (family, model id)."""
-    found = (one.subject.partition("/") for one in load_interventions(records) if one.kind is InterventionKind.DISMISS)
-    return [(family, model_id) for family, _, model_id in found]
+    """Load the dismissed releases as (family, model id)."""
+    releases = (entry.subject.partition("/") for entry in load_interventions(records) if entry.kind is InterventionKind.DISMISS)
+    return [(family, model_id) for family, _, model_id in releases]
 
 
 def encode_record(record: object) -> bytes:
-    """Encode a record as deterministic JSON in UTF-8."""
+    """Encode a record as JSON in UTF-8; equal records give equal bytes."""
     if not isinstance(record, FrozenUniverse):
         return json.dumps(_to_json(record), sort_keys=True, separators=(",", ":")).encode()
     listed = [{**_to_json(market), "fees": None if market.fees == FREE else encode_fees(market.fees)} for market in record.universe.markets]
-    about = {name: _to_json(getattr(record, name)) for name in ("at", "reconstructed", "source", "rejects")}
+    origin = {name: _to_json(getattr(record, name)) for name in ("at", "reconstructed", "source", "rejects")}
     venue = {} if record.venue == "polymarket" else {"venue": record.venue}
-    return json.dumps({**about, "markets": listed, **venue}, separators=(",", ":")).encode()
+    return json.dumps({**origin, "markets": listed, **venue}, separators=(",", ":")).encode()
 
 
 def decode_record(kind: type[R], body: bytes) -> R:
-    """Decode a record of a type from `encode_record`."""
+    """Decode a record that `encode_record` encoded."""
     plain = json.loads(body)
     if kind is FrozenUniverse:
-        markets = [_from_json(Market, {**one, "fees": _decode_fees(one["fees"])}) for one in plain.pop("markets")]
+        markets = [_from_json(Market, {**market, "fees": _decode_fees(market["fees"])}) for market in plain.pop("markets")]
         plain["universe"] = build_universe(markets)
-    found: R = _from_json(kind, plain)
-    return found
+    record: R = _from_json(kind, plain)
+    return record
 
 
 def encode_fees(fees: FeeSchedule | KalshiFees | UnknownFees) -> str:
     """Encode fee terms as JSON."""
-    said = {**asdict(fees), "regime": fees.regime.name} if isinstance(fees, FeeSchedule) else asdict(fees)
-    return json.dumps(said, default=str, sort_keys=True, separators=(",", ":"))
+    content = {**asdict(fees), "regime": fees.regime.name} if isinstance(fees, FeeSchedule) else asdict(fees)
+    return json.dumps(content, default=str, sort_keys=True, separators=(",", ":"))
 
 
 def _decode_fees(text: str | None) -> FeeSchedule | KalshiFees | UnknownFees:
     if text is None:
         return FREE
-    said = json.loads(text)
-    if "rules" in said:
-        return KalshiFees(**said)
-    if "reason" in said:
-        return UnknownFees(**said)
+    content = json.loads(text)
+    if "rules" in content:
+        return KalshiFees(**content)
+    if "reason" in content:
+        return UnknownFees(**content)
     # Fractional exponents are text, as all decimals; whole ones are numbers.
-    exact = {name: Decimal(said[name]) for name in ("rate", "rebate_rate", "exponent") if isinstance(said[name], str)}
-    return FeeSchedule(**{**said, **exact, "regime": Regime[said["regime"]]})
+    exact = {name: Decimal(content[name]) for name in ("rate", "rebate_rate", "exponent") if isinstance(content[name], str)}
+    return FeeSchedule(**{**content, **exact, "regime": Regime[content["regime"]]})
 
 
 def _to_json(value: Any) -> Any:
@@ -256,9 +256,9 @@ def _to_json(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         value = value._asdict()
     elif is_dataclass(value):
-        value = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+        value = {item.name: getattr(value, item.name) for item in fields(value) if item.init}
     if isinstance(value, Mapping):
-        return {name: _to_json(one) for name, one in value.items()}
+        return {name: _to_json(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
         return list(map(_to_json, value))
     if isinstance(value, date):
@@ -273,12 +273,12 @@ def _from_json(hint: Any, value: Any) -> Any:
     if value is None:
         return None
     if get_origin(hint) is tuple:
-        return tuple(_from_json(get_args(hint)[0], one) for one in value)
+        return tuple(_from_json(get_args(hint)[0], item) for item in value)
     if get_origin(hint) is Mapping:
-        return {name: _from_json(get_args(hint)[1], one) for name, one in value.items()}
+        return {name: _from_json(get_args(hint)[1], item) for name, item in value.items()}
     if isinstance(value, dict) and (is_dataclass(hint) or hasattr(hint, "_asdict")):
         hints = _hints(hint)
-        return hint(**{name: _from_json(hints.get(name), one) for name, one in value.items()})
+        return hint(**{name: _from_json(hints.get(name), item) for name, item in value.items()})
     return _scalar_from_json(hint, value)
 
 
@@ -292,7 +292,7 @@ _hints = lru_cache(maxsize=64)(get_type_hints)
 
 
 def list_messages(journal: Journal, plan: DecisionPlan | None, intent: Intent | None) -> Iterator[tuple[int, str, str]]:
-    """Yield number from 1, role and text of each message of a decision, without credentials.
+    """Yield (number from 1, role, text) of each message of a decision, without credentials.
 
     The prompt comes first, then one answer per call. Retry requests, which repeat the prompt, are omitted.
     """
@@ -302,5 +302,5 @@ def list_messages(journal: Journal, plan: DecisionPlan | None, intent: Intent | 
         yield number, message["role"], redact(message["content"])
     for call in intent.calls if intent else ():
         number += 1
-        found = journal.look(CallKey(call))
-        yield number, "assistant", redact(found.content) if isinstance(found, Answered) else MISSING
+        answer = journal.look(CallKey(call))
+        yield number, "assistant", redact(answer.content) if isinstance(answer, Answered) else MISSING

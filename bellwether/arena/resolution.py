@@ -1,4 +1,4 @@
-"""From evidence to settlements: when a result counts for the cohorts of a methodology, and what it pays.
+"""Settlements of markets from evidence, by the rules of a methodology, and polling for evidence.
 
 Each piece of evidence is judged by the rules of clean/resolutions (`bellwether.venues.polymarket.resolution`). A result counts after as many
 consecutive observations as the methodology requires, or once the dispute window has passed at an observation. A later confirmed result that
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from bellwether.arena.facts import Result, Settlement
-from bellwether.arena.ledger import Book
+from bellwether.arena.ledger import Ledger
 from bellwether.arena.market import MarketStatus, fold_case
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.units import MICROS, price_micros
@@ -28,7 +28,7 @@ from bellwether.venues.polymarket.resolution import EVIDENCE, resolve_markets
 
 
 class Ruling(NamedTuple):
-    """Judgement of one piece of evidence.
+    """Result and payouts that follow from one observation of a market.
 
     result: None if the market ended without a known winner. payouts: (case-folded outcome, micro-dollars per share). Only these two are
     compared. winner: in the venue's spelling.
@@ -39,7 +39,7 @@ class Ruling(NamedTuple):
     winner: str | None = None
 
     def pays_like(self, other: Ruling | None) -> bool:
-        """Return whether both rulings pay the same."""
+        """Return whether both rulings have the same result and payouts."""
         return other is not None and self[:2] == other[:2]
 
 
@@ -47,7 +47,7 @@ UNKNOWN = Ruling(None)
 
 
 class Observation(NamedTuple):
-    """One observation of a market. ruling: None while it is open. final_at: when the result became final at the venue. rule: the rule that decided."""
+    """One observation of a market. ruling: None while it is open. final_at: time of the final result at the venue. rule: the deciding rule."""
 
     market_id: str
     observed_at: datetime
@@ -59,7 +59,7 @@ class Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """Evidence that contradicts a settlement without a new result. The settlement is kept until a result is confirmed again."""
+    """Evidence that contradicts a settlement but has no new result. The settlement is kept until another result is confirmed."""
 
     market_id: str
     observed_at: datetime
@@ -101,30 +101,32 @@ def cancellation(market_id: str, at: datetime, by: str) -> Observation:
     return Observation(market_id, at, Ruling(Result.CANCELLED), f"cancelled by {by}", at, by_operator=True)
 
 
-def derive_settlements(seen: Iterable[Observation], methodology: Methodology) -> list[Settlement]:
-    """Derive all settlements from observations, corrections included, by market and time. The order of `seen` does not matter."""
-    return [one for _, found in _group_by_market(seen) for one in _MarketHistory(methodology).follow(found)[0]]
+def derive_settlements(evidence: Iterable[Observation], methodology: Methodology) -> list[Settlement]:
+    """Derive settlements, including corrections, from observations in any order. They are sorted by market and time."""
+    return [
+        settlement for _, observations in _group_by_market(evidence) for settlement in _MarketHistory(methodology).process(observations)[0]
+    ]
 
 
-def find_incidents(seen: Iterable[Observation], methodology: Methodology) -> list[Incident]:
-    """Return observations that contradict a settlement: markets that are open, disputed or without a winner again."""
-    return [one for _, found in _group_by_market(seen) for one in _MarketHistory(methodology).follow(found)[1]]
+def find_incidents(evidence: Iterable[Observation], methodology: Methodology) -> list[Incident]:
+    """Return the observations that contradict a settlement: the market is open, disputed or without a winner again."""
+    return [incident for _, observations in _group_by_market(evidence) for incident in _MarketHistory(methodology).process(observations)[1]]
 
 
-def _group_by_market(seen: Iterable[Observation]) -> Iterable[tuple[str, list[Observation]]]:
-    ordered = sorted(seen, key=_observation_order)
-    if any(_observation_order(one) == _observation_order(other) for one, other in pairwise(ordered)):
+def _group_by_market(observations: Iterable[Observation]) -> Iterable[tuple[str, list[Observation]]]:
+    ordered = sorted(observations, key=_observation_order)
+    if any(_observation_order(observation) == _observation_order(other) for observation, other in pairwise(ordered)):
         # Observations of the same instant: sort by content, so that the order of the input has no effect.
-        ordered.sort(key=lambda one: (_observation_order(one), repr(one.ruling)))
-    return [(market_id, list(found)) for market_id, found in groupby(ordered, key=lambda one: one.market_id)]
+        ordered.sort(key=lambda observation: (_observation_order(observation), repr(observation.ruling)))
+    return [(market_id, list(group)) for market_id, group in groupby(ordered, key=lambda observation: observation.market_id)]
 
 
-def _observation_order(one: Observation) -> tuple[str, datetime, bool, str]:
-    return one.market_id, one.observed_at, one.by_operator, one.rule
+def _observation_order(observation: Observation) -> tuple[str, datetime, bool, str]:
+    return observation.market_id, observation.observed_at, observation.by_operator, observation.rule
 
 
 class _MarketHistory:
-    """State of one market while its observations are processed."""
+    """Settlements and incidents of one market, derived from its observations in order of time."""
 
     def __init__(self, methodology: Methodology) -> None:
         self._methodology = methodology
@@ -133,46 +135,46 @@ class _MarketHistory:
         self._settlements: list[Settlement] = []
         self._incidents: list[Incident] = []
 
-    def follow(self, seen: Sequence[Observation]) -> tuple[list[Settlement], list[Incident]]:
-        for one in seen:
-            self._look(one)
+    def process(self, observations: Sequence[Observation]) -> tuple[list[Settlement], list[Incident]]:
+        for observation in observations:
+            self._process(observation)
         return self._settlements, self._incidents
 
-    def _look(self, one: Observation) -> None:
-        ruling, settled = one.ruling, self._current is not None
+    def _process(self, observation: Observation) -> None:
+        ruling, settled = observation.ruling, self._current is not None
         if ruling is not None and ruling.pays_like(self._current):
             self._streak = []
             return
         if ruling is None or (ruling == UNKNOWN and settled):
             self._streak = []
             if settled:
-                self._incidents.append(Incident(one.market_id, one.observed_at, one.rule))
+                self._incidents.append(Incident(observation.market_id, observation.observed_at, observation.rule))
             return
         if self._streak and not ruling.pays_like(self._streak[-1].ruling):
             self._streak = []
-        if not self._streak or self._streak[-1].observed_at != one.observed_at:
-            self._streak.append(one)
-        if one.by_operator or self._is_confirmed(one):
-            self._settle(one, ruling)
+        if not self._streak or self._streak[-1].observed_at != observation.observed_at:
+            self._streak.append(observation)
+        if observation.by_operator or self._is_confirmed(observation):
+            self._settle(observation, ruling)
 
-    def _is_confirmed(self, one: Observation) -> bool:
-        often = len(self._streak) >= self._methodology.confirmations
-        if one.ruling == UNKNOWN:
-            patient = one.observed_at - self._streak[0].observed_at >= self._methodology.grace
-            return often and patient and self._methodology.unknown_winner == "refund"
-        past = one.final_at is not None and one.final_at + self._methodology.dispute_window <= one.observed_at
-        return often or past
+    def _is_confirmed(self, observation: Observation) -> bool:
+        is_repeated = len(self._streak) >= self._methodology.confirmations
+        if observation.ruling == UNKNOWN:
+            has_waited = observation.observed_at - self._streak[0].observed_at >= self._methodology.grace
+            return is_repeated and has_waited and self._methodology.unknown_winner == "refund"
+        is_final = observation.final_at is not None and observation.final_at + self._methodology.dispute_window <= observation.observed_at
+        return is_repeated or is_final
 
-    def _settle(self, one: Observation, ruling: Ruling) -> None:
+    def _settle(self, observation: Observation, ruling: Ruling) -> None:
         refund = ruling.result in (None, Result.CANCELLED) or (ruling.result is Result.SPLIT and self._methodology.void == "refund")
         settlement = Settlement(
-            market_id=one.market_id,
+            market_id=observation.market_id,
             methodology=self._methodology.name,
-            known_at=one.observed_at,
+            known_at=observation.observed_at,
             result=Result.CANCELLED if refund else ruling.result or Result.CANCELLED,
             payouts={} if refund else dict(ruling.payouts),
             winner=ruling.winner,
-            rule=one.rule,
+            rule=observation.rule,
             number=len(self._settlements) + 1,
         )
         self._current, self._streak = ruling, []
@@ -187,7 +189,7 @@ def missing_evidence_row(market_id: str, at: datetime) -> dict[str, Any]:
 def evidence_row(
     market: Mapping[str, Any], *, fetched_at: datetime, winners: Sequence[str] | None = None, is_50_50: bool | None = None
 ) -> dict[str, Any]:
-    """Build a row of evidence from one observation: a row of raw/polymarket_markets and the CLOB's flags."""
+    """Build a row of evidence from a row of raw/polymarket_markets and the CLOB's flags."""
     row = {name: market.get(name) for name in EVIDENCE}
     return {**row, "winners": None if winners is None else list(winners), "is_50_50": is_50_50, "fetched_at": fetched_at}
 
@@ -203,7 +205,7 @@ DAILY = timedelta(days=1)
 
 @dataclass(frozen=True, slots=True)
 class PollState:
-    """Polling state of a market.
+    """Latest observations of a polled market.
 
     same: number of latest observations that agree, from 1. missing: whether the venue did not list it last time.
     """
@@ -215,25 +217,25 @@ class PollState:
     missing: bool = False
 
 
-def awaited_markets(book: Book) -> list[str]:
-    """Return the markets with a bet that no settlement has scored, cancelled or split, even if its position was sold."""
+def find_awaited_markets(ledger: Ledger) -> list[str]:
+    """Return the markets with an unsettled bet, even if its position was sold."""
     return sorted(
         market_id
-        for market_id, trades in book.bets.items()
-        if any((book.accounts[trade.agent_id].agent.methodology, market_id) not in book.settlements for trade in trades)
+        for market_id, trades in ledger.bets.items()
+        if any((ledger.accounts[trade.agent_id].agent.methodology, market_id) not in ledger.settlements for trade in trades)
     )
 
 
-def correctable_markets(book: Book, now: datetime) -> list[str]:
+def find_correctable_markets(ledger: Ledger, now: datetime) -> list[str]:
     """Return the settled markets whose last settlement is at most `CORRECTIONS` old."""
     settled: dict[str, datetime] = {}
-    for (_, market_id), one in book.settlements.items():
-        settled[market_id] = max(one.known_at, settled.get(market_id, one.known_at))
-    return sorted({market_id for market_id, at in settled.items() if now - at <= CORRECTIONS} - set(awaited_markets(book)))
+    for (_, market_id), settlement in ledger.settlements.items():
+        settled[market_id] = max(settlement.known_at, settled.get(market_id, settlement.known_at))
+    return sorted({market_id for market_id, at in settled.items() if now - at <= CORRECTIONS} - set(find_awaited_markets(ledger)))
 
 
-def next_look_time(polled: PollState | None, *, settled: bool = False) -> datetime | None:
-    """Return the time of the next observation of a market; None means now. The interval doubles while observations agree, up to `LONGEST`."""
+def next_poll_time(polled: PollState | None, *, settled: bool = False) -> datetime | None:
+    """Return the time of the next poll of a market; None means now. The interval doubles while observations agree, up to `LONGEST`."""
     if polled is None:
         return None
     if settled:
@@ -245,9 +247,9 @@ def next_look_time(polled: PollState | None, *, settled: bool = False) -> dateti
     return polled.looked_at + min(FIRST * 2 ** min(polled.same - 1, 20), DAILY if polled.missing else LONGEST)
 
 
-def markets_due(book: Book, polled: Mapping[str, PollState], now: datetime, *, final: Collection[str] = ()) -> list[str]:
-    """Return the markets to observe by `now`: awaited ones, and settled ones that are not `final`."""
-    settled = [market_id for market_id in correctable_markets(book, now) if market_id not in final]
-    times = {market_id: next_look_time(polled.get(market_id), settled=True) for market_id in settled}
-    times |= {market_id: next_look_time(polled.get(market_id)) for market_id in awaited_markets(book)}
+def find_due_markets(ledger: Ledger, polled: Mapping[str, PollState], now: datetime, *, final: Collection[str] = ()) -> list[str]:
+    """Return the markets to poll by `now`: awaited ones, and recently settled ones that are not in `final`."""
+    settled = [market_id for market_id in find_correctable_markets(ledger, now) if market_id not in final]
+    times = {market_id: next_poll_time(polled.get(market_id), settled=True) for market_id in settled}
+    times |= {market_id: next_poll_time(polled.get(market_id)) for market_id in find_awaited_markets(ledger)}
     return [market_id for market_id, at in sorted(times.items()) if at is None or at <= now]

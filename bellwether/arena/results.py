@@ -1,4 +1,4 @@
-"""All results of the arena's facts from one fold: settlements, ledger, positions, scores, portfolios and the leaderboard."""
+"""Results derived from the arena's facts: settlements, ledger, positions, scores, portfolios and the leaderboard."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bellwether.arena.frames import (
 )
 from bellwether.arena.identity import decision_of_trade
 from bellwether.arena.invariants import violations
-from bellwether.arena.ledger import Book, LedgerEntry, Violation, fold
+from bellwether.arena.ledger import Ledger, LedgerEntry, Violation, fold
 from bellwether.arena.lifecycle import find_complete_cohorts
 from bellwether.arena.marks import Valuation, portfolio_curves
 from bellwether.arena.methodology import Methodology, Venue
@@ -39,8 +39,6 @@ from bellwether.tables.arena import AGENTS, DECISION_VERSIONS, DECISIONS, EVIDEN
 
 #: Filter for rows of arena/refusals: the last execution of each decision.
 LAST_EXECUTION = pl.col("superseded_at").is_null()
-#: Minimum share of decisions with a usable answer for a rank.
-COVERED = COVERAGE_FLOOR
 
 
 @dataclass(frozen=True)
@@ -57,9 +55,12 @@ class Facts:
 
     @classmethod
     def load(cls, lake: Lake) -> Facts:
-        """Read the facts of the lake."""
+        """Read all facts from the lake."""
         return cls(
-            *(lake.slice(one, missing="skip").read() for one in (AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, PRICES, DECISION_VERSIONS))
+            *(
+                lake.slice(declared, missing="skip").read()
+                for declared in (AGENTS, DECISIONS, REFUSALS, TRADES, EVIDENCE, PRICES, DECISION_VERSIONS)
+            )
         )
 
     def as_known(self, at: datetime) -> Facts:
@@ -81,21 +82,21 @@ class Facts:
 
 @dataclass(frozen=True)
 class Results:
-    """Results of facts, as known at one instant."""
+    """Results derived from the facts known at one instant. frames: rows of the derived tables by name."""
 
-    book: Book
+    ledger: Ledger
     settlements: Sequence[Settlement]
     curves: Sequence[Valuation]
     violations: Sequence[Violation]
     frames: Mapping[str, pl.DataFrame]
 
 
-def _drop_later_ends(rows: pl.DataFrame, at: datetime, *words: str) -> pl.DataFrame:
-    """Set ends after an instant to null: for the word `closed`, the columns `closed_at` and `closed_by`, if they exist."""
+def _drop_later_ends(rows: pl.DataFrame, at: datetime, *events: str) -> pl.DataFrame:
+    """Set later events to null: for the event `closed`, the columns `closed_at` and `closed_by`, if they exist."""
     return rows.with_columns(
-        pl.when(pl.col(f"{word}_at") <= at).then(pl.col(name)).alias(name)
-        for word in words
-        for name in (f"{word}_by", f"{word}_at")
+        pl.when(pl.col(f"{event}_at") <= at).then(pl.col(name)).alias(name)
+        for event in events
+        for name in (f"{event}_by", f"{event}_at")
         if name in rows.columns
     )
 
@@ -105,39 +106,41 @@ def compute_results(facts: Facts, rules: Mapping[str, Methodology], *, known_at:
     if known_at is not None:
         facts = facts.as_known(known_at)
     agents, trades = agents_from_rows(facts.agents), trades_from_rows(facts.trades)
-    seen = observations_from_rows(facts.evidence)
-    used = {agent.methodology for agent in agents}
-    held = _markets_with_bets(agents, trades, rules)
-    settled = [
-        one
-        for name in sorted(used)
-        for one in derive_settlements([look for look in seen if look.market_id in held[rules[name].venue]], rules[name])
+    observations = observations_from_rows(facts.evidence)
+    names = {agent.methodology for agent in agents}
+    markets = _markets_with_bets(agents, trades, rules)
+    settlements = [
+        settlement
+        for name in sorted(names)
+        for settlement in derive_settlements(
+            [observation for observation in observations if observation.market_id in markets[rules[name].venue]], rules[name]
+        )
     ]
-    book = fold(agents, trades, settled, known_at=known_at)
-    drawn = portfolio_curves(
-        book, prices_from_rows(facts.prices), live=frozenset(facts.agents.filter(~pl.col("reconstructed"))["agent_id"])
+    ledger = fold(agents, trades, settlements, known_at=known_at)
+    curves = portfolio_curves(
+        ledger, prices_from_rows(facts.prices), live=frozenset(facts.agents.filter(~pl.col("reconstructed"))["agent_id"])
     )
-    found = violations(book, trades, _count_executed_legs(facts.decisions, facts.refusals))
+    faults = violations(ledger, trades, _count_executed_legs(facts.decisions, facts.refusals))
     frames = {
-        "arena/settlements": settlements_frame(settled),
-        "arena/ledger": ledger_frame(book),
-        "arena/positions": positions_frame(book),
-        "arena/scores": scores_frame(book),
-        "arena/portfolios": portfolios_frame(drawn, book),
+        "arena/settlements": settlements_frame(settlements),
+        "arena/ledger": ledger_frame(ledger),
+        "arena/positions": positions_frame(ledger),
+        "arena/scores": scores_frame(ledger),
+        "arena/portfolios": portfolios_frame(curves, ledger),
     }
-    frames["arena/leaderboard"] = compute_leaderboard(facts, book, frames, rules)
-    return Results(book, settled, drawn, found, frames)
+    frames["arena/leaderboard"] = compute_leaderboard(facts, ledger, frames, rules)
+    return Results(ledger, settlements, curves, faults, frames)
 
 
 def _markets_with_bets(agents: Sequence[Agent], trades: Sequence[Trade], rules: Mapping[str, Methodology]) -> dict[Venue, set[str]]:
-    """Return the markets on which cohorts of each venue bet. Markets of trades without an agent are included for all venues."""
+    """Return the markets with bets by venue. Markets of trades without an agent are included for all venues."""
     venues = {agent.agent_id: rules[agent.methodology].venue for agent in agents}
-    found: dict[Venue, set[str]] = {venue: set() for venue in set(venues.values())}
+    markets: dict[Venue, set[str]] = {venue: set() for venue in set(venues.values())}
     for trade in trades:
-        own = venues.get(trade.agent_id)
-        for venue in found if own is None else (own,):
-            found[venue].add(trade.market_id)
-    return found
+        agent_venue = venues.get(trade.agent_id)
+        for venue in markets if agent_venue is None else (agent_venue,):
+            markets[venue].add(trade.market_id)
+    return markets
 
 
 def _count_executed_legs(decisions: pl.DataFrame, refusals: pl.DataFrame) -> dict[str, int]:
@@ -148,39 +151,39 @@ def _count_executed_legs(decisions: pl.DataFrame, refusals: pl.DataFrame) -> dic
     return dict(rows.iter_rows())
 
 
-def compute_leaderboard(facts: Facts, book: Book, folded: Mapping[str, pl.DataFrame], rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Build rows of arena/leaderboard, without archived cohorts. folded: rows of arena/ledger, arena/positions and arena/portfolios of the same facts."""
-    held = {name: len(account.open) for name, account in book.accounts.items()}
-    complete = find_complete_cohorts(facts.agents, facts.decisions, held, rules, newest_fact_time(facts))
+def compute_leaderboard(facts: Facts, ledger: Ledger, folded: Mapping[str, pl.DataFrame], rules: Mapping[str, Methodology]) -> pl.DataFrame:
+    """Build rows of arena/leaderboard, without archived cohorts. folded: rows of arena/ledger, arena/positions and arena/portfolios."""
+    open_positions = {name: len(account.open) for name, account in ledger.accounts.items()}
+    complete = find_complete_cohorts(facts.agents, facts.decisions, open_positions, rules, newest_fact_time(facts))
     inputs = {
         **{name: getattr(facts, name) for name in ("agents", "decisions", "refusals", "trades")},
         **{name: folded[f"arena/{name}"] for name in ("ledger", "positions", "portfolios")},
         "completed": pl.DataFrame({"week": sorted(complete)}, schema={"week": pl.Date()}),
-        "scored": _score_families(facts.agents, book),
+        "scored": _score_families(facts.agents, ledger),
         "primaries": pl.DataFrame(
-            [(name, one.primary[0]) for name, one in rules.items()],
+            [(name, methodology.primary[0]) for name, methodology in rules.items()],
             schema={"methodology": pl.String(), "metric": pl.String()},
             orient="row",
         ),
     }
-    return run_sql(LEADERBOARD, inputs, {"covered": COVERED})
+    return run_sql(LEADERBOARD, inputs, {"covered": COVERAGE_FLOOR})
 
 
 _FAMILY = ("methodology", "reconstructed", "family")
 _SCORED = ("scored", "stated", "brier_stated", "brier_size", "brier_price", "skill_price", "win_rate")
 
 
-def _score_families(agents: pl.DataFrame, book: Book) -> pl.DataFrame:
-    """Return mean scores per family. The sums are exact and independent of the order of the bets, unlike sums in SQL."""
+def _score_families(agents: pl.DataFrame, ledger: Ledger) -> pl.DataFrame:
+    """Return mean scores by family, computed with exact sums so that the order of bets has no effect."""
     families = {
         name: tuple(rest) for name, *rest in agents.filter(pl.col("archived_at").is_null()).select("agent_id", *_FAMILY).iter_rows()
     }
     bets: dict[tuple[Any, ...], list[Score]] = {family: [] for family in families.values()}
-    for one in score_bets(book):
-        if one.agent_id in families:
-            bets[families[one.agent_id]].append(one)
+    for score in score_bets(ledger):
+        if score.agent_id in families:
+            bets[families[score.agent_id]].append(score)
     return pl.DataFrame(
-        [(*family, *_score_means(found)) for family, found in bets.items()],
+        [(*family, *_score_means(scores)) for family, scores in bets.items()],
         schema={name: LEADERBOARD.schema[name] for name in (*_FAMILY, *_SCORED)},
         orient="row",
     )
@@ -188,13 +191,19 @@ def _score_families(agents: pl.DataFrame, book: Book) -> pl.DataFrame:
 
 def _score_means(bets: Sequence[Score]) -> tuple[int | float | None, ...]:
     """Return counts and means in the order of `_SCORED`. The skill covers bets with a stated probability."""
-    every, stated = summary(bets), summary([one for one in bets if one.brier_stated is not None])
-    means = (every.brier_stated, every.brier_size, every.brier_price, skill_score(stated.brier_stated, stated.brier_price), every.win_rate)
-    return len(bets), every.stated, *means
+    of_all, of_stated = summary(bets), summary([bet for bet in bets if bet.brier_stated is not None])
+    means = (
+        of_all.brier_stated,
+        of_all.brier_size,
+        of_all.brier_price,
+        skill_score(of_stated.brier_stated, of_stated.brier_price),
+        of_all.win_rate,
+    )
+    return len(bets), of_all.stated, *means
 
 
 def newest_fact_time(facts: Facts) -> datetime:
-    """Return the time of the latest decision, trade, evidence or mark. Used instead of the clock, so that equal facts give equal results."""
+    """Return the time of the latest decision, trade, evidence or mark. It replaces the clock, so that equal facts give equal results."""
     decided = facts.decisions.select(pl.coalesce("changed_at", "known_at")).to_series()
     times = [decided.max(), *(rows["known_at"].max() for rows in (facts.trades, facts.evidence))]
     return max(
@@ -202,29 +211,26 @@ def newest_fact_time(facts: Facts) -> datetime:
     )
 
 
-def find_changed_cash(facts: Facts, book: Book) -> list[str]:
-    """Return decisions whose recorded cash differs from the ledger, because an earlier fact changed after the decision.
+def find_changed_cash(facts: Facts, ledger: Ledger) -> list[str]:
+    """Return messages for decisions whose recorded cash differs from the ledger, because an earlier fact changed afterwards.
 
-    Decisions are final; their week is shown as out of date.
+    Decisions are final, so their week is reported as out of date.
     """
     entries: dict[str, list[LedgerEntry]] = defaultdict(list)
-    for entry in book.entries:
+    for entry in ledger.entries:
         entries[entry.agent_id].append(entry)
-    found = []
+    changed = []
     for row in facts.decisions.filter(pl.col("planned_at").is_not_null()).sort("decision_id").iter_rows(named=True):
-        account = book.accounts.get(row["agent_id"])
+        account = ledger.accounts.get(row["agent_id"])
         if account is None:
             continue
-        before = [
-            one.cash
-            for one in entries[row["agent_id"]]
-            if one.known_at <= row["planned_at"] and not _is_of_decision(one, row["decision_id"])
+        earlier = [
+            entry_before.cash
+            for entry_before in entries[row["agent_id"]]
+            if entry_before.known_at <= row["planned_at"]
+            and (entry_before.trade_id is None or decision_of_trade(entry_before.trade_id) != row["decision_id"])
         ]
-        cash = before[-1] if before else account.agent.initial_cash
+        cash = earlier[-1] if earlier else account.agent.initial_cash
         if max(cash, 0) != int(row["cash"] * 1_000_000):
-            found.append(f"{row['decision_id']}: decided with {row['cash']}, the ledger has {dollars(cash)}")
-    return found
-
-
-def _is_of_decision(entry: LedgerEntry, decision_id: str) -> bool:
-    return entry.trade_id is not None and decision_of_trade(entry.trade_id) == decision_id
+            changed.append(f"{row['decision_id']}: decided with {row['cash']}, the ledger has {dollars(cash)}")
+    return changed

@@ -1,4 +1,4 @@
-"""Weekly review of lineups: finds later releases of families in the model catalogue. It only proposes."""
+"""Weekly review of lineups: proposes later releases of families from the model catalogue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bellwether.arena.families import Family, find_prices
 if TYPE_CHECKING:
     from bellwether.models.model import Model
 
-#: Fragments of model ids that never compete.
+#: Fragments of ids of models that are never proposed.
 NEVER = (
     *("audio", "code", "computer-use", "embed", "free", "guard", "image", "live", "moderation"),
     *("realtime", "robotics", "search", "speech", "transcribe", "tts", "vision"),
@@ -41,7 +41,7 @@ class ReviewState(StrEnum):
 
 @dataclass(frozen=True)
 class Offer:
-    """A model of the catalogue. model_id: provider/id. Prices are dollars per million tokens; None if unknown."""
+    """A model in the catalogue. model_id: provider/id. Prices are dollars per million tokens; None if unknown."""
 
     model_id: str
     input_price: Decimal | None = None
@@ -54,14 +54,14 @@ class Offer:
 
     @property
     def stem(self) -> str:
-        """Id without path and date stamps, in lower case."""
+        """Last part of the id without date stamps, in lower case."""
         return _STAMP.sub("", self.model_id.rpartition("/")[2].lower())
 
     @property
     def version(self) -> tuple[int, ...]:
         """Version in the id as numbers, without trailing zeros; empty if the id has none."""
-        found = _VERSION.search(self.stem)
-        parts = [int(part) for part in re.split(r"[.p-]", found[0])] if found else []
+        match = _VERSION.search(self.stem)
+        parts = [int(part) for part in re.split(r"[.p-]", match[0])] if match else []
         while parts and parts[-1] == 0:
             parts.pop()
         return tuple(parts)
@@ -69,7 +69,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class ReviewFinding:
-    """Review of a family. current: present release. competes: whether it is in the lineup. offers: proposed or possible releases."""
+    """Result of the review of a family. current, current_id: its current release. competes: True if in the lineup. offers: later releases."""
 
     family: Family
     current: str
@@ -80,7 +80,7 @@ class ReviewFinding:
 
     @property
     def reason(self) -> str:
-        """Text that explains the state."""
+        """Explanation of the state."""
         if self.state is ReviewState.UPGRADE:
             return "one later release, with prices"
         if self.state is ReviewState.NEEDS_REVIEW:
@@ -91,20 +91,20 @@ class ReviewFinding:
 
 
 def list_offers(models: Mapping[str, Model], entries: Mapping[str, Mapping[str, Any]], today: date) -> list[Offer]:
-    """List available models by id: current chat models of LiteLLM's price map (`entries`), and the models of the registry."""
-    found: dict[str, Offer] = {}
+    """List available models by id: chat models of LiteLLM's price map (`entries`) that are not retired, and models of the registry."""
+    offers: dict[str, Offer] = {}
     for name, entry in entries.items():
         provider = entry.get("litellm_provider")
         if provider and entry.get("mode") in ("chat", "responses") and not _is_retired(entry, today):
             offer_id = name if name.startswith(f"{provider}/") else f"{provider}/{name}"
             rates = (entry.get("input_cost_per_token"), entry.get("output_cost_per_token"))
             put_in, out = (None if rate is None else Decimal(str(rate)) * _MILLION for rate in rates)
-            found[offer_id] = Offer(offer_id, put_in, out)
+            offers[offer_id] = Offer(offer_id, put_in, out)
     for model in models.values():
         priced = find_prices(None, model)
         if priced is not None:
-            found[model.model] = Offer(model.model, *priced[:2])
-    return [found[name] for name in sorted(found)]
+            offers[model.model] = Offer(model.model, *priced[:2])
+    return [offers[name] for name in sorted(offers)]
 
 
 def review_families(
@@ -114,34 +114,36 @@ def review_families(
     members: Mapping[str, str],
     dismissed: Collection[tuple[str, str]] = (),
 ) -> list[ReviewFinding]:
-    """Review each family whose releases can be recognised; controls are skipped.
+    """Review each family that has fragments of ids (`Family.has`); controls are skipped.
 
     models: of the registry. members: of the lineup by family; other families are compared by their latest release. dismissed: (family, model
     id).
     """
-    found = []
+    findings = []
     for family in families:
         if family.has and not family.control:
             current = members.get(family.name) or next(reversed(family.releases))
             state, proposed = _classify_offers(
-                family, models[current].model, offers, {one for name, one in dismissed if name == family.name}
+                family, models[current].model, offers, {release for name, release in dismissed if name == family.name}
             )
-            found.append(ReviewFinding(family, current, models[current].model, family.name in members, state, proposed))
-    return found
+            findings.append(ReviewFinding(family, current, models[current].model, family.name in members, state, proposed))
+    return findings
 
 
 def _classify_offers(
     family: Family, current_id: str, offers: Iterable[Offer], dismissed: Collection[str]
 ) -> tuple[ReviewState, tuple[Offer, ...]]:
-    now = Offer(current_id).version
-    later = [one for one in offers if _is_offer_of(family, one) and one.version > now]
-    left = [one for one in later if one.model_id not in dismissed]
-    if not left:
+    current = Offer(current_id).version
+    later = [offer for offer in offers if _is_offer_of(family, offer) and offer.version > current]
+    remaining = [offer for offer in later if offer.model_id not in dismissed]
+    if not remaining:
         return (ReviewState.DISMISSED if later else ReviewState.UNCHANGED), ()
-    newest = max(one.version for one in left)
+    newest = max(offer.version for offer in remaining)
     # A dated id and its alias are one release, named by the dated id.
-    exact = {one.stem: one for one in sorted(left, key=lambda one: (len(one.model_id), one.model_id)) if one.version == newest}
-    chosen = tuple(exact[stem] for stem in sorted(exact))
+    distinct = {
+        offer.stem: offer for offer in sorted(remaining, key=lambda offer: (len(offer.model_id), offer.model_id)) if offer.version == newest
+    }
+    chosen = tuple(distinct[stem] for stem in sorted(distinct))
     priced = chosen[0].input_price is not None and chosen[0].output_price is not None
     return (ReviewState.UPGRADE if len(chosen) == 1 and priced else ReviewState.NEEDS_REVIEW), chosen
 
@@ -163,7 +165,7 @@ def _is_retired(entry: Mapping[str, Any], today: date) -> bool:
 
 
 def render_advice(finding: ReviewFinding) -> str:
-    """Return the registry entries, as TOML, with which later cohorts use the proposed release."""
+    """Return the proposed release as registry entries (TOML), to be added for later cohorts."""
     (offer,) = finding.offers
     name = re.sub(r"[^a-z0-9._-]", "-", offer.model_id.rpartition("/")[2].lower())
     return (

@@ -1,4 +1,4 @@
-"""Rule agents, the baselines of the arena. They answer in the format of models and are parsed in the same way."""
+"""Rule agents: the baselines of the arena. Their answers have the format of model answers and are parsed in the same way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def hold(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
 
 
 def bet_on_favourites(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Bet the maximum on the most expensive sides below a dollar, with their prices as probabilities. Baseline for following the market."""
+    """Bet the maximum on the most expensive sides below a dollar, and state their prices as probabilities. Baseline for following the market."""
     sides = sorted(_priced_sides(markets), key=lambda side: (-side[2], side[0], side[1]))
     return _size_bets(sides[:MOST_BETS], limits, lambda price: 1.0, "The sides that the market is surest of.")
 
@@ -42,14 +42,14 @@ def bet_proportionally(markets: Sequence[Market], limits: Limits, key: str) -> d
 
 
 def bet_randomly(markets: Sequence[Market], limits: Limits, key: str) -> dict[str, Any]:
-    """Bet on random sides with random sizes and probabilities, seeded by the decision's name. Baseline for luck."""
-    draw = Random(hashlib.sha256(key.encode()).digest())
+    """Bet on random sides with random sizes and probabilities. key: seed. Baseline for luck."""
+    random = Random(hashlib.sha256(key.encode()).digest())
     sides = _priced_sides(markets)
-    chosen = draw.sample(sides, min(len(sides), draw.randint(1, MOST_BETS)))
-    made = _size_bets(chosen, limits, lambda price: 0.2 + 0.8 * draw.random(), "Drawn by lot.")
-    for bet in made.get("bets", ()):
-        bet["probability"] = round(draw.random(), 4)
-    return made
+    chosen = random.sample(sides, min(len(sides), random.randint(1, MOST_BETS)))
+    answer = _size_bets(chosen, limits, lambda price: 0.2 + 0.8 * random.random(), "Drawn by lot.")
+    for bet in answer.get("bets", ()):
+        bet["probability"] = round(random.random(), 4)
+    return answer
 
 
 #: Rules by their name in lineups.
@@ -59,29 +59,29 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 
 def answer_by_rule(rule: str, markets: Sequence[Market], limits: Limits, key: str) -> str:
-    """Return the answer of a rule as text. key: name of the decision, the seed of random choices. Deterministic."""
+    """Return the answer of a rule as JSON text. key: id of the decision, the seed of random choices."""
     return json.dumps(RULES[rule](markets, limits, key))
 
 
 def _priced_sides(markets: Sequence[Market]) -> list[tuple[str, str, SharePrice]]:
-    """Return market, side and price of every side priced between 0 and a dollar, in the order of the universe."""
-    found = []
+    """Return (market, side, price) of every side with a price between 0 and a dollar, in the order of the universe."""
+    sides = []
     for market in markets:
         for side in ("YES", "NO") if market.binary else market.outcomes:
             price = market.price(side)
             if price is not None and 0 < price < MICROS:
-                found.append((market.market_id, side, price))
-    return found
+                sides.append((market.market_id, side, price))
+    return sides
 
 
 def _size_bets(
     sides: Sequence[tuple[str, str, SharePrice]], limits: Limits, share: Callable[[SharePrice], float], reasoning: str
 ) -> dict[str, Any]:
-    """Bet a share of the maximum amount on each side, in whole cents. Bets below the minimum are omitted; if none remain, it is HOLD."""
-    together = limits.most // max(len(sides), 1) if limits.limit == "decision" else min(limits.most, limits.cash // max(len(sides), 1))
+    """Bet a share of the maximum amount on each side, in whole cents. Bets below the minimum are omitted; without bets return HOLD."""
+    largest = limits.most // max(len(sides), 1) if limits.limit == "decision" else min(limits.most, limits.cash // max(len(sides), 1))
     bets = []
     for market_id, side, price in sides:
-        amount = int(together * share(price)) // CENT * CENT
+        amount = int(largest * share(price)) // CENT * CENT
         if amount >= limits.least:
             bets.append({"market_id": market_id, "side": side, "amount": float(dollars(amount)), "probability": round(price / MICROS, 6)})
     return {"action": "BET", "bets": bets, "reasoning": reasoning} if bets else {"action": "HOLD", "reasoning": "No bet is possible."}

@@ -1,4 +1,4 @@
-"""Scores of bets on markets with a winner: of the confidence implied by the size, of the stated probability, and of the price paid.
+"""Brier scores of bets: of the confidence implied by the size, of the stated probability, and of the price paid.
 
 Each bet is scored once, by the resolution in force, even if its position was sold earlier. Split and cancelled markets give no score. The Brier
 score of a probability p that the bet's side wins is (p - won)^2, in a binary market equal to (p_yes - o_yes)^2.
@@ -13,7 +13,7 @@ from math import fsum
 from typing import NamedTuple
 
 from bellwether.arena.facts import Result, Trade
-from bellwether.arena.ledger import Book
+from bellwether.arena.ledger import Ledger
 from bellwether.arena.market import fold_case
 from bellwether.arena.units import MICROS
 
@@ -47,7 +47,7 @@ class Score(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Means over the scored bets of an agent or family; None without bets.
+    """Mean scores of the bets of an agent or family; None without bets.
 
     n: scored bets. stated: those with a probability. unscored: bets without a confidence in [0, 1]. skill: 1 - score / reference. skill_price:
     skill against the price paid, over the same bets. win_rate: share of winners among bets on markets with a winner.
@@ -66,7 +66,7 @@ class Summary:
 
 
 def brier(probability: float, happened: bool | int) -> float:
-    """Return the Brier score (f - o)^2."""
+    """Return the Brier score (f - o)^2 of a probability f."""
     return (probability - bool(happened)) ** 2
 
 
@@ -76,7 +76,7 @@ def multiclass_brier(probabilities: Mapping[str, float], outcome: str) -> float:
 
 
 def exact_mean(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the values that are not None, independent of their order; None without values."""
+    """Return the mean of the values that are not None, computed with an exact sum; None without values."""
     defined = [value for value in values if value is not None]
     return fsum(defined) / len(defined) if defined else None
 
@@ -86,24 +86,24 @@ def skill_score(score: float | None, reference: float | None = COIN) -> float | 
     return None if score is None or not reference else 1 - score / reference
 
 
-def score_bets(book: Book) -> list[Score]:
+def score_bets(ledger: Ledger) -> list[Score]:
     """Score every bet on a market with a winner, in the order of trades."""
-    found = []
-    for (methodology, market_id), settlement in book.settlements.items():
+    scores = []
+    for (methodology, market_id), settlement in ledger.settlements.items():
         if settlement.result is not Result.WON or settlement.winner is None:
             continue
-        for trade in book.bets.get(market_id, ()):
-            if book.accounts[trade.agent_id].agent.methodology == methodology:
-                found.append(score_bet(trade, settlement.winner, settlement.known_at))
-    return sorted(found)
+        for trade in ledger.bets.get(market_id, ()):
+            if ledger.accounts[trade.agent_id].agent.methodology == methodology:
+                scores.append(score_bet(trade, settlement.winner, settlement.known_at))
+    return sorted(scores)
 
 
 def score_bet(trade: Trade, winner: str, resolved_at: datetime) -> Score:
-    """Score one bet on a market that `winner` won."""
+    """Score one bet. winner: winning side of the market."""
     won = fold_case(trade.side) == fold_case(winner)
-    sized = trade.confidence if trade.confidence is not None and 0 <= trade.confidence <= 1 else None
+    confidence = trade.confidence if trade.confidence is not None and 0 <= trade.confidence <= 1 else None
     price = trade.price / MICROS
-    p_yes = None if sized is None or not trade.binary else sized if fold_case(trade.side) == "yes" else 1 - sized
+    p_yes = None if confidence is None or not trade.binary else confidence if fold_case(trade.side) == "yes" else 1 - confidence
     return Score(
         trade_id=trade.trade_id,
         agent_id=trade.agent_id,
@@ -116,27 +116,27 @@ def score_bet(trade: Trade, winner: str, resolved_at: datetime) -> Score:
         price=price,
         p_yes=p_yes,
         o_yes=int(fold_case(winner) == "yes") if trade.binary else None,
-        brier_size=None if sized is None else brier(sized, won),
+        brier_size=None if confidence is None else brier(confidence, won),
         brier_stated=None if trade.probability is None else brier(trade.probability, won),
         brier_price=brier(price, won),
         resolved_at=resolved_at,
     )
 
 
-def summary(found: Sequence[Score]) -> Summary:
-    """Summarise the scores of an agent or family; each bet counts once."""
-    sized = [one for one in found if one.brier_size is not None]
-    stated = [one for one in found if one.brier_stated is not None]
-    brier_size, brier_stated = exact_mean(one.brier_size for one in sized), exact_mean(one.brier_stated for one in stated)
+def summary(scores: Sequence[Score]) -> Summary:
+    """Compute the mean scores of the bets of an agent or family."""
+    sized = [score for score in scores if score.brier_size is not None]
+    stated = [score for score in scores if score.brier_stated is not None]
+    brier_size, brier_stated = exact_mean(score.brier_size for score in sized), exact_mean(score.brier_stated for score in stated)
     return Summary(
         n=len(sized),
         stated=len(stated),
-        unscored=len(found) - len(sized),
+        unscored=len(scores) - len(sized),
         brier_size=brier_size,
         brier_stated=brier_stated,
-        brier_price=exact_mean(one.brier_price for one in found),
+        brier_price=exact_mean(score.brier_price for score in scores),
         skill_coin=skill_score(brier_size),
-        skill_price=skill_score(brier_size, exact_mean(one.brier_price for one in sized)),
-        skill_stated_price=skill_score(brier_stated, exact_mean(one.brier_price for one in stated)),
-        win_rate=exact_mean(float(one.won) for one in found),
+        skill_price=skill_score(brier_size, exact_mean(score.brier_price for score in sized)),
+        skill_stated_price=skill_score(brier_stated, exact_mean(score.brier_price for score in stated)),
+        win_rate=exact_mean(float(score.won) for score in scores),
     )

@@ -1,4 +1,4 @@
-"""Submitted forecasts in the arena: the week of each forecast, and the rows of those that fit a week.
+"""Submitted forecasts in the arena: their weeks, and their conversion to ranking inputs.
 
 A forecast is for the first week whose decisions it precedes: those of a live week are due at its deadline, those of a reconstructed week are as
 of its universe. It counts if the universe of the week contains the market, the market is binary, and the forecast precedes its close.
@@ -20,7 +20,7 @@ _BINARY = pl.col("outcomes").list.eval(pl.element().str.strip_chars().str.to_low
 
 
 def forecastable_markets(universe: pl.DataFrame) -> pl.DataFrame:
-    """Return the markets of arena/universe that can be forecast.
+    """Return the markets of arena/universe with the columns that submissions need.
 
     Columns: week, market_id, venue, market (venue:id), binary (sides are YES and NO), closes_at, reconstructed and known_at.
     """
@@ -29,37 +29,37 @@ def forecastable_markets(universe: pl.DataFrame) -> pl.DataFrame:
 
 
 def submission_weeks(markets: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Return one row per week of `forecastable_markets`: week, due (deadline), before (latest time of a forecast, exclusive; UTC), and venues."""
+    """Return one row per week of `forecastable_markets`: week, due (deadline), before (exclusive end for forecasts, UTC) and venues."""
     due = day_start(pl.col("week")) + _latest_deadline(rules)
-    known = markets.group_by("week").agg(pl.col("known_at").min(), pl.col("reconstructed").any(), venues=pl.col("venue").unique().sort())
-    return known.select("week", "venues", due=due, before=pl.when("reconstructed").then("known_at").otherwise(due)).sort("week")
+    weeks = markets.group_by("week").agg(pl.col("known_at").min(), pl.col("reconstructed").any(), venues=pl.col("venue").unique().sort())
+    return weeks.select("week", "venues", due=due, before=pl.when("reconstructed").then("known_at").otherwise(due)).sort("week")
 
 
-def find_weeks(stated_at: pl.DataFrame, known: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.Series:
+def find_weeks(stated_at: pl.DataFrame, weeks: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.Series:
     """Return the week of each forecast.
 
-    stated_at: frame with that column, UTC. known: from `submission_weeks`. rules: methodologies by name; unknown weeks have the latest of their
-    deadlines.
+    stated_at: frame with the column `stated_at`, UTC. weeks: from `submission_weeks`. rules: methodologies by name; other weeks have the latest
+    deadline of any methodology.
     """
     day = pl.col("stated_at").dt.date()
     sunday = (day - pl.duration(days=day.dt.weekday() % 7)).alias("week")
-    rows = stated_at.select("stated_at", sunday).join(known.select("week", "before"), on="week", how="left", maintain_order="left")
+    rows = stated_at.select("stated_at", sunday).join(weeks.select("week", "before"), on="week", how="left", maintain_order="left")
     before = pl.coalesce("before", day_start(pl.col("week")) + _latest_deadline(rules))
     return rows.select(pl.when(pl.col("stated_at") < before).then("week").otherwise(pl.col("week") + WEEK)).to_series()
 
 
-def select_fitting(stored: pl.DataFrame, markets: pl.DataFrame, known: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Return the forecasts that count in the arena, with week, market_id, and the week's due and reconstructed.
+def select_fitting(stored: pl.DataFrame, markets: pl.DataFrame, weeks: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
+    """Return the forecasts that count in the arena, with the columns week, market_id, due and reconstructed added.
 
-    stored: accepted forecasts with the columns of `bellwether.submissions.validation.SCHEMA`. markets: from `forecastable_markets`. known: from
+    stored: accepted forecasts with the columns of `bellwether.submissions.validation.SCHEMA`. markets: from `forecastable_markets`. weeks: from
     `submission_weeks`.
     """
-    own = markets.filter("binary").select("week", "market", "market_id", "closes_at", "reconstructed", "known_at")
+    binary = markets.filter("binary").select("week", "market", "market_id", "closes_at", "reconstructed", "known_at")
     return (
-        stored.with_columns(find_weeks(stored, known, rules).alias("week"))
-        .join(own, on=["week", "market"])
+        stored.with_columns(find_weeks(stored, weeks, rules).alias("week"))
+        .join(binary, on=["week", "market"])
         .filter((pl.col("stated_at") < pl.col("closes_at")).fill_null(value=True))
-        .join(known.select("week", "due"), on="week")
+        .join(weeks.select("week", "due"), on="week")
     )
 
 
@@ -73,14 +73,14 @@ def submissions_frame(stored: pl.DataFrame, universe: pl.DataFrame, rules: Mappi
 
 
 def _latest_deadline(rules: Mapping[str, Methodology]) -> timedelta:
-    return timedelta(hours=max(one.deadline_hours for one in rules.values()))
+    return timedelta(hours=max(methodology.deadline_hours for methodology in rules.values()))
 
 
 _ASKED = ("methodology", "reconstructed", "cohort", "week")
 
 
 def submitted_forecasts(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.DataFrame, prices: pl.DataFrame) -> pl.DataFrame:
-    """Return one row per submitted forecast of a question of a cohort-week, in the format of `RankingInputs.bets`; trade columns are null.
+    """Return submitted forecasts by cohort-week and question, with the columns of `RankingInputs.bets`. Columns of trades are null.
 
     bets, due: rows of the families. submissions, prices: rows of their tables. The last forecast before the decisions of the week counts. price
     is the last mark between the families' bets and the interval of ten minutes that contains the forecast; for a live week only live marks.
@@ -92,8 +92,8 @@ def submitted_forecasts(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
         .agg(pl.col("y").first(), paid=pl.col("price").sort().mean())
     )
     last = pl.col("stated_at", "probability").sort_by("stated_at").last()
-    said = submissions.group_by("week", "market_id", "family", "reconstructed", contaminated="late").agg(last)
-    rows = said.join(questions, on=["week", "market_id", "reconstructed"]).join(due.select(_ASKED).unique(), on=_ASKED, how="semi")
+    stated = submissions.group_by("week", "market_id", "family", "reconstructed", contaminated="late").agg(last)
+    rows = stated.join(questions, on=["week", "market_id", "reconstructed"]).join(due.select(_ASKED).unique(), on=_ASKED, how="semi")
     marks = (
         prices.filter(pl.col("outcome") == "YES")
         .select("market_id", "reconstructed", "at", mark=pl.col("price").cast(pl.Float64))
@@ -133,17 +133,17 @@ def submitted_forecasts(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.D
 
 
 def submitted_due(due: pl.DataFrame, submissions: pl.DataFrame) -> pl.DataFrame:
-    """Return the decisions expected of submitted forecasters, in the format of `RankingInputs.due`: one per cohort-week of their active span.
+    """Return the due decisions of submitted forecasters, with the columns of `RankingInputs.due`.
 
-    A decision is finished if any forecast of the week fits, else missing. Forecasts received in time and late ones are separate.
+    A forecaster has a due decision in each cohort-week between its first and last forecast. It is finished if a forecast of the week counts,
     """
-    asked = due.select(_ASKED).unique()
+    cohort_weeks = due.select(_ASKED).unique()
     kind = ["family", "reconstructed", "late"]
     spans = submissions.group_by(kind).agg(first=pl.col("week").min(), last=pl.col("week").max())
-    made = submissions.select(*kind, "week").unique().with_columns(kind=pl.lit("finished"))
-    rows = asked.join(spans, on="reconstructed").filter(pl.col("week").is_between("first", "last"))
+    decided = submissions.select(*kind, "week").unique().with_columns(kind=pl.lit("finished"))
+    rows = cohort_weeks.join(spans, on="reconstructed").filter(pl.col("week").is_between("first", "last"))
     return (
-        rows.join(made, on=[*kind, "week"], how="left")
+        rows.join(decided, on=[*kind, "week"], how="left")
         .select(
             decision_id=pl.format("{}/{}/{}", "cohort", "family", "week"),
             agent_id=pl.format("{}/{}", "cohort", "family"),

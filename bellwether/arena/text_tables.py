@@ -1,4 +1,4 @@
-"""Text tables of the arena."""
+"""Text tables of the arena for the terminal."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _NOTE = (
 
 
 def is_preview(rows: pl.DataFrame) -> bool:
-    """Return whether nothing has been traded on a leaderboard yet: no bets, turnover, profit or loss."""
+    """Return whether a leaderboard shows no bets, turnover, profit or loss."""
     return rows.select((pl.col("profit", "bets", "turnover") == 0).all()).row(0) == (True, True, True)
 
 
 def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of the table of weeks; with built-in names the table is 80 characters wide."""
+    """Select and rename the columns of the table of weeks. With built-in names the table is at most 80 characters wide."""
     return rows.select(
         "week",
         "lineup",
@@ -52,7 +52,7 @@ def status_columns(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the columns of the table of a cohort's agents, in whole cents, without derived columns."""
+    """Select and rename the columns of the table of a cohort's agents, with money in whole cents."""
     cents = [pl.col(name).round(2).cast(pl.Decimal(scale=2)) for name in ("total", "profit")]
     closed = [yes_column("closed")] if rows["closed"].any() else []
     return rows.select(
@@ -68,12 +68,12 @@ def agent_columns(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def yes_column(name: str) -> pl.Expr:
-    """Return a boolean column as text."""
+    """Return a boolean column as "yes" or "no"."""
     return pl.when(name).then(pl.lit("yes")).when(pl.col(name).not_()).then(pl.lit("no")).alias(name)
 
 
 def render_leaderboard(rows: pl.DataFrame) -> Iterator[RenderableType]:
-    """Yield the leaderboard as one table per methodology, live and reconstructed cohorts separately, 80 characters wide."""
+    """Yield the leaderboard as a table for each methodology, with separate tables of live and reconstructed cohorts."""
     for key, part in rows.group_by("methodology", "reconstructed", maintain_order=True):
         cohorts = part["cohorts"].max()
         kind = "reconstructed" if key[1] else "live"
@@ -91,7 +91,7 @@ def _leaderboard_cells(row: dict[str, object]) -> list[str]:
     return [
         "–" if row["rank"] is None else str(row["rank"]),
         str(row["family"]),
-        *(_format_score(row[name]) for name in ("brier_stated", "brier_size", "brier_price")),
+        *("–" if (score := row[name]) is None else f"{float(str(score)):.3f}" for name in ("brier_stated", "brier_size", "brier_price")),
         str(row["scored"]),
         f"{100 * float(str(row['return'])):+.1f}%",
         "–" if row["win_rate"] is None else f"{100 * float(str(row['win_rate'])):.0f}%",
@@ -103,55 +103,54 @@ def _leaderboard_cells(row: dict[str, object]) -> list[str]:
     ]
 
 
-def _format_score(value: object) -> str:
-    return "–" if value is None else f"{float(str(value)):.3f}"
-
-
-def explanation_sections(found: DecisionExplanation) -> Iterator[tuple[str, str]]:
-    """Yield the text sections of an explanation with their titles."""
-    if found.plan is not None:
+def explanation_sections(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
+    """Yield the sections of an explanation as (title, text)."""
+    if explanation.plan is not None:
         yield (
             "Prompt",
-            f"{found.plan.model}, {found.plan.prompt_version}, {found.plan.prompt_hash}, made {found.plan.planned_at.isoformat()}",
+            f"{explanation.plan.model}, {explanation.plan.prompt_version}, {explanation.plan.prompt_hash}, made {explanation.plan.planned_at.isoformat()}",
         )
-        for message in found.plan.messages:
+        for message in explanation.plan.messages:
             yield message["role"], message["content"]
-    for number, answer in enumerate(found.answers, start=1):
+    for number, answer in enumerate(explanation.answers, start=1):
         yield f"Answer {number}", answer[:20_000] or "(empty)"
-    if found.intent is None:
+    if explanation.intent is None:
         yield "Read as", "nothing yet"
         return
-    read = found.intent.decision
-    cost = "unknown" if found.intent.cost is None else f"${found.intent.cost / 1_000_000:.6f}"
-    yield "Read as", read.to_json() if read.problem is None else f"INVALID: {read.problem}: {read.message}"
-    yield "Calls", f"{len(found.intent.calls)}, cost {cost}"
-    for number, execution in enumerate(found.executions, start=1):
+    decision = explanation.intent.decision
+    cost = "unknown" if explanation.intent.cost is None else f"${explanation.intent.cost / 1_000_000:.6f}"
+    yield "Read as", decision.to_json() if decision.problem is None else f"INVALID: {decision.problem}: {decision.message}"
+    yield "Calls", f"{len(explanation.intent.calls)}, cost {cost}"
+    for number, execution in enumerate(explanation.executions, start=1):
         yield (
             f"Execution {number}",
             f"{execution.executed_at.isoformat()}: {len(execution.trades)} trades, {len(execution.refusals)} refused legs",
         )
 
 
-def explanation_to_dict(found: DecisionExplanation) -> dict[str, Any]:
-    """Convert an explanation to a dictionary of text, numbers and times."""
-    read = found.intent
+def explanation_to_dict(explanation: DecisionExplanation) -> dict[str, Any]:
+    """Convert an explanation to a dictionary for JSON."""
+    intent = explanation.intent
     return {
-        "decision": found.decision_id,
+        "decision": explanation.decision_id,
         "prompt": None
-        if found.plan is None
-        else {"model": found.plan.model, "messages": list(found.plan.messages), "hash": found.plan.prompt_hash},
-        "answers": list(found.answers),
+        if explanation.plan is None
+        else {"model": explanation.plan.model, "messages": list(explanation.plan.messages), "hash": explanation.plan.prompt_hash},
+        "answers": list(explanation.answers),
         "read": None
-        if read is None
+        if intent is None
         else {
-            "action": read.decision.action,
-            "problem": read.decision.problem,
-            "message": read.decision.message,
-            "json": read.decision.to_json(),
+            "action": intent.decision.action,
+            "problem": intent.decision.problem,
+            "message": intent.decision.message,
+            "json": intent.decision.to_json(),
         },
-        "cost": None if read is None or read.cost is None else f"{read.cost / 1_000_000:.6f}",
-        "executions": [{"at": one.executed_at, "trades": len(one.trades), "refusals": len(one.refusals)} for one in found.executions],
-        "refusals": found.refusals.to_dicts(),
-        "trades": found.trades.to_dicts(),
-        "cash": found.ledger.to_dicts(),
+        "cost": None if intent is None or intent.cost is None else f"{intent.cost / 1_000_000:.6f}",
+        "executions": [
+            {"at": execution.executed_at, "trades": len(execution.trades), "refusals": len(execution.refusals)}
+            for execution in explanation.executions
+        ],
+        "refusals": explanation.refusals.to_dicts(),
+        "trades": explanation.trades.to_dicts(),
+        "cash": explanation.ledger.to_dicts(),
     }

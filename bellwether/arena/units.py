@@ -1,4 +1,4 @@
-"""Units of the arena: integers in millionths, and one rounding rule.
+"""Units of the arena: integers in millionths, and their rounding.
 
 Money is micro-dollars, prices are micro-dollars per share (0 to 1,000,000), positions are micro-shares. Formulas are computed exactly and
 rounded once, half to even (`divide_half_even`). Type checkers distinguish `MicroDollars`, `SharePrice` and `MicroShares` (`bellwether.units`).
@@ -45,22 +45,22 @@ def midpoint(bid: SharePrice | None, ask: SharePrice | None) -> SharePrice | Non
     return SharePrice(divide_half_even(bid + ask, 2)) if bid is not None and ask is not None else None
 
 
-def micros(value: Decimal | str | int, what: str = "an amount") -> int:
+def micros(value: Decimal | str | int, subject: str = "an amount") -> int:
     """Convert dollars or shares to millionths, rounded half to even. Raises `SchemaError` if the value is not a number up to `LARGEST`."""
     try:
         number = Decimal(value)
     except (InvalidOperation, TypeError, ValueError):
-        raise SchemaError(f"reading {what}: {value!r:.80} is not a decimal number") from None
+        raise SchemaError(f"reading {subject}: {value!r:.80} is not a decimal number") from None
     if not (number.is_finite() and -LARGEST <= number <= LARGEST):
-        raise SchemaError(f"reading {what}: {value!s:.80} is not a number from {-LARGEST:f} to {LARGEST:f}")
+        raise SchemaError(f"reading {subject}: {value!s:.80} is not a number from {-LARGEST:f} to {LARGEST:f}")
     with localcontext(prec=_DIGITS):
         return int((number * MICROS).to_integral_value(ROUND_HALF_EVEN))
 
 
 def price_micros(value: Decimal | str | int | float | None) -> SharePrice | None:
-    """Convert a price of the wire to micro-dollars per share; None unless it is a number from 0 to 1.
+    """Convert a venue's price in dollars to micro-dollars per share; None unless it is a number from 0 to 1.
 
-    Prices strictly between 0 and 1 stay so: they are at least one millionth away from both.
+    A price strictly between 0 and 1 is never rounded to 0 or 1.
     """
     if value is None or isinstance(value, bool):
         return None
@@ -79,11 +79,11 @@ def dollars(amount: int) -> Decimal:
 
 
 def money_text(amount: MicroDollars) -> str:
-    """Format micro-dollars with two decimals and thousands separators, rounded towards zero, so that printed limits are never exceeded."""
+    """Format micro-dollars with two decimals and thousands separators, rounded towards zero so that a printed limit is valid."""
     return f"{dollars(amount).quantize(Decimal('0.01'), rounding=ROUND_DOWN):,}"
 
 
 def percent_text(price: SharePrice) -> str:
-    """Format a price as a percentage with all its decimals, at least one: 435000 gives 43.5, 400 gives 0.04."""
+    """Format a price as a percentage with at least one decimal: 435000 gives 43.5, 400 gives 0.04."""
     text = f"{Decimal(price).scaleb(-4):f}".rstrip("0")
     return text + "0" if text.endswith(".") else text if "." in text else f"{text or '0'}.0"

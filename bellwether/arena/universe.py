@@ -1,4 +1,4 @@
-"""The universe: the open markets offered to all agents of a run, selected once, frozen and identified by a hash."""
+"""The universe: the open markets offered to all agents of a week."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ROUNDING = 100
 
 @dataclass(frozen=True)
 class Universe:
-    """Markets of a run, largest volume first, and the SHA-256 of all their fields that are shown or matter for decisions."""
+    """Markets offered in a week, in order, and the SHA-256 of their fields."""
 
     markets: tuple[Market, ...]
     digest: str
@@ -38,7 +38,7 @@ class Universe:
 def select_universe(markets: Iterable[Market], limit: int, at: datetime) -> Universe:
     """Select the `limit` tradable markets with the largest volume at an instant; ties by id.
 
-    The first of several markets with one id counts; unknown volume counts as 0.
+    Of markets with the same id only the first is used. Unknown volume counts as 0.
     """
     first: dict[str, Market] = {}
     for market in markets:
@@ -49,7 +49,7 @@ def select_universe(markets: Iterable[Market], limit: int, at: datetime) -> Univ
 
 
 def build_universe(markets: Sequence[Market]) -> Universe:
-    """Build the universe of these markets, in this order."""
+    """Build a universe of markets in the given order."""
     return Universe(tuple(markets), _digest(markets))
 
 
@@ -81,10 +81,10 @@ def market_from_row(row: Mapping[str, Any], at: datetime) -> Market:
 
 
 def status_from_row(row: Mapping[str, Any]) -> MarketStatus:
-    """Return the status of a market from a row of raw/polymarket_markets. Closed is not resolved: `bellwether.arena.resolution` determines results."""
-    word = fold_case(str(row.get("uma_resolution_status") or ""))
+    """Return the status of a market from a row of raw/polymarket_markets; never RESOLVED, which only evidence shows."""
+    status = fold_case(str(row.get("uma_resolution_status") or ""))
     if row.get("closed"):
-        return {"proposed": MarketStatus.PROPOSED, "disputed": MarketStatus.DISPUTED}.get(word, MarketStatus.CLOSED)
+        return {"proposed": MarketStatus.PROPOSED, "disputed": MarketStatus.DISPUTED}.get(status, MarketStatus.CLOSED)
     tradable = row.get("active") is not False and row.get("accepting_orders") is not False and bool(row.get("outcomes"))
     return MarketStatus.ACTIVE if tradable else MarketStatus.CLOSED
 

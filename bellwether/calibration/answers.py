@@ -1,4 +1,4 @@
-"""Validated benchmark frames as one sheet per forecaster: every question of the release with its forecast."""
+"""Validated forecasts of a release, as one sheet per forecaster: every question with its forecast."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bellwether.tables.benchmark import FORECASTS, HORIZONS, QUESTIONS
 from bellwether.tables.knowledge import could_know, days_from_cutoff
 from bellwether.tables.schema import TIME
 
-#: Clusters of intervals: the release's own choice, series, or event.
-Clusters = Literal["cluster", "series", "event"]
-CLUSTERS: dict[Clusters, pl.Expr] = {
+#: ClusterUnit of intervals: the release's own choice, series, or event.
+ClusterUnit = Literal["cluster", "series", "event"]
+CLUSTERS: dict[ClusterUnit, pl.Expr] = {
     "cluster": pl.col("cluster"),
     "series": pl.format("{}:{}", "source", "series_ticker"),
     "event": pl.format("{}:{}", "source", "event_id"),
@@ -52,7 +52,7 @@ class Answers:
     combined: pl.DataFrame
 
     @classmethod
-    def of(cls, forecasts: pl.DataFrame, questions: pl.DataFrame, clusters: Clusters = "cluster") -> Answers:
+    def of(cls, forecasts: pl.DataFrame, questions: pl.DataFrame, clusters: ClusterUnit = "cluster") -> Answers:
         """Validate rows of benchmark/forecasts against all rows of one release in benchmark/questions.
 
         Raises `SchemaError` for frames of another shape and `ScoringError` for rows that cannot be scored, naming the first.
@@ -60,7 +60,7 @@ class Answers:
         _check(forecasts, questions)
         if clusters not in CLUSTERS:
             raise ScoringError(f"scoring: clusters is {clusters!r}; give one of {', '.join(CLUSTERS)}")
-        asked = questions.sort("ordinal", "id").select(
+        columns = questions.sort("ordinal", "id").select(
             "id",
             "ordinal",
             "category",
@@ -72,7 +72,7 @@ class Answers:
             **{f"price_{name}": pl.col(f"price_{name}").cast(pl.Float64) for name in HORIZONS},
             **{f"price_{name}_at": pl.col(f"price_{name}_at") for name in HORIZONS},
         )
-        return cls(asked, combine_samples(forecasts))
+        return cls(columns, combine_samples(forecasts))
 
     @property
     def names(self) -> list[str]:
@@ -80,7 +80,7 @@ class Answers:
         return sorted(self.combined["forecaster"].unique())
 
     def sheet(self, forecaster: str) -> pl.DataFrame:
-        """Return every question of the release, in its order, with the forecaster's forecast.
+        """Return one row per question of the release, in its order, with the forecaster's forecast.
 
         In addition to the columns of `questions`: p and answer (null without a forecast), as_of, market (the latest market price known at as_of),
         knowledge_cutoff, could_know (by the row or the cutoff) and days_from_cutoff.
@@ -119,23 +119,23 @@ def combine_samples(forecasts: pl.DataFrame) -> pl.DataFrame:
 
 
 def common_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Return the parts of a sheet with the same questions for every forecaster: all, and one per category."""
+    """Yield (scope, rows) of a sheet for scopes whose questions are the same for every forecaster: all, and each category."""
     yield ALL, sheet
     for category in sorted(sheet["category"].unique()):
         yield f"category:{category}", sheet.filter(pl.col("category") == category)
 
 
 def own_scopes(sheet: pl.DataFrame) -> Iterator[tuple[str, pl.DataFrame]]:
-    """Return the parts of a sheet that depend on the forecaster: by horizon, by distance from its cutoff, and the questions it could have known."""
+    """Yield (scope, rows) of a sheet for scopes that depend on the forecaster: horizons, distances from its cutoff, and `could_know`."""
     horizon = (pl.col("close_time") - pl.col("as_of")).dt.total_microseconds() / _DAY
-    least = float("-inf")
-    for name, most in _HORIZON_SCOPES:
-        yield name, sheet.filter((horizon > least) & (horizon <= most))
-        least = most
-    days, least = pl.col("days_from_cutoff"), 0.0
+    above = float("-inf")
+    for name, up_to in _HORIZON_SCOPES:
+        yield name, sheet.filter((horizon > above) & (horizon <= up_to))
+        above = up_to
+    days, above = pl.col("days_from_cutoff"), 0.0
     for name, below in _DISTANCE_SCOPES:
-        yield name, sheet.filter((days >= least) & (days < below))
-        least = below
+        yield name, sheet.filter((days >= above) & (days < below))
+        above = below
     yield COULD_KNOW, sheet.filter("could_know")
 
 
@@ -143,28 +143,28 @@ def _check(forecasts: pl.DataFrame, questions: pl.DataFrame) -> None:
     FORECASTS.validate(forecasts, unique=False)
     QUESTIONS.validate(questions)
     key = FORECASTS.key
-    _refuse(questions, pl.col("release") != pl.col("release").first(), ("release", "id"), "one release is scored at a time")
-    _refuse(questions, ~pl.col("ground_truth").is_in(["yes", "no"]), ("id", "ground_truth"), "a question's ground truth is yes or no")
-    _refuse(forecasts, pl.struct(key).is_duplicated(), key, "a forecaster forecasts a question once per sample; remove the copies")
-    _refuse(forecasts, ~pl.col("p_yes").is_between(0, 1), (*key, "p_yes"), "p_yes lies in [0, 1], or is null with the reason in error")
-    _refuse(forecasts, ~pl.col("answer").is_in(["yes", "no"]), (*key, "answer"), "give yes, no or null")
-    _refuse(forecasts, ~pl.col("combine").is_in(["mean", "median"]), (*key, "combine"), "combine is mean or median")
+    _refuse_rows(questions, pl.col("release") != pl.col("release").first(), ("release", "id"), "one release is scored at a time")
+    _refuse_rows(questions, ~pl.col("ground_truth").is_in(["yes", "no"]), ("id", "ground_truth"), "a question's ground truth is yes or no")
+    _refuse_rows(forecasts, pl.struct(key).is_duplicated(), key, "a forecaster forecasts a question once per sample; remove the copies")
+    _refuse_rows(forecasts, ~pl.col("p_yes").is_between(0, 1), (*key, "p_yes"), "p_yes lies in [0, 1], or is null with the reason in error")
+    _refuse_rows(forecasts, ~pl.col("answer").is_in(["yes", "no"]), (*key, "answer"), "give yes, no or null")
+    _refuse_rows(forecasts, ~pl.col("combine").is_in(["mean", "median"]), (*key, "combine"), "combine is mean or median")
     mixed = pl.col("combine").fill_null("mean").n_unique().over("forecaster") > 1
-    _refuse(forecasts, mixed, (*key, "combine"), "use one value of combine per forecaster")
+    _refuse_rows(forecasts, mixed, (*key, "combine"), "use one value of combine per forecaster")
     strangers = forecasts.join(questions, left_on=["release", "question_id"], right_on=["release", "id"], how="anti")
-    _refuse(strangers, pl.lit(True), key, "the release has no such question; give the questions of the forecasts' own release")
+    _refuse_rows(strangers, pl.lit(True), key, "the release has no such question; give the questions of the forecasts' own release")
 
 
-def _refuse(frame: pl.DataFrame, bad: pl.Expr, show: tuple[str, ...], advice: str) -> None:
-    found = frame.filter(bad)
-    if found.height:
+def _refuse_rows(frame: pl.DataFrame, bad: pl.Expr, shown_columns: tuple[str, ...], advice: str) -> None:
+    invalid = frame.filter(bad)
+    if invalid.height:
         raise ScoringError(
-            f"scoring: {found.height} row{'s' if found.height > 1 else ''} cannot be scored, first {found.select(show).row(0, named=True)}; {advice}"
+            f"scoring: {invalid.height} row{'s' if invalid.height > 1 else ''} cannot be scored, first {invalid.select(shown_columns).row(0, named=True)}; {advice}"
         )
 
 
 def _market_price() -> pl.Expr:
-    """Return the latest recorded market price at or before as_of; null without one."""
+    """Return the latest recorded market price at or before as_of; null if missing."""
     at = {
         name: pl.when(pl.col(f"price_{name}").is_not_null() & (pl.col(f"price_{name}_at") <= pl.col("as_of"))).then(f"price_{name}_at")
         for name in HORIZONS

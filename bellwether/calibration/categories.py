@@ -1,4 +1,4 @@
-"""Forecasts of more than two categories: multi-category Brier score, logarithmic loss and ranked probability score, with intervals.
+"""Scores of forecasts of more than two categories, with intervals: Brier score, logarithmic loss and ranked probability score.
 
     brier = mean over forecasts of sum over k of (p_k - y_k)^2            (Brier, Mon. Weather Rev. 78, 1950: in [0, 2])
     log_loss = -mean ln p of the observed category
@@ -23,14 +23,14 @@ from bellwether.calibration.sufficient_statistics import CLIP
 from bellwether.errors import ScoringError
 
 #: Maximum of each score; None if unbounded.
-_MOST: dict[str, float | None] = {"brier": 2.0, "log_loss": None, "ranked_probability": 1.0}
+_MAXIMUM: dict[str, float | None] = {"brier": 2.0, "log_loss": None, "ranked_probability": 1.0}
 
 #: Tolerance of the sum of a forecast's probabilities.
 _TOLERANCE = 1e-6
 
 
 def evaluate_categories(p: ArrayLike, y: ArrayLike, clusters: Labels | None, *, weights: ArrayLike | None, plan: Inference) -> Scores:
-    """Score probabilities (N, K) of categories against the index of the observed category, (N,).
+    """Score probabilities `p` (N, K) of categories; `y` (N,) is the index of the observed category.
 
     Raises `ScoringError` with the index and the value of the first invalid forecast.
     """
@@ -41,19 +41,19 @@ def evaluate_categories(p: ArrayLike, y: ArrayLike, clusters: Labels | None, *, 
     if weight.shape != (size,) or not ((weight > 0) & np.isfinite(weight)).all():
         raise ScoringError(f"scoring categories: weights are {size} positive, finite numbers; correct them")
     losses = category_losses(probability, outcome)
-    known = None if clusters is None else Clusters.of(clusters, size)
-    estimates = {name: _estimate(name, losses[name], weight, known, plan.level) for name in losses}
-    return Scores(size, 0 if known is None else known.count, estimates, losses)
+    grouped = None if clusters is None else Clusters.of(clusters, size)
+    estimates = {name: _estimate(name, losses[name], weight, grouped, plan.level) for name in losses}
+    return Scores(size, 0 if grouped is None else grouped.count, estimates, losses)
 
 
 def category_losses(probability: Floats, outcome: np.ndarray) -> dict[str, Floats]:
-    """Return each score of each forecast, float64 (N,): brier, log_loss and ranked_probability."""
+    """Compute brier, log_loss and ranked_probability of each forecast, float64 (N,) each."""
     size, count = probability.shape
-    came = np.zeros((size, count))
-    came[np.arange(size), outcome] = 1.0
-    gap = np.cumsum(probability - came, axis=1)[:, :-1]
+    observed = np.zeros((size, count))
+    observed[np.arange(size), outcome] = 1.0
+    gap = np.cumsum(probability - observed, axis=1)[:, :-1]
     return {
-        "brier": np.square(probability - came).sum(axis=1),
+        "brier": np.square(probability - observed).sum(axis=1),
         "log_loss": -np.log(np.clip(probability[np.arange(size), outcome], CLIP, 1.0)),
         "ranked_probability": np.square(gap).sum(axis=1) / (count - 1),
     }
@@ -65,12 +65,10 @@ def _estimate(name: str, loss: Floats, weight: Floats, clusters: Clusters | None
     value = float((weight * loss).sum() / weight.sum())
     if clusters is None:
         return Estimate(value, reason=NO_CLUSTERS)
-    most = _MOST[name]
-    if most is None:
-        bounds = mean_interval(loss, weight, clusters, Scale.LOG, level)
-    else:
-        bounds = mean_interval(loss / most, weight, clusters, Scale.LOGIT, level)
-    lower, upper = (None if end is None else end * (most or 1.0) for end in (bounds.lower, bounds.upper))
+    maximum = _MAXIMUM[name]
+    unit = maximum or 1.0
+    bounds = mean_interval(loss / unit, weight, clusters, Scale.LOG if maximum is None else Scale.LOGIT, level)
+    lower, upper = (None if end is None else end * unit for end in (bounds.lower, bounds.upper))
     return Estimate(value, lower, upper, bounds.method, bounds.df, bounds.reason)
 
 

@@ -25,19 +25,19 @@ _WAYS = 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Grouping:
-    """Groups of N forecasts: `index` intp (N,) in [0, count)."""
+    """Partition of N forecasts into `count` groups. index: group of each forecast, intp (N,), from 0."""
 
     index: Ints
     count: int
 
     @classmethod
     def of(cls, index: Ints) -> Grouping:
-        """Number the groups of an index that may have gaps."""
-        known, dense = np.unique(index, return_inverse=True)
-        return cls(dense.astype(np.intp), len(known))
+        """Build groups from an index (N,) that may have gaps; the groups are renumbered."""
+        labels, dense = np.unique(index, return_inverse=True)
+        return cls(dense.astype(np.intp), len(labels))
 
     def take(self, rows: Ints | Bools) -> Grouping:
-        """Return the groups of some of the forecasts, renumbered."""
+        """Return the groups of the forecasts at `rows`, renumbered."""
         return Grouping.of(self.index[rows])
 
     def sums(self, values: Floats | Bools) -> Floats:
@@ -45,7 +45,7 @@ class Grouping:
         return np.asarray(np.bincount(self.index, values, self.count), dtype=np.float64)
 
     def bin_sums(self, bins: Ints, count: int, values: Floats) -> Floats:
-        """Sum the values (N,) of each group in each bin, float64 (groups, count); `bins` intp (N,) is the bin of each."""
+        """Sum the values (N,) by group and bin, float64 (groups, count). bins: bin of each forecast, intp (N,)."""
         cells = np.bincount(self.index * count + bins, values, self.count * count)
         return np.asarray(cells, dtype=np.float64).reshape(self.count, count)
 
@@ -86,23 +86,23 @@ class Clusters:
 
     @property
     def count(self) -> int:
-        """Number of clusters; of two ways the smaller number."""
+        """Number of clusters; for two-way clusters, the smaller number."""
         return min(way.count for way in self.ways)
 
     def take(self, rows: Ints | Bools) -> Clusters:
-        """Return the clusters of some of the forecasts."""
+        """Return the clusters of the forecasts at `rows`."""
         return Clusters(tuple(way.take(rows) for way in self.ways), None if self.both is None else self.both.take(rows))
 
 
 def _columns(labels: Labels, size: int, name: str) -> dict[str, Any]:
-    """Return columns of labels by their name in error messages."""
+    """Split labels into columns, by their names in error messages."""
     if isinstance(labels, Mapping):
         return {f"{name} {key!r}": values for key, values in labels.items()}
     if hasattr(labels, "columns"):  # a frame of polars or pandas
         columns = [str(column) for column in labels.columns]
         return {name if len(columns) == 1 else f"{name} {column!r}": labels[column] for column in labels.columns}
-    if isinstance(labels, tuple) and labels and all(_is_column(one, size) for one in labels):
-        return {f"{name}[{index}]": one for index, one in enumerate(labels)}
+    if isinstance(labels, tuple) and labels and all(_is_column(column_labels, size) for column_labels in labels):
+        return {f"{name}[{index}]": column_labels for index, column_labels in enumerate(labels)}
     if isinstance(labels, np.ndarray) and labels.ndim == _WAYS:
         return {name if labels.shape[1] == 1 else f"{name}[:, {index}]": labels[:, index] for index in range(labels.shape[1])}
     return {name: labels}
@@ -151,7 +151,7 @@ def _is_missing(value: Any) -> bool:
 
 
 def _series(name: str, values: Any) -> Any:
-    """Return labels of one type as a polars series. Mixed types are refused, because 1 and "1" may or may not be the same cluster."""
+    """Convert labels to a Polars series. Raises `ScoringError` if text is mixed with other types: 1 and "1" may be one cluster or two."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufSUmM":
         return pl.Series(values.astype(str) if values.dtype.kind == "S" else values)
     labels = [value.item() if isinstance(value, np.generic) else value for value in values]

@@ -23,14 +23,14 @@ from bellwether.calibration.clusters import Clusters, Labels
 from bellwether.calibration.comparison_pairs import Loss, PairTests, Panel, pair_tests
 from bellwether.calibration.forecasts import Bools, Floats, Forecasts
 from bellwether.calibration.inference import Inference, mean_replicates
-from bellwether.calibration.intervals import LEAST_CLUSTERS
-from bellwether.calibration.ranking import confidence_set, letters, share_first
+from bellwether.calibration.intervals import MIN_CLUSTERS
+from bellwether.calibration.ranking import confidence_set, group_letters, share_first
 from bellwether.errors import ScoringError
 
 #: Maximum of Holm's p at which two forecasters differ significantly.
 SIGNIFICANCE = 0.05
 
-#: The confidence set has the forecasters whose p exceeds this. It contains every best one with a probability of at least 0.9.
+#: The confidence set contains forecasters with a p-value above this level, and every best one with a probability of at least 0.9.
 CONFIDENCE_SET_LEVEL = 0.10
 
 
@@ -76,28 +76,28 @@ def compare(
 
     Raises `ScoringError` with the column, the index and the value of the first invalid entry.
     """
-    plan, measured = Inference(level, replicates, seed), Loss(loss)
+    plan, chosen_loss = Inference(level, replicates, seed), Loss(loss)
     columns = _columns(forecasts)
-    strangers = sorted({*(answers or {})} - {*columns})
-    if strangers:
-        raise ScoringError(f"comparing forecasters: {', '.join(strangers)} have answers but no forecasts; give both, or neither")
+    unknown = sorted({*(answers or {})} - {*columns})
+    if unknown:
+        raise ScoringError(f"comparing forecasters: {', '.join(unknown)} have answers but no forecasts; give both, or neither")
     outcome = Forecasts.of(np.zeros(np.size(y)), y, weights=weights)
     size = (len(outcome), len(columns))
     probability, right = np.full(size, np.nan), np.zeros(size, dtype=bool)
     for column, (name, p) in enumerate(columns.items()):
         probability[:, column], right[:, column] = _forecaster(name, p, outcome.y, (answers or {}).get(name))
     panel = Panel(tuple(columns), probability, right, outcome.y, outcome.weight, Clusters.of(clusters, size[0]))
-    return compare_panel(panel, np.asarray(panel.seen.any(axis=0)), loss=measured, plan=plan)
+    return compare_panel(panel, np.asarray(panel.present.any(axis=0)), loss=chosen_loss, plan=plan)
 
 
 def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, plan: Inference) -> Comparison:
-    """Like `compare`, for validated forecasts. `ranked` bool (M,) selects the forecasters to rank; pairs include all forecasters."""
+    """Compare forecasters as `compare` does, from validated forecasts. ranked: forecasters to rank, bool (M,); pairs include all."""
     tested = pair_tests(panel, loss, plan.level)
     return Comparison(_pairs(panel, tested), _ranking(panel, ranked, tested, loss, plan), loss, plan)
 
 
 def _columns(forecasts: Any) -> dict[str, Any]:
-    """Return forecasts by name, from a mapping or a frame."""
+    """Return the forecasts of a mapping or frame by name of the forecaster."""
     if isinstance(forecasts, Mapping):
         return {str(name): values for name, values in forecasts.items()}
     if hasattr(forecasts, "columns"):
@@ -108,13 +108,13 @@ def _columns(forecasts: Any) -> dict[str, Any]:
 
 
 def _forecaster(name: str, p: ArrayLike, y: Floats, answer: Sequence[Any] | None) -> tuple[Floats, Bools]:
-    """Return one forecaster's forecasts and whether its decisions were right, for every question."""
+    """Return a forecaster's probability for each question, and a mask of right decisions."""
     try:
         probability = np.asarray(p, dtype=np.float64)
         if probability.shape != y.shape:
             raise ScoringError(f"there are {probability.size} forecasts and {len(y)} outcomes; give NaN for missing forecasts")
-        seen = ~np.isnan(probability)
-        decision = Forecasts.of(np.where(seen, probability, 0.5), y, answer=answer).decision
+        present = ~np.isnan(probability)
+        decision = Forecasts.of(np.where(present, probability, 0.5), y, answer=answer).decision
     except (ScoringError, TypeError, ValueError) as error:
         raise ScoringError(f"comparing forecaster {name!r}: {error}") from None
     return probability, decision == (y == 1)
@@ -149,43 +149,32 @@ def _pairs(panel: Panel, tested: PairTests) -> pl.DataFrame:
 
 def _ranking(panel: Panel, ranked: Bools, tested: PairTests, loss: Loss, plan: Inference) -> pl.DataFrame:
     size = len(panel.names)
-    losses, seen = loss.of(panel.p, panel.y[:, None]), panel.seen
-    weight = seen * panel.weight[:, None]
+    losses, present = loss.of(panel.p, panel.y[:, None]), panel.present
+    weight = present * panel.weight[:, None]
     mean = np.divide(
-        (np.where(seen, losses, 0.0) * weight).sum(axis=0), weight.sum(axis=0), out=np.full(size, np.nan), where=seen.any(axis=0)
+        (np.where(present, losses, 0.0) * weight).sum(axis=0), weight.sum(axis=0), out=np.full(size, np.nan), where=present.any(axis=0)
     )
     # Identical forecasters are tied in the set, without a test.
     p = np.where(tested.identical, 1.0, tested.p_holm)
     mcs_p = confidence_set(tested.tests.mean, p, panel.pairs, ranked) if size > 1 else np.full(size, np.nan)
-    in_mcs = [None if np.isnan(one) else bool(one > CONFIDENCE_SET_LEVEL) for one in mcs_p]
+    in_mcs = [None if np.isnan(p_value) else bool(p_value > CONFIDENCE_SET_LEVEL) for p_value in mcs_p]
     return pl.DataFrame(
         {
             "forecaster": pl.Series(panel.names, dtype=pl.String),
-            "n": seen.sum(axis=0).astype(np.int64),
+            "n": present.sum(axis=0).astype(np.int64),
             "loss": pl.Series(mean, nan_to_null=True),
             "share_first": pl.Series(_share_first(panel, losses, ranked, plan), nan_to_null=True),
             "mcs_p": pl.Series(mcs_p, nan_to_null=True),
             "in_mcs": pl.Series(in_mcs, dtype=pl.Boolean),
-            "group": pl.Series(_groups(panel, np.where(ranked, mean, np.nan), tested.p_holm), dtype=pl.String),
+            "group": pl.Series(group_letters(np.where(ranked, mean, np.nan), tested.p_holm, panel.pairs, SIGNIFICANCE), dtype=pl.String),
         }
     ).sort("loss", nulls_last=True, maintain_order=True)
 
 
 def _share_first(panel: Panel, losses: Floats, ranked: Bools, plan: Inference) -> Floats:
-    """Return the share of bootstrap replicates over clusters in which each ranked forecaster has the smallest loss; NaN for the others."""
+    """Return the share of bootstrap replicates in which each ranked forecaster has the smallest loss; NaN for others."""
     shares = np.full(len(panel.names), np.nan)
-    if panel.clusters.count >= LEAST_CLUSTERS:
-        way = min(panel.clusters.ways, key=lambda one: one.count)
-        shares[ranked] = share_first(mean_replicates(losses[:, ranked], panel.weight, way, plan))
+    if panel.clusters.count >= MIN_CLUSTERS:
+        grouping = min(panel.clusters.ways, key=lambda candidate: candidate.count)
+        shares[ranked] = share_first(mean_replicates(losses[:, ranked], panel.weight, grouping, plan))
     return shares
-
-
-def _groups(panel: Panel, loss: Floats, p: Floats) -> list[str | None]:
-    """Return the letters of each forecaster's significance groups; None without a loss."""
-    size = len(panel.names)
-    differ = np.zeros((size, size), dtype=bool)
-    differ[panel.pairs] = p <= SIGNIFICANCE
-    differ |= differ.T
-    order = [int(index) for index in np.argsort(loss, kind="stable") if not np.isnan(loss[index])]
-    of = dict(zip(order, letters(order, differ), strict=True))
-    return [of.get(index) for index in range(size)]

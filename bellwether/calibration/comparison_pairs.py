@@ -1,4 +1,4 @@
-"""Paired tests of two forecasters on the questions that both answered, for all pairs of a family at once."""
+"""Paired tests of all pairs of forecasters, each on the questions that both answered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IDENTICAL = "the forecasts are identical on every common question"
 
 
 class Loss(StrEnum):
-    """Proper scores available for comparisons; lower is better."""
+    """Loss for comparisons: a proper score, lower is better."""
 
     BRIER = "brier"
     LOG_LOSS = "log_loss"
@@ -30,7 +30,7 @@ class Loss(StrEnum):
         raise ScoringError(f"comparing forecasters: loss is {value!r}; give one of {', '.join(cls)}")
 
     def of(self, p: Floats, y: Floats) -> Floats:
-        """Return the loss of each forecast `p` of yes given the outcome, float64 of the shape of `p`; NaN where p is."""
+        """Return the loss of each forecast `p` of yes with outcome `y`, float64 of the shape of `p`; NaN where `p` is NaN."""
         return (
             np.square(p - y)
             if self is Loss.BRIER
@@ -61,8 +61,8 @@ class Panel:
     clusters: Clusters
 
     @property
-    def seen(self) -> Bools:
-        """Flags of existing forecasts, bool (N, M)."""
+    def present(self) -> Bools:
+        """Mask of existing forecasts, bool (N, M)."""
         return ~np.isnan(self.p)
 
     @property
@@ -74,9 +74,9 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairTests:
-    """Loss of the first minus loss of the second of P pairs on their common questions, with tests, (P,) each.
+    """Tests of P pairs on their common questions: loss of the first forecaster minus loss of the second, (P,) each.
 
-    n: questions. tests: of the mean difference. p_holm: its p-values after Holm's correction over all pairs. p_mcnemar: of the decisions.
+    n: number of questions. tests: of the mean difference. p_holm: p-values after Holm's correction over all pairs. p_mcnemar: of the decisions.
     identical: whether the two have equal forecasts on all common questions.
     """
 
@@ -94,11 +94,11 @@ def pair_tests(panel: Panel, loss: Loss, level: float) -> PairTests:
     both = None if panel.clusters.both is None else _sums(panel, losses, panel.clusters.both)
     first, second = panel.pairs
 
-    def least(pair: int) -> float:
+    def minimum(pair: int) -> float:
         return _minimum_variance(panel, loss, int(first[pair]), int(second[pair]))
 
     n, identical = _common_questions(panel, losses)
-    tests = mean_tests(ways, both, level=level, least_variance=least)
+    tests = mean_tests(ways, both, level=level, min_variance=minimum)
     reasons = [
         NO_COMMON if reason == NOTHING else IDENTICAL if same else reason for reason, same in zip(tests.reason, identical, strict=True)
     ]
@@ -123,10 +123,10 @@ def mcnemar(panel: Panel) -> Floats:
     """
     from scipy.special import bdtr
 
-    seen = panel.seen
-    right = (panel.right & seen).astype(np.float64)
-    wrong = (~panel.right & seen).astype(np.float64)
-    both = seen.astype(np.float64)
+    present = panel.present
+    right = (panel.right & present).astype(np.float64)
+    wrong = (~panel.right & present).astype(np.float64)
+    both = present.astype(np.float64)
     at = panel.pairs
     only_first, only_second = (right.T @ wrong)[at], (wrong.T @ right)[at]
     p = np.minimum(2 * bdtr(np.minimum(only_first, only_second), (only_first + only_second).astype(np.intp), 0.5), 1)
@@ -134,34 +134,34 @@ def mcnemar(panel: Panel) -> Floats:
     return np.where(((both.T @ both)[at] > 0) & binary, p, np.nan)
 
 
-def _sums(panel: Panel, losses: Floats, way: Grouping) -> ClusterSums:
-    """Return weighted differences and weights of the common questions of every pair, per cluster."""
-    seen, size = panel.seen, len(panel.names)
-    loss = np.where(seen, losses, 0.0) * panel.weight[:, None]
+def _sums(panel: Panel, losses: Floats, grouping: Grouping) -> ClusterSums:
+    """Sum weighted differences and weights of each pair's common questions, by cluster."""
+    present, size = panel.present, len(panel.names)
+    loss = np.where(present, losses, 0.0) * panel.weight[:, None]
     totals, weights = [], []
     for first in range(size - 1):
-        common = seen[:, first, None] & seen[:, first + 1 :]
-        totals.append(_per_group(np.where(common, loss[:, first, None] - loss[:, first + 1 :], 0.0), way))
-        weights.append(_per_group(common * panel.weight[:, None], way))
+        common = present[:, first, None] & present[:, first + 1 :]
+        totals.append(_per_group(np.where(common, loss[:, first, None] - loss[:, first + 1 :], 0.0), grouping))
+        weights.append(_per_group(common * panel.weight[:, None], grouping))
     if not totals:
-        return ClusterSums(np.zeros((way.count, 0)), np.zeros((way.count, 0)))
+        return ClusterSums(np.zeros((grouping.count, 0)), np.zeros((grouping.count, 0)))
     return ClusterSums(np.concatenate(totals, axis=1), np.concatenate(weights, axis=1))
 
 
-def _per_group(rows: Floats, way: Grouping) -> Floats:
-    """Sum the rows of each group: (N, K) to (groups, K)."""
+def _per_group(rows: Floats, grouping: Grouping) -> Floats:
+    """Sum rows (N, K) by group, float64 (groups, K)."""
     if not len(rows):
-        return np.zeros((way.count, rows.shape[1]))
-    order = np.argsort(way.index, kind="stable")
-    starts = np.searchsorted(way.index[order], np.arange(way.count))
+        return np.zeros((grouping.count, rows.shape[1]))
+    order = np.argsort(grouping.index, kind="stable")
+    starts = np.searchsorted(grouping.index[order], np.arange(grouping.count))
     return np.asarray(np.add.reduceat(rows[order], starts, axis=0))
 
 
 def _common_questions(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
-    """Return the common questions of every pair, and whether the losses are equal on all of them."""
-    seen, counts, equal = panel.seen, [], []
+    """Return the number of common questions of each pair, and a mask of pairs with equal losses on all of them."""
+    present, counts, equal = panel.present, [], []
     for first in range(len(panel.names) - 1):
-        common = seen[:, first, None] & seen[:, first + 1 :]
+        common = present[:, first, None] & present[:, first + 1 :]
         counts.append(common.sum(axis=0))
         equal.append(~(common & (losses[:, first, None] != losses[:, first + 1 :])).any(axis=0))
     if not counts:
@@ -171,8 +171,8 @@ def _common_questions(panel: Panel, losses: Floats) -> tuple[Ints, Bools]:
 
 
 def _minimum_variance(panel: Panel, loss: Loss, first: int, second: int) -> float:
-    """Return a lower bound on the variance of two forecasters' difference from the randomness of outcomes."""
-    common = panel.seen[:, first] & panel.seen[:, second]
+    """Return the variance of two forecasters' difference that random outcomes alone cause."""
+    common = panel.present[:, first] & panel.present[:, second]
     p, other, y, weight = panel.p[common, first], panel.p[common, second], panel.y[common], panel.weight[common]
     slope = weight * (loss.slope(p) - loss.slope(other)) / weight.sum()
     return minimum_variance(slope, pool_forecasts(p, other, y, weight), panel.clusters.take(common))
@@ -182,5 +182,5 @@ def _withhold_tests(tests: MeanTests, where: Bools) -> MeanTests:
     masked: dict[str, Any] = {
         name: np.where(where, np.nan, getattr(tests, name)) for name in ("standard_error", "df", "t", "p", "lower", "upper")
     }
-    method = [None if one else name for one, name in zip(where, tests.method, strict=True)]
+    method = [None if withheld else name for withheld, name in zip(where, tests.method, strict=True)]
     return replace(tests, **masked, method=method)

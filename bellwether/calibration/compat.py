@@ -1,6 +1,6 @@
-"""Exact recomputation of KalshiBench's published numbers from its published predictions, by its own definitions.
+"""Exact recomputation of KalshiBench's published numbers from its predictions, including its known defects.
 
-These known defects are reproduced on purpose. Labels are looked up by an id that is not unique (the last entry wins). A forecast of exactly 1
+The defects are reproduced on purpose. Labels are looked up by an id that is not unique (the last entry wins). A forecast of exactly 1
 falls into no bin but counts in the divisor. Undefined rates are 0. Confidence thresholds are compared in floats. ACE depends on the order in
 which one machine sorted tied forecasts. Definitions: arXiv 2512.16030 and the code published with it.
 """
@@ -66,7 +66,7 @@ class BinRow:
 
 @dataclass(frozen=True, slots=True)
 class CategoryRow:
-    """Scores of one category."""
+    """Published scores of one category."""
 
     accuracy: float
     brier_score: float
@@ -75,7 +75,7 @@ class CategoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Missing labels that a number needs: `column` (ground_truth or category) of `entries` entries, the first of `question`."""
+    """Missing labels of a number: `column` (ground_truth or category) is missing in `entries` entries, first in that of `question`."""
 
     column: str
     entries: int
@@ -84,7 +84,7 @@ class Lacking:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Numbers of a KalshiBench result file about one model, under its own names.
+    """Numbers in a KalshiBench result file of one model, under KalshiBench's names.
 
     scalars: metric -> number; None where the file has null. A metric with missing labels is absent.
     reliability: label of the bin ("0.3-0.4") -> row, empty bins absent. The accuracy is NaN if labels are missing.
@@ -127,11 +127,11 @@ class _ValidPredictions:
 
     @property
     def right(self) -> Floats:
-        """1 if the answer equals the outcome, 0 if not, NaN if the outcome is unknown."""
+        """Correctness of each answer: 1 if it equals the outcome, 0 if not, NaN if the outcome is unknown."""
         return np.where(np.isnan(self.y), np.nan, self.answer == (self.y == 1))
 
     def lacking(self, column: str, members: Bools) -> Lacking:
-        """Describe these entries, at least one, as lacking `column`."""
+        """Describe entries without a value in `column`. members: mask of these entries, at least one."""
         return Lacking(column, int(members.sum()), self.question[int(np.argmax(members))])
 
 
@@ -141,7 +141,7 @@ def recompute(
     prices: Prices | None = None,
     category_counts: Mapping[str, int] | None = None,
 ) -> Published:
-    """Recompute every number that KalshiBench publishes for one model and that the known labels determine.
+    """Recompute the numbers that KalshiBench publishes for one model, as far as the known labels determine them.
 
     A number is determined when all entries in it have their labels: the accuracy of a bin needs the outcomes of that bin, the overconfidence rate
     those of the confident forecasts. Undetermined numbers are listed as lacking.
@@ -152,8 +152,8 @@ def recompute(
             (null if unknown), ace_bin (the bin of the entry in the published sort; without it the local sort order decides ties), latency_ms,
             input_tokens and output_tokens; totals of absent columns are left out.
         prices: dollars per million tokens of input and output, for the cost of both totals.
-        category_counts: answered entries of each category, if known from elsewhere. They show that a category has no entry among those without
-            one.
+        category_counts: number of answered entries of each category, if known. A category with all its entries labelled is complete, even if
+            other entries have no category.
 
     Raises `ScoringError` for a missing column or an invalid value.
     """
@@ -175,13 +175,14 @@ def recompute(
         **_totals(frame, prices),
     }
     reliability, categories = _reliability(valid), _categories(valid)
-    uncategorised = _uncategorised(valid)
+    unknown = np.array([name is None for name in valid.category], dtype=bool)
+    uncategorised = valid.lacking("category", unknown) if unknown.any() else None
     lacking = _lacking_outcomes(valid)
     if uncategorised is not None:
         lacking |= _lacking_categories(categories, uncategorised, category_counts or {})
-    known = {name: value for name, value in scalars.items() if name not in lacking}
+    determined = {name: value for name, value in scalars.items() if name not in lacking}
     ties = ace_range(valid.p, valid.y) if valid.ace_bin is None and "ace" not in lacking else None
-    return Published(known, reliability, categories, lacking, uncategorised, ties)
+    return Published(determined, reliability, categories, lacking, uncategorised, ties)
 
 
 def _valid(frame: pl.DataFrame) -> _ValidPredictions:
@@ -240,7 +241,7 @@ def _calibration(valid: _ValidPredictions) -> dict[str, Number]:
 
 
 def _bins(p: Floats) -> list[Bools]:
-    """Return bins that exclude their right edge, even the last one: p == 1 is in none of them."""
+    """Return the members of each bin. All bins exclude their right edge, so that p == 1 is in none."""
     return [(p >= low) & (p < high) for low, high in pairwise(EDGES)]
 
 
@@ -289,7 +290,7 @@ def _categories(valid: _ValidPredictions) -> dict[str, CategoryRow]:
 
 
 def _lacking_outcomes(valid: _ValidPredictions) -> dict[str, Lacking]:
-    """Return the numbers with an unknown outcome among their entries."""
+    """Return the numbers that need an unknown outcome, with the missing labels."""
     everyone = np.ones(len(valid.p), dtype=bool)
     bins = _bins(valid.p)
     needed: dict[str, Bools] = dict.fromkeys(_OF_ALL_ANSWERS, everyone)
@@ -304,13 +305,8 @@ def _lacking_outcomes(valid: _ValidPredictions) -> dict[str, Lacking]:
     return {name: valid.lacking("ground_truth", members & unknown) for name, members in needed.items() if (members & unknown).any()}
 
 
-def _uncategorised(valid: _ValidPredictions) -> Lacking | None:
-    unknown = np.array([name is None for name in valid.category], dtype=bool)
-    return valid.lacking("category", unknown) if unknown.any() else None
-
-
 def _lacking_categories(categories: Mapping[str, CategoryRow], uncategorised: Lacking, counts: Mapping[str, int]) -> dict[str, Lacking]:
-    """Return the numbers of categories that may have further entries, except scores of categories known to be complete."""
+    """Return the numbers of categories that may have further entries. Scores of complete categories are not among them."""
     lacking = {f"category[{name}].count": uncategorised for name in categories}
     for name, row in categories.items():
         if counts.get(name) != row.count:
@@ -327,13 +323,13 @@ def _totals(frame: pl.DataFrame, prices: Prices | None) -> dict[str, Number]:
         return numbers
     numbers |= used | {"total_tokens": sum(used.values())}
     if prices is not None:
-        given, made = (used[f"total_{name}"] / 1e6 * price for name, price in zip(_TOKENS, prices, strict=True))
-        numbers["total_cost_usd"] = round(given + made, 4)
+        input_cost, output_cost = (used[f"total_{name}"] / 1e6 * price for name, price in zip(_TOKENS, prices, strict=True))
+        numbers["total_cost_usd"] = round(input_cost + output_cost, 4)
     return numbers
 
 
 def _optional(frame: pl.DataFrame, name: str) -> pl.Series | None:
-    """Return the column `name` if present. It must be complete, because a partial total would look like a complete one."""
+    """Return the column `name`; None if absent. Raises `ScoringError` for nulls, which would make totals incomplete."""
     if name not in frame.columns:
         return None
     if frame[name].null_count():

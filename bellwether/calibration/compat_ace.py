@@ -1,4 +1,4 @@
-"""ACE as published by KalshiBench, and its range over the orders of tied forecasts."""
+"""Adaptive calibration error (ACE) as published by KalshiBench, and its range over the orders of tied forecasts."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from bellwether.calibration.forecasts import BINS, Floats, Ints
 
 @dataclass(frozen=True, slots=True)
 class AceRange:
-    """Minimum and maximum of ACE over all orders of tied forecasts. `varies`: the order decides which outcomes are in which bin."""
+    """Minimum and maximum of ACE over all orders of tied forecasts. varies: True if the order changes the outcomes in a bin."""
 
-    least: float
-    greatest: float
+    minimum: float
+    maximum: float
     varies: bool
 
     def explains(self, value: float, tolerance: float = 1e-12) -> bool:
-        """Return whether some order of the ties may have given `value`."""
-        return self.varies and self.least - tolerance <= value <= self.greatest + tolerance
+        """Return whether an order of the ties can give `value`."""
+        return self.varies and self.minimum - tolerance <= value <= self.maximum + tolerance
 
 
 def ace(p: Floats, y: Floats, stored: Ints | None = None) -> float:
-    """Compute the adaptive calibration error of forecasts `p` (N,) with outcomes `y` (N,): ⌊N/10⌋ forecasts per bin, the rest in the last.
+    """Compute the ACE of forecasts `p` (N,) with outcomes `y` (N,): ⌊N/10⌋ forecasts per bin, the rest in the last.
 
     `stored` (N,): the bin of each forecast in the published sort. Without it the local, unstable sort decides ties. The mean of a bin is that
     of its sorted slice, as published; another order of summation changes the last bit.
@@ -49,31 +49,31 @@ def ace_range(p: Floats, y: Floats) -> AceRange:
     order = np.argsort(p, kind="stable")
     p, yes = p[order], np.concatenate([[0], np.cumsum(y[order])]).astype(np.intp)
     ends = _ends(len(p))
-    counts, least, greatest, varies = np.array([0]), np.zeros(1), np.zeros(1), False
+    counts, minimum, maximum, varies = np.array([0]), np.zeros(1), np.zeros(1), False
     for start, end in pairwise([0, *ends]):
-        after = _yes_before(end, p, yes)
-        varies = varies or len(after) > 1
-        step = after[:, None] - counts[None, :]
+        possible_counts = _yes_before(end, p, yes)
+        varies = varies or len(possible_counts) > 1
+        step = possible_counts[:, None] - counts[None, :]
         error = np.abs(p[start:end].sum() - step) / len(p)
         possible = (step >= 0) & (step <= end - start)
-        least = np.where(possible, least + error, np.inf).min(axis=1)
-        greatest = np.where(possible, greatest + error, -np.inf).max(axis=1)
-        counts = after
-    return AceRange(float(least[0]), float(greatest[0]), varies)
+        minimum = np.where(possible, minimum + error, np.inf).min(axis=1)
+        maximum = np.where(possible, maximum + error, -np.inf).max(axis=1)
+        counts = possible_counts
+    return AceRange(float(minimum[0]), float(maximum[0]), varies)
 
 
 def _ends(size: int) -> list[int]:
-    """Return the ends of the bins in the sorted order; with few forecasts, empty bins end where they begin."""
-    each = max(size // BINS, 1)
-    return [min(each * index, size) for index in range(1, BINS)] + [size]
+    """Return the exclusive end of each bin in sorted order. With few forecasts some bins are empty."""
+    bin_size = max(size // BINS, 1)
+    return [min(bin_size * index, size) for index in range(1, BINS)] + [size]
 
 
 def _yes_before(boundary: int, p: Floats, yes: Ints) -> Ints:
-    """Return the possible counts of yes among the first `boundary` forecasts: intp (K,), ascending. `yes` (N + 1,): cumulated in one order."""
+    """Return the possible counts of yes among the first `boundary` forecasts, ascending. yes: cumulative counts in one order, (N + 1,)."""
     if boundary == len(p) or p[boundary - 1] < p[boundary]:
         return yes[[boundary]]
     start, end = (int(np.searchsorted(p, p[boundary], side)) for side in ("left", "right"))
     of_tie = yes[end] - yes[start]
-    fewest = max(0, of_tie - (end - boundary))
-    most = min(of_tie, boundary - start)
-    return yes[start] + np.arange(fewest, most + 1)
+    smallest = max(0, of_tie - (end - boundary))
+    largest = min(of_tie, boundary - start)
+    return yes[start] + np.arange(smallest, largest + 1)

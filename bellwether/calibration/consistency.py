@@ -1,4 +1,4 @@
-"""Reliability curves and their consistency bands: deviations from the diagonal that a calibrated forecaster has by chance.
+"""Reliability curves and consistency bands: the range of a calibrated forecaster's curve by chance.
 
 A band assumes calibration (Bröcker & Smith, Weather and Forecasting 22, 2007; for CORP Dimitriadis, Gneiting & Jordan, PNAS 118, 2021). The
 forecasts stay fixed, outcomes are drawn from them many times, and the band is the central range of the resulting curves, point by point. With
@@ -28,20 +28,20 @@ from bellwether.errors import ScoringError
 
 RESAMPLES = 1_000
 
-#: Maximum of points of a curve; more distinct forecasts are thinned evenly by rank.
+#: Maximum number of points of a curve; more distinct forecasts are thinned evenly by rank.
 _POINTS = 1_000
 
-#: Maximum of distinct forecasts of a resample; more are merged evenly by rank.
+#: Maximum number of distinct forecasts of a resample; more are merged evenly by rank.
 _CELLS = 10_000
 
-#: Floats in memory at a time while outcomes are drawn.
+#: Number of floats in memory while outcomes are drawn.
 _BLOCK = 2_000_000
 
-#: Maximum of correlated outcomes drawn, and minimum of resamples.
-_MOST_OUTCOMES, _LEAST_RESAMPLES = 20_000_000, 200
+#: Maximum number of drawn outcomes, and minimum number of resamples.
+_MAX_OUTCOMES, _MIN_RESAMPLES = 20_000_000, 200
 
-#: Number of clusters from which on sums are nearly normal, and the lower minimum of resamples there.
-_MANY_CLUSTERS, _LEAST_NORMAL = 200, 50
+#: Number of clusters from which on sums are nearly normal, and the minimum number of resamples there.
+_MANY_CLUSTERS, _MIN_NORMAL = 200, 50
 
 
 def corp_curve(
@@ -101,7 +101,7 @@ def bands_and_curve(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Cells:
-    """N forecasts in ascending order in K cells: equal forecasts or, if there are many, neighbouring forecasts of one bin.
+    """N forecasts in ascending order, in K cells of equal forecasts; if there are many, in cells of neighbouring forecasts of one bin.
 
     start: intp (K,), position of the first forecast of each cell. mass: float64 (K,), its weight. member: float64 (K, bins), 1 in its bin.
     shown: intp (points,), groups of equal forecasts that the curve shows. at: intp (points,), their cells.
@@ -141,13 +141,13 @@ class _Cells:
         # Counts are exact in any order, and a threaded matrix product is many times slower than these few sums.
         index = self.member.argmax(axis=-1)
         first = np.flatnonzero(np.diff(index, prepend=-1))
-        found = np.zeros((len(yes), self.bins.count))
+        rates = np.zeros((len(yes), self.bins.count))
         if len(first):
-            found[:, index[first]] = np.add.reduceat(yes, first, axis=-1, dtype=np.float64)
-        return found
+            rates[:, index[first]] = np.add.reduceat(yes, first, axis=-1, dtype=np.float64)
+        return rates
 
     def curves(self, yes: Floats) -> Floats:
-        """Return recalibrated forecasts at the points shown, from the weight of yes by cell: (R, K) to (R, points)."""
+        """Return the recalibrated forecasts at the curve's points, from the weight of yes by cell: (R, K) to (R, points)."""
         return isotonic_fit(self.mass, yes)[:, self.at]
 
     def curve(self, band: Floats) -> pl.DataFrame:
@@ -168,10 +168,10 @@ class _Cells:
         p, weight, count = self.forecasts.p, self.forecasts.weight, self.bins.count
         index = self.bins.index(p)
         whole = self.mass @ self.member
-        some = np.bincount(index, minlength=count) > 0
+        occupied = np.bincount(index, minlength=count) > 0
         columns = np.full((3, count), np.nan)
-        columns[0, some] = np.bincount(index, weight * p, count)[some] / np.bincount(index, weight, count)[some]
-        columns[1:, some] = _central_range(rates[:, some] / whole[some], level, resamples)
+        columns[0, occupied] = np.bincount(index, weight * p, count)[occupied] / np.bincount(index, weight, count)[occupied]
+        columns[1:, occupied] = _central_range(rates[:, occupied] / whole[occupied], level, resamples)
         named = zip(("mean_forecast", "lower", "upper"), columns, strict=True)
         return pl.DataFrame(
             {
@@ -191,43 +191,43 @@ def _independence(forecasts: Forecasts, clusters: Labels | None) -> Clusters | N
 def _resample_statistics(
     cells: _Cells, clusters: Clusters | None, resamples: int, seed: int, *statistics: Callable[[Floats], Floats]
 ) -> list[Floats]:
-    """Return statistics of resampled outcomes, float64 (resamples, ...) each."""
-    found: list[list[Floats]] = [[] for _ in statistics]
+    """Compute statistics of resampled outcomes, float64 (resamples, ...) each."""
+    blocks: list[list[Floats]] = [[] for _ in statistics]
     for yes in _draw_cells(cells, clusters, resamples, seed):
-        for rows, statistic in zip(found, statistics, strict=True):
+        for rows, statistic in zip(blocks, statistics, strict=True):
             rows.append(statistic(yes))
-    return [np.concatenate(rows) for rows in found]
+    return [np.concatenate(rows) for rows in blocks]
 
 
 def _draw_cells(cells: _Cells, clusters: Clusters | None, resamples: int, seed: int) -> Iterator[Floats]:
-    """Yield the weight of yes outcomes in each cell of calibrated forecasts: float64 (rows, K), `resamples` rows in all, fewer for large samples."""
+    """Draw the weight of yes in each cell of calibrated forecasts. Yields blocks (block, K) of `resamples` rows, fewer for large samples."""
     forecasts, size = cells.forecasts, len(cells.forecasts)
-    way = Grouping(np.arange(size), size) if clusters is None else min(clusters.ways, key=lambda one: one.count)
-    if way.count == size and not forecasts.is_weighted and cells.are_groups:
-        yield from _counts(cells, resamples, seed)
+    grouping = Grouping(np.arange(size), size) if clusters is None else min(clusters.ways, key=lambda candidate: candidate.count)
+    if grouping.count == size and not forecasts.is_weighted and cells.are_groups:
+        yield from _draw_counts(cells, resamples, seed)
         return
-    least = _LEAST_NORMAL if way.count >= _MANY_CLUSTERS else _LEAST_RESAMPLES
-    fewer = min(resamples, max(least, _MOST_OUTCOMES // size))
+    minimum = _MIN_NORMAL if grouping.count >= _MANY_CLUSTERS else _MIN_RESAMPLES
+    count = min(resamples, max(minimum, _MAX_OUTCOMES // size))
     order, bits = cells.ordered.order, np.random.PCG64(seed)
-    if way.count == size:
-        outcomes = _draw_independent(forecasts.p[order], fewer, bits)
+    if grouping.count == size:
+        outcomes = _draw_independent(forecasts.p[order], count, bits)
     else:
-        dtype = np.float64 if fewer == resamples else np.float32
-        outcomes = calibrated_outcomes(forecasts.p[order], way.take(order), fewer, bits, dtype=dtype)
+        dtype = np.float64 if count == resamples else np.float32
+        outcomes = calibrated_outcomes(forecasts.p[order], grouping.take(order), count, bits, dtype=dtype)
     for rows in outcomes:
         yield np.add.reduceat(np.multiply(rows, cells.ordered.weight, out=rows), cells.start, axis=-1)
 
 
 def _draw_independent(p: Floats, rows: int, bits: np.random.BitGenerator) -> Iterator[Floats]:
-    """Yield independent outcomes of calibrated forecasts `p` (N,): `rows` in blocks (block, N)."""
+    """Draw independent outcomes of calibrated forecasts `p` (N,). Yields `rows` rows in blocks (block, N)."""
     generator = np.random.Generator(bits)
     block = max(1, _BLOCK // len(p))
     for start in range(0, rows, block):
         yield (generator.random((min(block, rows - start), len(p))) < p).astype(np.float64)
 
 
-def _counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
-    """Draw the number of yes outcomes in each cell, with independent outcomes."""
+def _draw_counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
+    """Draw the number of yes outcomes in each cell if outcomes are independent. Yields blocks (block, K)."""
     generator = np.random.Generator(np.random.PCG64(seed))
     trials = np.rint(cells.mass).astype(np.int64)
     block = max(1, _BLOCK // max(1, len(trials)))
@@ -237,13 +237,13 @@ def _counts(cells: _Cells, resamples: int, seed: int) -> Iterator[Floats]:
 
 
 def _central_range(resampled: Floats, level: float, resamples: int) -> Floats:
-    """Return the central range of each column of rates with mass `level`: float64 (2, columns), lower and upper.
+    """Return the central range of each column with mass `level`, float64 (2, columns): lower and upper.
 
-    With fewer rows than `resamples`, too few for quantiles, it is that of a normal distribution.
+    With too few rows for quantiles, the range is that of a normal distribution.
     """
     if not resampled.size:
         return np.empty((2, resampled.shape[1]))
-    if len(resampled) >= min(resamples, _LEAST_RESAMPLES):
+    if len(resampled) >= min(resamples, _MIN_RESAMPLES):
         ends = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
     else:
         from scipy.special import ndtri
@@ -253,9 +253,9 @@ def _central_range(resampled: Floats, level: float, resamples: int) -> Floats:
     return np.clip(ends, 0, 1)
 
 
-def _spaced_indices(groups: int, most: int) -> Ints:
-    """Return at most `most` evenly spaced indices of `groups` groups, including the first and the last."""
-    return np.unique(np.linspace(0, groups - 1, min(groups, most)).astype(np.intp))
+def _spaced_indices(groups: int, limit: int) -> Ints:
+    """Return at most `limit` evenly spaced indices of `groups` groups, including the first and the last."""
+    return np.unique(np.linspace(0, groups - 1, min(groups, limit)).astype(np.intp))
 
 
 def _check(level: float, resamples: int) -> None:

@@ -30,7 +30,7 @@ _NOBODY = pl.DataFrame(
 
 
 def exposure(questions: pl.DataFrame, cutoff: datetime | None) -> pl.DataFrame:
-    """Return the effect of a knowledge cutoff on a release: one row per question, in the order given.
+    """Return the effect of a knowledge cutoff on each question of a release: one row per question, in the given order.
 
     Columns id, open_time, close_time, settled_at, could_know, opened_after_cutoff (null without an opening time) and days_from_cutoff (days from
     the cutoff to the resolution, the later of close and settlement). A question that opened before the cutoff may have been discussed in training
@@ -50,7 +50,7 @@ def exposure(questions: pl.DataFrame, cutoff: datetime | None) -> pl.DataFrame:
 
 
 def contamination(forecasts: pl.DataFrame, questions: pl.DataFrame) -> pl.DataFrame:
-    """Return the share of a release that each forecaster could have known: one row per forecaster, sorted by name.
+    """Return the number of questions that each forecaster could have known: one row per forecaster, sorted by name.
 
     Columns forecaster, knowledge_cutoff, n_questions, could_know, could_know_share, opened_before_cutoff (questions that count and opened at
     or before the cutoff), brier (over the questions that count) and brier_could_know (over the others, for information: a much lower value

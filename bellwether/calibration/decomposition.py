@@ -40,7 +40,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Murphy:
-    """`brier = reliability - resolution + uncertainty + within_bin_variance - within_bin_covariance`; all None without a forecast."""
+    """Murphy's terms: `brier = reliability - resolution + uncertainty + within_bin_variance - within_bin_covariance`; None without a forecast."""
 
     brier: float | None
     reliability: float | None
@@ -54,7 +54,7 @@ class Murphy:
 
 @dataclass(frozen=True, slots=True)
 class Yates:
-    """`brier = uncertainty + bias_squared + min_variance + excess_variance - 2 covariance`; all None without a forecast."""
+    """Yates' terms: `brier = uncertainty + bias_squared + min_variance + excess_variance - 2 covariance`; None without a forecast."""
 
     brier: float | None
     uncertainty: float | None
@@ -66,7 +66,7 @@ class Yates:
 
 @dataclass(frozen=True, slots=True)
 class Corp:
-    """`brier = miscalibration - discrimination + uncertainty`; all None without a forecast."""
+    """CORP's terms: `brier = miscalibration - discrimination + uncertainty`; None without a forecast."""
 
     brier: float | None
     miscalibration: float | None
@@ -83,10 +83,10 @@ def murphy(
     bins: number of equal-width bins, or their edges. Raises `ScoringError` for invalid input.
     """
     forecasts = Forecasts.of(p, y, weights=weights)
-    chosen = Bins.of(bins)
-    sums = total_sums(forecasts, chosen)
-    known = None if clusters is None else Clusters.of(clusters, len(forecasts))
-    return Murphy(**_fields(Murphy, "murphy", sums, murphy_terms(sums) | debiased_terms(forecasts, known, chosen)))
+    binning = Bins.of(bins)
+    sums = total_sums(forecasts, binning)
+    grouped = None if clusters is None else Clusters.of(clusters, len(forecasts))
+    return Murphy(**_fields(Murphy, "murphy", sums, murphy_terms(sums) | debiased_terms(forecasts, grouped, binning)))
 
 
 def yates(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Yates:
@@ -103,13 +103,13 @@ def corp(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Cor
 
 
 def variance_of_outcomes(sums: Sums) -> Floats:
-    """Return the variance of y, which is b (1 - b) for outcomes of yes and no."""
+    """Return the variance of the outcomes, which is b (1 - b) without fractional outcomes."""
     variance = ratio(sums["yes_squared"], sums["n"]) - np.square(ratio(sums["yes"], sums["n"]))
     return np.where(np.abs(variance) <= _ROUNDING, 0.0, variance)
 
 
 def murphy_terms(sums: Sums) -> dict[str, Floats]:
-    """Return Murphy's terms by metric, from sums of any leading shape."""
+    """Compute Murphy's terms by metric, each with the leading shape of the sums."""
     n, count = sums["n"], sums["bin_n"]
     forecast, yes = (_per_forecast(sums[name], count) for name in ("bin_p", "bin_yes"))
     base_rate = ratio(sums["yes"], n)
@@ -122,7 +122,7 @@ def murphy_terms(sums: Sums) -> dict[str, Floats]:
 
 
 def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) -> dict[str, Floats]:
-    """Return Murphy's reliability and resolution without bias, float64 (); NaN if no bin has forecasts of two clusters.
+    """Compute Murphy's reliability and resolution without bias, float64 (); NaN if no bin has forecasts of two clusters.
 
     The squared mean of a bin is the mean product over pairs of its forecasts from different clusters. Two-way clusters exclude pairs that share
     either. Without clusters each forecast is one.
@@ -130,17 +130,17 @@ def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) 
     sums = total_sums(forecasts, bins)
     n = sums["n"]
     base_rate = ratio(sums["yes"], n)
-    gap, apart = sums["bin_p"] - sums["bin_yes"], sums["bin_yes"] - base_rate * sums["bin_n"]
+    gap, deviation = sums["bin_p"] - sums["bin_yes"], sums["bin_yes"] - base_rate * sums["bin_n"]
     parts = _dependent_sums(forecasts, clusters, bins, base_rate)
     pairs = np.square(sums["bin_n"]) - parts["n"]
     # A bin with one cluster has no pairs, whatever remains by rounding.
-    some = pairs > _ROUNDING * np.square(sums["bin_n"])
-    if not some.any():
+    has_pairs = pairs > _ROUNDING * np.square(sums["bin_n"])
+    if not has_pairs.any():
         return dict.fromkeys(("murphy_reliability_debiased", "murphy_resolution_debiased"), np.asarray(np.nan))
-    weight = np.where(some, sums["bin_n"], 0.0)
+    weight = np.where(has_pairs, sums["bin_n"], 0.0)
     means = [
-        np.divide(np.square(whole) - part, pairs, out=np.zeros(len(pairs)), where=some)
-        for whole, part in ((gap, parts["gap"]), (apart, parts["apart"]))
+        np.divide(np.square(whole) - part, pairs, out=np.zeros(len(pairs)), where=has_pairs)
+        for whole, part in ((gap, parts["gap"]), (deviation, parts["apart"]))
     ]
     return {
         "murphy_reliability_debiased": np.asarray((weight * means[0]).sum() / n),
@@ -149,47 +149,47 @@ def debiased_terms(forecasts: Forecasts, clusters: Clusters | None, bins: Bins) 
 
 
 def _dependent_sums(forecasts: Forecasts, clusters: Clusters | None, bins: Bins, base_rate: Floats) -> dict[str, Floats]:
-    """Sum over pairs that share a cluster, including a forecast with itself, per bin; and the variance of the base rate over clusters."""
-    each = Grouping(np.arange(len(forecasts)), len(forecasts))
-    ways = [(1.0, way) for way in ([each] if clusters is None else clusters.ways)]
+    """Return sums by bin over pairs of forecasts of one cluster (including a forecast with itself), and the variance of the base rate."""
+    single = Grouping(np.arange(len(forecasts)), len(forecasts))
+    ways = [(1.0, way) for way in ([single] if clusters is None else clusters.ways)]
     if clusters is not None and clusters.both is not None:
         ways.append((-1.0, clusters.both))
     weight, index = forecasts.weight, bins.index(forecasts.p)
     terms = {"n": weight, "gap": weight * (forecasts.p - forecasts.y), "apart": weight * (forecasts.y - base_rate)}
-    found = {name: np.zeros(bins.count) for name in terms} | {"base_rate": np.zeros(())}
+    totals = {name: np.zeros(bins.count) for name in terms} | {"base_rate": np.zeros(())}
     for sign, way in ways:
         for name, term in terms.items():
-            found[name] += sign * _squared_sums(term, way, index, bins.count)
+            totals[name] += sign * _squared_sums(term, way, index, bins.count)
         share, residual = way.sums(weight) / weight.sum(), way.sums(terms["apart"]) / weight.sum()
-        found["base_rate"] += sign * (np.square(residual) / np.where(share < 1, 1 - share, np.inf)).sum()
-    return found
+        totals["base_rate"] += sign * (np.square(residual) / np.where(share < 1, 1 - share, np.inf)).sum()
+    return totals
 
 
 def _squared_sums(term: Floats, way: Grouping, index: Ints, bins: int) -> Floats:
-    """Sum over the groups the square of each group's sum in each bin, float64 (bins,)."""
+    """Return the sum of the squared group sums in each bin, float64 (bins,)."""
     if way.count == len(term):
         return Grouping(index, bins).sums(np.square(term))
     return np.asarray(np.square(way.bin_sums(index, bins, term)).sum(axis=0))
 
 
 def yates_terms(sums: Sums) -> dict[str, Floats]:
-    """Return Yates' terms by metric."""
+    """Compute Yates' terms by metric, each with the leading shape of the sums."""
     n, yes = sums["n"], sums["yes"]
     mean, base_rate = ratio(sums["p"], n), ratio(yes, n)
     covariance = ratio(sums["p_yes"], n) - mean * base_rate
     variance = ratio(sums["p_squared"], n) - np.square(mean)
     # slope^2 times the variance of y, where slope = covariance / variance of y; without both outcomes the forecasts need not vary
-    least = np.where(n > 0, np.nan_to_num(ratio(np.square(covariance), variance_of_outcomes(sums))), np.nan)
+    minimum = np.where(n > 0, np.nan_to_num(ratio(np.square(covariance), variance_of_outcomes(sums))), np.nan)
     return {
         "yates_bias_squared": np.square(mean - base_rate),
-        "yates_min_variance": least,
-        "yates_excess_variance": _clip_negative(variance - least),
+        "yates_min_variance": minimum,
+        "yates_excess_variance": _clip_negative(variance - minimum),
         "yates_covariance": covariance,
     }
 
 
 def corp_terms(sums: Sums, isotonic: float) -> dict[str, Floats]:
-    """Return CORP's terms by metric.
+    """Compute CORP's terms by metric.
 
     `isotonic` is the sum of squares of the isotonic recalibration, whose Brier score is (sum of y^2 - isotonic) / n.
     """
@@ -201,17 +201,17 @@ def corp_terms(sums: Sums, isotonic: float) -> dict[str, Floats]:
 
 
 def _per_forecast(bin_sum: Floats, count: Floats) -> Floats:
-    """Return the mean of each bin, 0 for an empty bin, whose weight is 0."""
+    """Return the mean of each bin; 0 for an empty bin."""
     return np.divide(bin_sum, count, out=np.zeros(bin_sum.shape), where=count > 0)
 
 
 def _clip_negative(value: Floats) -> Floats:
-    """Clip rounding errors below 0 of a term that is non-negative by definition."""
+    """Clip a term that is non-negative by definition at 0, because rounding may make it negative."""
     return np.maximum(value, 0.0)
 
 
 def _fields(kind: type, prefix: str, sums: Sums, terms: Mapping[str, Floats]) -> dict[str, float | None]:
-    """Return the terms by the field names of `kind`, None where undefined."""
-    known = {"brier": ratio(sums["squared_error"], sums["n"]), "uncertainty": variance_of_outcomes(sums), **terms}
-    values = {field.name: float(known.get(field.name, known.get(f"{prefix}_{field.name}", np.nan))) for field in fields(kind)}
+    """Return the terms by the field names of the class `kind`; None where undefined."""
+    named = {"brier": ratio(sums["squared_error"], sums["n"]), "uncertainty": variance_of_outcomes(sums), **terms}
+    values = {field.name: float(named.get(field.name, named.get(f"{prefix}_{field.name}", np.nan))) for field in fields(kind)}
     return {name: None if np.isnan(value) else value for name, value in values.items()}

@@ -1,4 +1,4 @@
-"""Discrimination: ability to distinguish yes from no, whatever the calibration. Both metrics need outcomes of yes and no.
+"""Discrimination: ability to distinguish yes from no, independent of calibration. Both metrics need outcomes of yes and no.
 
 ROC-AUC is the probability that a question resolved yes had a higher forecast than one resolved no, with ties counted half. Average precision
 is the sum over thresholds of the gain in recall times the precision, as in scikit-learn, without interpolation.
@@ -17,14 +17,14 @@ from bellwether.calibration.sorted_forecasts import SortedForecasts
 
 @dataclass(frozen=True, slots=True)
 class Discrimination:
-    """`roc_auc` and `average_precision`, NaN where undefined."""
+    """Metrics of discrimination; NaN where undefined."""
 
     roc_auc: float
     average_precision: float
 
 
 def discrimination(ordered: SortedForecasts, *, is_binary: bool) -> Discrimination:
-    """Compute both metrics of forecasts in ascending order of p; NaN if outcomes are fractional or all agree."""
+    """Compute ROC-AUC and average precision; NaN if outcomes are fractional or all agree."""
     mass, yes = ordered.tally()
     if not is_binary or not len(mass):
         return Discrimination(float("nan"), float("nan"))
@@ -47,25 +47,25 @@ def jackknife_roc_auc(forecasts: Forecasts, groups: Grouping) -> Floats:
     n_yes, n_no = order.sums(yes), order.sums(no)
     pairs = (yes.sum() - n_yes) * (no.sum() - n_no)
     won = (yes * below_no).sum() - wins - losses + inside
-    return np.divide(won, pairs, out=np.full(groups.count, np.nan), where=pairs > _LEAST * yes.sum() * no.sum())
+    return np.divide(won, pairs, out=np.full(groups.count, np.nan), where=pairs > _MIN_SHARE * yes.sum() * no.sum())
 
 
 #: Minimum share of remaining pairs; a smaller one is rounding.
-_LEAST = 1e-12
+_MIN_SHARE = 1e-12
 
 
 def influence_on_average_precision(forecasts: Forecasts) -> Floats:
-    """Return the derivative of the average precision with respect to each forecast's weight, times that weight: float64 (N,).
+    """Return each forecast's weight times the derivative of the average precision by that weight, float64 (N,).
 
     Values are in the order of the forecasts.
-    The sum over a cluster is, to first order, the change when it is left out.
+    The sum over a cluster approximates the change of the average precision without the cluster.
     """
     ordered = SortedForecasts.of(forecasts)
     mass, yes = (part[::-1] for part in ordered.tally())
-    seen, hits, total = np.cumsum(mass), np.cumsum(yes), yes.sum()
-    precision = hits / seen
+    weight_above, hits, total = np.cumsum(mass), np.cumsum(yes), yes.sum()
+    precision = hits / weight_above
     value = float((yes * precision).sum() / total)
-    later = np.cumsum((yes / seen)[::-1])[::-1], np.cumsum((yes * hits / np.square(seen))[::-1])[::-1]
+    later = np.cumsum((yes / weight_above)[::-1])[::-1], np.cumsum((yes * hits / np.square(weight_above))[::-1])[::-1]
     group = np.repeat(np.arange(len(mass)), np.diff(ordered.group_ends, prepend=-1)[::-1])[::-1]
     outcome = ordered.yes / ordered.weight
     slope = outcome * (precision[group] - value) + outcome * later[0][group] - later[1][group]
@@ -86,14 +86,14 @@ def _average_precision(mass: Floats, yes: Floats) -> float:
 
 
 def _below(ordered: SortedForecasts, part: Floats) -> Floats:
-    """Sum `part` over smaller forecasts plus half of it over equal ones, for each forecast in ascending order of p."""
+    """Return for each forecast the sum of `part` over smaller forecasts, plus half of the sum over equal ones."""
     sums = ordered.group_sums(part)
     sizes = np.diff(ordered.group_ends, prepend=-1)
     return np.repeat(np.cumsum(sums) - sums / 2, sizes)
 
 
 def _inside(ordered: SortedForecasts, groups: Grouping) -> Floats:
-    """Count pairs of the same group in which yes has the higher forecast, ties half: float64 (groups.count,).
+    """Count pairs of a yes and a no in each group in which the yes has the higher forecast, ties half; float64 (groups.count,).
 
     `groups` are those of the sorted forecasts.
     """
@@ -104,5 +104,5 @@ def _inside(ordered: SortedForecasts, groups: Grouping) -> Floats:
     yes, no, group = np.add.reduceat(yes, first), np.add.reduceat(no, first), group[first]
     running = np.cumsum(no)
     starts = np.flatnonzero(np.append(True, np.diff(group) > 0))
-    before = np.repeat(running[starts] - no[starts], np.diff(np.append(starts, len(group))))
-    return Grouping(group, groups.count).sums(yes * (running - before - no / 2))
+    preceding = np.repeat(running[starts] - no[starts], np.diff(np.append(starts, len(group))))
+    return Grouping(group, groups.count).sums(yes * (running - preceding - no / 2))

@@ -1,10 +1,10 @@
-"""Results of an evaluation: a metric's value with its uncertainty, and all metrics of a forecaster."""
+"""Results of an evaluation: value and uncertainty of a metric, and all metrics of a forecaster."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import polars as pl
 
@@ -14,9 +14,9 @@ from bellwether.calibration.metrics import METRICS
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Value and uncertainty of a metric; fields are None where undefined or withheld.
+    """Value of a metric with its interval; fields are None if undefined.
 
-    lower, upper: the interval. method, df: method of the interval and its degrees of freedom. reason: why it is missing.
+    lower, upper: the interval. method, df: method of the interval and its degrees of freedom. reason: cause of a missing interval.
     expected, p_calibrated: of a calibration error, its mean if the forecasts were calibrated, and the p-value of a test of calibration.
     """
 
@@ -61,19 +61,16 @@ class Scores(Mapping[str, Estimate]):
     def frame(self) -> pl.DataFrame:
         """Return one row per metric: metric, value, lower, upper, method, df, reason, expected, p_calibrated, n, n_clusters, better, meaning."""
         rows = []
-        for name, one in self.items():
-            about = METRICS.get(name)
-            fields = {
-                field: getattr(one, field) for field in ("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated")
-            }
+        for name, estimate in self.items():
+            metric = METRICS.get(name)
             rows.append(
                 {
                     "metric": name,
-                    **fields,
+                    **asdict(estimate),
                     "n": self.n,
                     "n_clusters": self.n_clusters,
-                    "better": about.better.value if about else "lower",
-                    "meaning": about.meaning if about else None,
+                    "better": metric.better.value if metric else "lower",
+                    "meaning": metric.meaning if metric else None,
                 }
             )
         texts = dict.fromkeys(("metric", "method", "reason", "better", "meaning"), pl.String())

@@ -52,7 +52,7 @@ def evaluate(
     Categories have only the scores `brier`, `log_loss` and `ranked_probability` (the last for ordered categories). Raises `ScoringError` with the
     column, the index and the value of the first invalid entry.
     """
-    plan, chosen = Inference(level, replicates, seed), Bins.of(bins)
+    plan, binning = Inference(level, replicates, seed), Bins.of(bins)
     if np.ndim(p) > 1:
         return evaluate_categories(p, y, clusters, weights=weights, plan=plan)
     forecasts = Forecasts.of(p, y, answer=answer, market=market, weights=weights)
@@ -61,25 +61,25 @@ def evaluate(
         raise ScoringError(
             f"scoring: asked is {asked} with {size} forecasts; give the total number of questions, at least one per forecast"
         )
-    known = None if clusters is None else Clusters.of(clusters, size)
-    return evaluate_forecasts(forecasts, known, size if asked is None else asked, plan, chosen)
+    grouped = None if clusters is None else Clusters.of(clusters, size)
+    return evaluate_forecasts(forecasts, grouped, size if asked is None else asked, plan, binning)
 
 
 def evaluate_forecasts(
     forecasts: Forecasts, clusters: Clusters | None, asked: int, plan: Inference, bins: Bins | None = None, *, answered: float | None = None
 ) -> Scores:
-    """Like `evaluate`, for validated forecasts on `asked` questions.
+    """Score validated forecasts as `evaluate` does. asked: total number of questions.
 
     answered: share of the questions' weight that has a forecast; by default the share of their number.
     """
-    chosen = bins or Bins.of(BINS)
-    values = formulas.compute_metrics(forecasts, clusters, chosen)
-    bounds = intervals(forecasts, clusters, values, plan.level, chosen)
-    tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan, chosen)
+    binning = bins or Bins.of(BINS)
+    values = formulas.compute_metrics(forecasts, clusters, binning)
+    bounds = intervals(forecasts, clusters, values, plan.level, binning)
+    tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan, binning)
     estimates = {name: _estimate(values[name], bounds[name]) for name in ESTIMATED}
     for name, null in tests.items():
-        one = estimates[name]
-        estimates[name] = Estimate(one.value, reason=one.reason, expected=null.expected, p_calibrated=null.p)
+        estimate = estimates[name]
+        estimates[name] = Estimate(estimate.value, reason=estimate.reason, expected=null.expected, p_calibrated=null.p)
     size, error = len(forecasts), np.square(forecasts.p - forecasts.y)
     reasons = {name: INTERVALS[name].reason if clusters is not None else NO_CLUSTERS for name in ("coverage", "brier_imputed")}
     estimates["coverage"] = Estimate(size / asked if asked else None, reason=reasons["coverage"])

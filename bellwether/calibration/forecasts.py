@@ -1,4 +1,4 @@
-"""Forecasts as validated arrays, the input of every metric."""
+"""Validated arrays of forecasts and outcomes, the input of every metric."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.intp]
 
-#: Maximum distance from [0, 1] that is a rounding error of the caller.
+#: Maximum distance from [0, 1] that counts as a rounding error.
 _ROUNDING = 1e-9
 
 
@@ -124,14 +124,14 @@ def _decide(p: Floats, answer: Sequence[Any] | NDArray[Any] | None) -> Bools:
     leaning = p >= 0.5
     if answer is None:
         return leaning
-    said = np.asarray(answer, dtype=object)
-    if said.shape != p.shape:
-        raise ScoringError(f"scoring: column answer has {len(said)} values and p has {len(p)}; give one value per forecast")
-    yes, no, none = said == "yes", said == "no", np.array([one is None for one in said], dtype=bool)
+    answers = np.asarray(answer, dtype=object)
+    if answers.shape != p.shape:
+        raise ScoringError(f"scoring: column answer has {len(answers)} values and p has {len(p)}; give one value per forecast")
+    yes, no, none = answers == "yes", answers == "no", np.array([value is None for value in answers], dtype=bool)
     good = yes | no | none
     if not good.all():
         index = int(np.argmin(good))
-        raise ScoringError(f"scoring: column answer is {said[index]!r} at index {index}; give 'yes', 'no' or None")
+        raise ScoringError(f"scoring: column answer is {answers[index]!r} at index {index}; give 'yes', 'no' or None")
     return yes | (none & leaning)
 
 

@@ -1,4 +1,4 @@
-"""Formulas of the metrics, over sums of any leading shape; NaN where a metric is undefined."""
+"""Formulas of the metrics. Undefined metrics are NaN."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from bellwether.calibration.sufficient_statistics import THRESHOLDS, Sums, ratio
 
 
 def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins: Bins = DECILES) -> dict[str, float]:
-    """Compute every metric of `ESTIMATED`; NaN where undefined. Clusters matter only for the debiased terms."""
+    """Compute every metric of `ESTIMATED`; NaN where undefined. clusters: used by debiased terms only."""
     ordered = SortedForecasts.of(forecasts)
     sums = total_sums(forecasts, bins)
     ranks = discrimination(ordered, is_binary=forecasts.is_binary)
@@ -34,7 +34,7 @@ def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins
 
 
 def from_sums(sums: Sums) -> dict[str, Floats]:
-    """Compute every metric that does not depend on the order of the forecasts, from sums of shape (..., width); each has the leading shape."""
+    """Compute the metrics that follow from sums (..., width), each with the leading shape."""
     return {
         **_classification(sums),
         **_calibration(sums),
@@ -48,19 +48,19 @@ def from_sums(sums: Sums) -> dict[str, Floats]:
 
 
 def denominators(sums: Sums) -> dict[str, Floats]:
-    """Return denominators of the metrics by the names in `metrics.Interval.size`."""
-    n, yes, said = sums["n"], sums["yes"], sums["said_yes"]
-    wrong = said + yes - 2 * sums["hit_yes"]
+    """Return the denominators of metrics by their names in `metrics.Interval.size`."""
+    n, yes, said_yes = sums["n"], sums["yes"], sums["said_yes"]
+    wrong = said_yes + yes - 2 * sums["hit_yes"]
     return {
         "n": n,
         "yes": yes,
         "no": n - yes,
-        "said_yes": said,
-        "said_no": n - said,
+        "said_yes": said_yes,
+        "said_no": n - said_yes,
         "right": n - wrong,
         "wrong": wrong,
-        "f1_yes": said + yes,
-        "f1_no": 2 * n - said - yes,
+        "f1_yes": said_yes + yes,
+        "f1_no": 2 * n - said_yes - yes,
         "priced": sums["priced"],
         **{f"confident_{name}": sums[f"confident_{name}"] for name in THRESHOLDS},
     }

@@ -1,4 +1,4 @@
-"""Interval of each metric over clusters with its method and degrees of freedom, or the reason why it is missing.
+"""Intervals of the metrics over clusters, with their methods and degrees of freedom, or the reason why an interval is missing.
 
 Intervals are Student's t around the metric on a scale on which it is nearly symmetric, with the jackknife's variance (`jackknife`): the logit for
 scores in [0, 1], the logarithm for positive scores and for 1 - skill. Rates have Wilson intervals with the effective number of forecasts implied
@@ -19,8 +19,8 @@ from bellwether.calibration.jackknife import Jackknife, LeaveOneOut, jackknife, 
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, Interval, Scale
 from bellwether.calibration.outcome_noise import MANY, minimum_variance, pool_with_base_rate, slopes
 
-#: Minimum of clusters, and maximum share of one cluster, for an interval.
-LEAST_CLUSTERS = 3
+#: Minimum number of clusters, and maximum share of one cluster, for an interval.
+MIN_CLUSTERS = 3
 LARGEST_SHARE = 0.5
 
 NO_CLUSTERS = "no clusters were given"
@@ -54,7 +54,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sample:
-    """Forecasts over clusters with all metrics, on all forecasts and without each cluster."""
+    """Forecasts with all metrics, on all forecasts (`values`) and without each cluster (`ways`, `both`). found: intervals so far."""
 
     forecasts: Forecasts
     clusters: Clusters
@@ -68,10 +68,10 @@ class _Sample:
 def intervals(
     forecasts: Forecasts, clusters: Clusters | None, values: Mapping[str, float], level: float, bins: Bins = DECILES
 ) -> dict[str, Bounds]:
-    """Return the interval of every metric of `ESTIMATED` by name. `values` are the metrics on all forecasts, NaN where undefined."""
+    """Compute the interval of every metric of `ESTIMATED`. values: metrics on all forecasts, NaN where undefined."""
     if clusters is None:
         return {name: Bounds(reason=NO_CLUSTERS) for name in ESTIMATED}
-    if clusters.count < LEAST_CLUSTERS:
+    if clusters.count < MIN_CLUSTERS:
         return {name: Bounds(reason=few_clusters_reason(clusters.count)) for name in ESTIMATED}
     ways = tuple(LeaveOneOut.of(forecasts, way, bins) for way in clusters.ways)
     both = None if clusters.both is None else LeaveOneOut.of(forecasts, clusters.both, bins)
@@ -80,33 +80,33 @@ def intervals(
 
 
 def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Scale, level: float) -> Bounds:
-    """Return the interval of a weighted mean of non-negative values (N,) on a scale, like that of a score: jackknife t over clusters."""
-    if clusters.count < LEAST_CLUSTERS:
+    """Compute the jackknife t interval of a weighted mean of non-negative values (N,) on a scale."""
+    if clusters.count < MIN_CLUSTERS:
         return Bounds(reason=few_clusters_reason(clusters.count))
     value = float((weight * values).sum() / weight.sum())
-    ways, both = (tuple(_left_out(values, weight, way) for way in clusters.ways), clusters.both)
-    found = jackknife(
-        ways, None if both is None else _left_out(values, weight, both), "mean", size="n", value=value, scale=_SCALES[scale][0]
+    ways, both = (tuple(_leave_out(values, weight, way) for way in clusters.ways), clusters.both)
+    estimated = jackknife(
+        ways, None if both is None else _leave_out(values, weight, both), "mean", size="n", value=value, scale=_SCALES[scale][0]
     )
-    if (reason := _jackknife_reason(found)) is not None:
+    if (reason := _jackknife_reason(estimated)) is not None:
         return Bounds(reason=reason)
-    return _t_interval(value, found.variance, found.df, scale, level)
+    return _t_interval(value, estimated.variance, estimated.df, scale, level)
 
 
-def _left_out(values: Floats, weight: Floats, way: Grouping) -> LeaveOneOut:
-    total, size = way.sums(weight * values), way.sums(weight)
+def _leave_out(values: Floats, weight: Floats, grouping: Grouping) -> LeaveOneOut:
+    total, size = grouping.sums(weight * values), grouping.sums(weight)
     rest = size.sum() - size
-    without = np.divide(total.sum() - total, rest, out=np.full(way.count, np.nan), where=rest > 0)
+    without = np.divide(total.sum() - total, rest, out=np.full(grouping.count, np.nan), where=rest > 0)
     return LeaveOneOut({"n": size}, {"mean": without}, {"n": float(satterthwaite(size, size))}, 1.0)
 
 
 def few_clusters_reason(clusters: int) -> str:
-    """Return the reason why so few clusters give no interval."""
-    return f"{clusters} cluster{'' if clusters == 1 else 's'}; an interval needs {LEAST_CLUSTERS}"
+    """Return the reason for a missing interval with too few clusters."""
+    return f"{clusters} cluster{'' if clusters == 1 else 's'}; an interval needs {MIN_CLUSTERS}"
 
 
 def large_cluster_reason(share: float) -> str:
-    """Return the reason why there is no interval if one cluster has this share of the weight."""
+    """Return the reason for a missing interval if one cluster has too large a share of the weight."""
     return f"one cluster holds {math.ceil(round(100 * share, 6))}% of it; an interval needs at most {LARGEST_SHARE:.0%}"
 
 
@@ -125,7 +125,7 @@ def wilson(rate: Floats, n: Floats, z: Floats | float) -> tuple[Floats, Floats]:
 
 
 def rate_ends(rate: float, *, variance: float, clusters: int, df: float, n: float, level: float) -> tuple[float, float]:
-    """Return Wilson's interval of a rate with the effective number of the `n` forecasts that its jackknife variance implies.
+    """Return Wilson's interval of a rate with an effective number of trials, at most `n`, which its jackknife variance implies.
 
     A rate of 0 or 1 has no variance; its number of trials is the number of clusters.
     """
@@ -140,27 +140,29 @@ def rate_ends(rate: float, *, variance: float, clusters: int, df: float, n: floa
 
 def _interval(sample: _Sample, name: str) -> Bounds:
     if name not in sample.found:
-        sample.found[name] = _make(sample, name)
+        sample.found[name] = _compute_interval(sample, name)
     return sample.found[name]
 
 
-def _make(sample: _Sample, name: str) -> Bounds:
+def _compute_interval(sample: _Sample, name: str) -> Bounds:
     plan, value = INTERVALS[name], sample.values[name]
     if plan.reason is not None or np.isnan(value):
         return Bounds(reason=plan.reason or UNDEFINED)
     if plan.source is not None:
-        return _derived(name, _bias(sample) if plan.source == "bias" else _interval(sample, plan.source))
-    if name == "macro_f1" and (half := next((one for one in ("f1_yes", "f1_no") if _interval(sample, one).lower is None), None)):
-        return Bounds(reason=f"{half} has none: {_interval(sample, half).reason}")
+        return _transform_interval(name, _bias_interval(sample) if plan.source == "bias" else _interval(sample, plan.source))
+    if name == "macro_f1" and (
+        missing := next((metric for metric in ("f1_yes", "f1_no") if _interval(sample, metric).lower is None), None)
+    ):
+        return Bounds(reason=f"{missing} has none: {_interval(sample, missing).reason}")
     if plan.scale is Scale.WILSON:
-        return _rate(sample, name, plan.size, value)
+        return _rate_interval(sample, name, plan.size, value)
     if name == "brier_skill" and (reason := _skill_reason(sample)) is not None:
         return Bounds(reason=reason)
-    return _score(sample, name, plan, value)
+    return _score_interval(sample, name, plan, value)
 
 
 def _skill_reason(sample: _Sample) -> str | None:
-    """Return the reason why the skill over the base rate has no interval, if none has the nominal coverage for such forecasts or outcomes."""
+    """Return why the skill over the base rate has no interval with the nominal coverage; None if it has one."""
     brier = _interval(sample, "brier")
     if brier.reason == CONSTANT or brier.method == "constant":
         return UNVARIED_SCORE
@@ -171,79 +173,79 @@ def _skill_reason(sample: _Sample) -> str | None:
     return RARE if is_rare and min(way.count for way in sample.clusters.ways) >= MANY else None
 
 
-def _score(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
+def _score_interval(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
     assert plan.scale is not None
-    found = jackknife(sample.ways, sample.both, name, size=plan.size, value=value, scale=_SCALES[plan.scale][0])
-    if (reason := _jackknife_reason(found)) is not None:
+    estimated = jackknife(sample.ways, sample.both, name, size=plan.size, value=value, scale=_SCALES[plan.scale][0])
+    if (reason := _jackknife_reason(estimated)) is not None:
         return Bounds(reason=reason)
-    variance, few = found.variance, found.clusters < MANY
+    variance, few = estimated.variance, estimated.clusters < MANY
     slope = slopes(sample.forecasts, name) if few or variance <= _ROUNDING**2 else None
     if slope is not None and not slope.any():  # no outcome changes the score of such forecasts
         return Bounds(value, value, "constant")
     if slope is not None and few:
         variance = max(variance, minimum_variance(slope, pool_with_base_rate(sample.forecasts), sample.clusters))
-    return _t_interval(value, variance, found.df, plan.scale, sample.level)
+    return _t_interval(value, variance, estimated.df, plan.scale, sample.level)
 
 
 def _t_interval(value: float, variance: float, df: float, scale: Scale, level: float) -> Bounds:
     if variance <= _ROUNDING**2:
         return Bounds(reason=CONSTANT)
-    there, back = _SCALES[scale]
+    forward, back = _SCALES[scale]
     reach = quantile(level, df) * np.sqrt(variance)
     if scale in (Scale.LOG, Scale.LOG_OF_RATIO) and not reach <= _LONGEST:
         return Bounds(reason=UNBOUNDED)
-    lower, upper = sorted(float(back(there(np.asarray(value)) + sign * reach)) for sign in (-1, 1))
+    lower, upper = sorted(float(back(forward(np.asarray(value)) + sign * reach)) for sign in (-1, 1))
     return Bounds(lower, upper, f"jackknife t, {scale.value}", df)
 
 
-def _rate(sample: _Sample, name: str, size: str, value: float) -> Bounds:
-    """Return Wilson's interval with the effective number of forecasts, or of clusters for a rate of 0 or 1, which has no variance."""
-    found = jackknife(sample.ways, sample.both, name, size=size, value=value, scale=lambda rate: rate)
-    if (reason := _jackknife_reason(found)) is not None:
+def _rate_interval(sample: _Sample, name: str, size: str, value: float) -> Bounds:
+    """Return Wilson's interval of a rate; see `rate_ends`."""
+    estimated = jackknife(sample.ways, sample.both, name, size=size, value=value, scale=lambda rate: rate)
+    if (reason := _jackknife_reason(estimated)) is not None:
         return Bounds(reason=reason)
     way = sample.ways[0]
     lower, upper = rate_ends(
         value,
-        variance=found.variance,
-        clusters=found.clusters,
-        df=found.df,
+        variance=estimated.variance,
+        clusters=estimated.clusters,
+        df=estimated.df,
         n=float(way.sizes[size].sum()) / way.weight,
         level=sample.level,
     )
-    return Bounds(lower, upper, RATE, found.df)
+    return Bounds(lower, upper, RATE, estimated.df)
 
 
-def _bias(sample: _Sample) -> Bounds:
-    """Return the interval of mean p - mean y, on its own scale."""
+def _bias_interval(sample: _Sample) -> Bounds:
+    """Return the jackknife t interval of mean p - mean y, without a transformation."""
     forecasts = sample.forecasts
     value = float((forecasts.weight * (forecasts.p - forecasts.y)).sum() / forecasts.weight.sum())
-    found = jackknife(sample.ways, sample.both, "bias", size="n", value=value, scale=lambda one: one)
-    if (reason := _jackknife_reason(found)) is not None or found.variance == 0:
+    estimated = jackknife(sample.ways, sample.both, "bias", size="n", value=value, scale=lambda value_: value_)
+    if (reason := _jackknife_reason(estimated)) is not None or estimated.variance == 0:
         return Bounds(reason=reason or CONSTANT)
-    reach = quantile(sample.level, found.df) * np.sqrt(found.variance)
-    return Bounds(value - reach, value + reach, "jackknife t", found.df)
+    reach = quantile(sample.level, estimated.df) * np.sqrt(estimated.variance)
+    return Bounds(value - reach, value + reach, "jackknife t", estimated.df)
 
 
-def _jackknife_reason(found: Jackknife) -> str | None:
-    """Return the reason for no jackknife interval; None if there is one."""
-    if found.clusters < LEAST_CLUSTERS:
-        return few_clusters_reason(found.clusters)
-    if found.largest > LARGEST_SHARE:
-        return large_cluster_reason(found.largest)
-    return DEPENDS_ON_ONE if np.isnan(found.variance) else None
+def _jackknife_reason(estimated: Jackknife) -> str | None:
+    """Return why a jackknife interval is missing; None if it exists."""
+    if estimated.clusters < MIN_CLUSTERS:
+        return few_clusters_reason(estimated.clusters)
+    if estimated.largest > LARGEST_SHARE:
+        return large_cluster_reason(estimated.largest)
+    return DEPENDS_ON_ONE if np.isnan(estimated.variance) else None
 
 
-def _derived(name: str, source: Bounds) -> Bounds:
-    """Return a metric's interval, transformed from that of the metric it is a function of."""
+def _transform_interval(name: str, source: Bounds) -> Bounds:
+    """Transform the interval of a source metric to that of a metric that is a function of it."""
     if source.lower is None or source.upper is None:
         return source
     lower, upper = _DERIVED[name](source.lower, source.upper)
     return Bounds(lower, upper, source.method, source.df)
 
 
-def _squared(lower: float, upper: float) -> tuple[float, float]:
-    least = 0.0 if lower <= 0 <= upper else min(lower**2, upper**2)
-    return least, max(lower**2, upper**2)
+def _square_interval(lower: float, upper: float) -> tuple[float, float]:
+    minimum = 0.0 if lower <= 0 <= upper else min(lower**2, upper**2)
+    return minimum, max(lower**2, upper**2)
 
 
 def _variance_of_rate(lower: float, upper: float) -> tuple[float, float]:
@@ -255,7 +257,7 @@ _DERIVED: dict[str, Callable[[float, float], tuple[float, float]]] = {
     "brier_index": lambda lower, upper: (100 * (1 - np.sqrt(upper)), 100 * (1 - np.sqrt(lower))),
     "skill_vs_half": lambda lower, upper: (1 - upper / 0.25, 1 - lower / 0.25),
     "uncertainty": _variance_of_rate,
-    "yates_bias_squared": _squared,
+    "yates_bias_squared": _square_interval,
 }
 
 

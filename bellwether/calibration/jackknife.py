@@ -1,4 +1,4 @@
-"""Jackknife over clusters: contribution of each cluster to a metric, the resulting variance, and its degrees of freedom.
+"""Jackknife over clusters: metrics without each cluster, the resulting variance, and its degrees of freedom.
 
 The variance is the sum of squared changes when one cluster is left out. For a mean it is the cluster-robust variance CR3 (Bell and McCaffrey,
 Survey Methodology 28, 2002; MacKinnon, Nielsen and Webb, Journal of Econometrics 232, 2023), which is conservative with few or unequal clusters.
@@ -20,7 +20,7 @@ from bellwether.calibration.formulas import denominators, from_sums
 from bellwether.calibration.sorted_forecasts import SortedForecasts
 from bellwether.calibration.sufficient_statistics import Sums, sums_by_group
 
-#: Clusters processed at a time, to bound the memory.
+#: Number of clusters processed at a time, to limit the memory.
 _BLOCK = 50_000
 
 
@@ -57,7 +57,7 @@ class LeaveOneOut:
 
 @dataclass(frozen=True, slots=True)
 class Jackknife:
-    """Variance of a metric on some scale with its degrees of freedom; `clusters` that contribute; `largest` share of one of them.
+    """Jackknife variance of a metric on a scale, and its degrees of freedom. clusters: number that contribute. largest: maximum share.
 
     `variance` is NaN if leaving out some cluster makes the metric undefined on that scale.
     """
@@ -88,7 +88,7 @@ def jackknife(
 
 
 def satterthwaite(size: Floats, variance: Floats) -> Floats:
-    """Return the degrees of freedom of a mean's cluster-robust variance, at most the number of clusters minus one: float64 (...).
+    """Return the degrees of freedom of a mean's cluster-robust variance, float64 (...); at most the number of clusters minus one.
 
     size: float64 (C, ...), weight of each cluster. variance: float64 (C, ...), variance of its sum for independent, identical forecasts.
 
@@ -102,7 +102,7 @@ def satterthwaite(size: Floats, variance: Floats) -> Floats:
     total, adjusted = variance.sum(axis=0), 1 / np.where(share < 1, 1 - share, 1.0)
     own = variance * (1 - 2 * share) + np.square(share) * total
     # Off the diagonal: (h_g h_h S - h_g s_h - s_g h_h)^2 / ((1 - h_g) (1 - h_h)), summed as a polynomial.
-    hh, ss, hs = ((adjusted * one * other).sum(axis=0) for one, other in ((share, share), (variance, variance), (share, variance)))
+    hh, ss, hs = ((adjusted * left * right).sum(axis=0) for left, right in ((share, share), (variance, variance), (share, variance)))
     cross = total**2 * hh**2 + 2 * hh * ss + 2 * hs**2 - 4 * total * hh * hs
     diagonal = np.square(adjusted * (np.square(share) * total - 2 * share * variance)).sum(axis=0)
     squares = np.square(adjusted * own).sum(axis=0) + cross - diagonal
@@ -111,18 +111,18 @@ def satterthwaite(size: Floats, variance: Floats) -> Floats:
 
 
 def _one_way(way: LeaveOneOut, name: str, size: str, at: Floats, scale: Callable[[Floats], Floats]) -> Jackknife:
-    some = way.sizes[size] > 0
-    weight = way.sizes[size][some]
+    contributes = way.sizes[size] > 0
+    weight = way.sizes[size][contributes]
     if len(weight) < 2:
         return Jackknife(float("nan"), 0.0, len(weight), 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):
-        change = scale(way.values[name][some]) - at
+        change = scale(way.values[name][contributes]) - at
     variance = float(np.square(change).sum()) if np.isfinite(change).all() else float("nan")
     return Jackknife(variance, way.df[size], len(weight), float(weight.max() / weight.sum()))
 
 
 def _average_precision(forecasts: Forecasts, groups: Grouping) -> Floats:
-    """Return the average precision without each group, to first order and with the group's leverage as in CR3: float64 (groups.count,)."""
+    """Approximate the average precision without each group, to first order and with the group's leverage; float64 (groups.count,)."""
     value = discrimination(SortedForecasts.of(forecasts), is_binary=True).average_precision
     yes = groups.sums(forecasts.weight * forecasts.y)
     if not yes.sum():

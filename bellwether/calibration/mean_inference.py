@@ -1,4 +1,4 @@
-"""Intervals and tests of many means over clusters at once: differences of losses, P&L over episodes.
+"""Intervals and tests of many means over clusters at once, such as differences of losses and P&L over episodes.
 
 Both come from Student's t with the cluster-robust variance CR3 and Satterthwaite's degrees of freedom (`jackknife`), so that an interval excludes
 0 exactly when the p-value is below 1 - level. No fixed scale removes the skewness of a mean. The interval is therefore the hull of the t
@@ -15,12 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from bellwether.calibration.forecasts import Bools, Floats, Ints
-from bellwether.calibration.intervals import LARGEST_SHARE, LEAST_CLUSTERS, few_clusters_reason, large_cluster_reason
+from bellwether.calibration.intervals import CONSTANT, LARGEST_SHARE, MIN_CLUSTERS, few_clusters_reason, large_cluster_reason
 from bellwether.calibration.jackknife import satterthwaite
 from bellwether.calibration.outcome_noise import MANY
 
 NOTHING = "there is nothing to average"
-CONSTANT = "it does not vary between clusters"
 
 T, SKEWED, FLOORED = "t", "t, corrected for skewness", "t, variance of prices"
 
@@ -38,7 +37,7 @@ class ClusterSums:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanTests:
-    """P means with their intervals and two-sided tests against 0, float64 (P,), NaN where `reason` explains why they are missing.
+    """P means with intervals and two-sided tests against 0, float64 (P,) each. NaN if missing; `reason` explains why.
 
     clusters: intp (P,), contributing clusters. method: of each interval.
     """
@@ -60,13 +59,13 @@ def mean_tests(
     both: ClusterSums | None = None,
     *,
     level: float = 0.95,
-    least_variance: Callable[[int], float] | None = None,
+    min_variance: Callable[[int], float] | None = None,
     floor: Floats | None = None,
 ) -> MeanTests:
-    """Test every mean over one-way or two-way clusters.
+    """Test each mean against 0, over one-way or two-way clusters.
 
     ways: sums over the clusters of each way. both: over the intersections of two ways.
-    least_variance: minimum variance of one mean by its position; used when fewer than 20 clusters contribute.
+    min_variance: minimum variance of one mean by its position; used when fewer than 20 clusters contribute.
     floor: float64 (P,), the minimum variance of every mean under market prices; it replaces the correction for skewness.
     """
     # By columns, so that the sums of one mean do not depend on the number of others.
@@ -83,9 +82,9 @@ def mean_tests(
     fewest = np.argmin([part.clusters for part in parts], axis=0)
     skewness = np.choose(fewest, [part.skewness for part in parts]) if len(parts) > 1 else parts[0].skewness
     few = clusters < MANY
-    if least_variance is not None:
-        for index in np.flatnonzero(few & (clusters >= LEAST_CLUSTERS)):
-            variance[index] = max(variance[index], least_variance(int(index)))
+    if min_variance is not None:
+        for index in np.flatnonzero(few & (clusters >= MIN_CLUSTERS)):
+            variance[index] = max(variance[index], min_variance(int(index)))
         skewness = np.where(few, 0.0, skewness)
     skewness = np.where(few, skewness, skewness / 2)
     if floor is not None:
@@ -97,15 +96,15 @@ def mean_tests(
     t = _ratio(mean, error)
     lower, upper = _interval_ends(mean, error, df, skewness, level)
     plain = T if floor is None else FLOORED
-    method = [None if one else SKEWED if skew else plain for one, skew in zip(undefined, skewness, strict=True)]
+    method = [None if is_undefined else SKEWED if skew else plain for is_undefined, skew in zip(undefined, skewness, strict=True)]
     return MeanTests(mean, clusters, error, df, t, _p_value(t, df, skewness), lower, upper, method, reasons)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClusterVariation:
-    """Variation of means between the clusters of one way, (P,) each.
+    """Variation of P means between the clusters of one grouping, (P,) each.
 
-    Contributing clusters, degrees of freedom, largest share of one cluster, variance CR3 of the mean, and skewness of the contributions.
+    clusters: number that contribute. df: degrees of freedom. largest: maximum share of one cluster. variance: CR3. skewness: of the
     """
 
     clusters: Ints
@@ -116,7 +115,7 @@ class ClusterVariation:
 
     @classmethod
     def of(cls, way: ClusterSums, mean: Floats) -> ClusterVariation:
-        """Compute the variation about `mean`."""
+        """Compute the variation of cluster sums about `mean` (P,)."""
         whole = way.weight.sum(axis=0)
         share = _ratio(way.weight, whole)
         residual = _ratio(way.total - np.nan_to_num(mean) * way.weight, whole) / np.where(share < 1, 1 - share, np.inf)
@@ -139,24 +138,24 @@ def joint_variance(parts: Sequence[ClusterVariation], both: ClusterVariation | N
 
 
 def _reasons(whole: Floats, clusters: Ints, largest: Floats, variance: Floats, sums: ClusterSums) -> list[str | None]:
-    """Return the reasons for missing tests; None where a mean has one."""
+    """Return for each mean why its test is missing; None if it has one."""
     scale = np.abs(_ratio(sums.total, sums.weight))
     constant = np.sqrt(variance) <= _ROUNDING * np.nan_to_num(scale).max(axis=0, initial=0.0)
-    found: list[str | None] = []
+    reasons: list[str | None] = []
     for index in range(len(whole)):
         if not whole[index]:
-            found.append(NOTHING)
-        elif clusters[index] < LEAST_CLUSTERS:
-            found.append(few_clusters_reason(int(clusters[index])))
+            reasons.append(NOTHING)
+        elif clusters[index] < MIN_CLUSTERS:
+            reasons.append(few_clusters_reason(int(clusters[index])))
         elif largest[index] > LARGEST_SHARE:
-            found.append(large_cluster_reason(float(largest[index])))
+            reasons.append(large_cluster_reason(float(largest[index])))
         else:
-            found.append(CONSTANT if constant[index] else None)
-    return found
+            reasons.append(CONSTANT if constant[index] else None)
+    return reasons
 
 
 def _interval_ends(mean: Floats, error: Floats, df: Floats, skewness: Floats, level: float) -> tuple[Floats, Floats]:
-    """Return the hull of the t interval and of Hall's."""
+    """Return the smallest interval that contains the t interval and Hall's."""
     from scipy.special import stdtrit
 
     reach = stdtrit(df, (1 + level) / 2)
@@ -165,11 +164,11 @@ def _interval_ends(mean: Floats, error: Floats, df: Floats, skewness: Floats, le
 
 
 def _p_value(t: Floats, df: Floats, skewness: Floats) -> Floats:
-    """Return the larger of the p-values of t and of Hall's transformation of it."""
+    """Return the larger p-value of t and of t transformed by Hall."""
     from scipy.special import stdtr
 
-    least = np.minimum(np.abs(t), np.abs(_hall(t, skewness)))
-    return np.asarray(np.maximum(2 * stdtr(df, -least), np.finfo(np.float64).tiny))
+    smaller = np.minimum(np.abs(t), np.abs(_hall(t, skewness)))
+    return np.asarray(np.maximum(2 * stdtr(df, -smaller), np.finfo(np.float64).tiny))
 
 
 def _hall(t: Floats, skewness: Floats) -> Floats:
@@ -178,7 +177,7 @@ def _hall(t: Floats, skewness: Floats) -> Floats:
 
 
 def _invert_hall(value: Floats, skewness: Floats) -> Floats:
-    """Return the t whose `_hall` is `value`."""
+    """Invert `_hall`: return the t that it transforms to `value`."""
     skewed: Bools = np.abs(skewness) > _ROUNDING
     divisor = np.where(skewed, skewness, 1.0)
     return np.where(skewed, 3 / divisor * (np.cbrt(1 + divisor * (value - divisor / 6)) - 1), value)

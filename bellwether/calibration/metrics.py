@@ -1,4 +1,4 @@
-"""Metrics by name: better direction, formula, meaning and method of the interval, as data for tables and docs."""
+"""Catalogue of metrics: direction, formula, meaning and method of the interval, for tables and docs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Interval:
     scale: where the jackknife's t interval is symmetric; None without an interval of its own.
     size: the statistic whose sum over the forecasts is the metric's denominator; clusters without it do not contribute.
     source: the metric whose transformed interval is used.
-    reason: why the interval is missing.
+    reason: cause of a missing interval.
     """
 
     scale: Scale | None = None
@@ -53,7 +53,7 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric. `formula` is in terms of p (forecast of yes), y (1 for yes), d (decision), c = max(p, 1 - p) and b = mean y."""
+    """Description of a metric. Symbols in `formula`: p (forecast of yes), y (1 for yes), d (decision), c = max(p, 1 - p), b = mean y."""
 
     name: str
     family: MetricFamily
@@ -63,7 +63,7 @@ class Metric:
 
     @property
     def interval(self) -> Interval:
-        """Method of its interval."""
+        """Method of the metric's interval."""
         return INTERVALS[self.name]
 
 

@@ -1,4 +1,4 @@
-"""Lower bound on a score's variance from the randomness of outcomes, for samples with few clusters.
+"""Minimum variance of a score, due to random outcomes, for samples with few clusters.
 
 With few clusters, surprising outcomes may be missing from the sample, so that the clusters look alike. The variance is then at least that of the
 score if each outcome were drawn from a pooled forecast, with correlation one half inside a cluster. From 20 clusters on, only the variation
@@ -13,18 +13,18 @@ from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.calibration.sufficient_statistics import CLIP, log_loss
 
-#: Number of clusters from which on the jackknife alone gives the variance.
+#: Number of clusters from which on the variance is that of the jackknife alone.
 MANY = 20
 
 #: Correlation of outcomes inside a cluster.
 _CORRELATION = 0.5
 
-#: Weight of the prior mean of the pool, in pairs of certain, opposite forecasts.
+#: Weight of equal shares in the pool, in pairs of certain, opposite forecasts.
 _PRIOR = 1.0
 
 
 def pool_forecasts(p: Floats, other: Floats, y: Floats, weight: Floats) -> Floats:
-    """Return the mix of two forecasts that fits the outcomes best, shrunk towards their mean: float64 (N,).
+    """Return the weighted mean of two forecasts that fits the outcomes best, float64 (N,). The weights are shrunk towards one half.
 
     The share of `p` is the ridge regression of y - other on p - other, clipped to [0, 1].
     """
@@ -35,7 +35,7 @@ def pool_forecasts(p: Floats, other: Floats, y: Floats, weight: Floats) -> Float
 
 
 def pool_with_base_rate(forecasts: Forecasts) -> Floats:
-    """Pool a forecast with the base rate of its outcomes: float64 (N,).
+    """Pool forecasts with the base rate of their outcomes as in `pool_forecasts`, float64 (N,).
 
     One added outcome of each kind keeps the base rate above 0 and below 1.
     """
@@ -45,7 +45,7 @@ def pool_with_base_rate(forecasts: Forecasts) -> Floats:
 
 
 def minimum_variance(slope: Floats, probability: Floats, clusters: Clusters) -> float:
-    """Return the variance of a score that follows from random outcomes.
+    """Return the variance of a score if outcomes are drawn from `probability`, correlated inside clusters.
 
     slope: derivatives of the score with respect to the outcomes, (N,). probability: probabilities of the outcomes, (N,). With two-way
     clusters it is the larger of the two variances.
@@ -57,9 +57,9 @@ def minimum_variance(slope: Floats, probability: Floats, clusters: Clusters) -> 
 
 
 def slopes(forecasts: Forecasts, metric: str) -> Floats | None:
-    """Return the derivatives of a score with respect to the outcomes, float64 (N,); None for a metric without a minimum variance.
+    """Return the derivatives of a score by the outcomes, float64 (N,); None for a metric without a minimum variance.
 
-    They are on the scale of the score's interval: the logit for `brier`, the logarithm for `log_loss`, and that of 1 - skill
+    The score is on the scale of its interval: the logit for `brier`, the logarithm for `log_loss`, and that of 1 - skill
     for the skills.
     """
     p, y, weight = forecasts.p, forecasts.y, forecasts.weight
@@ -76,6 +76,6 @@ def slopes(forecasts: Forecasts, metric: str) -> Floats | None:
         case "skill_vs_market":
             market = np.nan_to_num(forecasts.market)
             priced = np.where(np.isnan(forecasts.market), 0.0, weight)
-            ours, theirs = ((priced * np.square(one - y)).sum() for one in (p, market))
+            ours, theirs = ((priced * np.square(p_of - y)).sum() for p_of in (p, market))
             return np.asarray(priced * ((1 - 2 * p) / ours - (1 - 2 * market) / theirs))
     return None

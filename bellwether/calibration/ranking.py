@@ -28,7 +28,7 @@ def share_first(replicates: Floats) -> Floats:
 
 
 def confidence_set(difference: Floats, p_holm: Floats, pairs: tuple[Ints, Ints], ranked: Bools) -> Floats:
-    """Return each forecaster's p-value in the confidence set of the best, float64 (M,): the set at level a has those with p > a.
+    """Return each forecaster's p-value in the confidence set of the best, float64 (M,). The set at level a contains those with p > a.
 
     It is the smallest corrected p-value of the pairs that the forecaster loses. Holm's correction limits the probability that any true best is
     left out to a. So the set is a model confidence set in the sense of P. R. Hansen, A. Lunde and J. M. Nason (Econometrica 79, 2011), from tests
@@ -39,10 +39,10 @@ def confidence_set(difference: Floats, p_holm: Floats, pairs: tuple[Ints, Ints],
     """
     p = np.full(len(ranked), np.nan)
     first, second = pairs
-    for one, other, gap, value in zip(first, second, difference, p_holm, strict=True):
-        if np.isnan(value) or not (ranked[one] and ranked[other]):
+    for index, other, gap, value in zip(first, second, difference, p_holm, strict=True):
+        if np.isnan(value) or not (ranked[index] and ranked[other]):
             continue
-        loser, winner = (one, other) if gap > 0 else (other, one)
+        loser, winner = (index, other) if gap > 0 else (other, index)
         p[loser] = np.nanmin([p[loser], value])
         p[winner] = np.nanmin([p[winner], 1.0])
     return p
@@ -62,20 +62,34 @@ def letters(order: Sequence[int], differ: Bools) -> list[str]:
     return ["".join(_letter(index) for index, group in enumerate(ranked) if place in group) for place in range(len(order))]
 
 
-def _split(group: frozenset[int], one: int, other: int) -> tuple[frozenset[int], ...]:
-    return (group - {one}, group - {other}) if {one, other} <= group else (group,)
+def group_letters(loss: Floats, p: Floats, pairs: tuple[Ints, Ints], significance: float) -> list[str | None]:
+    """Return the letters of each forecaster's significance groups; None for a forecaster without a loss.
+
+    loss: float64 (M,), NaN if missing. p: float64 (P,), p-value of each pair. pairs: as in `confidence_set`. A pair differs if its p-value is at
+    most `significance`.
+    """
+    differ = np.zeros((len(loss), len(loss)), dtype=bool)
+    differ[pairs] = p <= significance
+    differ |= differ.T
+    order = [int(index) for index in np.argsort(loss, kind="stable") if not np.isnan(loss[index])]
+    by_index = dict(zip(order, letters(order, differ), strict=True))
+    return [by_index.get(index) for index in range(len(loss))]
+
+
+def _split(group: frozenset[int], index: int, other: int) -> tuple[frozenset[int], ...]:
+    return (group - {index}, group - {other}) if {index, other} <= group else (group,)
 
 
 def _absorb(groups: list[frozenset[int]]) -> list[frozenset[int]]:
     distinct = sorted(set(groups), key=lambda group: (-len(group), sorted(group)))
-    kept: list[frozenset[int]] = []
+    maximal: list[frozenset[int]] = []
     for group in distinct:
-        if not any(group <= larger for larger in kept):
-            kept.append(group)
-    return kept
+        if not any(group <= larger for larger in maximal):
+            maximal.append(group)
+    return maximal
 
 
 def _letter(index: int) -> str:
-    """Return a to z, A to Z, then a1, b1, …."""
+    """Return the letter of a group: a to z, A to Z, then a1, b1, …."""
     turn, place = divmod(index, len(ascii_letters))
     return ascii_letters[place] + (str(turn) if turn else "")

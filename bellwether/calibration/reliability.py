@@ -1,4 +1,4 @@
-"""Reliability: forecast against observed frequency in bins, with Wilson intervals over clusters."""
+"""Reliability: mean forecast and observed frequency by bin, with Wilson intervals over clusters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bellwether.calibration.forecasts import BINS, DECILES, Bins, Floats, Foreca
 from bellwether.calibration.inference import Inference
 from bellwether.calibration.intervals import (
     LARGEST_SHARE,
-    LEAST_CLUSTERS,
+    MIN_CLUSTERS,
     NO_CLUSTERS,
     few_clusters_reason,
     large_cluster_reason,
@@ -43,7 +43,7 @@ def reliability_bins(
 
 
 def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILES, level: float = Inference().level) -> pl.DataFrame:
-    """Like `reliability_bins`, for validated forecasts."""
+    """Compute the table of `reliability_bins` from validated forecasts."""
     sums = total_sums(forecasts, bins)
     weight, index = sums["bin_n"], bins.index(forecasts.p)
     mean_forecast, yes_rate = (
@@ -73,12 +73,12 @@ def bins_of(forecasts: Forecasts, clusters: Clusters | None, bins: Bins = DECILE
 def _rates(
     forecasts: Forecasts, clusters: Clusters | None, index: np.ndarray, rate: Floats, *, bins: int, level: float
 ) -> tuple[Floats, Floats, np.ndarray, list[str | None]]:
-    """Return the ends of each bin's interval, the clusters in the bin, and the reason for a missing interval."""
+    """Return for each bin the lower and upper end of the interval, the number of clusters, and the reason for a missing interval."""
     lower, upper = np.full(bins, np.nan), np.full(bins, np.nan)
     if clusters is None:
-        reasons: list[str | None] = [_EMPTY if np.isnan(one) else NO_CLUSTERS for one in rate]
+        reasons: list[str | None] = [_EMPTY if np.isnan(value) else NO_CLUSTERS for value in rate]
         return lower, upper, np.zeros(bins, dtype=np.int64), reasons
-    parts = [ClusterVariation.of(_sums(forecasts, way, index, bins), rate) for way in clusters.ways]
+    parts = [ClusterVariation.of(_sums(forecasts, grouping, index, bins), rate) for grouping in clusters.ways]
     both = None if clusters.both is None else ClusterVariation.of(_sums(forecasts, clusters.both, index, bins), rate)
     variance = joint_variance(parts, both)
     count, df, largest = (
@@ -87,16 +87,16 @@ def _rates(
     )
     n = np.bincount(index, forecasts.weight, bins) / (np.square(forecasts.weight).sum() / forecasts.weight.sum() if len(forecasts) else 1)
     reasons = []
-    for each in range(bins):
-        reason = _reason(rate[each], int(count[each]), float(largest[each]))
+    for place in range(bins):
+        reason = _reason(rate[place], int(count[place]), float(largest[place]))
         reasons.append(reason)
         if reason is None:
-            lower[each], upper[each] = rate_ends(
-                float(rate[each]),
-                variance=float(variance[each]),
-                clusters=int(count[each]),
-                df=float(df[each]),
-                n=float(n[each]),
+            lower[place], upper[place] = rate_ends(
+                float(rate[place]),
+                variance=float(variance[place]),
+                clusters=int(count[place]),
+                df=float(df[place]),
+                n=float(n[place]),
                 level=level,
             )
     return lower, upper, count.astype(np.int64), reasons
@@ -105,11 +105,11 @@ def _rates(
 def _reason(rate: float, clusters: int, largest: float) -> str | None:
     if np.isnan(rate):
         return _EMPTY
-    if clusters < LEAST_CLUSTERS:
+    if clusters < MIN_CLUSTERS:
         return few_clusters_reason(clusters)
     return large_cluster_reason(largest) if largest > LARGEST_SHARE else None
 
 
-def _sums(forecasts: Forecasts, way: Grouping, index: np.ndarray, bins: int) -> ClusterSums:
-    """Sum weights of yes outcomes and of all forecasts of each cluster in each bin."""
-    return ClusterSums(way.bin_sums(index, bins, forecasts.weight * forecasts.y), way.bin_sums(index, bins, forecasts.weight))
+def _sums(forecasts: Forecasts, grouping: Grouping, index: np.ndarray, bins: int) -> ClusterSums:
+    """Sum the weights of yes and of all forecasts by cluster and bin."""
+    return ClusterSums(grouping.bin_sums(index, bins, forecasts.weight * forecasts.y), grouping.bin_sums(index, bins, forecasts.weight))

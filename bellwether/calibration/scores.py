@@ -1,17 +1,17 @@
-"""Scores of benchmark frames: metrics, reliability, comparisons and ranking of forecasters, by the scoring rules `RULES`."""
+"""Scores of forecasts in benchmark tables: metrics, reliability, comparisons and leaderboard, by the scoring rules `RULES`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from bellwether.calibration.answers import ALL, COULD_KNOW, Answers, Clusters, combine_samples, common_scopes, own_scopes
-from bellwether.calibration.clusters import Clusters as ClusterIndex
-from bellwether.calibration.clusters import Grouping
+from bellwether.calibration.answers import ALL, COULD_KNOW, Answers, ClusterUnit, combine_samples, common_scopes, own_scopes
+from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.comparison import Comparison, compare_panel
 from bellwether.calibration.comparison_pairs import Loss, Panel
 from bellwether.calibration.estimates import Estimate, Scores
@@ -25,14 +25,11 @@ from bellwether.tables.benchmark import COMPARISONS, FORECASTS, LEADERBOARD, REL
 
 __all__ = ["RULES", "combine_samples", "compare_forecasters", "comparison_table", "failures", "leaderboard", "reliability", "score"]
 
-#: Version of the scoring rules; it changes when any number on the same forecasts would.
+#: Version of the scoring rules; raise it with every change of a number on the same forecasts.
 RULES = "strict/3"
 
 #: Minimum coverage of a ranked forecaster; unanswered questions are rarely a random sample.
 COVERAGE_FLOOR = 0.9
-
-#: Published fields of an estimate.
-_ESTIMATE = ("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated")
 
 #: Replacement of a missing forecast: nothing, 0.5, or the share of yes among the release's questions.
 Imputation = Literal["none", "half", "base_rate"]
@@ -44,7 +41,7 @@ def score(
     questions: pl.DataFrame,
     *,
     known_at: datetime | None = None,
-    clusters: Clusters = "cluster",
+    clusters: ClusterUnit = "cluster",
     imputation: Imputation = "none",
     replicates: int = Inference().replicates,
     seed: int = Inference().seed,
@@ -80,7 +77,7 @@ def score(
 
 
 def reliability(
-    forecasts: pl.DataFrame, questions: pl.DataFrame, *, known_at: datetime | None = None, clusters: Clusters = "cluster"
+    forecasts: pl.DataFrame, questions: pl.DataFrame, *, known_at: datetime | None = None, clusters: ClusterUnit = "cluster"
 ) -> pl.DataFrame:
     """Compute the reliability of every forecaster of one release in ten bins: table benchmark/reliability.
 
@@ -113,7 +110,7 @@ def compare_forecasters(
     forecasts: pl.DataFrame,
     questions: pl.DataFrame,
     *,
-    clusters: Clusters = "cluster",
+    clusters: ClusterUnit = "cluster",
     loss: Loss | str = Loss.BRIER,
     coverage_floor: float = COVERAGE_FLOOR,
     replicates: int = Inference().replicates,
@@ -125,21 +122,21 @@ def compare_forecasters(
     first, the confidence set and the groups. Arguments and errors as in `score` and `compare`.
     """
     answers = Answers.of(forecasts, questions, clusters)
-    asked = answers.questions
-    size = (asked.height, len(answers.names))
+    compared = answers.questions
+    size = (compared.height, len(answers.names))
     p, right = np.full(size, np.nan), np.zeros(size, dtype=bool)
     for column, name in enumerate(answers.names):
         sheet = answers.sheet(name).with_columns(counts=~pl.col("could_know") & pl.col("p").is_not_null())
         at = sheet["counts"].to_numpy()
-        made = _forecasts(sheet.filter("counts"))
-        p[at, column], right[at, column] = made.p, made.decision == (made.y == 1)
-    ranked = (~np.isnan(p)).mean(axis=0) >= coverage_floor if asked.height else np.zeros(size[1], dtype=bool)
-    panel = Panel(tuple(answers.names), p, right, asked["y"].cast(pl.Float64).to_numpy(), np.ones(asked.height), _clusters(asked))
+        scored = _forecasts(sheet.filter("counts"))
+        p[at, column], right[at, column] = scored.p, scored.decision == (scored.y == 1)
+    ranked = (~np.isnan(p)).mean(axis=0) >= coverage_floor if compared.height else np.zeros(size[1], dtype=bool)
+    panel = Panel(tuple(answers.names), p, right, compared["y"].cast(pl.Float64).to_numpy(), np.ones(compared.height), _clusters(compared))
     return compare_panel(panel, ranked, loss=Loss(loss), plan=Inference(replicates=replicates, seed=seed))
 
 
 def comparison_table(comparison: Comparison, *, release: str, known_at: datetime) -> pl.DataFrame:
-    """Return the pairs of a comparison of one release: table benchmark/comparisons."""
+    """Build rows of benchmark/comparisons from a comparison of one release."""
     stamped = comparison.pairs.with_columns(
         release=pl.lit(release), known_at=pl.lit(known_at).cast(COMPARISONS.schema["known_at"]), rules=pl.lit(RULES)
     )
@@ -183,7 +180,7 @@ def leaderboard(
 
 
 def _scopes(sheet: pl.DataFrame) -> Iterator[tuple[list[str], pl.DataFrame]]:
-    """Yield scopes with their part of a forecaster's sheet. Scopes that cover the whole sheet come together and are scored once."""
+    """Yield (scopes, rows) of a sheet. Scopes that cover the whole sheet are one item, so that they are scored once."""
     own = {scope: part for scope, part in own_scopes(sheet) if part.height}
     parts = {**dict(common_scopes(sheet)), **own}
     whole = [scope for scope, part in parts.items() if part.height == sheet.height and scope != COULD_KNOW]
@@ -205,36 +202,36 @@ def _share_of_yes(questions: pl.DataFrame) -> float | None:
 
 
 def _coverage_scores(part: pl.DataFrame, scope: str) -> dict[str, Estimate]:
-    """Compute the metrics that depend on unanswered questions: coverage, and the Brier score with 0.5 for missing forecasts."""
-    asked = part if scope == COULD_KNOW else part.filter(~pl.col("could_know"))
-    error = np.square(asked["p"].fill_null(0.5).to_numpy() - asked["y"].to_numpy())
+    """Compute the metrics of all questions: coverage, and the Brier score with 0.5 for missing forecasts."""
+    countable = part if scope == COULD_KNOW else part.filter(~pl.col("could_know"))
+    error = np.square(countable["p"].fill_null(0.5).to_numpy() - countable["y"].to_numpy())
     values = {
-        "coverage": asked["p"].count() / part.height if part.height else None,
-        "brier_imputed": float(error.sum() / asked.height) if asked.height else None,
+        "coverage": countable["p"].count() / part.height if part.height else None,
+        "brier_imputed": float(error.sum() / countable.height) if countable.height else None,
     }
     return {name: Estimate(value, reason=INTERVALS[name].reason) for name, value in values.items()}
 
 
-def _rows(scores: Scores, by_sheet: Mapping[str, Estimate], forecasts: Forecasts, clusters: ClusterIndex) -> Iterator[dict[str, Any]]:
+def _rows(scores: Scores, by_sheet: Mapping[str, Estimate], forecasts: Forecasts, clusters: Clusters) -> Iterator[dict[str, Any]]:
     priced = ~np.isnan(forecasts.market)
     for metric, estimate in {**scores, **by_sheet}.items():
         with_price = metric == "skill_vs_market"
         yield {
             "metric": metric,
-            **{field: getattr(estimate, field) for field in _ESTIMATE},
+            **asdict(estimate),
             "n": int(priced.sum()) if with_price else scores.n,
             "n_clusters": clusters.take(priced).count if with_price else scores.n_clusters,
         }
 
 
 def _scored_rows(sheet: pl.DataFrame) -> pl.DataFrame:
-    """Return the rows that count: with a forecast, on questions that the forecaster could not have known."""
+    """Select the rows that count: with a forecast, on questions that the forecaster could not have known."""
     return sheet.filter(pl.col("p").is_not_null() & ~pl.col("could_know"))
 
 
-def _clusters(rows: pl.DataFrame) -> ClusterIndex:
-    """Return the clusters of questions by their index."""
-    return ClusterIndex.of_groups(Grouping.of(rows["cluster"].to_numpy().astype(np.intp)))
+def _clusters(rows: pl.DataFrame) -> Clusters:
+    """Build the clusters of rows from their column `cluster`."""
+    return Clusters.of_groups(Grouping.of(rows["cluster"].to_numpy().astype(np.intp)))
 
 
 def _forecasts(rows: pl.DataFrame) -> Forecasts:
@@ -250,6 +247,6 @@ def _rank_certainty(comparison: Comparison | None) -> pl.DataFrame:
 
 
 def _stamp(forecasts: pl.DataFrame, questions: pl.DataFrame, known_at: datetime | None) -> dict[str, Any]:
-    """Return the columns with one value for all rows of the release."""
+    """Return release, known_at and rules, which are the same for all rows of a table."""
     latest = pl.concat([forecasts["known_at"], questions["known_at"]]).max()
     return {"release": questions["release"].first(), "known_at": known_at or latest, "rules": RULES}

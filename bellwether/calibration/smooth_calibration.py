@@ -24,7 +24,7 @@ from bellwether.calibration.forecasts import Floats, Forecasts, Ints
 from bellwether.calibration.sorted_forecasts import SortedForecasts
 
 #: Cosines of the point estimate, and their minimum and maximum for its distribution; resolved bandwidths go down to 0.0003 and 0.003.
-_MODES, _LEAST_MODES, _MOST_MODES = 4096, 64, 512
+_MODES, _MIN_MODES, _MAX_MODES = 4096, 64, 512
 
 #: Cosines are omitted if smoothing reduces them below exp(-4.3^2 / 2) = 0.0001 of themselves.
 _NEGLIGIBLE = 4.3
@@ -32,10 +32,10 @@ _NEGLIGIBLE = 4.3
 #: Cells of the grid per cosine: eight per shortest half-wave, so that spreading widens no resolved kernel by more than 0.1 %.
 _CELLS = 8
 
-#: Maximum of steps to the fixed point, their start, and the step length at which they stop.
+#: Maximum number of steps to the fixed point, their start, and the step length at which they stop.
 _STEPS, _START, _STILL = 16, 0.05, 1e-16
 
-#: Floats of one slice of rows; it fits the cache.
+#: Number of floats of one slice of rows; it fits the cache.
 _SLICE = 32_768
 
 
@@ -49,7 +49,7 @@ def smooth_ece(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) 
 
 
 def smooth_error(ordered: SortedForecasts) -> float:
-    """Compute the smECE of forecasts in ascending order of p; NaN without a forecast."""
+    """Compute the smECE of sorted forecasts; NaN without a forecast."""
     if not len(ordered.p):
         return float("nan")
     mass, yes = ordered.tally()
@@ -64,7 +64,7 @@ def smooth_error(ordered: SortedForecasts) -> float:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Smoother:
-    """Smoother of residuals: spreads groups of equal forecasts over a grid of `cells`.
+    """Smoother of residuals, which spreads groups of equal forecasts over a grid of `cells`.
 
     share: float64 (G,), share of a residual assigned to the upper of its two cells.
     lower, upper: intp (G,), the two cells of each group.
@@ -77,7 +77,7 @@ class Smoother:
 
     @classmethod
     def on(cls, p: Floats, modes: int) -> Smoother:
-        """Build a smoother with `modes` cosines for groups with the ascending forecasts `p`."""
+        """Build a smoother with `modes` cosines for groups of forecasts with ascending probabilities `p`."""
         cells = _CELLS * modes
         position = p * cells - 0.5
         cell = np.floor(position).astype(np.intp)
@@ -87,9 +87,9 @@ class Smoother:
 
     @classmethod
     def resolving(cls, p: Floats, error: float) -> Smoother:
-        """Build a smoother for errors down to about `error`, with as many cosines as these need."""
+        """Build a smoother with enough cosines for errors down to about `error`."""
         needed = 1.5 * _NEGLIGIBLE / (np.pi * max(error, 1e-9))
-        return cls.on(p, int(np.clip(16 * np.ceil(needed / 16), _LEAST_MODES, _MOST_MODES)))
+        return cls.on(p, int(np.clip(16 * np.ceil(needed / 16), _MIN_MODES, _MAX_MODES)))
 
     @property
     def cells(self) -> int:
@@ -97,13 +97,13 @@ class Smoother:
         return _CELLS * self.modes
 
     def coefficients(self, grid: Floats) -> Floats:
-        """Return cosine coefficients (..., modes) of residuals spread over the grid (..., cells)."""
+        """Transform residuals on the grid (..., cells) to cosine coefficients (..., modes)."""
         from scipy.fft import dct
 
         return np.asarray(dct(grid, type=2, axis=-1)[..., : self.modes] / 2)
 
     def error(self, coefficients: Floats) -> Floats:
-        """Return the smECE of each row of coefficients (R, modes) of residuals over their weight, float64 (R,)."""
+        """Compute the smECE of each row of coefficients (R, modes), float64 (R,). The residuals are divided by their total weight."""
         from scipy.fft import dct
 
         finest = _NEGLIGIBLE / (np.pi * self.modes)
@@ -122,7 +122,7 @@ class Smoother:
 
 
 def _fixed_point(error: Callable[[Floats], Floats], start: Floats) -> Floats:
-    """Return the s in [0, 1] with error(s) = s, per row, for an error that decreases in s.
+    """Return for each row the s in [0, 1] with error(s) = s. error: function that decreases in s.
 
     s and error(s) bracket the fixed point, and error(s) - s has a slope of -1 or steeper. So secant steps of such a slope, kept inside the
     bracket, always converge.

@@ -1,4 +1,4 @@
-"""Forecasts in ascending order of p, with equal forecasts as one group, and the statistics of that order.
+"""Forecasts in ascending order of p, in groups of equal forecasts; ACE and isotonic recalibration.
 
 The adaptive calibration error (ACE) has equal-mass bins with tied forecasts shared evenly, for any weights. D(t) is the sum of p - y over the
 first t units of mass. A group of equal forecasts has one p and, its order being arbitrary, one mean outcome, so D is linear across it. K bins of
@@ -57,11 +57,11 @@ class SortedForecasts:
         return cls(order, weight, weight * (p - y), weight * y, np.flatnonzero(step > 0), p[group_ends], group_ends)
 
     def tally(self) -> tuple[Floats, Floats]:
-        """Return weight and weight of yes of each group, both float64 (G,)."""
+        """Return the weight, and the weight of yes, of each group, both float64 (G,)."""
         return self.group_sums(self.weight), self.group_sums(self.yes)
 
     def group_sums(self, values: Floats) -> Floats:
-        """Sum values in ascending order of p over each group: (..., N) to (..., G)."""
+        """Sum values of sorted forecasts by group: (..., N) to (..., G)."""
         if len(self.group_ends) == values.shape[-1]:
             return values
         starts = np.append(0, self.group_ends[:-1] + 1)
@@ -78,7 +78,7 @@ def ace(ordered: SortedForecasts, bins: int = BINS) -> float:
 
 
 def shares(ordered: SortedForecasts, bins: int = BINS) -> Iterator[tuple[Ints, Floats]]:
-    """Return the forecasts of each equal-mass bin with their shares: per bin, positions in ascending order of p and shares in (0, 1]."""
+    """Yield (positions in ascending order of p, shares in (0, 1]) of the forecasts in each equal-mass bin."""
     mass = np.cumsum(ordered.weight)
     sizes = np.diff(ordered.ends, prepend=-1)
     upper = mass[ordered.ends]
@@ -86,12 +86,12 @@ def shares(ordered: SortedForecasts, bins: int = BINS) -> Iterator[tuple[Ints, F
     for index in range(bins):
         start, end = (mass[-1] * edge / bins for edge in (index, index + 1))
         share = np.repeat(np.clip((np.minimum(upper, end) - np.maximum(lower, start)) / (upper - lower), 0, 1), sizes)
-        some = np.flatnonzero(share)
-        yield some, share[some]
+        positions = np.flatnonzero(share)
+        yield positions, share[positions]
 
 
 def _deviation_at_cuts(ordered: SortedForecasts, deviation: Floats, bins: int) -> Floats:
-    """Return D at the ends of the bins, float64 (bins + 1,); `deviation` is D at the end of each run of equal forecasts."""
+    """Return D(t) of the module at the ends of the bins, float64 (bins + 1,). deviation: D at the end of each run of equal forecasts."""
     mass = np.cumsum(ordered.weight)[ordered.ends]
     cuts = mass[-1] * np.arange(1, bins) / bins
     inner = np.interp(cuts, np.append(0.0, mass), np.append(0.0, deviation))
@@ -99,7 +99,7 @@ def _deviation_at_cuts(ordered: SortedForecasts, deviation: Floats, bins: int) -
 
 
 def isotonic_fit(mass: Floats, yes: Floats) -> Floats:
-    """Return the recalibrated forecast of each group, shape of `yes`.
+    """Compute the recalibrated forecast of each group by isotonic regression, in the shape of `yes`.
 
     mass: float64 (G,), weight of the forecasts in each group, in ascending order of forecast; positive.
     yes: float64 (..., G), weight of yes in each group; simulated outcomes may be below 0 or above `mass`.
@@ -134,5 +134,5 @@ def explained_squares(mass: Floats, yes: Floats) -> float:
 
 
 def _pool(mass: Floats, yes: Floats, first: Ints) -> tuple[Floats, Floats]:
-    """Sum the groups from each index of `first` to the next."""
+    """Merge groups: sum mass and yes from each index of `first` to the next."""
     return np.add.reduceat(mass, first), np.add.reduceat(yes, first)

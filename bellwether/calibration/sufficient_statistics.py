@@ -1,6 +1,6 @@
-"""Sufficient statistics: weighted sums of forecasts, per group, that determine every binned or order-free metric.
+"""Sufficient statistics: weighted sums of forecasts by group, from which the metrics that need no order of the forecasts follow.
 
-The same sums serve the point estimate (one group) and the jackknife (all but one cluster).
+The point estimate uses the sums of all forecasts, the jackknife those of all clusters but one.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ class Sums:
 
 
 def columns(forecasts: Forecasts) -> Iterator[tuple[str, Floats | Bools]]:
-    """Yield one value per forecast for each scalar statistic; one column exists at a time.
+    """Yield (name, values (N,)) of each scalar statistic, one column at a time to save memory.
 
     Statistics of right and wrong decisions are NaN if outcomes are fractional.
     """
     p, y, decision = forecasts.p, forecasts.y, forecasts.decision
-    some = np.ones(len(p), dtype=bool)
+    ones = np.ones(len(p), dtype=bool)
     undefined = None if forecasts.is_binary else np.full(len(p), np.nan)
     yes = y == 1
-    yield "n", some
+    yield "n", ones
     yield "n_squared", forecasts.weight
     yield "yes", y
     yield "yes_squared", np.square(y)
@@ -82,15 +82,15 @@ def columns(forecasts: Forecasts) -> Iterator[tuple[str, Floats | Bools]]:
 def log_loss(p: Floats, y: Floats) -> Floats:
     """Return the logarithmic loss of each forecast, in nats, p clipped to [1e-15, 1 - 1e-15]."""
     clipped = np.clip(p, CLIP, 1 - CLIP)
-    return -np.log(np.where(y == 1, clipped, 1 - clipped)) if _is_binary(y) else -(y * np.log(clipped) + (1 - y) * np.log(1 - clipped))
-
-
-def _is_binary(y: Floats) -> bool:
-    return bool(((y == 0) | (y == 1)).all())
+    return (
+        -np.log(np.where(y == 1, clipped, 1 - clipped))
+        if ((y == 0) | (y == 1)).all()
+        else -(y * np.log(clipped) + (1 - y) * np.log(1 - clipped))
+    )
 
 
 def total_sums(forecasts: Forecasts, bins: Bins = DECILES) -> Sums:
-    """Sum over all forecasts: `matrix` has shape (width,)."""
+    """Compute the sums over all forecasts. Their matrix has the shape (width,)."""
     weight = forecasts.weight if forecasts.is_weighted else None
     matrix = np.zeros(len(_SCALARS) + len(_BINNED) * bins.count)
     for index, (_, column) in enumerate(columns(forecasts)):
@@ -104,15 +104,15 @@ def total_sums(forecasts: Forecasts, bins: Bins = DECILES) -> Sums:
 
 
 def sums_by_group(forecasts: Forecasts, groups: Grouping, bins: Bins = DECILES) -> Sums:
-    """Sum per group: `matrix` has shape (groups.count, width)."""
+    """Compute the sums of each group. Their matrix has the shape (groups.count, width)."""
     weight = forecasts.weight if forecasts.is_weighted else None
     matrix = np.zeros((groups.count, len(_SCALARS) + len(_BINNED) * bins.count))
     for index, (_, column) in enumerate(columns(forecasts)):
         matrix[:, index] = groups.sums(column if weight is None else column * weight)
-    which = bins.index(forecasts.p)
-    for index, column in enumerate((np.ones(len(which)), forecasts.p, forecasts.y)):
+    index_of = bins.index(forecasts.p)
+    for index, column in enumerate((np.ones(len(index_of)), forecasts.p, forecasts.y)):
         start = len(_SCALARS) + bins.count * index
-        matrix[:, start : start + bins.count] = groups.bin_sums(which, bins.count, column if weight is None else column * weight)
+        matrix[:, start : start + bins.count] = groups.bin_sums(index_of, bins.count, column if weight is None else column * weight)
     return Sums(matrix)
 
 

@@ -1,4 +1,4 @@
-"""Files of a report, written to a temporary folder and then stored one by one, the metadata last.
+"""Files of a report: they are written to a temporary folder and then stored, the metadata last.
 
 The metadata list every file with its digest. A report is complete if its metadata exist and all digests match. Only then are the files in the
 metadata of an older report removed.
@@ -23,24 +23,24 @@ _METADATA = re.compile(r"metadata_\d{8}_\d{6}\.json")
 
 
 class Picture(NamedTuple):
-    """Figure of the report."""
+    """Stored figure of a report: file name and caption."""
 
     file: str
     caption: str
 
 
-def make_picture(one: Picture) -> Markdown:
+def make_picture(picture: Picture) -> Markdown:
     """Format a figure and its caption as Markdown."""
-    return Markdown(f"![{one.caption}]({one.file})\n\n*{one.caption}*\n")
+    return Markdown(f"![{picture.caption}]({picture.file})\n\n*{picture.caption}*\n")
 
 
 def sorted_files(files: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return names and descriptions of a report's files, pictures last."""
+    """Sort (name, description) of a report's files by name, pictures last."""
     return sorted(files.items(), key=lambda file: (file[0].endswith(".png"), file[0]))
 
 
 class Draft:
-    """Draft of a report. files: name -> size and digest. about: name -> description of the file."""
+    """Report in a temporary folder. files: size and digest by file name. about: description by file name."""
 
     def __init__(self, folder: Path, stamp: str) -> None:
         self._folder = folder
@@ -49,13 +49,13 @@ class Draft:
         self.about: dict[str, str] = {}
 
     def pictures(self, figures: Iterable[Figure]) -> dict[str, Picture]:
-        """Write figures as PNG files and return the pictures by name."""
-        found = {}
+        """Write figures as PNG files; return the pictures by name of the figure."""
+        pictures = {}
         for figure in figures:
             file = figure.file(self._stamp)
             self.write(file, figure.draw(), figure.about or figure.caption)
-            found[figure.name] = Picture(file, figure.caption)
-        return found
+            pictures[figure.name] = Picture(file, figure.caption)
+        return pictures
 
     def json(self, name: str, content: Mapping[str, Any], about: str) -> None:
         """Write a JSON file."""
@@ -70,40 +70,40 @@ class Draft:
         self.about[name] = about
 
 
-def store_report(storage: Storage, folder: str, stamp: str, make: Callable[[Draft], None], *, benchmark: str) -> list[str]:
-    """Make a report, store its files below `folder` in the order of their creation, and return their locations.
+def store_report(storage: Storage, folder: str, stamp: str, write_files: Callable[[Draft], None], *, benchmark: str) -> list[str]:
+    """Write a report, store its files below `folder` in the order of writing, and return their locations.
 
     An older report of the same `benchmark` (a field of its metadata) is removed when the new one is complete.
     """
-    before = [entry.name for entry in storage.files(folder)]
-    with TemporaryDirectory(prefix="bellwether-report-") as made:
-        draft = Draft(Path(made), stamp)
-        make(draft)
+    earlier = [entry.name for entry in storage.files(folder)]
+    with TemporaryDirectory(prefix="bellwether-report-") as temporary:
+        draft = Draft(Path(temporary), stamp)
+        write_files(draft)
         names = list(draft.files)
         for name in names:
-            storage.put(f"{folder}/{name}", (Path(made) / name).read_bytes())
-    _remove_older(storage, folder, before, names, benchmark)
+            storage.put(f"{folder}/{name}", (Path(temporary) / name).read_bytes())
+    _remove_older(storage, folder, earlier, names, benchmark)
     return [storage.location(f"{folder}/{name}") for name in names]
 
 
-def _remove_older(storage: Storage, folder: str, before: list[str], names: list[str], benchmark: str) -> None:
-    """Remove older reports: their metadata and the files in them. Other files are kept."""
-    there = {name.removeprefix(f"{folder}/") for name in before} - set(names)
-    older = [f"{folder}/{name}" for name in sorted(there) if _METADATA.fullmatch(name)]
+def _remove_older(storage: Storage, folder: str, earlier: list[str], names: list[str], benchmark: str) -> None:
+    """Remove older reports: their metadata and the files that it lists. Other files are kept."""
+    candidates = {name.removeprefix(f"{folder}/") for name in earlier} - set(names)
+    older = [f"{folder}/{name}" for name in sorted(candidates) if _METADATA.fullmatch(name)]
     for name, content in storage.read(older).items():
         files = _listed_files(content, benchmark)
         if files is None:
             continue
-        for file in sorted(there & files):
+        for file in sorted(candidates & files):
             storage.delete(f"{folder}/{file}")
         storage.delete(name)
 
 
 def _listed_files(content: bytes, benchmark: str) -> set[str] | None:
-    """Return the files in a report's metadata; None if `content` is not metadata of a report of this `benchmark`."""
+    """Parse metadata of a report and return its file names; None if `content` is not metadata of this `benchmark`."""
     try:
-        known = orjson.loads(content)
+        metadata = orjson.loads(content)
     except orjson.JSONDecodeError:
         return None
-    ours = isinstance(known, dict) and known.get("benchmark") == benchmark and isinstance(known.get("files"), dict)
-    return set(known["files"]) if ours else None
+    is_ours = isinstance(metadata, dict) and metadata.get("benchmark") == benchmark and isinstance(metadata.get("files"), dict)
+    return set(metadata["files"]) if is_ours else None

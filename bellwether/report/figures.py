@@ -1,4 +1,4 @@
-"""Figures of a report with their captions, and the cached pictures of a forecaster's calibration."""
+"""Figures of a report with their captions. Pictures of a forecaster's calibration are cached."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import polars as pl
 from bellwether.figures.statistics import calibration_overlays
 from bellwether.report.inputs import ReportInputs
 
-#: Maximum of cached pictures of calibration, less than 100 kB each.
-MOST_KEPT = 256
-_kept: OrderedDict[bytes, bytes] = OrderedDict()
+#: Maximum number of cached pictures, less than 100 kB each.
+MAX_CACHED = 256
+_cache: OrderedDict[bytes, bytes] = OrderedDict()
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """Figure of a report.
+    """Figure of a report, which is drawn later.
 
     name: prefix of its file name. draw: returns the PNG. about: description in the list of files (default: the caption).
     """
@@ -31,12 +31,12 @@ class Figure:
     about: str = ""
 
     def file(self, stamp: str) -> str:
-        """Return its file name in the report with this stamp."""
+        """Return the file name of the figure in a report with the given stamp."""
         return f"{self.name}_{stamp}.png"
 
     @classmethod
     def of(cls, name: str, caption: str, chart: Callable[..., Any], *arguments: Any, about: str = "", **options: Any) -> Figure:
-        """Build a figure that renders the chart returned by `chart`."""
+        """Build a figure from a function that returns an Altair chart, and its arguments."""
 
         def draw() -> bytes:
             from bellwether.figures.canvas import png
@@ -47,7 +47,7 @@ class Figure:
 
 
 def release_figures(inputs: ReportInputs) -> Iterator[Figure]:
-    """Yield the figures of all forecasters of the release; scores by distance from the cutoff only if a forecaster has one."""
+    """Yield the figures that compare all forecasters. Scores by distance from the cutoff need a forecaster with a cutoff."""
     from bellwether.figures import costs, intervals
 
     release, rows = inputs.release, (inputs.forecasts, inputs.questions)
@@ -64,7 +64,7 @@ def release_figures(inputs: ReportInputs) -> Iterator[Figure]:
 
 
 def forecaster_figures(inputs: ReportInputs, forecaster: str, file: str) -> Iterator[Figure]:
-    """Yield the figures of one forecaster; `file` is its name in file names."""
+    """Yield the figures of one forecaster. file: the forecaster's name in file names."""
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
     forecasts = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     title = f"{forecaster} on {inputs.release}"
@@ -92,7 +92,7 @@ def reliability_picture(bins: pl.DataFrame, forecasts: pl.DataFrame, questions: 
         bands, curves = calibration_overlays(forecasts, questions)
         return reliability_diagram(bins, title, bands=bands, curves=curves)
 
-    return _once(draw, "reliability", title, bins, forecasts, questions)
+    return _render_cached(draw, "reliability", title, bins, forecasts, questions)
 
 
 def confidence_picture(forecasts: pl.DataFrame, questions: pl.DataFrame, title: str) -> bytes:
@@ -103,18 +103,18 @@ def confidence_picture(forecasts: pl.DataFrame, questions: pl.DataFrame, title: 
 
         return confidence_histograms(forecasts, questions, title)
 
-    return _once(draw, "confidence", title, forecasts, questions)
+    return _render_cached(draw, "confidence", title, forecasts, questions)
 
 
-def _once(draw: Callable[[], Any], kind: str, title: str, *frames: pl.DataFrame) -> bytes:
-    """Return the PNG of a chart, rendered once per process for equal titles and rows in any order."""
+def _render_cached(draw: Callable[[], Any], kind: str, title: str, *frames: pl.DataFrame) -> bytes:
+    """Render a chart as a PNG, cached by kind, title and rows in any order."""
     from bellwether.figures.canvas import png
 
     key = hashlib.sha256(repr((kind, title, [(frame.schema, frame.height) for frame in frames])).encode())
     for frame in frames:
         key.update(frame.hash_rows().sort().to_numpy().tobytes())
-    found = _kept.pop(key.digest(), None)
-    _kept[key.digest()] = picture = png(draw()) if found is None else found
-    while len(_kept) > MOST_KEPT:
-        _kept.popitem(last=False)
+    cached = _cache.pop(key.digest(), None)
+    _cache[key.digest()] = picture = png(draw()) if cached is None else cached
+    while len(_cache) > MAX_CACHED:
+        _cache.popitem(last=False)
     return picture

@@ -1,4 +1,4 @@
-"""Inputs of a report: rows of one release in the benchmark tables, its recipe, and configurations of its forecasters."""
+"""Inputs of a report: benchmark tables of one release, its recipe, and configurations of its forecasters."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ TABLES: dict[str, Table] = {
 
 
 def latest_time(rows: pl.DataFrame) -> datetime:
-    """Return the latest `known_at` of the rows in UTC, which is the time of the report."""
-    found = rows["known_at"].max()
-    assert isinstance(found, datetime)
-    return found
+    """Return the latest `known_at` of the rows, UTC."""
+    latest = rows["known_at"].max()
+    assert isinstance(latest, datetime)
+    return latest
 
 
 def format_stamp(at: datetime) -> str:
@@ -66,11 +66,11 @@ class ReportInputs:
     def __post_init__(self) -> None:
         for name, table in TABLES.items():
             object.__setattr__(self, name, redact_rows(table.name, table.validate(getattr(self, name)).sort(table.key)))
-        found = sorted({one for name in TABLES for one in getattr(self, name)["release"].unique()})
+        releases = sorted({release for name in TABLES for release in getattr(self, name)["release"].unique()})
         if self.leaderboard.is_empty():
             raise ConfigError("writing a report: the leaderboard is empty; materialize benchmark/leaderboard of the release first")
-        if len(found) > 1:
-            raise ConfigError(f"writing a report: the rows are of the releases {', '.join(found)}; give the rows of one")
+        if len(releases) > 1:
+            raise ConfigError(f"writing a report: the rows are of the releases {', '.join(releases)}; give the rows of one")
 
     @property
     def release(self) -> str:
@@ -84,7 +84,7 @@ class ReportInputs:
 
     @property
     def stamp(self) -> str:
-        """`known_at` in file names, so that the same data give the same names."""
+        """Time of the report for file names; the same data give the same names."""
         return format_stamp(self.known_at)
 
     @property
@@ -94,15 +94,15 @@ class ReportInputs:
 
 
 def read_inputs(warehouse: Path | str, release: str, *, revision: str | None = None) -> ReportInputs:
-    """Read a release from a published warehouse, without recipe and configurations (`add_registry`). revision: as in `ReportInputs`.
+    """Read a release from a published warehouse. `add_registry` adds recipe and configurations. revision: as in `ReportInputs`.
 
     Raises `LakeError` if the warehouse is missing, `ConfigError` if it has no leaderboard of the release.
     """
     from bellwether.lake.warehouse import query
 
-    known = query(warehouse, "SELECT DISTINCT release FROM benchmark.leaderboard ORDER BY release")["release"].to_list()
-    if release not in known:
-        raise ConfigError(f"writing a report: the warehouse has no leaderboard of the release {release!r}; {suggestion(release, known)}")
+    releases = query(warehouse, "SELECT DISTINCT release FROM benchmark.leaderboard ORDER BY release")["release"].to_list()
+    if release not in releases:
+        raise ConfigError(f"writing a report: the warehouse has no leaderboard of the release {release!r}; {suggestion(release, releases)}")
     frames: dict[str, Any] = {
         name: query(warehouse, f"FROM {table.group}.{table.short_name} WHERE release = $release", {"release": release}).cast(table.schema)
         for name, table in TABLES.items()
@@ -122,6 +122,6 @@ def add_registry(inputs: ReportInputs) -> ReportInputs:
 
 
 def configuration(entry: Any) -> dict[str, Any]:
-    """Return a forecaster's entry as JSON: kind, version, description and parameters; for a language model, all settings that affect its answers."""
+    """Convert a forecaster's registry entry to values for JSON: kind, version, and description and parameters or settings of the model."""
     fields = entry if isinstance(entry, BaseModel) else entry.model
     return {"kind": entry.kind, "version": entry.version, **fields.model_dump(mode="json")}

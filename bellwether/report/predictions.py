@@ -1,4 +1,4 @@
-"""Predictions of a forecaster for a report, one per question with all known details, and their totals."""
+"""Predictions of a forecaster for a report: one per question, with usage and response of the model."""
 
 from __future__ import annotations
 
@@ -46,32 +46,32 @@ class Predictions:
     @property
     def answered(self) -> list[dict[str, Any]]:
         """Scored predictions with a forecast."""
-        return [one for one in self.scored if one["predicted_answer"] is not None]
+        return [prediction for prediction in self.scored if prediction["predicted_answer"] is not None]
 
     def confusion(self) -> dict[str, int]:
-        """Count the scored decisions by outcome as a confusion matrix; yes is positive."""
+        """Return the confusion matrix (tp, fp, fn, tn) of the scored decisions; yes is positive."""
         cells = {"tp": 0, "fp": 0, "fn": 0, "tn": 0}
-        for one in self.answered:
-            right = "t" if one["correct"] else "f"
-            cells[right + ("p" if one["predicted_answer"] == "yes" else "n")] += 1
+        for prediction in self.answered:
+            right = "t" if prediction["correct"] else "f"
+            cells[right + ("p" if prediction["predicted_answer"] == "yes" else "n")] += 1
         return cells
 
     def usage(self) -> dict[str, Any]:
-        """Sum tokens, attempts and micro-dollars, and average latency in ms, over all rows including excluded ones. None if unknown."""
+        """Return total tokens, attempts and micro-dollars, and mean latency in ms, of all rows including excluded ones. None if unknown."""
         rows, cost = self.rows, micro_dollars(self.rows["cost"])
-        known = [one for one in cost if one is not None]
+        known_costs = [micro for micro in cost if micro is not None]
         latency = rows["latency"].mean()
         return {
             **{name: _sum(rows[name]) for name in _SUMS},
-            "cost_microdollars": sum(known) if known else None,
+            "cost_microdollars": sum(known_costs) if known_costs else None,
             "without_cost": rows.filter((pl.col("attempts") > 0) & pl.col("cost").is_null()).height,
             "avg_latency_ms": None if latency is None else 1000 * float(latency),  # type: ignore[arg-type]
         }
 
     def counts(self, column: str) -> dict[str, int]:
-        """Count rows by value of a column, the most frequent first, without nulls."""
-        found = self.rows[column].drop_nulls().value_counts(name="n").sort("n", column, descending=[True, False])
-        return {str(value): n for value, n in found.iter_rows()}
+        """Count the rows by value of a column, most frequent value first, without nulls."""
+        frequencies = self.rows[column].drop_nulls().value_counts(name="n").sort("n", column, descending=[True, False])
+        return {str(value): n for value, n in frequencies.iter_rows()}
 
 
 def predictions(forecaster: str, answers: Answers, forecasts: pl.DataFrame, questions: pl.DataFrame) -> Predictions:
@@ -83,27 +83,27 @@ def predictions(forecaster: str, answers: Answers, forecasts: pl.DataFrame, ques
     samples: dict[str, list[dict[str, Any]]] = {}
     for row in rows.iter_rows(named=True):
         samples.setdefault(row["question_id"], []).append(row)
-    asked = {question["id"]: question for question in questions.iter_rows(named=True)}
+    questions_by_id = {question["id"]: question for question in questions.iter_rows(named=True)}
     scored: list[dict[str, Any]] = []
     excluded: list[dict[str, Any]] = []
     for line in answers.sheet(forecaster).iter_rows(named=True):
-        one = _prediction(asked[line["id"]], line, samples.get(line["id"], []))
-        (excluded if one["could_know"] else scored).append(one)
+        prediction = _prediction(questions_by_id[line["id"]], line, samples.get(line["id"], []))
+        (excluded if prediction["could_know"] else scored).append(prediction)
     return Predictions(scored, excluded, rows)
 
 
 def micro_dollars(costs: Iterable[Decimal | None]) -> list[int | None]:
-    """Convert dollars to whole micro-dollars."""
+    """Convert dollars to whole micro-dollars, rounded towards zero."""
     return [None if cost is None else int(cost * MICRO) for cost in costs]
 
 
 def dollars(micro: int | None) -> float | None:
-    """Convert micro-dollars to the nearest float in dollars."""
+    """Convert micro-dollars to dollars as a float."""
     return None if micro is None else float(Decimal(micro) / MICRO)
 
 
 def _prediction(question: Mapping[str, Any], line: Mapping[str, Any], rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Build the prediction of one question from the scored forecast `line` and the samples combined in it."""
+    """Build the prediction of a question. line: its row of `Answers.sheet`. rows: samples that are combined in it."""
     p_yes, only = line["p"], rows[0] if len(rows) == 1 else None
     answer = None if p_yes is None else line["answer"] or ("yes" if p_yes >= 0.5 else "no")
     combined = None if p_yes is None else p_yes if answer == "yes" else 1 - p_yes
@@ -145,10 +145,10 @@ def _response(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _usage_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Sum the usage of the answers to one question; the cost is null if any is unknown."""
+    """Sum the usage of the answers to one question. The cost is None if a cost is unknown."""
     latencies = [row["latency"] for row in rows if row["latency"] is not None]
     costs = micro_dollars(row["cost"] for row in rows)
-    cost = None if None in costs or not costs else sum(one for one in costs if one is not None)
+    cost = None if None in costs or not costs else sum(micro for micro in costs if micro is not None)
     return {
         "latency_ms": 1000 * sum(latencies) / len(latencies) if latencies else None,
         **{name: _sum(pl.Series([row[name] for row in rows], dtype=pl.Int64)) for name in _SUMS},

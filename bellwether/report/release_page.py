@@ -1,4 +1,4 @@
-"""Report of a release in Markdown, rendered from the template `release.md`."""
+"""Report of a release in Markdown, from the template `release.md`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, dollars
 from bellwether.report.results import bin_label, groups, leaderboards, model_config, per_category, scores_by_scope
 
-#: Maximum of listed pairs; beyond it only pairs with the best and pairs of neighbours in rank.
+#: Maximum number of listed pairs; with more, only pairs with the best and pairs of neighbours in rank are listed.
 MOST_PAIRS = 15
 
 #: Tables with a row per forecaster: heading, introduction, and metrics with their column headers.
@@ -114,11 +114,12 @@ def release_page(
     forecaster_pictures: Mapping[str, Sequence[Picture]],
     files: Mapping[str, str],
 ) -> str:
-    """Render the report. analysis: dataset analysis as JSON. pictures: pictures of the release by name. files: name -> description."""
+    """Render the report of a release. analysis: dataset analysis as JSON. pictures: by name of the figure. files: description by name."""
     board = inputs.leaderboard.sort("rank", "forecaster", nulls_last=True).to_dicts()
     scores = {row["forecaster"]: scores_by_scope(inputs, row["forecaster"]) for row in board}
+    failures = {name: of_forecaster.counts("failure") for name, of_forecaster in predictions.items()}
     tested = inputs.comparisons["p_holm"].drop_nulls()
-    known = set(inputs.scores["metric"])
+    metrics_in_scores = set(inputs.scores["metric"])
     context = {
         "inputs": inputs,
         "analysis": analysis,
@@ -142,16 +143,17 @@ def release_page(
         "leaderboards": leaderboards(inputs),
         "groups": groups(inputs),
         "comparisons": [
-            (heading, note, {name: title for name, title in metrics.items() if name in known}) for heading, note, metrics in _COMPARISONS
+            (heading, note, {name: title for name, title in metrics.items() if name in metrics_in_scores})
+            for heading, note, metrics in _COMPARISONS
         ],
         "served": _served(inputs),
-        "contaminated": [row for one in board if (row := _exposure(one, predictions[one["forecaster"]].rows)) is not None],
+        "contaminated": [row for line in board if (row := _exposure(line, predictions[line["forecaster"]].rows)) is not None],
         "by_days": [
             ("By days from the knowledge cutoff to the resolution", _by_days(scores, "distance:"), pictures.get("score_by_distance")),
             ("By days from the forecast to the close", _by_days(scores, "horizon:"), pictures["brier_over_time"]),
         ],
         "configs": {row["forecaster"]: model_config(inputs, row["forecaster"]) for row in board},
-        "definitions": [metric for name, metric in METRICS.items() if name in known],
+        "definitions": [metric for name, metric in METRICS.items() if name in metrics_in_scores],
         "settings": _settings,
         "in_order": _in_order,
         "bins_of": lambda name: inputs.reliability.filter((pl.col("forecaster") == name) & (pl.col("n") > 0)).to_dicts(),
@@ -162,7 +164,8 @@ def release_page(
         "rounded_down": rounded_down,
         "rounded_up": rounded_up,
         **_pairs(inputs),
-        **_failures(predictions),
+        "failures": failures,
+        "kinds": sorted({kind for counts in failures.values() for kind in counts}),
         **_usage(predictions, board),
         **_dataset(analysis),
     }
@@ -170,14 +173,14 @@ def release_page(
 
 
 def ranked_pairs(inputs: ReportInputs) -> list[Row]:
-    """Return every pair, its better-ranked forecaster first, in the order of the leaderboard."""
+    """Return all pairs in the order of the leaderboard. The forecaster of a row is ranked better than the other."""
     place = {name: index for index, name in enumerate(inputs.forecasters)}
     rows = [_reverse_pair(row, place) for row in inputs.comparisons.iter_rows(named=True)]
     return sorted(rows, key=lambda row: (place[row["forecaster"]], place[row["other"]]))
 
 
 def leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
-    """Return the pairs that contain the first of `names`, and the pairs of neighbours in `names`."""
+    """Select the pairs that contain the first of `names`, and the pairs of neighbours in `names`."""
     place = {name: index for index, name in enumerate(names)}
     return [row for row in rows if place[row["forecaster"]] == 0 or place[row["other"]] == place[row["forecaster"]] + 1]
 
@@ -192,31 +195,26 @@ def _reverse_pair(row: Row, place: Mapping[str, int]) -> Row:
 def _pairs(inputs: ReportInputs) -> dict[str, Any]:
     every = ranked_pairs(inputs)
     tested = [row for row in every if row["reason"] is None]
-    shown = tested if len(tested) <= MOST_PAIRS else leading_pairs(tested, inputs.forecasters)
+    listed = tested if len(tested) <= MOST_PAIRS else leading_pairs(tested, inputs.forecasters)
     untested = sorted(Counter(row["reason"] for row in every if row["reason"] is not None).items())
-    return {"pairs": every, "shown": shown, "some": len(shown) < len(tested), "untested": untested}
+    return {"pairs": every, "shown": listed, "some": len(listed) < len(tested), "untested": untested}
 
 
 def _without_interval(inputs: ReportInputs) -> list[tuple[str, list[str]]]:
-    """Return the reasons for missing Brier intervals, with the forecasters concerned."""
+    """Return (reason, forecasters) of the missing intervals of Brier scores."""
     some = inputs.leaderboard.filter(pl.col("brier").is_not_null() & pl.col("brier_reason").is_not_null())
     return some.group_by("brier_reason").agg(pl.col("forecaster").sort()).sort("brier_reason").rows()
 
 
-def _failures(predictions: Mapping[str, Predictions]) -> dict[str, Any]:
-    failures = {name: made.counts("failure") for name, made in predictions.items()}
-    return {"failures": failures, "kinds": sorted({kind for counts in failures.values() for kind in counts})}
-
-
 def _usage(predictions: Mapping[str, Predictions], board: Sequence[Row]) -> dict[str, Any]:
-    """Return the usage of the language models, and its known cost in micro-dollars."""
-    asked = [row["forecaster"] for row in board if predictions[row["forecaster"]].rows["attempts"].count()]
-    usage = {name: predictions[name].usage() for name in asked}
+    """Return the usage of each language model, and the total known cost in micro-dollars."""
+    callers = [row["forecaster"] for row in board if predictions[row["forecaster"]].rows["attempts"].count()]
+    usage = {name: predictions[name].usage() for name in callers}
     return {"usage": usage, "cost": sum(used["cost_microdollars"] or 0 for used in usage.values())}
 
 
 def _exposure(line: Row, forecasts: pl.DataFrame) -> Row | None:
-    """Return a forecaster's exposure to questions it could have known; None if it has neither a cutoff nor such questions."""
+    """Add cutoff and distances from it to a leaderboard row; None if the forecaster has no cutoff and could know no question."""
     cutoff, days = forecasts["knowledge_cutoff"].max(), forecasts["days_from_cutoff"]
     return line | {"cutoff": cutoff, "least": days.min(), "median": days.median()} if cutoff is not None or line["could_know"] else None
 
@@ -225,21 +223,21 @@ def _by_days(scores: Mapping[str, Mapping[str, Any]], prefix: str) -> list[tuple
     return [
         (name, scope.removeprefix(prefix), scopes[scope].get("brier", {}), scopes[scope].get("accuracy", {}))
         for name, scopes in scores.items()
-        for scope in sorted((one for one in scopes if one.startswith(prefix)), key=order_by_distance)
+        for scope in sorted((name_ for name_ in scopes if name_.startswith(prefix)), key=order_by_distance)
     ]
 
 
 def _served_warnings(inputs: ReportInputs) -> Iterator[Row]:
-    """Yield forecasters with answers from a model other than the requested one, or from several models."""
-    for forecaster, names in groupby(_served(inputs), key=lambda one: one["forecaster"]):
+    """Yield the forecasters whose answers came from another model than the requested one, or from several models."""
+    for forecaster, names in groupby(_served(inputs), key=lambda row: row["forecaster"]):
         models = list(names)
-        others = [one for one in models if not is_requested(one["model"], one["served_model"])]
+        others = [row for row in models if not is_requested(row["model"], row["served_model"])]
         if others or len(models) > 1:
             yield {"forecaster": forecaster, "model": models[0]["model"], "other": bool(others), "served": others or models}
 
 
 def _served(inputs: ReportInputs) -> list[Row]:
-    """Count responses by forecaster, requested model and served model, if stated."""
+    """Count forecasts by forecaster, requested model and served model, if stated."""
     names = ("forecaster", "model", "served_model")
     stated = inputs.forecasts.filter(pl.col("served_model").is_not_null() & pl.col("model").is_not_null())
     return stated.group_by(names).len().sort(names).to_dicts()
@@ -249,7 +247,7 @@ def _dataset(analysis: Mapping[str, Any]) -> dict[str, Any]:
     moments = ("mean", "median", "std", "min", "max")
     if not analysis["total_questions"]:
         return {"moments": moments}
-    before = {f"{name} before the close": row for name, row in analysis["market_by_horizon"].items()}
+    earlier = {f"{name} before the close": row for name, row in analysis["market_by_horizon"].items()}
     ahead, published = analysis["time_horizon_stats"], analysis["as_published"]["time_horizon_stats"]
     spans = {
         "Cutoff to close (days)": {name: ahead[f"{name}_days_ahead"] for name in moments},
@@ -257,20 +255,20 @@ def _dataset(analysis: Mapping[str, Any]) -> dict[str, Any]:
         "Opening to close (days)": analysis["open_to_close_days"],
         "Close to settlement (days)": analysis["close_to_settlement_days"],
     }
-    prices = {**before, "Final price (known after the fact)": analysis["final_price"]}
+    prices = {**earlier, "Final price (known after the fact)": analysis["final_price"]}
     return {"moments": moments, "spans": spans, "prices": prices}
 
 
 def _settings(forecaster: str, kind: str, config: Mapping[str, Any]) -> list[tuple[str, str]]:
-    shown = {"forecaster": forecaster, "kind": kind} | {name: value for name, value in config.items() if name not in _NOT_SHOWN}
-    return [(name, _plain(value)) for name, value in shown.items() if value not in (None, [], {}, "")]
+    settings = {"forecaster": forecaster, "kind": kind} | {name: value for name, value in config.items() if name not in _NOT_SHOWN}
+    return [(name, _plain(value)) for name, value in settings.items() if value not in (None, [], {}, "")]
 
 
 def _plain(value: Any) -> str:
     if isinstance(value, datetime):
         return timestamp(value)
     if isinstance(value, list | tuple):
-        return ", ".join(str(one) for one in value)
+        return ", ".join(str(item) for item in value)
     return json.dumps(value, sort_keys=True, default=str) if isinstance(value, dict) else str(value)
 
 

@@ -1,11 +1,11 @@
-"""JSON files of a report as dictionaries, with KalshiBench's field names where they exist, and additional fields.
+"""JSON files of a report: KalshiBench's fields under its names, and additional fields.
 
 docs/scoring.md describes every field.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -92,7 +92,7 @@ Metrics = Mapping[str, Mapping[str, Any]]
 
 
 def scores_by_scope(inputs: ReportInputs, forecaster: str) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return scope -> metric -> value, interval and counts, as in benchmark/scores; the scope `all` first."""
+    """Return value, interval and counts of each metric by scope and metric; the scope `all` is first."""
     rows = inputs.scores.filter(pl.col("forecaster") == forecaster)
     scopes: dict[str, dict[str, dict[str, Any]]] = {"all": {}}
     for row in rows.iter_rows(named=True):
@@ -100,7 +100,7 @@ def scores_by_scope(inputs: ReportInputs, forecaster: str) -> dict[str, dict[str
     return scopes
 
 
-def model_file(inputs: ReportInputs, forecaster: str, made: Predictions) -> dict[str, Any]:
+def model_file(inputs: ReportInputs, forecaster: str, predictions: Predictions) -> dict[str, Any]:
     """Build `<model>_<stamp>.json`: a forecaster's configuration, every metric, and all its predictions."""
     scopes = scores_by_scope(inputs, forecaster)
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)
@@ -110,29 +110,32 @@ def model_file(inputs: ReportInputs, forecaster: str, made: Predictions) -> dict
         "benchmark": BENCHMARK,
         "release": inputs.release,
         "timestamp": inputs.known_at,
-        "num_samples": len(made.scored),
+        "num_samples": len(predictions.scored),
         **{name: _value(scopes["all"], ours) for name, ours in NAMES.items()},
-        "reliability_diagram": [_published_bin(row) for row in bins.filter(pl.col("n") > 0).iter_rows(named=True)],
+        "reliability_diagram": [
+            {"bin": bin_label(row), "avg_confidence": row["mean_forecast"], "avg_accuracy": row["yes_rate"], "count": row["n"]}
+            for row in bins.filter(pl.col("n") > 0).iter_rows(named=True)
+        ],
         "per_category": per_category(scopes),
-        "confusion_matrix": made.confusion(),
-        "parse_rate": len(made.answered) / len(made.scored) if made.scored else None,
-        **_published_usage(made),
+        "confusion_matrix": predictions.confusion(),
+        "parse_rate": len(predictions.answered) / len(predictions.scored) if predictions.scored else None,
+        **_published_usage(predictions),
         "leaderboard": _line(inputs, forecaster),
         "metrics": scopes["all"],
         "scopes": {name: metrics for name, metrics in scopes.items() if name != "all"},
         "reliability": [{name: row[name] for name in _BIN} for row in bins.iter_rows(named=True)],
-        "failures": made.counts("failure"),
-        "parsed_by": made.counts("parsed_by"),
-        "contradictions": made.counts("contradiction"),
-        "repaired": int(made.rows["repaired"].fill_null(False).sum()),
-        "usage": made.usage(),
-        "predictions": made.scored,
-        "excluded": made.excluded,
+        "failures": predictions.counts("failure"),
+        "parsed_by": predictions.counts("parsed_by"),
+        "contradictions": predictions.counts("contradiction"),
+        "repaired": int(predictions.rows["repaired"].fill_null(False).sum()),
+        "usage": predictions.usage(),
+        "predictions": predictions.scored,
+        "excluded": predictions.excluded,
     }
 
 
 def model_config(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
-    """Build a forecaster's configuration from its registry entry, or from its forecasts if unregistered; fields named by KalshiBench come first."""
+    """Build a forecaster's configuration from its registry entry, or from its forecasts if unregistered; KalshiBench's fields come first."""
     entry = inputs.configurations.get(forecaster, {})
     rows = inputs.forecasts.filter(pl.col("forecaster") == forecaster)
     model = entry.get("model") or next(iter(rows["model"].drop_nulls()), None)
@@ -153,7 +156,7 @@ def model_config(inputs: ReportInputs, forecaster: str) -> dict[str, Any]:
     return named | {"rules": sorted(rows["rules"].unique()), "elicitations": sorted(rows["elicitation"].drop_nulls().unique())} | further
 
 
-def summary(inputs: ReportInputs, made: Mapping[str, Predictions]) -> dict[str, Any]:
+def summary(inputs: ReportInputs, predictions: Mapping[str, Predictions]) -> dict[str, Any]:
     """Build `summary_<stamp>.json`: compared forecasters, three leaderboards, significance groups and paired tests."""
     return {
         "benchmark": BENCHMARK,
@@ -162,7 +165,7 @@ def summary(inputs: ReportInputs, made: Mapping[str, Predictions]) -> dict[str, 
         "knowledge_cutoff_used": _cutoff(inputs),
         "num_models": len(inputs.forecasters),
         "num_samples": inputs.questions.height,
-        "models": {name: _summary(inputs, name, made[name]) for name in inputs.forecasters},
+        "models": {name: _summary(inputs, name, predictions[name]) for name in inputs.forecasters},
         "leaderboard": leaderboards(inputs),
         "unranked": [
             {"model": row["forecaster"], "because": row["unranked_because"]}
@@ -170,7 +173,7 @@ def summary(inputs: ReportInputs, made: Mapping[str, Predictions]) -> dict[str, 
         ],
         "significance_groups": groups(inputs),
         "model_confidence_set": [row["forecaster"] for row in _lines(inputs) if row["in_mcs"]],
-        "pairs": [_drop_fields(row, ("release", "known_at", "rules")) for row in inputs.comparisons.iter_rows(named=True)],
+        "pairs": inputs.comparisons.drop("release", "known_at", "rules").to_dicts(),
     }
 
 
@@ -184,27 +187,27 @@ def leaderboards(inputs: ReportInputs) -> dict[str, list[dict[str, Any]]]:
 
 
 def groups(inputs: ReportInputs) -> dict[str, list[str]]:
-    """Return significance letter -> forecasters that share it, best first; no difference within a group is significant."""
-    found: dict[str, list[str]] = {}
+    """Return the forecasters of each significance group by letter, best first. Forecasters of one group do not differ significantly."""
+    members: dict[str, list[str]] = {}
     for row in _lines(inputs):
         for letter in letters(row["group"]):
-            found.setdefault(letter, []).append(row["forecaster"])
-    return found
+            members.setdefault(letter, []).append(row["forecaster"])
+    return members
 
 
 def letters(group: str | None) -> list[str]:
     """Split the significance letters of a forecaster: "ab" and "a1b1" have two each."""
-    found: list[str] = []
-    for one in group or "":
-        if one.isdigit() and found:
-            found[-1] += one
+    groups: list[str] = []
+    for character in group or "":
+        if character.isdigit() and groups:
+            groups[-1] += character
         else:
-            found.append(one)
-    return found
+            groups.append(character)
+    return groups
 
 
-def metadata(inputs: ReportInputs, made: Mapping[str, Predictions], files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Build `metadata_<stamp>.json`: release, rules and versions behind the numbers, and files of the report."""
+def metadata(inputs: ReportInputs, predictions: Mapping[str, Predictions], files: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Build `metadata_<stamp>.json`: release, rules, versions of the software, and files of the report."""
     questions = inputs.questions
     outcomes = questions["ground_truth"].value_counts(name="n")
     counted = dict(outcomes.iter_rows())
@@ -227,16 +230,16 @@ def metadata(inputs: ReportInputs, made: Mapping[str, Predictions], files: Mappi
         "elicitations": sorted(inputs.forecasts["elicitation"].drop_nulls().unique()),
         "price_maps": sorted(inputs.forecasts["price_map"].drop_nulls().unique()),
         "cost_sources": sorted(inputs.forecasts["cost_source"].drop_nulls().unique()),
-        "packages": {name: found for name in PACKAGES if (found := package_version(name)) is not None},
+        "packages": {name: installed for name in PACKAGES if (installed := package_version(name)) is not None},
         "revision": inputs.revision,
-        "calls": {name: one.usage() for name, one in made.items() if one.rows["call_key"].count()},
+        "calls": {name: of_forecaster.usage() for name, of_forecaster in predictions.items() if of_forecaster.rows["call_key"].count()},
         "files": dict(sorted(files.items())),
     }
 
 
 def per_category(scopes: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
-    """Return accuracy, Brier score and count per category with a forecast, the largest category first."""
-    found = {
+    """Return accuracy, Brier score and number of forecasts by category, largest category first."""
+    categories = {
         scope.removeprefix("category:"): {
             "accuracy": _value(metrics, "accuracy"),
             "brier_score": _value(metrics, "brier"),
@@ -245,39 +248,35 @@ def per_category(scopes: Mapping[str, Metrics]) -> dict[str, dict[str, Any]]:
         for scope, metrics in scopes.items()
         if scope.startswith("category:") and metrics.get("brier", {}).get("n")
     }
-    return dict(sorted(found.items(), key=lambda item: (-item[1]["count"], item[0])))
+    return dict(sorted(categories.items(), key=lambda item: (-item[1]["count"], item[0])))
 
 
 def bin_label(row: Mapping[str, Any]) -> str:
-    """Format a bin like KalshiBench: 0.3-0.4."""
+    """Format the label of a bin as in KalshiBench: 0.3-0.4."""
     return f"{row['lower_edge']:.1f}-{row['upper_edge']:.1f}"
 
 
-def _published_bin(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {"bin": bin_label(row), "avg_confidence": row["mean_forecast"], "avg_accuracy": row["yes_rate"], "count": row["n"]}
-
-
-def _published_usage(made: Predictions) -> dict[str, Any]:
-    used = made.usage()
+def _published_usage(predictions: Predictions) -> dict[str, Any]:
+    used = predictions.usage()
     tokens = [used["input_tokens"], used["output_tokens"]]
     return {
         "avg_latency_ms": used["avg_latency_ms"],
         "total_input_tokens": used["input_tokens"],
         "total_output_tokens": used["output_tokens"],
-        "total_tokens": sum(one or 0 for one in tokens) if any(one is not None for one in tokens) else None,
+        "total_tokens": sum(count or 0 for count in tokens) if any(count is not None for count in tokens) else None,
         "total_cost_usd": dollars(used["cost_microdollars"]),
     }
 
 
-def _summary(inputs: ReportInputs, forecaster: str, made: Predictions) -> dict[str, Any]:
+def _summary(inputs: ReportInputs, forecaster: str, predictions: Predictions) -> dict[str, Any]:
     metrics = scores_by_scope(inputs, forecaster)["all"]
     intervals = {name: [metrics.get(NAMES[name], {}).get(end) for end in ("lower", "upper")] for name in _SUMMARY}
     return {
         "knowledge_cutoff": model_config(inputs, forecaster)["knowledge_cutoff"],
         **{name: _value(metrics, NAMES[name]) for name in _SUMMARY},
-        "parse_rate": len(made.answered) / len(made.scored) if made.scored else None,
-        **_published_usage(made),
-        "total_cost_microdollars": made.usage()["cost_microdollars"],
+        "parse_rate": len(predictions.answered) / len(predictions.scored) if predictions.scored else None,
+        **_published_usage(predictions),
+        "total_cost_microdollars": predictions.usage()["cost_microdollars"],
         "leaderboard": _line(inputs, forecaster),
         "intervals": intervals,
     }
@@ -319,12 +318,8 @@ def _price(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
-def _drop_fields(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: value for name, value in row.items() if name not in names}
-
-
 def package_version(package: str) -> str | None:
-    """Return the version of an installed package."""
+    """Return the version of an installed package; None if missing."""
     try:
         return version(package)
     except PackageNotFoundError:

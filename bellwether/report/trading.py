@@ -1,4 +1,4 @@
-"""Trading report: results of agents in replayed episodes as JSON, figures and a page in Markdown.
+"""Trading report: results of agents in replayed episodes, as JSON, figures and a page in Markdown.
 
 docs/trading-metrics.md describes the files and defines every number.
 """
@@ -27,7 +27,7 @@ from bellwether.tables.replay import BACKTESTS, RESULTS, SUMMARY
 
 BENCHMARK = "Bellwether replay"
 
-#: Maximum of agents whose episodes are on the page, and of their lines; the JSON has all.
+#: Maximum number of agents with a table of episodes on the page, and of its lines; the JSON file contains all.
 _MOST_AGENTS, _MOST_LINES = 20, 60
 
 
@@ -42,7 +42,7 @@ def write_trading_report(inputs: TradingInputs, reports: Storage | Path | str) -
 
 
 def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Yield the figures of the report; figures of fills, curves and books only if there are such rows and tapes."""
+    """Yield the figures of the report. Figures of fills, curves and books need rows of fills, rows of equity and tapes."""
     from bellwether.figures import equity, intervals
 
     name, labels = inputs.name, inputs.labelled(inputs.ordered)["agent"].to_list()
@@ -55,17 +55,17 @@ def trading_figures(inputs: TradingInputs) -> Iterator[Figure]:
     if inputs.fills.height:
         traded = set(fills["agent"])
         caption = "Mean markout after a fill, weighted by contracts; negative if the market moved against the fills."
-        shown = [label for label in labels if label in traded]
-        yield Figure.of("markouts", caption, intervals.markout_curve, fills, f"Markouts: {name}", names=shown)
+        traders = [label for label in labels if label in traded]
+        yield Figure.of("markouts", caption, intervals.markout_curve, fills, f"Markouts: {name}", names=traders)
     yield from _book_figures(inputs)
 
 
 def _book_figures(inputs: TradingInputs) -> Iterator[Figure]:
-    """Yield the figures of the episodes with the most fills: the book, and the fills of the busiest agent."""
+    """Yield for each of the busiest episodes a figure of the book, and one of the fills of its busiest agent."""
     from bellwether.figures.canvas import tail
 
-    shown = [episode for episode in dict.fromkeys(name for name, _ in busiest_episodes(inputs.backtests)) if episode in inputs.tapes]
-    for episode in shown[:MOST_BOOKS]:
+    episodes = [episode for episode in dict.fromkeys(name for name, _ in busiest_episodes(inputs.backtests)) if episode in inputs.tapes]
+    for episode in episodes[:MOST_BOOKS]:
         tape, file = inputs.tapes[episode], safe_name(episode)
         caption = "Contracts displayed at each price of YES over time: bids blue, asks orange."
         about = f"{episode}: depth of the book"
@@ -98,7 +98,7 @@ def _write_files(draft: Draft, inputs: TradingInputs) -> None:
 def trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], files: Mapping[str, str]) -> str:
     """Render the report in Markdown from the template `trading.md`."""
     backtests, tables = inputs.backtests, agent_tables(inputs.results, inputs.titles)
-    shown = [replace(comparison_table(inputs.summary, inputs.titles), title=""), *tables[:_MOST_AGENTS]]
+    tables_shown = [replace(comparison_table(inputs.summary, inputs.titles), title=""), *tables[:_MOST_AGENTS]]
     context = {
         "inputs": inputs,
         "pictures": pictures,
@@ -109,9 +109,9 @@ def trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], files: 
         "rows": [row | _execution(backtests, row) for row in inputs.ordered.iter_rows(named=True)],
         "least_episodes": LEAST_EPISODES,
         "failed": backtests.filter(pl.col("failure").is_not_null()).to_dicts(),
-        "tables": [_shorten_table(lines) for lines in shown],
+        "tables": [_shorten_table(lines) for lines in tables_shown],
         "more": len(tables) - _MOST_AGENTS,
-        "books": [one for name, one in pictures.items() if name.startswith(("book_", "fills_"))],
+        "books": [picture for name, picture in pictures.items() if name.startswith(("book_", "fills_"))],
     }
     return render("trading.md", context)
 
@@ -130,7 +130,7 @@ def _execution(backtests: pl.DataFrame, row: Mapping[str, Any]) -> dict[str, Any
 
 
 def _shorten_table(lines: Lines) -> dict[str, Any]:
-    """Shorten a table to a maximum of lines, keeping its total."""
+    """Shorten a table to `_MOST_LINES` lines; its last line, the total, is kept."""
     rows, cut = list(lines.rows), len(lines.rows) - _MOST_LINES
     if cut > 0:
         rows = [*rows[: _MOST_LINES - 1], rows[-1]]
@@ -138,7 +138,7 @@ def _shorten_table(lines: Lines) -> dict[str, Any]:
 
 
 def results_document(inputs: TradingInputs) -> dict[str, Any]:
-    """Build `results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests; amounts are text, to keep every digit."""
+    """Build `results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests. Amounts are text with all digits."""
     return {
         "benchmark": BENCHMARK,
         "name": inputs.name,
@@ -164,6 +164,6 @@ def _metadata(inputs: TradingInputs, files: Mapping[str, Mapping[str, Any]]) -> 
         "episodes": dict(rows.select("episode", "episode_digest").unique().sort("episode").iter_rows()),
         "result_digests": [list(row) for row in rows.select("agent", "rules", "episode", "result_digest").iter_rows()],
         "tables": {table.name: table.version for table in (BACKTESTS, RESULTS, SUMMARY)},
-        "packages": {name: found for name in (*PACKAGES, "numba") if (found := package_version(name)) is not None},
+        "packages": {name: installed for name in (*PACKAGES, "numba") if (installed := package_version(name)) is not None},
         "files": dict(sorted(files.items())),
     }

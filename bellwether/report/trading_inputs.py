@@ -1,4 +1,4 @@
-"""Inputs of a trading report: rows of the replay tables, and tapes of the episodes with book figures."""
+"""Inputs of a trading report: rows of the replay tables, and tapes for the figures of books."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 if TYPE_CHECKING:
     from bellwether.replay.tape.layout import Tape
 
-#: Maximum of episodes with books and fills in a report.
+#: Maximum number of episodes with figures of books and fills.
 MOST_BOOKS = 6
 
 
 @dataclass(frozen=True, slots=True)
 class TradingInputs:
-    """Backtests of a report, with rows in any order. Raises `ConfigError` if there is no backtest.
+    """Rows and tapes of a trading report. Rows may be in any order. Raises `ConfigError` without a backtest.
 
     name: of the report. backtests, fills, equity: rows of the tables of these names; fills and equity may be incomplete or empty, which omits figures.
     tapes: episode -> its tape. titles: agent -> display name.
@@ -63,37 +63,37 @@ class TradingInputs:
 
     @property
     def stamp(self) -> str:
-        """`known_at` in file names, so that the same data give the same names."""
+        """Time of the report for file names; the same data give the same names."""
         return format_stamp(self.known_at)
 
     @property
     def ordered(self) -> pl.DataFrame:
-        """Summary rows, the largest sum of P&L first."""
+        """Rows of the summary, largest total P&L first."""
         return self.summary.sort("pnl", "agent", "rules", descending=[True, False, False])
 
     @property
     def agents(self) -> list[str]:
-        """Names of agents, the largest sum of P&L first."""
+        """Names of the agents, largest total P&L first."""
         return self.ordered["agent"].unique(maintain_order=True).to_list()
 
     def labelled(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Add the rule set to the agents' names in `rows` of any table if there are several, so that figures do not mix them."""
+        """Add the rule set to the column `agent` of rows if the report has several rule sets, so that figures distinguish them."""
         if self.summary["rules"].n_unique() == 1:
             return rows
         return rows.with_columns(agent=pl.format("{} ({})", "agent", "rules"))
 
     @property
     def episodes(self) -> list[str]:
-        """Names of episodes, sorted."""
+        """Names of the episodes, sorted."""
         return self.backtests["episode"].unique().sort().to_list()
 
     def title(self, agent: str) -> str:
-        """Return the title of an agent."""
+        """Return the display name of an agent."""
         return self.titles.get(agent, agent)
 
 
 def read_warehouse_inputs(warehouse: Path | str, agents: Sequence[str] = (), rules: str | None = None) -> TradingInputs:
-    """Read the backtests of a published warehouse: all, or only of some agents or of one rule set.
+    """Read the backtests of a published warehouse. agents, rules: only these agents (default: all), only this rule set (default: all).
 
     Raises `LakeError` if the warehouse is missing, `ConfigError` if it has no such backtest.
     """
@@ -111,35 +111,35 @@ def load_backtests(source: Path | None, warehouse: Path | str) -> pl.DataFrame:
 
 
 def select_rows(backtests: pl.DataFrame, agents: Sequence[str] = (), rules: str | None = None) -> pl.DataFrame:
-    """Select rows of some agents (default: all) and of one rule set (default: all). Raises `ConfigError` for a value without rows."""
+    """Select rows by agents and rule set (default: all). Raises `ConfigError` for an agent or rule set without rows."""
     for name, wanted in (("agent", list(agents)), ("rules", [rules] if rules else [])):
-        known = backtests[name].unique().sort().to_list()
-        unknown = [value for value in wanted if value not in known]
+        existing = backtests[name].unique().sort().to_list()
+        unknown = [value for value in wanted if value not in existing]
         if unknown:
-            raise ConfigError(f"choosing backtests: none found with {name} {unknown[0]!r}; {suggestion(unknown[0], known)}")
+            raise ConfigError(f"choosing backtests: none found with {name} {unknown[0]!r}; {suggestion(unknown[0], existing)}")
         if wanted:
             backtests = backtests.filter(pl.col(name).is_in(wanted))
     return backtests
 
 
 def agent_titles() -> dict[str, str]:
-    """Return titles of the registered agents by name."""
+    """Return the display names of the registered agents by name."""
     return {name: entry.title for name, entry in agents().items()}
 
 
 def read_tapes(backtests: pl.DataFrame, root: Path, cache: Path) -> dict[str, Tape]:
-    """Read the tapes of the episodes with the most fills, up to the maximum of a report, if `root` has them unchanged. cache: folder of tapes."""
-    found: dict[str, Tape] = {}
+    """Read the tapes of the `MOST_BOOKS` busiest episodes that are in the folder `root` with the same digest. cache: folder of tapes."""
+    tapes: dict[str, Tape] = {}
     for name, digest in busiest_episodes(backtests):
-        if len(found) < MOST_BOOKS and (root / name / "metadata.json").is_file():
+        if len(tapes) < MOST_BOOKS and (root / name / "metadata.json").is_file():
             prepared = prepare(load(root / name, cache=cache), cache=cache)
             if prepared.digest == digest:
-                found[name] = prepared.tape
-    return found
+                tapes[name] = prepared.tape
+    return tapes
 
 
 def busiest_episodes(backtests: pl.DataFrame) -> list[tuple[str, str]]:
-    """Return names and digests of the episodes by number of fills, largest first."""
+    """Return (name, digest) of the episodes by number of fills, largest first."""
     counts = backtests.group_by("episode", "episode_digest").agg(pl.col("fills").sum())
     return counts.sort("fills", "episode", "episode_digest", descending=[True, False, False]).select("episode", "episode_digest").rows()
 

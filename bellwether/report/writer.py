@@ -1,4 +1,4 @@
-"""Writer of the report of a release, with the names of its files."""
+"""Writer of the report of a release, and file names of reports."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def write_report(inputs: ReportInputs, reports: Storage | Path | str) -> list[st
 
 
 def safe_name(name: str) -> str:
-    """Return a safe name for files and folders of lower-case letters, digits and .-_@; a changed name ends with the digest of the original."""
+    """Return a name for files and folders with only a-z, 0-9 and .-_@. A changed name ends with a digest of the original."""
     safe = _UNSAFE.sub("_", name.lower()).strip("._")[:80]
     return safe if safe and safe == name else f"{safe or 'unnamed'}-{_digest(name)}"
 
 
 def file_name(forecaster: str) -> str:
-    """Return the prefix of a forecaster's file names, changed if it is reserved."""
+    """Return the prefix of a forecaster's file names. A name with a reserved prefix is changed."""
     safe = safe_name(forecaster)
-    taken = any(safe == word or safe.startswith(f"{word}_") for word in _RESERVED)
-    return f"model-{safe}-{_digest(forecaster)}" if taken else safe
+    is_reserved = any(safe == prefix or safe.startswith(f"{prefix}_") for prefix in _RESERVED)
+    return f"model-{safe}-{_digest(forecaster)}" if is_reserved else safe
 
 
 def _digest(name: str) -> str:
@@ -51,16 +51,16 @@ def _digest(name: str) -> str:
 def _write_files(draft: Draft, inputs: ReportInputs) -> None:
     stamp = inputs.stamp
     answers = Answers.of(inputs.forecasts, inputs.questions)
-    made: dict[str, Predictions] = {}
+    by_forecaster: dict[str, Predictions] = {}
     for forecaster in inputs.forecasters:
-        made[forecaster] = predictions(forecaster, answers, inputs.forecasts, inputs.questions)
+        by_forecaster[forecaster] = predictions(forecaster, answers, inputs.forecasts, inputs.questions)
         draft.json(
             f"{file_name(forecaster)}_{stamp}.json",
-            model_file(inputs, forecaster, made[forecaster]),
+            model_file(inputs, forecaster, by_forecaster[forecaster]),
             f"{forecaster}: all metrics and predictions",
         )
     analysis = Analysis(inputs.dataset_analysis).to_dict()
-    draft.json(f"summary_{stamp}.json", summary(inputs, made), "The forecasters compared: leaderboards, groups, pairs")
+    draft.json(f"summary_{stamp}.json", summary(inputs, by_forecaster), "The forecasters compared: leaderboards, groups, pairs")
     draft.json(
         f"dataset_analysis_{stamp}.json",
         {"release": inputs.release, "known_at": inputs.known_at, **analysis},
@@ -71,6 +71,8 @@ def _write_files(draft: Draft, inputs: ReportInputs) -> None:
     last = f"metadata_{stamp}.json"
     files = {**draft.about, last: "Release, rules, versions, and every file with its digest"}
     draft.write(
-        f"report_{stamp}.md", release_page(inputs, made, analysis, pictures, forecaster_pictures=own, files=files).encode(), "This page"
+        f"report_{stamp}.md",
+        release_page(inputs, by_forecaster, analysis, pictures, forecaster_pictures=own, files=files).encode(),
+        "This page",
     )
-    draft.json(last, metadata(inputs, made, draft.files), "")
+    draft.json(last, metadata(inputs, by_forecaster, draft.files), "")

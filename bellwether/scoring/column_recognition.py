@@ -27,19 +27,19 @@ from bellwether.scoring.parsing import is_fraction, is_numeric, is_outcome, pars
 from bellwether.scoring.table import ForecastTable
 
 
-def recognise_table(table: ForecastTable, given: ColumnRoles, *, independent: bool) -> ColumnRoles:
-    """Complete `given` with recognised columns. Raises `ScoringError` if probabilities or outcomes are missing or ambiguous."""
-    present = _usable(table, given)
+def recognise_table(table: ForecastTable, roles: ColumnRoles, *, independent: bool) -> ColumnRoles:
+    """Add recognised columns to `roles`, which the user named. Raises `ScoringError` if probabilities or outcomes are missing or ambiguous."""
+    present = _usable_columns(table, roles)
     numeric = [column for column in present if is_numeric(table.frame[column])]
-    if given.outcome is None:
-        taken = {column for columns in given.used().values() for column in columns}
-        readable = [column for column in find_named(present, NAMES[Role.OUTCOME]) if column not in taken and is_outcome(table, column)]
-        given = replace(given, outcome=check_outcomes(table, readable)) if readable else given
-    columns = recognise_columns(table.source, present, numeric, given)
+    if roles.outcome is None:
+        used = {column for columns in roles.used().values() for column in columns}
+        readable = [column for column in find_named(present, NAMES[Role.OUTCOME]) if column not in used and is_outcome(table, column)]
+        roles = replace(roles, outcome=check_outcomes(table, readable)) if readable else roles
+    columns = recognise_columns(table.source, present, numeric, roles)
     if independent:
         columns = replace(columns, cluster=())
     if not columns.probability:
-        _refuse_without_probability(table, columns)
+        _raise_missing_probability(table, columns)
     if columns.outcome is None:
         raise ScoringError(
             f"{table.source}: no column is recognised as the outcome among {format_names(present)}; name it with --outcome COLUMN, or give --outcomes FILE"
@@ -52,75 +52,75 @@ def recognise_table(table: ForecastTable, given: ColumnRoles, *, independent: bo
     return columns
 
 
-def _usable(table: ForecastTable, given: ColumnRoles) -> list[str]:
-    """Return the columns, except label columns that contain objects if another column has their role."""
-    asked = {column for columns in given.used().values() for column in columns}
-    unfit = {column for column in table.faults if column not in table.lists and column not in asked}
-    roles = [find_named(table.frame.columns, NAMES[role]) for role in (Role.QUESTION, Role.CLUSTER, Role.FORECASTER)]
-    replaced = {column for columns in roles if not unfit.issuperset(columns) for column in columns if column in unfit}
+def _usable_columns(table: ForecastTable, given: ColumnRoles) -> list[str]:
+    """Return the columns without label columns that contain objects, if another column can have their role."""
+    named = {column for columns in given.used().values() for column in columns}
+    unfit = {column for column in table.faults if column not in table.lists and column not in named}
+    candidates = [find_named(table.frame.columns, NAMES[role]) for role in (Role.QUESTION, Role.CLUSTER, Role.FORECASTER)]
+    replaced = {column for columns in candidates if not unfit.issuperset(columns) for column in columns if column in unfit}
     return [column for column in table.frame.columns if column not in replaced]
 
 
-def without_bounds(table: ForecastTable, found: dict[str, pl.Series]) -> tuple[dict[str, pl.Series], list[str]]:
-    """Return the forecast columns without bounds, and a note on the bounds and statistics that are not read.
+def drop_bounds(table: ForecastTable, series: dict[str, pl.Series]) -> tuple[dict[str, pl.Series], list[str]]:
+    """Remove columns of bounds from the forecast columns; return the others, and a note on bounds and statistics that are not read.
 
     Raises `ScoringError` if one column is the complement of another.
     """
-    bounds = {column for pair in _BOUNDS for column in _bounds(found, *pair)}
-    forecasts = {column: values for column, values in found.items() if column not in bounds}
-    for one, other in combinations(forecasts, 2) if len(forecasts) <= _COMPLEMENTS else ():
-        total = (forecasts[one] + forecasts[other]).drop_nulls()
-        if len(total) >= _SURE and ((total - 1).abs() < 1e-6).all() and not (forecasts[one].drop_nulls() == 1 / 2).all():
-            advice = f"give {format_option('probability', one)} or {format_option('probability', other)}, the one of yes"
+    bounds = {column for pair in _BOUNDS for column in _find_bounds(series, *pair)}
+    forecasts = {column: values for column, values in series.items() if column not in bounds}
+    for first, second in combinations(forecasts, 2) if len(forecasts) <= _COMPLEMENTS else ():
+        total = (forecasts[first] + forecasts[second]).drop_nulls()
+        if len(total) >= _SURE and ((total - 1).abs() < 1e-6).all() and not (forecasts[first].drop_nulls() == 1 / 2).all():
+            advice = f"give {format_option('probability', first)} or {format_option('probability', second)}, the one of yes"
             raise ScoringError(
-                f"{table.source}: {one!r} and {other!r} add up to 1 in every row, so that one is the probability of no; {advice}"
+                f"{table.source}: {first!r} and {second!r} add up to 1 in every row, so that one is the probability of no; {advice}"
             )
-    is_wide = not find_named([*found], NAMES[Role.PROBABILITY])
+    is_wide = not find_named([*series], NAMES[Role.PROBABILITY])
     left_out = [*find_statistics(table.frame.columns), *bounds] if is_wide else []
     unread = [column for column in table.frame.columns if column in left_out and is_numeric(table.frame[column])]
     return forecasts, [f"Not read as forecasters: {format_names(unread)}; give --probability COLUMN for those that are."] if unread else []
 
 
-def _bounds(found: dict[str, pl.Series], low: str, high: str) -> Iterator[str]:
-    """Yield the columns of lower and upper bounds: values ordered in every row, with enough rows to exclude chance."""
-    for lower, values in found.items():
+def _find_bounds(series: dict[str, pl.Series], low: str, high: str) -> Iterator[str]:
+    """Yield the names of columns of lower and upper bounds: their values are ordered in every row, and the rows are enough to exclude chance."""
+    for lower, values in series.items():
         stem = lower[: -len(low)]
-        upper = found.get(stem + high)
+        upper = series.get(stem + high)
         if not lower.lower().endswith(low) or not stem or upper is None:
             continue
-        middle = found.get(stem.rstrip("_ .:-"))
+        middle = series.get(stem.rstrip("_ .:-"))
         frame = pl.DataFrame({"low": values, "middle": values if middle is None else middle, "high": upper}).drop_nulls()
         ordered = frame.select(((pl.col("low") <= pl.col("middle")) & (pl.col("middle") <= pl.col("high"))).all()).item()
         if ordered and frame.height >= (_SURE if middle is not None else _SURER):
             yield from (lower, stem + high)
 
 
-#: Endings of bounds that may also be names of models.
+#: Suffixes of columns of bounds; names of models may have them, too.
 _BOUNDS = (("low", "high"), ("min", "max"))
 
 
-#: Rows from which an order of three columns, or of two, is no coincidence.
+#: Number of rows from which an order of three columns, or of two, is no coincidence.
 _SURE, _SURER = 3, 7
 
 
-#: Complements are looked for among this many columns.
+#: Maximum number of columns among which complements are detected.
 _COMPLEMENTS = 30
 
 
-def _refuse_without_probability(table: ForecastTable, columns: ColumnRoles) -> NoReturn:
-    """Raise `ScoringError` with the candidate columns, or with the fault of the column named like a probability."""
+def _raise_missing_probability(table: ForecastTable, columns: ColumnRoles) -> NoReturn:
+    """Raise `ScoringError` for a missing probability column, with candidates, or with the fault of the column named like one."""
     present = table.frame.columns
-    none = f"{table.source}: no column is recognised as the probability among {format_names(present)}"
+    prefix = f"{table.source}: no column is recognised as the probability among {format_names(present)}"
     if any(map(is_number, present)):
-        raise ScoringError(f"{none}; if these are values, add a line with the names of the columns before them")
+        raise ScoringError(f"{prefix}; if these are values, add a line with the names of the columns before them")
     unfit = {columns.market, columns.weight, *find_statistics(present), *find_named(present, (*FINAL_PRICES, "confidence"))}
     likely = [column for column in present if column not in unfit and is_fraction(table.frame[column])]
     if likely:
         raise ScoringError(
-            f"{none}; {format_names(likely)} would do by the values: give {' '.join(format_option('probability', one) for one in likely)}"
+            f"{prefix}; {format_names(likely)} would do by the values: give {' '.join(format_option('probability', column_) for column_ in likely)}"
         )
     by_name = recognise_columns(table.source, present, present, ColumnRoles()).probability
     if by_name and columns.outcome not in by_name:
         parse_probabilities(table, by_name[0], percent=False, clip=False)
     other = f"; {format_names(find_statistics(present))} by name is no probability of yes" if find_statistics(present) else ""
-    raise ScoringError(f"{none}{other}; name it with --probability COLUMN")
+    raise ScoringError(f"{prefix}{other}; name it with --probability COLUMN")

@@ -14,7 +14,7 @@ from bellwether.errors import ScoringError
 
 
 class Role(StrEnum):
-    """Role of a column, by the name of its option."""
+    """Role of a column; the value is the name of its option."""
 
     PROBABILITY = "probability"
     OUTCOME = "outcome"
@@ -94,55 +94,56 @@ class ColumnRoles:
     category: str | None = None
 
     def used(self) -> dict[Role, tuple[str, ...]]:
-        """Return the columns of each role that has one."""
-        of = {role: getattr(self, role) for role in Role}
-        return {role: (columns,) if isinstance(columns, str) else columns for role, columns in of.items() if columns}
+        """Return the columns by role, without missing roles."""
+        columns_by_role = {role: getattr(self, role) for role in Role}
+        return {role: (columns,) if isinstance(columns, str) else columns for role, columns in columns_by_role.items() if columns}
 
     def forecaster_names(self) -> dict[str, str]:
-        """Return the forecaster's name for each probability column of a table with several."""
-        names = {column: _name(column) for column in self.probability}
+        """Return the forecaster's name for each probability column."""
+        matches = {column: _WIDE.fullmatch(column.strip()) for column in self.probability}
+        names = {column: match["name"] if match else column.strip() for column, match in matches.items()}
         return names if len(set(names.values())) == len(names) else {column: column for column in self.probability}
 
 
-def recognise_columns(source: str, present: Sequence[str], numeric: Container[str], given: ColumnRoles) -> ColumnRoles:
-    """Complete `given` by the names of the columns `present`. A column has one role; probabilities and prices must be in `numeric`.
+def recognise_columns(source: str, present: Sequence[str], numeric: Container[str], roles: ColumnRoles) -> ColumnRoles:
+    """Add roles that follow from column names to `roles`. A column has one role; probabilities and prices must be in `numeric`.
 
     Raises `ScoringError`, which lists the columns, if a given column is missing.
     """
-    for role, columns in given.used().items():
+    for role, columns in roles.used().items():
         for column in columns:
             check_present(source, present, column, f"--{role}")
-    _check_once(source, given)
-    found, taken = given, {column for columns in given.used().values() for column in columns}
+    _check_unique(source, roles)
+    complete, used = roles, {column for columns in roles.used().values() for column in columns}
     for role, names in NAMES.items():
-        if getattr(found, role):
+        if getattr(complete, role):
             continue
         likely = find_named(present, names)
-        free = [column for column in likely if column not in taken and (role not in _NUMBERS or column in numeric)]
+        free = [column for column in likely if column not in used and (role not in _NUMBERS or column in numeric)]
         if role is Role.QUESTION:  # each question may be a cluster
-            free += [column for column in likely if column in given.cluster]
-        known = next(iter(free), None)
-        if known is not None:
-            taken.add(known)
-            values: dict[str, Any] = {role: (known,) if role in _SEVERAL else known}
-            found = replace(found, **values)
-    if not found.probability:
+            free += [column for column in likely if column in roles.cluster]
+        chosen = next(iter(free), None)
+        if chosen is not None:
+            used.add(chosen)
+            values: dict[str, Any] = {role: (chosen,) if role in _SEVERAL else chosen}
+            complete = replace(complete, **values)
+    if not complete.probability:
         no_forecasts = find_statistics(present)
-        wide = (column for column in present if column in numeric and column not in taken and _WIDE.fullmatch(column.strip()))
-        found = replace(found, probability=tuple(column for column in wide if column not in no_forecasts))
-    return found
+        wide = (column for column in present if column in numeric and column not in used and _WIDE.fullmatch(column.strip()))
+        complete = replace(complete, probability=tuple(column for column in wide if column not in no_forecasts))
+    return complete
 
 
 def find_named(present: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return the columns with one of these names, in the order of the names."""
-    normal = {_normal(column): column for column in reversed(present)}
+    """Return the columns that are called one of `names`, in the order of `names`."""
+    normal = {_normalise(column): column for column in reversed(present)}
     return [normal[name] for name in names if name in normal]
 
 
 def find_statistics(present: Sequence[str]) -> list[str]:
-    """Return columns that are named like forecasts but are statistics or complements: `p_value`, `forecast_std`, `p_no`, `p_10` and `p_90`."""
+    """Return columns named like forecasts that are statistics or complements, such as `p_value`, `forecast_std`, `p_no` and `p_10`."""
     wide = {column: match for column in present if (match := _WIDE.fullmatch(column.strip()))}
-    words = {column: _normal(match["name"]).split("_") for column, match in wide.items()}
+    words = {column: _normalise(match["name"]).split("_") for column, match in wide.items()}
     numbers = {int(name[0]) for name in words.values() if len(name) == 1 and name[0].isdecimal()}
     quantiles = numbers <= _QUANTILES and max(numbers, default=0) >= min(_QUANTILES - {1, 2, 5})
     return [
@@ -156,10 +157,10 @@ def find_statistics(present: Sequence[str]) -> list[str]:
     ]
 
 
-def _check_once(source: str, given: ColumnRoles) -> None:
-    """Raise `ScoringError` if a column is given two roles, or one role twice. A column may be both question and cluster."""
+def _check_unique(source: str, named: ColumnRoles) -> None:
+    """Raise `ScoringError` if the user gave a column two roles, other than question and cluster, or one role twice."""
     roles: dict[str, Role] = {}
-    for role, columns in given.used().items():
+    for role, columns in named.used().items():
         for column in columns:
             if column in roles and {role, roles[column]} != {Role.QUESTION, Role.CLUSTER}:
                 twice = (
@@ -176,7 +177,7 @@ _NUMBERS = (Role.PROBABILITY, Role.MARKET)
 
 
 def check_present(source: str, present: Iterable[str], column: str, option: str) -> None:
-    """Raise `ScoringError` unless a column that an option names is present."""
+    """Raise `ScoringError` if a column named by an option is missing."""
     names = list(present)
     if column not in names:
         near = difflib.get_close_matches(column, names, n=1)
@@ -200,8 +201,8 @@ def format_brief(value: object) -> str:
 def format_names(columns: Iterable[str]) -> str:
     """Format column names for a message."""
     names = list(columns)
-    some = ", ".join(format_brief(name) for name in names[:_LISTED])
-    return some if len(names) <= _LISTED else f"{some} and {len(names) - _LISTED} more"
+    listed = ", ".join(format_brief(name) for name in names[:_LISTED])
+    return listed if len(names) <= _LISTED else f"{listed} and {len(names) - _LISTED} more"
 
 
 _LISTED = 40
@@ -218,11 +219,6 @@ def is_number(text: str) -> bool:
     return True
 
 
-def _normal(column: str) -> str:
+def _normalise(column: str) -> str:
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", column.strip())
     return re.sub(r"[^a-z0-9]+", "_", spaced.lower()).strip("_")
-
-
-def _name(column: str) -> str:
-    match = _WIDE.fullmatch(column.strip())
-    return match["name"] if match else column.strip()

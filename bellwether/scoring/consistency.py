@@ -14,19 +14,19 @@ from bellwether.scoring.parsing import refuse
 
 def check_duplicates(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
     """Raise `ScoringError` if a forecaster has two rows on a question."""
-    again = frame.filter(~pl.struct("forecaster", "question").is_first_distinct())
-    if again.is_empty():
+    repeated = frame.filter(~pl.struct("forecaster", "question").is_first_distinct())
+    if repeated.is_empty():
         return
-    row = again.row(0, named=True)
+    row = repeated.row(0, named=True)
     same = (pl.col("forecaster") == row["forecaster"]) & (pl.col("question") == row["question"])
-    before = frame.filter(same).row(0, named=True)
-    part, other = parts[row["file"]], parts[before["file"]]
-    place = _place(other, before["row"], part)
-    text = f"{row['question']!r} has a forecast of {row['forecaster']!r} before, in {place}; {_advice(frame, part, other, row, before)}"
+    earlier = frame.filter(same).row(0, named=True)
+    part, other = parts[row["file"]], parts[earlier["file"]]
+    place = _describe_place(other, earlier["row"], part)
+    text = f"{row['question']!r} has a forecast of {row['forecaster']!r} before, in {place}; {_advice(frame, part, other, row, earlier)}"
     refuse(part.table, row["row"], part.columns.question[0], text)
 
 
-def _advice(frame: pl.DataFrame, part: TableRows, other: TableRows, row: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+def _advice(frame: pl.DataFrame, part: TableRows, other: TableRows, row: Mapping[str, Any], earlier: Mapping[str, Any]) -> str:
     """Suggest options for repeated forecasts: keep one of them, or add a column to the question's name."""
     times = [column for column in find_named(part.table.frame.columns, STATED) if column not in part.columns.question]
     at = f"--keep last {format_option('at', times[0])}" if times else "--keep last --at COLUMN (the time of the forecast)"
@@ -34,24 +34,24 @@ def _advice(frame: pl.DataFrame, part: TableRows, other: TableRows, row: Mapping
     if part is not other:
         return advice
     own = frame.filter(pl.col("file") == row["file"])
-    for name in _different(part, row["row"], before["row"]):
-        if name not in times and _completes(own, part, name):
+    for name in _differing_columns(part, row["row"], earlier["row"]):
+        if name not in times and _may_complete(own, part, name):
             names = " ".join(format_option("question", column) for column in (*part.columns.question, name))
             return f"{advice}; or give {names} if {name!r} is part of the question"
     return advice
 
 
-def _different(part: TableRows, row: int, before: int) -> Iterator[str]:
-    """Yield the columns of text, whole numbers or dates without a role in which two rows of one table differ."""
+def _differing_columns(part: TableRows, row: int, earlier: int) -> Iterator[str]:
+    """Yield the columns in which two rows of a table differ, of those without a role that contain text, whole numbers or dates."""
     used = {column for columns in part.columns.used().values() for column in columns}
     for name, dtype in part.table.frame.schema.items():
         values = part.table.frame[name]
-        if name not in used and not dtype.is_float() and values[row] is not None and values[row] != values[before]:
+        if name not in used and not dtype.is_float() and values[row] is not None and values[row] != values[earlier]:
             yield name
 
 
-def _completes(frame: pl.DataFrame, part: TableRows, name: str) -> bool:
-    """Return whether a column may be part of the question: with it no forecast is repeated, and it does not merely number the forecasts."""
+def _may_complete(frame: pl.DataFrame, part: TableRows, name: str) -> bool:
+    """Return whether a column may be part of the question's name: no forecast is repeated then, and the column does not number forecasts."""
     values = part.table.frame[name].cast(pl.String)
     rows = frame.with_columns(also=values.gather(frame["row"]))
     if rows.select("forecaster", "question", "also").is_duplicated().any():
@@ -82,7 +82,7 @@ def check_questions(frame: pl.DataFrame, parts: Sequence[TableRows]) -> None:
             part.table,
             row["row"],
             column,
-            f"{_text(row[name])} on question {row['question']!r}, but {_place(other, row['first_row'], part)} has {_text(row[f'first_{name}'])}; "
+            f"{_text(row[name])} on question {row['question']!r}, but {_describe_place(other, row['first_row'], part)} has {_text(row[f'first_{name}'])}; "
             "correct one, or check that the question is named in full (--question)",
         )
 
@@ -97,6 +97,6 @@ def _text(value: object) -> str:
     return f"{value:g}" if isinstance(value, float) else repr(value)
 
 
-def _place(part: TableRows, row: int, here: TableRows) -> str:
+def _describe_place(part: TableRows, row: int, reference: TableRows) -> str:
     place = part.table.place(row)
-    return place if part is here else f"{part.table.source}, {place}"
+    return place if part is reference else f"{part.table.source}, {place}"

@@ -1,4 +1,4 @@
-"""Reader of CSV files with one of four delimiters, Excel's `sep=` line, line breaks in names, and decimal commas."""
+"""Reader of CSV files. Supports four delimiters, Excel's `sep=` line, line breaks in column names, and decimal commas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import polars as pl
@@ -24,15 +24,15 @@ from bellwether.scoring.table import ForecastTable
 _DELIMITERS = ",;\t|"
 
 
-#: The line that Excel puts before the names.
+#: Excel's line before the column names.
 _SEPARATOR = re.compile(r'"?sep=(?P<delimiter>.)(?P=delimiter)*"?', re.IGNORECASE)
 
 
-#: A quoted name does not have more line breaks.
+#: Maximum number of lines of the column names.
 _NAME_LINES = 100
 
 
-#: Of UTF-16 that is read as UTF-8, one character in two is NUL where the text is English; one in this many is taken for it.
+#: A file is taken for UTF-16 if at least one in so many characters is NUL; in English text every second one is.
 _UTF16 = 3
 
 
@@ -51,7 +51,7 @@ class _Header:
 
 def read_delimited(path: Path) -> ForecastTable:
     """Read a CSV file with all columns as text. Raises `ScoringError` with the line."""
-    header = _header(path)
+    header = _read_header(path)
     if not _has_records(path, header):
         raise ScoringError(f"{path}: it has no rows; give forecasts")
     try:
@@ -65,13 +65,13 @@ def read_delimited(path: Path) -> ForecastTable:
                 ),
             )
     except pa.ArrowInvalid as error:
-        _ragged(path, header)
+        _refuse_malformed(path, header)
         raise ScoringError(f"{path}: it cannot be read as CSV ({str(error).splitlines()[0]}); repair the file") from None
     frame = pl.DataFrame(pl.from_arrow(table))
 
     @cache
     def starts() -> array[int]:
-        return array("q", (start for start, _ in _records(path, header, strict=False)))
+        return array("q", (start for start, _ in _iterate_records(path, header, strict=False)))
 
     def place(row: int) -> str:
         return f"line {starts()[row + 1] if row + 1 < len(starts()) else row + 2}"
@@ -79,31 +79,31 @@ def read_delimited(path: Path) -> ForecastTable:
     return ForecastTable(str(path), frame, place, decimal_commas=header.delimiter != ",")
 
 
-def _header(path: Path) -> _Header:
-    """Read the column names. Excel's `sep=` line states the delimiter; without it, the one that separates the most names is used."""
-    before, delimiter = 0, None
+def _read_header(path: Path) -> _Header:
+    """Read the column names and detect the delimiter: that of Excel's `sep=` line, else the one that separates the most names."""
+    skipped, delimiter = 0, None
     try:
-        with _text(path) as file:
+        with _open_text(path) as file:
             while (first := file.readline()).isspace():
-                before += 1
+                skipped += 1
             if chosen := _SEPARATOR.fullmatch(first.rstrip("\r\n")):
-                before, delimiter, first = before + 1, chosen["delimiter"], file.readline()
+                skipped, delimiter, first = skipped + 1, chosen["delimiter"], file.readline()
             lines = [first]
             while "".join(lines).count('"') % 2:
                 lines.append(file.readline())
                 if not lines[-1] or len(lines) > _NAME_LINES:
-                    raise ScoringError(f"{path}, line {before + 1}: a quote is not closed among the names of the columns; close it")
+                    raise ScoringError(f"{path}, line {skipped + 1}: a quote is not closed among the names of the columns; close it")
     except UnicodeDecodeError:
-        raise _not_utf8(path) from None
+        raise _encoding_error(path) from None
     if _UTF16 * first.count("\0") > len(first):
-        raise _not_utf8(path)
+        raise _encoding_error(path)
     if not first.strip():
         raise ScoringError(f"{path}: it is empty; give names of columns and rows of forecasts")
     if delimiter is None:
-        delimiter = max(_DELIMITERS, key=lambda one: len(next(csv.reader(lines, delimiter=one), [])))
+        delimiter = max(_DELIMITERS, key=lambda candidate: len(next(csv.reader(lines, delimiter=candidate), [])))
     names = [" ".join(name.split()) for name in next(csv.reader(lines, delimiter=delimiter))]
-    _check_names(path, before + 1, names, first)
-    return _Header(names, delimiter, before, before + len(lines))
+    _check_names(path, skipped + 1, names, first)
+    return _Header(names, delimiter, skipped, skipped + len(lines))
 
 
 def _check_names(path: Path, line: int, names: list[str], first: str) -> None:
@@ -117,11 +117,11 @@ def _check_names(path: Path, line: int, names: list[str], first: str) -> None:
         raise ScoringError(f"{path}, line {line}: two columns are called {twice!r}; rename one")
 
 
-def _records(path: Path, header: _Header, *, strict: bool) -> Iterator[tuple[int, list[str]]]:
-    """Yield the first line and the cells of every record, with the column names and without blank lines. strict: refuse text after a quote."""
+def _iterate_records(path: Path, header: _Header, *, strict: bool) -> Iterator[tuple[int, list[str]]]:
+    """Yield (first line, cells) of each record, column names included. strict: raise `csv.Error` for text after a closing quote."""
     limit = csv.field_size_limit(2**31 - 1)
     try:
-        with _text(path) as file:
+        with _open_text(path) as file:
             for _ in range(header.before):
                 file.readline()
             reader, start = csv.reader(file, delimiter=header.delimiter, strict=strict), 1
@@ -136,37 +136,36 @@ def _records(path: Path, header: _Header, *, strict: bool) -> Iterator[tuple[int
 def _has_records(path: Path, header: _Header) -> bool:
     """Return whether any record follows the column names."""
     try:
-        return next(islice(_records(path, header, strict=False), 1, None), None) is not None
+        return next(islice(_iterate_records(path, header, strict=False), 1, None), None) is not None
     except UnicodeDecodeError:
-        raise _not_utf8(path) from None
+        raise _encoding_error(path) from None
 
 
-def _ragged(path: Path, header: _Header) -> None:
+def _refuse_malformed(path: Path, header: _Header) -> None:
     """Raise `ScoringError` with the first malformed line, if any."""
     line, width = header.before + 1, len(header.names)
     try:
-        for line, cells in _records(path, header, strict=True):
+        for line, cells in _iterate_records(path, header, strict=True):
             if len(cells) != width:
                 splits = len(cells) - width
-                commas = header.delimiter == "," and splits > 0 and sum(map(_is_split, cells, cells[1:])) >= splits
+                commas = (
+                    header.delimiter == ","
+                    and splits > 0
+                    and sum(left.strip() == "0" and right.strip().isdecimal() for left, right in pairwise(cells)) >= splits
+                )
                 advice = "write decimals with a point, or separate columns by semicolons" if commas else "correct the line"
                 raise ScoringError(f"{path}, line {line}: it has {len(cells)} cells, and there are {width} columns; {advice}")
     except UnicodeDecodeError:
-        raise _not_utf8(path) from None
+        raise _encoding_error(path) from None
     except csv.Error as error:
         raise ScoringError(f"{path}: after line {line} it is not CSV any more ({error}); close the quotes") from None
 
 
-def _is_split(left: str, right: str) -> bool:
-    """Return whether two cells could be the halves of a number split at its decimal comma."""
-    return left.strip() == "0" and right.strip().isdecimal()
-
-
-def _not_utf8(path: Path) -> ScoringError:
+def _encoding_error(path: Path) -> ScoringError:
     return ScoringError(f"{path}: it is not UTF-8 text; save it as UTF-8 (in a spreadsheet: CSV UTF-8)")
 
 
-def _text(path: Path) -> io.TextIOWrapper:
+def _open_text(path: Path) -> io.TextIOWrapper:
     return io.TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
 
 

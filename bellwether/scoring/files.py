@@ -1,4 +1,4 @@
-"""Readers of forecast tables from CSV, Parquet and JSON files and from frames, with the location of every row for messages."""
+"""Readers of forecast tables from CSV, Parquet and JSON files, and from frames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from bellwether.scoring.table import ForecastTable, build_from_columns, build_fr
 
 
 def read_table(path: Path) -> ForecastTable:
-    """Read a .csv, .tsv, .parquet, .jsonl, .ndjson or .json file (a list of objects, which may be under a key); text files may end in .gz.
+    """Read a .csv, .tsv, .parquet, .jsonl, .ndjson or .json file. Text files may end in .gz; a JSON list may be under a key.
 
     Raises `ScoringError` with the file and the line.
     """
@@ -29,7 +29,7 @@ def read_table(path: Path) -> ForecastTable:
     zipped = suffixes[-1:] == [".gz"]
     kind = (suffixes[:-1] if zipped else suffixes)[-1:]
     reader = _READERS.get(kind[0] if kind else "")
-    if reader is None or (zipped and reader is _parquet):
+    if reader is None or (zipped and reader is _read_parquet):
         raise ScoringError(f"{path}: not a file of forecasts by its name; give .csv, .tsv, .parquet, .jsonl or .json")
     if path.is_dir():
         raise ScoringError(f"{path}: it is a folder; give the files in it")
@@ -39,19 +39,19 @@ def read_table(path: Path) -> ForecastTable:
         table = reader(path)
     except (OSError, EOFError, zlib.error) as error:
         raise ScoringError(f"{path}: it cannot be read ({getattr(error, 'strerror', None) or error}); repair the file") from None
-    return _some(table)
+    return _require_rows(table)
 
 
-def frame_table(data: Any) -> ForecastTable:
+def build_table(data: Any) -> ForecastTable:
     """Build a table from a Polars or pandas frame, a mapping of columns or a list of mappings."""
     if isinstance(data, pl.LazyFrame):
         data = data.collect()
     if isinstance(data, pl.DataFrame):
-        return _some(ForecastTable("the frame", data, format_place))
+        return _require_rows(ForecastTable("the frame", data, format_place))
     if isinstance(data, Sequence) and not isinstance(data, str | bytes) and all(isinstance(row, Mapping) for row in data):
-        return _some(build_from_records("the rows", data, format_place))
+        return _require_rows(build_from_records("the rows", data, format_place))
     if isinstance(data, Mapping):
-        columns = {str(name): _values_of(str(name), values) for name, values in data.items()}
+        columns = {str(name): _list_values(str(name), values) for name, values in data.items()}
     elif hasattr(data, "columns") and hasattr(data, "iloc"):  # pandas
         names = [str(name) for name in data.columns]
         if (twice := find_repeated_name(names)) is not None:
@@ -64,31 +64,31 @@ def frame_table(data: Any) -> ForecastTable:
         raise ScoringError(
             f"scoring: the columns have different lengths: {', '.join(f'{name!r} {len(values)}' for name, values in columns.items())}"
         )
-    return _some(build_from_columns("the frame", columns, format_place))
+    return _require_rows(build_from_columns("the frame", columns, format_place))
 
 
-def _some(table: ForecastTable) -> ForecastTable:
-    """Return the table with categorical columns as text. Raises `ScoringError` if it has no rows."""
+def _require_rows(table: ForecastTable) -> ForecastTable:
+    """Return the table, with categorical columns as text. Raises `ScoringError` if it has no rows."""
     if not table.frame.height:
         raise ScoringError(f"{table.source}: it has no rows; give forecasts")
     return replace(table, frame=table.frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)))
 
 
-def _values_of(name: str, values: Any) -> list[Any]:
+def _list_values(name: str, values: Any) -> list[Any]:
     """Return the values of a column of a mapping as a list. Raises `ScoringError` if they are not iterable."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise ScoringError(f"the frame, column {name!r}: it holds {values!r}; give one value per row")
     return list(values)
 
 
-def _parquet(path: Path) -> ForecastTable:
+def _read_parquet(path: Path) -> ForecastTable:
     try:
         return ForecastTable(str(path), pl.read_parquet(path, glob=False), format_place)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ScoringError(f"{path}: it cannot be read as Parquet ({str(error).splitlines()[0]}); repair the file") from None
 
 
-def _lines(path: Path) -> ForecastTable:
+def _read_json_lines(path: Path) -> ForecastTable:
     rows: list[dict[str, Any]] = []
     numbers: list[int] = []
     with open_bytes(path) as file:
@@ -96,7 +96,7 @@ def _lines(path: Path) -> ForecastTable:
             if not line.strip():
                 continue
             try:
-                row = _parsed(line.removeprefix(BOM_UTF8))
+                row = _parse_json(line.removeprefix(BOM_UTF8))
             except ValueError as error:
                 if not _is_utf8(line):
                     raise ScoringError(f"{path}, line {number}: it is not UTF-8 text; save the file as UTF-8") from None
@@ -105,28 +105,28 @@ def _lines(path: Path) -> ForecastTable:
                 raise ScoringError(f"{path}, line {number}: it holds {name_type(row)}; give one JSON object per line")
             rows.append(row)
             numbers.append(number)
-    return _of_documents(str(path), rows, lambda row: f"line {numbers[row]}")
+    return _build_from_documents(str(path), rows, lambda row: f"line {numbers[row]}")
 
 
-def _json(path: Path) -> ForecastTable:
+def _read_json(path: Path) -> ForecastTable:
     with open_bytes(path) as file:
         text = file.read().removeprefix(BOM_UTF8)
     if not _is_utf8(text):
         raise ScoringError(f"{path}: it is not UTF-8 text; save it as UTF-8")
     try:
-        rows = _parsed(text)
+        rows = _parse_json(text)
     except ValueError as error:
         if text.lstrip()[:1] == b"{":
-            return _lines(path)
+            return _read_json_lines(path)
         raise ScoringError(f"{path}: it is not JSON ({error}); repair the file") from None
     rows = [rows] if isinstance(rows, dict) else rows
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ScoringError(f"{path}: it holds no list of objects; give one object per forecast")
-    return _of_documents(str(path), rows, lambda row: f"object {row + 1}")
+    return _build_from_documents(str(path), rows, lambda row: f"object {row + 1}")
 
 
-def _parsed(text: bytes) -> Any:
-    """Parse JSON, including the NaN and Infinity that Python writes. Raises `ValueError`."""
+def _parse_json(text: bytes) -> Any:
+    """Parse JSON that may contain Python's NaN and Infinity. Raises `ValueError`."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -142,9 +142,9 @@ def _parsed(text: bytes) -> Any:
 _DIGITS = 19
 
 
-def _of_documents(source: str, documents: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> ForecastTable:
-    """Build a table with a row per object; if every object wraps a list of objects, with a row per object of these lists."""
-    wrapped = [_unwrapped(source, document) for document in documents]
+def _build_from_documents(source: str, documents: Sequence[Mapping[str, Any]], place: Callable[[int], str]) -> ForecastTable:
+    """Build a table with a row per object; if every object contains a list of objects, with a row per object of these lists."""
+    wrapped = [_unwrap_records(source, document) for document in documents]
     lists = [rows for rows in wrapped if rows is not None]
     if not lists or len(lists) < len(wrapped):
         return build_from_records(source, documents, place)
@@ -154,16 +154,16 @@ def _of_documents(source: str, documents: Sequence[Mapping[str, Any]], place: Ca
     return build_from_records(source, [row for rows in lists for row in rows], places.__getitem__)
 
 
-def _unwrapped(source: str, document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the list of objects under a key, each with the values next to the list (such as the model); None if the object itself is a row.
+def _unwrap_records(source: str, document: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the list of objects under a key, with values next to the list (such as the model) added to each; None if the object is a row.
 
     Raises `ScoringError` if there are several lists.
     """
     if find_named([key for key, value in document.items() if not isinstance(value, list | dict)], NAMES[Role.PROBABILITY]):
         return None
-    lists = {key: value for key, value in document.items() if isinstance(value, list) and all(isinstance(one, dict) for one in value)}
+    lists = {key: value for key, value in document.items() if isinstance(value, list) and all(isinstance(item, dict) for item in value)}
     if not lists:
-        inner = ((key, _unwrapped(source, value)) for key, value in document.items() if isinstance(value, dict))
+        inner = ((key, _unwrap_records(source, value)) for key, value in document.items() if isinstance(value, dict))
         lists = {key: rows for key, rows in inner if rows is not None}
     lists = {key: rows for key, rows in lists.items() if rows} or lists
     if len(lists) > 1:
@@ -186,8 +186,8 @@ def _is_utf8(text: bytes) -> bool:
 _READERS: Mapping[str, Callable[[Path], ForecastTable]] = {
     ".csv": read_delimited,
     ".tsv": read_delimited,
-    ".parquet": _parquet,
-    ".jsonl": _lines,
-    ".ndjson": _lines,
-    ".json": _json,
+    ".parquet": _read_parquet,
+    ".jsonl": _read_json_lines,
+    ".ndjson": _read_json_lines,
+    ".json": _read_json,
 }

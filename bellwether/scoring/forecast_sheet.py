@@ -1,4 +1,4 @@
-"""Sheet of all forecasts to score, with forecaster, question, outcome, clusters, weight and market price per row."""
+"""Sheet of all forecasts to score, a row per forecaster and question."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from bellwether.calibration.forecasts import Floats, Forecasts
 from bellwether.scoring.columns import ColumnRoles
 from bellwether.scoring.table import ForecastTable
 
-#: The market as a forecaster.
+#: Name of the market as a forecaster.
 MARKET = "market"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TableRows:
-    """A table, its column roles, and its rows in the columns of a sheet; the column `row` is the row's number in the table."""
+    """A table, its column roles, and its rows with the columns of a sheet. The column `row` is the row number in the table."""
 
     table: ForecastTable
     columns: ColumnRoles
@@ -49,12 +49,12 @@ class Sheet:
 
     @property
     def is_paired(self) -> bool:
-        """True if questions can be matched across forecasters."""
+        """True if rows of different forecasters can be matched by question."""
         return bool(self.columns.question) or len(self.columns.probability) > 1
 
     @property
     def forecasters(self) -> list[str]:
-        """Names of the forecasters in the order of their numbers."""
+        """Names of the forecasters in the order of `forecaster_index`."""
         names = self.frame.unique("forecaster_index").sort("forecaster_index")["forecaster"]
         return [str(name) for name in names]
 
@@ -70,13 +70,16 @@ class Sheet:
 
 
 def build_arrays(rows: pl.DataFrame) -> tuple[Forecasts, Clusters]:
-    """Convert the rows with a forecast to arrays sorted by value, so that simulated numbers do not depend on the order of a file."""
+    """Convert the rows with a forecast to arrays, sorted by value so that the row order has no effect on simulated numbers."""
     ways = [name for name in _WAYS if name in rows.columns]
-    some = rows.filter(pl.col("probability").is_not_null()).sort("probability", "outcome", "weight", "market", *ways, "question")
+    present = rows.filter(pl.col("probability").is_not_null()).sort("probability", "outcome", "weight", "market", *ways, "question")
     forecasts = Forecasts.of(
-        some["probability"].to_numpy(), some["outcome"].to_numpy(), market=to_floats(some["market"]), weights=_scaled(some["weight"])
+        present["probability"].to_numpy(),
+        present["outcome"].to_numpy(),
+        market=to_floats(present["market"]),
+        weights=_scaled(present["weight"]),
     )
-    return forecasts, _clusters(some)
+    return forecasts, _clusters(present)
 
 
 _WAYS = ("cluster_0", "cluster_1")
@@ -88,12 +91,12 @@ def _clusters(rows: pl.DataFrame) -> Clusters:
 
 
 def _numbers(labels: pl.Series) -> NDArray[np.intp]:
-    _, first, each = np.unique(labels.rank("dense").to_numpy(), return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[each].astype(np.intp)
+    _, first, inverse = np.unique(labels.rank("dense").to_numpy(), return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse].astype(np.intp)
 
 
 def _scaled(weights: pl.Series) -> Floats:
-    """Divide weights exactly by a power of two, so that the largest is about 1 and no sum of squares overflows."""
+    """Divide weights by a power of two, so that the largest is about 1 and sums of squares cannot overflow."""
     values = to_floats(weights)
     return np.ldexp(values, -int(np.frexp(values.max(initial=1e-300))[1]) + 1) if len(values) else values
 

@@ -23,7 +23,7 @@ from bellwether.scoring.text_tables import describe_data, explain_missing, forma
 if TYPE_CHECKING:
     from bellwether.scoring.result import Progress, ScoreTables
 
-#: Forecasters that a diagram shows before the reader chooses.
+#: Number of forecasters shown in a diagram at first.
 _SHOWN = 3
 
 _HEADLINE = ("brier", "log_loss", "brier_skill", "skill_vs_market", "roc_auc")
@@ -120,9 +120,9 @@ def _calibration(result: ScoreTables) -> PageTable:
     for name, metrics in group_metrics(result.scores):
         cells = [text(name)]
         for metric in _ERRORS:
-            one = metrics[metric]
-            cells += [Cell(format_number(one[column]), one[column]) for column in ("value", "expected")]
-            cells.append(Cell(p_value(one["p_calibrated"], 3, short=True), one["p_calibrated"]))
+            row = metrics[metric]
+            cells += [Cell(format_number(row[column]), row[column]) for column in ("value", "expected")]
+            cells.append(Cell(p_value(row["p_calibrated"], 3, short=True), row["p_calibrated"]))
         cells += [_interval(metrics[metric], 4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")]
         rows.append(cells)
     errors = (head for metric in _ERRORS for head in (format_metric(metric), "by chance", "p"))
@@ -167,7 +167,7 @@ def _metrics(name: str, metrics: dict[str, dict[str, Any]]) -> PageTable:
                 text(row["method"] or row["reason"] or ""),
             ]
         )
-    heads = [Head("metric"), *(Head(one, number=True) for one in ("value", "by chance", "p")), Head("interval")]
+    heads = [Head("metric"), *(Head(name_, number=True) for name_ in ("value", "by chance", "p")), Head("interval")]
     return PageTable(text(name).text, heads, rows, folded=True)
 
 
@@ -176,24 +176,24 @@ def _count(value: int) -> Cell:
 
 
 def _scores(result: ScoreTables, colours: dict[str, str]) -> Iterator[Part]:
-    """Yield the metrics with their intervals, best first."""
+    """Yield a chart per metric: values and intervals of the forecasters, best first."""
     for metric in _CHOICES:
         rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
         higher = METRICS[metric].better is Better.HIGHER
-        shown = rows.sort("value", descending=higher, maintain_order=True).select("value", "lower", "upper", name="forecaster")
-        if shown.height:
+        listed = rows.sort("value", descending=higher, maintain_order=True).select("value", "lower", "upper", name="forecaster")
+        if listed.height:
             axis = f"{format_metric(metric)}; {'higher' if higher else 'lower'} is better"
             yield charts.intervals(
-                f"{format_metric(metric)[0].upper()}{format_metric(metric)[1:]} with intervals", axis, chart_rows(shown), colours
+                f"{format_metric(metric)[0].upper()}{format_metric(metric)[1:]} with intervals", axis, chart_rows(listed), colours
             )
 
 
 def _differences(result: ScoreTables) -> Part:
-    known = result.pairs.filter(pl.col("difference").is_not_null())
-    short = distinct_labels([*known["forecaster"], *known["other"]], 32)
+    defined = result.pairs.filter(pl.col("difference").is_not_null())
+    short = distinct_labels([*defined["forecaster"], *defined["other"]], 32)
     rows: Rows = [
-        {"name": f"{short[one]} – {short[other]}", "value": value, "lower": lower, "upper": upper}
-        for one, other, value, lower, upper in known.select("forecaster", "other", "difference", "lower", "upper").iter_rows()
+        {"name": f"{short[first]} – {short[second]}", "value": value, "lower": lower, "upper": upper}
+        for first, second, value, lower, upper in defined.select("forecaster", "other", "difference", "lower", "upper").iter_rows()
     ]
     return charts.intervals(
         "Paired differences with intervals",

@@ -1,4 +1,4 @@
-"""Loading of forecast tables into one sheet for scoring; errors name line, column, value and remedy."""
+"""Loading of forecast tables into one sheet for scoring."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import polars as pl
 
 from bellwether.errors import ScoringError
 from bellwether.formatting import counted
-from bellwether.scoring.column_recognition import recognise_table, without_bounds
+from bellwether.scoring.column_recognition import drop_bounds, recognise_table
 from bellwether.scoring.columns import (
     RESOLVED,
     ColumnRoles,
@@ -37,12 +37,12 @@ from bellwether.scoring.prices import add_market, check_final, check_prices, not
 from bellwether.scoring.repeated_forecasts import Keep, check_times, parse_instants, select_in_time, select_one
 from bellwether.scoring.table import ForecastTable
 
-#: Between the parts of a question's name that several columns make.
+#: Separator between the parts of a question's name from several columns.
 _BETWEEN = " / "
 
 _WAYS = 2
 
-#: A column of percentages with more than this share up to 1 % is worth a note.
+#: Share of values of at most 1 % above which a note on a percentage column is added.
 _MOSTLY = 0.5
 
 
@@ -69,52 +69,52 @@ class LoadOptions:
     independent: bool = False
 
 
-def read_sheet(tables: Sequence[ForecastTable], reading: LoadOptions, known: ForecastTable | None = None) -> Sheet:
-    """Combine forecast tables into one sheet for scoring. `known` contains outcomes by question, and optionally clusters, weights, prices and groups.
+def read_sheet(tables: Sequence[ForecastTable], reading: LoadOptions, outcomes: ForecastTable | None = None) -> Sheet:
+    """Combine forecast tables into one sheet. outcomes: by question, optionally with clusters, weights, prices and groups.
 
     Raises `ScoringError` with the file, line, column, value and remedy.
     """
-    _check_options(tables, reading, known)
-    read = [_part(table, reading, known, name) for table, name in zip(tables, _called(tables), strict=True)]
+    _check_options(tables, reading, outcomes)
+    read = [_load_table(table, reading, outcomes, name) for table, name in zip(tables, _name_tables(tables), strict=True)]
     parts = [part for part, _, _ in read]
-    notes = [note for _, some, _ in read for note in some]
+    notes = [note for _, part_notes, _ in read for note in part_notes]
     _check_roles(parts, reading)
     frame = pl.concat([part.rows.with_columns(file=pl.lit(index, pl.Int32)) for index, part in enumerate(parts)])
-    frame, more = _resolved(frame, parts, reading, known)
-    notes += more
+    frame, added = _drop_unresolved(frame, parts, reading, outcomes)
+    notes += added
     columns = parts[0].columns
     if reading.before is not None:
-        frame, more = select_in_time(frame, reading.before)
-        notes += more
+        frame, added = select_in_time(frame, reading.before)
+        notes += added
     if reading.keep is not None:
         check_questions(frame, parts)
-        frame, more = select_one(frame, parts, reading.keep, reading.at)
-        notes += more
+        frame, added = select_one(frame, parts, reading.keep, reading.at)
+        notes += added
     elif columns.question:
         check_duplicates(frame, parts)
         check_questions(frame, parts)
     notes += _percent_notes(parts, reading)
-    if known is not None:
-        notes += note_unused(known, frozenset().union(*(used for _, _, used in read)))
+    if outcomes is not None:
+        notes += note_unused(outcomes, frozenset().union(*(used for _, _, used in read)))
     notes += _forecast_notes(frame, parts)
     notes += check_prices(frame, parts)
     notes += note_known_outcomes(frame)
     clusters = " x ".join(columns.cluster) or f"each {' and '.join(columns.question[:1]) or 'row'} independent of the others"
-    frame, more = add_market(frame)
-    notes += more
+    frame, added = add_market(frame)
+    notes += added
     numbered = frame.with_columns(forecaster_index=_forecaster_numbers(frame))
     numbered = numbered.with_columns(question_index=_question_numbers(numbered, columns))
-    names = tuple(Path(name).name for name in _names(tables))
+    names = tuple(Path(name).name for name in _list_sources(tables))
     return Sheet(numbered.drop("file", "row", "place", "stated", "ends"), names, columns, reading.by, clusters, tuple(dict.fromkeys(notes)))
 
 
-def _check_options(tables: Sequence[ForecastTable], reading: LoadOptions, known: ForecastTable | None) -> None:
+def _check_options(tables: Sequence[ForecastTable], reading: LoadOptions, outcomes: ForecastTable | None) -> None:
     """Raise `ScoringError` if options contradict each other or the files."""
     if len(reading.columns.cluster) > _WAYS:
         raise ScoringError(f"scoring: {len(reading.columns.cluster)} columns of clusters are given; give one, or two for two-way clusters")
     if len({Path(table.source).resolve() for table in tables}) < len(tables):
-        raise ScoringError(f"scoring: a file is given twice among {', '.join(_names(tables))}; give each once")
-    if reading.on and known is None:
+        raise ScoringError(f"scoring: a file is given twice among {', '.join(_list_sources(tables))}; give each once")
+    if reading.on and outcomes is None:
         raise ScoringError(f"scoring: {format_option('on', reading.on[0])} joins a file of outcomes; give it with --outcomes FILE")
     check_times(tables, reading.keep, reading.at, reading.before)
 
@@ -131,20 +131,20 @@ def _forecast_notes(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator
         yield "No column names the question, so that forecasters are not compared with each other; give --question COLUMN."
 
 
-def _names(tables: Sequence[ForecastTable]) -> list[str]:
+def _list_sources(tables: Sequence[ForecastTable]) -> list[str]:
     return [table.source for table in tables]
 
 
-def _called(tables: Sequence[ForecastTable]) -> list[str | None]:
-    """Return a forecaster name per table: the file name without suffix, the whole path if names repeat, None for a frame."""
-    paths = [Path(name) for name in _names(tables)]
+def _name_tables(tables: Sequence[ForecastTable]) -> list[str | None]:
+    """Return the forecaster name of each table: the file name without suffix, the path if such names repeat, None for a frame."""
+    paths = [Path(name) for name in _list_sources(tables)]
     short = [path.name.split(".")[0] or path.name for path in paths]
     names = short if len({*short}) == len(short) else [str(path) for path in paths]
     return [name if path.suffix else None for name, path in zip(names, paths, strict=True)]
 
 
 def _forecaster_numbers(frame: pl.DataFrame) -> pl.Series:
-    """Return each row's forecaster number. Forecasters are numbered by file, column and name, whatever the row order; the market is last."""
+    """Return the forecaster number of each row. Forecasters are numbered by file, column and name; the market is last."""
     order = (
         frame.group_by("forecaster")
         .agg(pl.col("file").min(), pl.col("place").min())
@@ -155,7 +155,7 @@ def _forecaster_numbers(frame: pl.DataFrame) -> pl.Series:
 
 
 def _question_numbers(frame: pl.DataFrame, columns: ColumnRoles) -> pl.Series:
-    """Return each row's question number. Questions are numbered by name, or by their values if no column names them, whatever the row order."""
+    """Return the question number of each row. Questions are numbered by name, or by their values without a question column."""
     if columns.question:
         return frame["question"].rank("dense").cast(pl.Int64) - 1
     ways = [f"cluster_{index}" for index in range(len(columns.cluster))]
@@ -174,35 +174,35 @@ def _question_numbers(frame: pl.DataFrame, columns: ColumnRoles) -> pl.Series:
     return frame.select("question").join(order, on="question", how="left", maintain_order="left")["number"].cast(pl.Int64)
 
 
-def _part(
-    table: ForecastTable, reading: LoadOptions, known: ForecastTable | None, called: str | None
+def _load_table(
+    table: ForecastTable, reading: LoadOptions, outcomes: ForecastTable | None, name_of_file: str | None
 ) -> tuple[TableRows, list[str], frozenset[int]]:
-    """Return a table's forecasts in long form, notes on them, and the indexes of the rows of `known` that were used."""
-    given, used, notes = reading.columns, frozenset[int](), []
-    if known is not None:
-        joined = join_outcomes(table, known, given, reading.on, fractional=reading.fractional)
-        table, given, used, notes = joined.table, joined.columns, joined.used, [*joined.notes]
-    check_final(table, given)
-    columns = recognise_table(table, given, independent=reading.independent)
+    """Return a table's forecasts in long form, notes on them, and the indexes of the rows of `outcomes` that were used."""
+    roles, used, notes = reading.columns, frozenset[int](), []
+    if outcomes is not None:
+        joined = join_outcomes(table, outcomes, roles, reading.on, fractional=reading.fractional)
+        table, roles, used, notes = joined.table, joined.columns, joined.used, [*joined.notes]
+    check_final(table, roles)
+    columns = recognise_table(table, roles, independent=reading.independent)
     for column in reading.by:
         check_present(table.source, table.frame.columns, column, "--by")
-    found = {column: _probabilities(table, column, reading) for column in columns.probability}
-    if not given.probability:
-        found, some = without_bounds(table, found)
-        columns = replace(columns, probability=tuple(found))
-        notes += some
+    probabilities = {column: _probabilities(table, column, reading) for column in columns.probability}
+    if not roles.probability:
+        probabilities, added = drop_bounds(table, probabilities)
+        columns = replace(columns, probability=tuple(probabilities))
+        notes += added
     notes += note_unread_final(table, columns)
-    base = _base(table, columns, reading, given_outcome=known is not None)
-    names = _forecasters(table, columns, called)
+    base = _shared_columns(table, columns, reading, given_outcome=outcomes is not None)
+    names = _forecasters(table, columns, name_of_file)
     rows = [
-        base.with_columns(forecaster=name, probability=found[column], place=pl.lit(index, pl.Int32))
+        base.with_columns(forecaster=name, probability=probabilities[column], place=pl.lit(index, pl.Int32))
         for index, (column, name) in enumerate(names.items())
     ]
     return TableRows(table, columns, pl.concat(rows)), notes, used
 
 
-def _base(table: ForecastTable, columns: ColumnRoles, reading: LoadOptions, *, given_outcome: bool) -> pl.DataFrame:
-    """Build the columns of a sheet that all forecasters of a table share."""
+def _shared_columns(table: ForecastTable, columns: ColumnRoles, reading: LoadOptions, *, given_outcome: bool) -> pl.DataFrame:
+    """Build the columns of a sheet that are the same for all forecasters of a table."""
     height, outcome = table.frame.height, str(columns.outcome)
     states = (
         []
@@ -235,7 +235,7 @@ def _times(table: ForecastTable, column: str | None, name: str) -> pl.Series:
 
 
 def _questions(table: ForecastTable, columns: ColumnRoles) -> pl.Series:
-    """Return each row's question name; without a question column, every row is its own question."""
+    """Return the question name of each row. Without a question column every row is a question of its own."""
     if not columns.question:
         return pl.select(pl.format("{}{}{}", pl.lit(table.source), pl.lit(_BETWEEN), pl.int_range(table.frame.height))).to_series()
     first, *others = columns.question
@@ -247,10 +247,10 @@ def _questions(table: ForecastTable, columns: ColumnRoles) -> pl.Series:
 
 
 def _clusters(table: ForecastTable, columns: ColumnRoles) -> list[pl.Series]:
-    """Return the cluster columns; without any, the first question column."""
+    """Return the cluster columns; if missing, the first question column."""
     missing = "give every row a cluster, one of its own where it shares none, or give --independent (independent=True)"
-    found = [parse_labels(table, column, "cluster", missing) for column in columns.cluster]
-    return found or [_questions(table, replace(columns, question=columns.question[:1]))]
+    columns_ = [parse_labels(table, column, "cluster", missing) for column in columns.cluster]
+    return columns_ or [_questions(table, replace(columns, question=columns.question[:1]))]
 
 
 def _probabilities(table: ForecastTable, column: str, reading: LoadOptions) -> pl.Series:
@@ -258,43 +258,43 @@ def _probabilities(table: ForecastTable, column: str, reading: LoadOptions) -> p
     return pl.Series(values, nan_to_null=True)
 
 
-def _forecasters(table: ForecastTable, columns: ColumnRoles, called: str | None) -> dict[str, pl.Expr | pl.Series]:
-    """Return the forecaster names by probability column. called: name for a file with a single probability column and no forecaster column."""
+def _forecasters(table: ForecastTable, columns: ColumnRoles, name_of_file: str | None) -> dict[str, pl.Expr | pl.Series]:
+    """Return the forecaster names by probability column. name_of_file: name if the only probability column has no forecaster column."""
     first, *others = columns.probability
     if columns.forecaster is not None:
         return {first: parse_labels(table, columns.forecaster, "forecaster", "fill it in, or leave the row out").alias("forecaster")}
     if others:
         return {column: pl.lit(name) for column, name in columns.forecaster_names().items()}
-    return {first: pl.lit(called or first)}
+    return {first: pl.lit(name_of_file or first)}
 
 
 def _check_roles(parts: Sequence[TableRows], reading: LoadOptions) -> None:
-    """Raise `ScoringError` if only some tables have a question or cluster column, or if --percent names a column that is not read."""
+    """Raise `ScoringError` if only some tables have a question or cluster column, or if a --percent column is not read."""
     first, *others = parts
     for other in others:
         for role in (Role.QUESTION, Role.CLUSTER):
-            for one, two in ((first, other), (other, first)):
-                found, lacking = one.columns.used().get(role, ()), two.columns.used().get(role, ())
-                if found and not lacking:
+            for having, lacking_part in ((first, other), (other, first)):
+                with_role, lacking = having.columns.used().get(role, ()), lacking_part.columns.used().get(role, ())
+                if with_role and not lacking:
                     advice = " or give --independent (independent=True)" if role is Role.CLUSTER else ""
                     raise ScoringError(
-                        f"{two.table.source}: no column is recognised as the {role}, and {one.table.source} has {found[0]!r}; add it{advice}"
+                        f"{lacking_part.table.source}: no column is recognised as the {role}, and {having.table.source} has {with_role[0]!r}; add it{advice}"
                     )
     for column in reading.percent:
-        if not any(column in _of_probabilities(part.columns) for part in parts):
+        if not any(column in _probability_columns(part.columns) for part in parts):
             raise ScoringError(
                 f"scoring: --percent names {column!r}, which is read as no probability or price; give it the role, or leave it out"
             )
 
 
-def _of_probabilities(columns: ColumnRoles) -> tuple[str, ...]:
+def _probability_columns(columns: ColumnRoles) -> tuple[str, ...]:
     return (*columns.probability, *([] if columns.market is None else [columns.market]))
 
 
 def _percent_notes(parts: Sequence[TableRows], reading: LoadOptions) -> Iterator[str]:
-    """Yield notes on percentage columns in which most values are at most 1 %, which suggests that they are not percentages."""
+    """Yield notes on percentage columns with mostly values of at most 1 %, which may not be percentages."""
     for part in parts:
-        for column in _of_probabilities(part.columns):
+        for column in _probability_columns(part.columns):
             if column not in reading.percent:
                 continue
             values = _probabilities(part.table, column, reading)
@@ -304,10 +304,10 @@ def _percent_notes(parts: Sequence[TableRows], reading: LoadOptions) -> Iterator
                 yield f"{share} of {column!r} {'is' if small.all() else 'are'} at most 1 %: check that it holds percentages."
 
 
-def _resolved(
-    frame: pl.DataFrame, parts: Sequence[TableRows], reading: LoadOptions, known: ForecastTable | None
+def _drop_unresolved(
+    frame: pl.DataFrame, parts: Sequence[TableRows], reading: LoadOptions, outcomes: ForecastTable | None
 ) -> tuple[pl.DataFrame, list[str]]:
-    """Drop rows without an outcome, and note how many. Raises `ScoringError` if they must not be skipped, or if no rows remain."""
+    """Drop rows without an outcome, and note their number. Raises `ScoringError` if they must not be skipped, or if no rows remain."""
     open_rows = frame.filter(pl.col("outcome").is_null())
     if open_rows.is_empty():
         return frame, []
@@ -315,8 +315,8 @@ def _resolved(
         file, row, question = open_rows.select("file", "row", "question").row(0)
         part = parts[file]
         skip = "give --skip-unresolved (skip_unresolved=True) to leave such rows out"
-        if known is not None:
-            refuse(part.table, row, part.columns.question[0], f"{question!r} has no outcome in {known.source}; {skip}")
+        if outcomes is not None:
+            refuse(part.table, row, part.columns.question[0], f"{question!r} has no outcome in {outcomes.source}; {skip}")
         column = str(part.columns.outcome)
         refuse(part.table, row, column, f"{format_value(part.table, column, row)} is no outcome: the question is not resolved; {skip}")
     rest = frame.filter(pl.col("outcome").is_not_null())

@@ -1,4 +1,4 @@
-"""Altair charts of a result: reliability, scores with intervals, and paired differences; and the figures as PNG files.
+"""Altair charts of reliability, scores and paired differences, and their PNG files.
 
 from bellwether.scoring import plot_reliability
 
@@ -58,12 +58,12 @@ def plot_reliability(
     name = pl.lit("forecasts" if label is None else label).alias("name")
     if curve:
         ends = ["lower", "upper"] if band else []
-        drawn = corp_curve(p, y, clusters, weights=weights, level=level).select(name, "forecast", "recalibrated", *ends)
-        return fill_chart(reliability.curves((), banded=band), chart_rows(drawn)).properties(width=380, height=380)
+        frame = corp_curve(p, y, clusters, weights=weights, level=level).select(name, "forecast", "recalibrated", *ends)
+        return fill_chart(reliability.curves((), banded=band), chart_rows(frame)).properties(width=380, height=380)
     rows = reliability_bins(p, y, clusters, weights=weights, bins=bins, level=level).with_columns(name)
     if band:
-        where = reliability_bands(p, clusters, weights=weights, bins=bins, level=level)
-        rows = rows.join(where.select("bin", low="lower", high="upper"), on="bin", how="left", maintain_order="left")
+        bands = reliability_bands(p, clusters, weights=weights, bins=bins, level=level)
+        rows = rows.join(bands.select("bin", low="lower", high="upper"), on="bin", how="left", maintain_order="left")
     return fill_chart(reliability.diagram((), banded=band), reliability.diagram_rows(rows, "name")).properties(width=380, height=380)
 
 
@@ -76,12 +76,12 @@ def plot_scores(result: ScoreTables, metric: str = "brier") -> alt.LayerChart:
     better = METRICS[metric].better
     rows = result.scores.filter((pl.col("metric") == metric) & pl.col("value").is_not_null())
     rows = rows.sort("value", descending=better is Better.HIGHER, maintain_order=True).select("value", "lower", "upper", name="forecaster")
-    said = {Better.LOWER: "; lower is better", Better.HIGHER: "; higher is better", Better.NEITHER: ""}[better]
-    return interval_list(rows.to_dicts(), f"{format_metric(metric)} and {100 * result.plan.level:.4g} % interval{said}")
+    direction = {Better.LOWER: "; lower is better", Better.HIGHER: "; higher is better", Better.NEITHER: ""}[better]
+    return interval_list(rows.to_dicts(), f"{format_metric(metric)} and {100 * result.plan.level:.4g} % interval{direction}")
 
 
 def plot_differences(result: ScoreTables) -> alt.LayerChart:
-    """Draw the paired difference of every pair of forecasters with its interval as an Altair chart."""
+    """Draw the paired differences of all pairs of forecasters with their intervals as an Altair chart."""
     from bellwether.figures.intervals import differences
 
     axis = f"difference of {LOSSES[result.loss]} and {100 * result.plan.level:.4g} % interval; below 0 the first is better"
@@ -107,27 +107,27 @@ def write_figures(result: ScoreTables, folder: Path, progress: Progress | None =
     return [folder / name for name in charts]
 
 
-_DRAWN: WeakKeyDictionary[ScoreTables, tuple[pl.DataFrame, pl.DataFrame]] = WeakKeyDictionary()
+_BANDS: WeakKeyDictionary[ScoreTables, tuple[pl.DataFrame, pl.DataFrame]] = WeakKeyDictionary()
 
 
 def bands_and_curves(result: ScoreTables, progress: Progress | None = None) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Compute consistency bands of the bins (forecaster, bin, lower, upper) and CORP curves (forecaster, forecast, n, recalibrated, lower, upper).
+    """Compute the frames of consistency bands (forecaster, bin, lower, upper) and CORP curves (forecaster and the columns of `corp_curve`).
 
-    They are computed once per result, so that figures and page agree.
+    They are cached for each result, so that figures and page agree.
     """
-    if result not in _DRAWN:
-        _DRAWN[result] = _drawn(result, progress or (lambda done, of, what: None))
-    return _DRAWN[result]
+    if result not in _BANDS:
+        _BANDS[result] = _compute_bands(result, progress or (lambda done, of, what: None))
+    return _BANDS[result]
 
 
-def _drawn(result: ScoreTables, tell: Progress) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _compute_bands(result: ScoreTables, report: Progress) -> tuple[pl.DataFrame, pl.DataFrame]:
     bands, curves = [], []
-    for done, name in enumerate(result.forecasters):
-        tell(done, len(result.forecasters), f"consistency bands of {name}")
+    for finished, name in enumerate(result.forecasters):
+        report(finished, len(result.forecasters), f"consistency bands of {name}")
         forecasts, clusters = build_arrays(result.forecasts.filter(pl.col("forecaster") == name))
         bins, curve = bands_and_curve(forecasts, clusters, result.bins, level=result.plan.level, seed=result.plan.seed)
         forecaster = pl.lit(name).alias("forecaster")
         bands.append(bins.select(forecaster, "bin", "lower", "upper").drop_nulls())
         curves.append(curve.select(forecaster, pl.all()))
-    tell(len(result.forecasters), len(result.forecasters), "")
+    report(len(result.forecasters), len(result.forecasters), "")
     return pl.concat(bands), pl.concat(curves)

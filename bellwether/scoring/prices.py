@@ -1,4 +1,4 @@
-"""Market prices as a baseline, and checks that refuse final prices, which are known only after the fact."""
+"""Market prices as a baseline, and checks for final prices, which are known only after the fact."""
 
 from __future__ import annotations
 
@@ -8,20 +8,19 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import polars as pl
 
-from bellwether.calibration.forecasts import Floats
 from bellwether.errors import ScoringError
 from bellwether.scoring.columns import FINAL_PRICES, ColumnRoles, find_named, format_names, format_option
 from bellwether.scoring.forecast_sheet import MARKET, TableRows
 from bellwether.scoring.parsing import refuse
 from bellwether.scoring.table import ForecastTable
 
-#: A price this close to the outcome is that of a market that is decided.
+#: Maximum distance of the price of a decided market from the outcome.
 NEAR = 0.02
 
-#: Above this share of prices near the outcome they are refused; above the other one a note warns.
+#: Share of prices near the outcome above which prices are refused, and above which a note is added.
 _REFUSED, _NOTED = 0.9, 0.5
 
-#: Fewer prices than this are refused only if they equal the outcomes; fewer than the other are not noted for their order.
+#: Minimum number of prices for a refusal if they do not equal the outcomes, and for a note on their order.
 _FEW, _ORDERED = 10, 20
 
 #: Names of forecasters that stand for the market.
@@ -32,7 +31,7 @@ _EXPORTED = re.compile(r"ground_truth|price_\d+[hd](_at)?")
 _NAMED_FINAL = re.compile(r"(final|settlement|resolution|closing|close)_")
 
 
-def check_final(table: ForecastTable, given: ColumnRoles) -> None:
+def check_final(table: ForecastTable, roles: ColumnRoles) -> None:
     """Raise `ScoringError` if an option names a column of final prices as a forecast."""
     present = table.frame.columns
     exported = any(_EXPORTED.fullmatch(column) for column in present)
@@ -42,39 +41,41 @@ def check_final(table: ForecastTable, given: ColumnRoles) -> None:
         for column in find_named(present, [name])
         if _NAMED_FINAL.match(name) or (exported and name == FINAL_PRICES[0])
     ]
-    for role, columns in (("market", (given.market,)), ("probability", given.probability)):
+    for role, columns in (("market", (roles.market,)), ("probability", roles.probability)):
         for column in columns:
             if column in final:
                 raise ScoringError(
                     f"{table.source}: {format_option(role, column)} names a final price, which is known after the fact and no forecast; "
-                    f"{_instead(table)}, or rename the column if it is a price from the time of the forecasts"
+                    f"{_price_advice(table)}, or rename the column if it is a price from the time of the forecasts"
                 )
 
 
 def note_unread_final(table: ForecastTable, columns: ColumnRoles) -> list[str]:
-    """Return a note that columns of final prices are ignored, unless a column of market prices is used."""
+    """Return a note on ignored columns of final prices; an empty list if a column of market prices is used."""
     final = [column for column in find_named(table.frame.columns, FINAL_PRICES) if column not in columns.probability]
     if not final or columns.market is not None:
         return []
-    return [f"{format_names(final)} by name is a final price, known after the fact, and no baseline: {_instead(table)}."]
+    return [f"{format_names(final)} by name is a final price, known after the fact, and no baseline: {_price_advice(table)}."]
 
 
-def _instead(table: ForecastTable) -> str:
+def _price_advice(table: ForecastTable) -> str:
     earlier = [column for column in table.frame.columns if re.fullmatch(r"price_\d+[hd]", column)]
     example = f" such as {format_option('market', earlier[-1])}" if earlier else ""
     return f"name a price from the time of the forecasts with --market{example}"
 
 
 def check_prices(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
-    """Yield notes on market prices that may be final, whether in the price column or as a forecaster named market.
+    """Yield notes on market prices that may be final, in the price column or as a forecaster called market.
 
     Raises `ScoringError` if the prices nearly equal the outcomes.
     """
-    yield from _check(frame.with_columns(place=None), parts)
-    yield from _check(frame.filter(pl.col("forecaster").str.to_lowercase().is_in(_MARKETS)).with_columns(market="probability"), parts)
+    yield from _check_closeness(frame.with_columns(place=None), parts)
+    yield from _check_closeness(
+        frame.filter(pl.col("forecaster").str.to_lowercase().is_in(_MARKETS)).with_columns(market="probability"), parts
+    )
 
 
-def _check(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
+def _check_closeness(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
     """Yield a note if many prices are close to the outcomes. Raises `ScoringError` if nearly all are.
 
     The column `place` of `frame` is the index of the probability column, null for the price column.
@@ -86,28 +87,23 @@ def _check(frame: pl.DataFrame, parts: Sequence[TableRows]) -> Iterator[str]:
     near = np.abs(price - outcome) <= NEAR + 1e-9
     settled = int(((price == outcome) & np.isin(price, (0, 1))).sum())
     count, total = int(near.sum()), len(near)
-    apart = _are_apart(price, outcome)
+    yes, no = price[outcome == 1], price[outcome == 0]
+    apart = len(yes) + len(no) == len(price) and len(yes) > 0 and len(no) > 0 and bool(yes.min() > no.max())
     recoded = apart and len(np.unique(price)) == len(np.unique(outcome))
     if (price == outcome).all() or (total >= _FEW and (recoded or count >= _REFUSED * total)):
         at = int(np.argmax(near))
         part, place = parts[priced["file"][at]], priced["place"][at]
         column = str(part.columns.market) if place is None else part.columns.probability[place]
-        how = f"{count} of {total} prices are within {NEAR:g} of the outcome" if count else f"all {total} prices repeat the outcomes"
+        finding = f"{count} of {total} prices are within {NEAR:g} of the outcome" if count else f"all {total} prices repeat the outcomes"
         advice = "known after the fact and no forecast of the market; leave the column out, or give prices from the time of the forecasts"
-        refuse(part.table, priced["row"][at], column, f"{how}: they are final prices, {advice}")
+        refuse(part.table, priced["row"][at], column, f"{finding}: they are final prices, {advice}")
     if settled or count > _NOTED * total:
-        what = f"Of {total} market prices, {f'{settled} equal' if settled else f'{count} are within {NEAR:g} of'} the outcome"
+        text_ = f"Of {total} market prices, {f'{settled} equal' if settled else f'{count} are within {NEAR:g} of'} the outcome"
     elif apart and total >= _ORDERED:
-        what = f"All {total} market prices are on the side of the outcome"
+        text_ = f"All {total} market prices are on the side of the outcome"
     else:
         return
-    yield f"{what}: check that they are from the time of the forecasts, because a final price is no baseline."
-
-
-def _are_apart(price: Floats, outcome: Floats) -> bool:
-    """Return whether every price of a market that resolved yes is above every price of one that resolved no."""
-    yes, no = price[outcome == 1], price[outcome == 0]
-    return len(yes) + len(no) == len(price) and len(yes) > 0 and len(no) > 0 and bool(yes.min() > no.max())
+    yield f"{text_}: check that they are from the time of the forecasts, because a final price is no baseline."
 
 
 def note_known_outcomes(frame: pl.DataFrame) -> Iterator[str]:
@@ -118,7 +114,7 @@ def note_known_outcomes(frame: pl.DataFrame) -> Iterator[str]:
 
 
 def add_market(frame: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
-    """Add the market as a forecaster. If a question has two prices or a forecaster is called market, return a note instead."""
+    """Add the market as a forecaster; return the rows and notes. If a question has two prices or a forecaster this name, only add a note."""
     prices = frame.filter(pl.col("market").is_not_null())
     if prices.is_empty():
         return frame, []

@@ -34,7 +34,7 @@ class Keep(StrEnum):
 
 
 def check_times(tables: Sequence[ForecastTable], keep: Keep | None, at: str | None, before: str | None) -> None:
-    """Raise `ScoringError` if the options `keep`, `at` and `before` do not fit together."""
+    """Raise `ScoringError` if the options `keep`, `at` and `before` contradict each other."""
     if at is not None and before is None and keep in (None, Keep.MEAN):
         raise ScoringError(
             f"scoring: {format_option('at', at)} orders repeated forecasts; give it with --keep last, --keep first or --before"
@@ -50,7 +50,7 @@ def parse_instants(table: ForecastTable, column: str) -> pl.Series:
     """Parse times as microseconds since 1970. Text is ISO 8601, in UTC if it has no zone; numbers are Unix times."""
     values = table.values(column)
     if values.dtype == pl.Date or isinstance(values.dtype, pl.Datetime):
-        found = values.cast(pl.Datetime("us")).to_physical()
+        instants = values.cast(pl.Datetime("us")).to_physical()
     else:
         texts = values.cast(pl.String).str.strip_chars()
         number = texts.cast(pl.Float64, strict=False)
@@ -63,15 +63,15 @@ def parse_instants(table: ForecastTable, column: str) -> pl.Series:
         )
         parsed += [texts.str.to_datetime(text, time_unit="us", strict=False) for text in _FORMATS]
         parsed.append(texts.str.to_date("%Y-%m-%d", strict=False).cast(pl.Datetime("us")))
-        found = pl.select(pl.coalesce((number * scale).cast(pl.Int64), *(one.to_physical() for one in parsed))).to_series()
-    if found.null_count():
-        row = int(found.is_null().arg_max() or 0)
+        instants = pl.select(pl.coalesce((number * scale).cast(pl.Int64), *(parsed_.to_physical() for parsed_ in parsed))).to_series()
+    if instants.null_count():
+        row = int(instants.is_null().arg_max() or 0)
         refuse(table, row, column, f"{format_value(table, column, row)} is no time; write 2026-03-01T12:00:00Z")
-    return found
+    return instants
 
 
 def select_in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list[str]]:
-    """Return the forecasts stated before the time in their row, and a note on the others. Raises `ScoringError` if none is early enough."""
+    """Return the rows stated before their time `ends`, and a note on the others. Raises `ScoringError` if no row is early enough."""
     early = frame.filter(pl.col("stated") < pl.col("ends"))
     if early.is_empty():
         raise ScoringError(f"scoring: none of the {frame.height} forecasts precedes the time in {before!r}; correct --at or --before")
@@ -80,40 +80,40 @@ def select_in_time(frame: pl.DataFrame, before: str) -> tuple[pl.DataFrame, list
 
 
 def select_one(frame: pl.DataFrame, parts: Sequence[TableRows], keep: Keep, at: str | None) -> tuple[pl.DataFrame, list[str]]:
-    """Return one row per forecaster and question, and a note on the others. A row without a forecast is kept only if there is no other."""
+    """Return one row per forecaster and question, and a note on the others. Rows without a forecast are only kept if no other exists."""
     if not parts[0].columns.question:
         raise ScoringError(f"{parts[0].table.source}: --keep needs the column that names the question; give --question COLUMN")
-    some = frame.filter(pl.col("probability").is_not_null() | pl.col("probability").is_null().all().over(_KEY))
-    kept = _mean(some, parts) if keep is Keep.MEAN else _at_end(some, parts, keep)
-    repeated = frame.height - kept.height
+    candidates = frame.filter(pl.col("probability").is_not_null() | pl.col("probability").is_null().all().over(_KEY))
+    selected = _average(candidates, parts) if keep is Keep.MEAN else _select_end(candidates, parts, keep)
+    repeated = frame.height - selected.height
     if not repeated:
-        return kept, []
-    which = "the mean" if keep is Keep.MEAN else f"the {keep} by {format_names([str(at)])}"
-    return kept, [f"{counted(repeated, 'repeated forecast')} left out: {which} of each forecaster and question counts."]
+        return selected, []
+    choice = "the mean" if keep is Keep.MEAN else f"the {keep} by {format_names([str(at)])}"
+    return selected, [f"{counted(repeated, 'repeated forecast')} left out: {choice} of each forecaster and question counts."]
 
 
-def _at_end(some: pl.DataFrame, parts: Sequence[TableRows], keep: Keep) -> pl.DataFrame:
+def _select_end(candidates: pl.DataFrame, parts: Sequence[TableRows], keep: Keep) -> pl.DataFrame:
     end = pl.col("stated").max() if keep is Keep.LAST else pl.col("stated").min()
-    ends = some.filter(pl.col("stated") == end.over(_KEY))
+    ends = candidates.filter(pl.col("stated") == end.over(_KEY))
     tied = ends.filter(pl.struct("probability", "market").n_unique().over(_KEY) > 1)
     if tied.height:
-        one, other = tied.filter(pl.struct(_KEY) == pl.struct(_KEY).first()).rows(named=True)[:2]
-        part, before = parts[other["file"]], parts[one["file"]]
-        place = f"{before.table.source}, {before.table.place(one['row'])}"
+        first, other = tied.filter(pl.struct(_KEY) == pl.struct(_KEY).first()).rows(named=True)[:2]
+        part, earlier = parts[other["file"]], parts[first["file"]]
+        place = f"{earlier.table.source}, {earlier.table.place(first['row'])}"
         same = f"{other['question']!r} has another forecast of {other['forecaster']!r} at the same time, in {place}"
         refuse(part.table, other["row"], part.columns.question[0], f"{same}; keep one row, or give --keep mean")
     return ends.unique(_KEY, keep="first", maintain_order=True)
 
 
-def _mean(some: pl.DataFrame, parts: Sequence[TableRows]) -> pl.DataFrame:
-    groups = [name for name in some.columns if name.startswith("by_")]
+def _average(candidates: pl.DataFrame, parts: Sequence[TableRows]) -> pl.DataFrame:
+    groups = [name for name in candidates.columns if name.startswith("by_")]
     for name in groups:
-        differ = some.filter(pl.col(name).n_unique().over(_KEY) > 1)
+        differ = candidates.filter(pl.col(name).n_unique().over(_KEY) > 1)
         if differ.height:
             row = differ.row(0, named=True)
             part = parts[row["file"]]
             text = f"{row['question']!r} has repeated forecasts in several groups (--by); give --keep last or --keep first"
             refuse(part.table, row["row"], part.columns.question[0], text)
     means = {name: pl.col(name).sort().mean() for name in ("probability", "market")}
-    rest = [pl.col(name).first() for name in some.columns if name not in {*_KEY, *means}]
-    return some.group_by(_KEY, maintain_order=True).agg(*rest, **means).select(some.columns)
+    rest = [pl.col(name).first() for name in candidates.columns if name not in {*_KEY, *means}]
+    return candidates.group_by(_KEY, maintain_order=True).agg(*rest, **means).select(candidates.columns)

@@ -1,4 +1,4 @@
-"""Tables of scored forecasts, the input of text tables, figures and pages."""
+"""Tables of scored forecasts, for display as text, figures and pages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from bellwether.calibration.forecasts import Bins
 from bellwether.calibration.inference import Inference
 from bellwether.scoring.columns import ColumnRoles
 
-#: Told what is done, of how many steps, and what comes next.
+#: Callback for progress: number of finished steps, total number of steps, and description of the next step.
 Progress = Callable[[int, int, str], object]
 
 #: Readable names of losses, and of metrics whose own name is not readable.
 LOSSES: Mapping[str, str] = {"brier": "the Brier score", "log_loss": "log loss"}
 
-_WORDS = {
+_READABLE = {
     "brier": "Brier score",
     "brier_skill": "skill over base rate",
     "skill_vs_market": "skill over market",
@@ -34,7 +34,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class ScoreTables:
-    """Tables and settings of a `ScoreResult`, for the modules that display it."""
+    """Tables and settings of a `ScoreResult`; its base class, used by the modules that display it."""
 
     scores: pl.DataFrame
     groups: pl.DataFrame
@@ -52,7 +52,7 @@ class ScoreTables:
 
     @property
     def forecasters(self) -> list[str]:
-        """Names of the forecasters by loss, best first; names without a score are last."""
+        """Names of the forecasters by loss, best first; forecasters without a loss are last."""
         return [str(name) for name in self.ranking["forecaster"]]
 
     @property
@@ -66,7 +66,7 @@ class ScoreTables:
         return min(self.forecasts[name].n_unique() for name in self.forecasts.columns if name.startswith("cluster_"))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything except the forecasts as JSON values."""
+        """Return settings and tables, without the forecasts, as values for JSON."""
         return {
             "sources": list(self.sources),
             "n_questions": self.n_questions,
@@ -84,4 +84,4 @@ class ScoreTables:
 
 def format_metric(metric: str) -> str:
     """Return the readable name of a metric."""
-    return _WORDS.get(metric, metric.replace("_", " "))
+    return _READABLE.get(metric, metric.replace("_", " "))

@@ -20,7 +20,7 @@ from bellwether.calibration.reliability import bins_of
 from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.calibration.sufficient_statistics import log_loss
 from bellwether.scoring.columns import ColumnRoles
-from bellwether.scoring.files import frame_table, read_table
+from bellwether.scoring.files import build_table, read_table
 from bellwether.scoring.forecast_sheet import MARKET, Sheet, build_arrays
 from bellwether.scoring.loading import LoadOptions, read_sheet
 from bellwether.scoring.plotting import write_figures
@@ -117,32 +117,36 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
         raise TypeError(f"score() got an unexpected keyword argument {unknown[0]!r}")
     default = Inference()
     plan = Inference(options.get("level", default.level), options.get("replicates", default.replicates), options.get("seed", default.seed))
-    measured, chosen = Loss(options.get("loss", Loss.BRIER)), Bins.of(options.get("bins", BINS))
-    tell = progress or (lambda done, of, what: None)
-    tell(0, 0, "reading")
-    sheet = read_sheet(_tables(data), _reading(options), None if outcomes is None else _table(outcomes))
-    return _scored(sheet, plan, measured, chosen, tell)
+    chosen_loss, binning = Loss(options.get("loss", Loss.BRIER)), Bins.of(options.get("bins", BINS))
+    report = progress or (lambda done, of, what: None)
+    report(0, 0, "reading")
+    paths = (
+        isinstance(data, Sequence) and not isinstance(data, str) and len(data) > 0 and all(isinstance(item, str | Path) for item in data)
+    )
+    tables = [_load_table(item) for item in (data if paths else [data])]
+    sheet = read_sheet(tables, _build_load_options(options), None if outcomes is None else _load_table(outcomes))
+    return _score_sheet(sheet, plan, chosen_loss, binning, report)
 
 
-def _reading(options: ScoreOptions) -> LoadOptions:
+def _build_load_options(options: ScoreOptions) -> LoadOptions:
     columns = ColumnRoles(
-        probability=_several(options.get("probability", ())),
+        probability=_to_tuple(options.get("probability", ())),
         outcome=options.get("outcome"),
         forecaster=options.get("forecaster"),
-        question=_several(options.get("question", ())),
-        cluster=_several(options.get("cluster", ())),
+        question=_to_tuple(options.get("question", ())),
+        cluster=_to_tuple(options.get("cluster", ())),
         weight=options.get("weight"),
         market=options.get("market"),
     )
     keep = options.get("keep")
     return LoadOptions(
         columns,
-        by=_several(options.get("by", ())),
-        on=_several(options.get("on", ())),
+        by=_to_tuple(options.get("by", ())),
+        on=_to_tuple(options.get("on", ())),
         keep=None if keep is None else Keep(keep),
         at=options.get("at"),
         before=options.get("before"),
-        percent=_several(options.get("percent", ())),
+        percent=_to_tuple(options.get("percent", ())),
         clip=options.get("clip", False),
         fractional=options.get("fractional", False),
         skip_unresolved=options.get("skip_unresolved", False),
@@ -150,22 +154,17 @@ def _reading(options: ScoreOptions) -> LoadOptions:
     )
 
 
-def _several(names: str | Sequence[str]) -> tuple[str, ...]:
+def _to_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
 
 
-def _tables(data: Any) -> list[ForecastTable]:
-    paths = isinstance(data, Sequence) and not isinstance(data, str) and len(data) > 0 and all(isinstance(one, str | Path) for one in data)
-    return [_table(one) for one in data] if paths else [_table(data)]
-
-
-def _table(data: Any) -> ForecastTable:
-    return read_table(Path(data)) if isinstance(data, str | Path) else frame_table(data)
+def _load_table(data: Any) -> ForecastTable:
+    return read_table(Path(data)) if isinstance(data, str | Path) else build_table(data)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _ScoreGroup:
-    """Rows of one forecaster (all, or one group), the number of questions asked, and the share of their weight that has a forecast."""
+    """Rows of one forecaster, all or of one group. asked: number of questions. answered: share of their weight with a forecast."""
 
     forecaster: str
     rows: pl.DataFrame
@@ -176,16 +175,16 @@ class _ScoreGroup:
 
     @property
     def title(self) -> str:
-        """Name of the forecaster, and of the group if any, for progress and messages."""
+        """Name of the forecaster and of the group, if any, for progress."""
         return self.forecaster if self.by is None else f"{self.forecaster}, {self.by} {self.group}"
 
 
-def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progress) -> ScoreResult:
-    parts = list(_parts(sheet))
+def _score_sheet(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, report: Progress) -> ScoreResult:
+    parts = list(_split_groups(sheet))
     frames: list[pl.DataFrame] = []
     reliability = []
-    for done, part in enumerate(parts):
-        tell(done, len(parts) + 1, f"scoring {part.title}")
+    for finished, part in enumerate(parts):
+        report(finished, len(parts) + 1, f"scoring {part.title}")
         forecasts, clusters = build_arrays(part.rows)
         frame = evaluate_forecasts(forecasts, clusters, part.asked, plan, bins, answered=part.answered).frame()
         first = {"by": part.by, "group": part.group, "forecaster": part.forecaster}
@@ -193,53 +192,55 @@ def _scored(sheet: Sheet, plan: Inference, loss: Loss, bins: Bins, tell: Progres
         if part.by is None:
             rows = bins_of(forecasts, clusters, bins, plan.level)
             reliability.append(rows.select(pl.lit(part.forecaster).alias("forecaster"), pl.all()))
-    tell(len(parts), len(parts) + 1, "scoring pairs")
+    report(len(parts), len(parts) + 1, "scoring pairs")
     panel = sheet.panel()
-    ranked, unranked = _ranked(sheet, panel)
-    compared = compare_panel(panel, ranked, loss=loss, plan=plan)
-    tell(len(parts) + 1, len(parts) + 1, "")
+    ranked, unranked = _select_ranked(sheet, panel)
+    comparison = compare_panel(panel, ranked, loss=loss, plan=plan)
+    report(len(parts) + 1, len(parts) + 1, "")
     scores = pl.concat(frames)
     return ScoreResult(
         scores.filter(pl.col("by").is_null()).drop("by", "group"),
         scores.filter(pl.col("by").is_not_null()),
-        compared.pairs,
-        compared.ranking,
+        comparison.pairs,
+        comparison.ranking,
         pl.concat(reliability),
-        _losses(sheet),
+        _compute_losses(sheet),
         sheet.sources,
         sheet.columns,
         sheet.clusters,
-        (*sheet.notes, *unranked, *_notes(sheet, compared)),
+        (*sheet.notes, *unranked, *_comparison_notes(sheet, comparison)),
         loss,
         plan,
         bins,
     )
 
 
-def _ranked(sheet: Sheet, panel: Panel) -> tuple[Bools, list[str]]:
-    """Return a mask of the ranked forecasters, bool (M,), and a note if they answered different questions."""
-    some, enough = np.asarray(panel.seen.any(axis=0)), np.asarray(panel.seen.mean(axis=0) >= COVERAGE_FLOOR)
-    if not sheet.is_paired or (enough == some).all():
-        return some, []
+def _select_ranked(sheet: Sheet, panel: Panel) -> tuple[Bools, list[str]]:
+    """Return a mask of the ranked forecasters, bool (M,), and a note if not all of them are ranked or comparable."""
+    has_forecasts, enough = np.asarray(panel.present.any(axis=0)), np.asarray(panel.present.mean(axis=0) >= COVERAGE_FLOOR)
+    if not sheet.is_paired or (enough == has_forecasts).all():
+        return has_forecasts, []
     if not enough.any():
-        return some, ["Forecasters answered different questions, so that their scores are not comparable: read the paired differences."]
-    few = [name for name, one, other in zip(panel.names, some, enough, strict=True) if one and not other]
+        return has_forecasts, [
+            "Forecasters answered different questions, so that their scores are not comparable: read the paired differences."
+        ]
+    few = [name for name, answered, other in zip(panel.names, has_forecasts, enough, strict=True) if answered and not other]
     return enough, [f"Not ranked, with less than {COVERAGE_FLOOR:.0%} of the questions answered: {', '.join(few)}."]
 
 
-def _parts(sheet: Sheet) -> Iterator[_ScoreGroup]:
+def _split_groups(sheet: Sheet) -> Iterator[_ScoreGroup]:
     for columns in ([], *([f"by_{index}"] for index in range(len(sheet.by)))):
         name = sheet.by[int(columns[0].removeprefix("by_"))] if columns else None
         groups = sheet.frame.sort(*columns, "forecaster_index", maintain_order=True)
         for key, group in groups.partition_by(columns, as_dict=True).items() if columns else [((), groups)]:
             questions = group.unique("question_index")
             for forecaster, rows in group.partition_by("forecaster", as_dict=True, maintain_order=True).items():
-                asked = questions if sheet.is_paired else rows
-                answered = float(rows.filter(pl.col("probability").is_not_null())["weight"].sum()) / float(asked["weight"].sum())
-                yield _ScoreGroup(str(forecaster[0]), rows, asked.height, answered, name, key[0] if key else None)
+                questions_asked = questions if sheet.is_paired else rows
+                answered = float(rows.filter(pl.col("probability").is_not_null())["weight"].sum()) / float(questions_asked["weight"].sum())
+                yield _ScoreGroup(str(forecaster[0]), rows, questions_asked.height, answered, name, key[0] if key else None)
 
 
-def _losses(sheet: Sheet) -> pl.DataFrame:
+def _compute_losses(sheet: Sheet) -> pl.DataFrame:
     p, y = (sheet.frame[name].fill_null(float("nan")).to_numpy() for name in ("probability", "outcome"))
     columns = ["forecaster", "question", "probability", "outcome", "market", "weight"]
     clusters = [name for name in sheet.frame.columns if name.startswith("cluster_")]
@@ -250,7 +251,7 @@ def _losses(sheet: Sheet) -> pl.DataFrame:
     )
 
 
-def _notes(sheet: Sheet, compared: Comparison) -> Iterator[str]:
-    among = compared.pairs.filter((pl.col("forecaster") != MARKET) & (pl.col("other") != MARKET))
+def _comparison_notes(sheet: Sheet, comparison: Comparison) -> Iterator[str]:
+    among = comparison.pairs.filter((pl.col("forecaster") != MARKET) & (pl.col("other") != MARKET))
     if sheet.is_paired and among.height and not (among["n"] > 0).any():
         yield f"No two forecasters have a question in common: check that {' and '.join(sheet.columns.question)} names the question."

@@ -1,4 +1,4 @@
-"""Table of a file or frame, with the location of each row for error messages."""
+"""Table of forecasts from a file or frame, with row locations for error messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ForecastTable:
     decimal_commas: bool = False
 
     def where(self, row: int, column: str) -> str:
-        """Return file, line and column of a value, to begin a message."""
+        """Return file, line and column of a value, as the beginning of a message."""
         return f"{self.source}, {self.place(row)}, column {column!r}"
 
     def values(self, column: str) -> pl.Series:
@@ -43,7 +43,7 @@ class ForecastTable:
 
 
 def format_place(index: int) -> str:
-    """Format the row number of a frame for messages."""
+    """Format the number of a row, from 1, for messages."""
     return f"row {index + 1}"
 
 
@@ -59,14 +59,14 @@ def build_from_records(source: str, rows: Sequence[Mapping[str, Any]], place: Ca
 
 
 def build_from_columns(source: str, columns: Mapping[str, list[Any]], place: Callable[[int], str]) -> ForecastTable:
-    """Build a table from columns of Python values; a column of several types is recorded as a fault."""
+    """Build a table from columns of Python values. Columns with values of several types are recorded in `faults`."""
     series, faults, lists = {}, {}, set()
     for name, values in columns.items():
         firsts: dict[str, int] = {}
         for index, value in enumerate(values):
             if not is_missing(value):
                 firsts.setdefault(name_type(value), index)
-        if (fault := _fault(values, firsts, place)) is None:
+        if (fault := _find_fault(values, firsts, place)) is None:
             series[name] = pl.Series(name, [None if is_missing(value) else value for value in values], strict=False)
             continue
         faults[name] = fault
@@ -77,18 +77,18 @@ def build_from_columns(source: str, columns: Mapping[str, list[Any]], place: Cal
 
 
 def _label(value: object) -> str:
-    """Format a value as text, and a list as JSON."""
+    """Format a value as text; lists as JSON."""
     return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, list | tuple) else str(value)
 
 
-def _fault(values: Sequence[Any], firsts: Mapping[str, int], place: Callable[[int], str]) -> tuple[int, str] | None:
-    """Return the row and the reason that make values unusable as a column; None if they are usable. firsts: first row of each type."""
+def _find_fault(values: Sequence[Any], firsts: Mapping[str, int], place: Callable[[int], str]) -> tuple[int, str] | None:
+    """Return row and reason of the first fault of a column; None without fault. firsts: first row of each type of value."""
     for kind in ("an object", "a list"):
         if kind in firsts:
             return firsts[kind], f"it holds {kind}; write one value"
     if len(firsts) < _TWO:
         return None
-    (kind, first), (other, second), *_ = sorted(firsts.items(), key=lambda one: one[1])
+    (kind, first), (other, second), *_ = sorted(firsts.items(), key=lambda item: item[1])
     return second, f"{values[second]!r} is {other}, but {place(first)} holds {values[first]!r}, {kind}; write the whole column as one type"
 
 
@@ -96,7 +96,7 @@ _TWO = 2
 
 
 def name_type(value: object) -> str:
-    """Name a value's type for messages."""
+    """Return the name of a value's type for messages."""
     for kind, name in _KINDS:
         if isinstance(value, kind):
             return name

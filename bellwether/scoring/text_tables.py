@@ -1,4 +1,4 @@
-"""Text tables of a result, at most as wide as the terminal."""
+"""Text tables of a result for the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bellwether import formatting
-from bellwether.calibration.calibration_test import LEAST_CLUSTERS
+from bellwether.calibration.calibration_test import MIN_TEST_CLUSTERS
 from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.console import TextTable, print_tables
 from bellwether.formatting import NOTHING, counted, floor_percent, p_value
@@ -46,10 +46,10 @@ def print_result(console: Console, result: ScoreTables) -> None:
 
 
 def describe_data(result: ScoreTables) -> tuple[str, list[tuple[str, str]]]:
-    """Return a sentence on the data, and the roles of the columns."""
+    """Return a sentence with the size of the data, and (role, column names) of the columns."""
     forecasters = [name for name in result.forecasters if name != MARKET]
     counts = ((result.n_questions, "question"), (len(forecasters), "forecaster"), (result.n_clusters, "cluster"))
-    text = ", ".join(counted(count, what) for count, what in counts)
+    text = ", ".join(counted(count, noun) for count, noun in counts)
     return f"{text}: {result.clusters}", [(str(role), ", ".join(columns)) for role, columns in result.columns.used().items()]
 
 
@@ -91,8 +91,8 @@ def _calibration(result: ScoreTables) -> TextTable:
     for name, metrics in group_metrics(result.scores):
         cells = []
         for metric in ("ece", "smece"):
-            one = metrics[metric]
-            cells += [format_number(one["value"]), format_number(one["expected"]), p_value(one["p_calibrated"], 3, short=True)]
+            row = metrics[metric]
+            cells += [format_number(row["value"]), format_number(row["expected"]), p_value(row["p_calibrated"], 3, short=True)]
         cells += [
             format_number(metrics[metric]["value"], digits=4) for metric in ("murphy_reliability_debiased", "murphy_resolution_debiased")
         ]
@@ -134,15 +134,15 @@ def _groups(result: ScoreTables) -> Iterator[TextTable]:
 
 
 def format_group(group: object) -> str:
-    """Format the name of a group; rows without one form a group of their own."""
+    """Format the name of a group; "(none)" for the rows without a group."""
     return "(none)" if group is None else str(group)
 
 
 def explain_missing(result: ScoreTables) -> Iterator[str]:
-    """Yield the reasons for missing intervals and tests in these tables."""
-    shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
+    """Yield a note for each reason for missing intervals or tests."""
+    is_shown = pl.col("metric").is_in(["brier", "log_loss", "brier_skill", "skill_vs_market", "accuracy"])
     without = pl.concat([result.scores, result.groups.drop("by", "group")]).filter(
-        shown & pl.col("value").is_not_null() & pl.col("lower").is_null()
+        is_shown & pl.col("value").is_not_null() & pl.col("lower").is_null()
     )
     for reason, metrics in without.group_by("reason", maintain_order=True).agg(pl.col("metric").unique(maintain_order=True)).iter_rows():
         yield f"No interval of {', '.join(format_metric(metric) for metric in metrics)} for some: {reason}."
@@ -150,7 +150,7 @@ def explain_missing(result: ScoreTables) -> Iterator[str]:
         pl.col("metric").is_in(["ece", "smece"]) & pl.col("value").is_not_null() & pl.col("p_calibrated").is_null()
     )
     if biased.height and result.plan.replicates:
-        yield f"No test of calibration for some: it needs {LEAST_CLUSTERS} clusters."
+        yield f"No test of calibration for some: it needs {MIN_TEST_CLUSTERS} clusters."
     for reason, count in (
         result.pairs.filter(pl.col("reason").is_not_null()).group_by("reason", maintain_order=True).agg(pl.len()).iter_rows()
     ):
@@ -158,12 +158,12 @@ def explain_missing(result: ScoreTables) -> Iterator[str]:
 
 
 def group_metrics(scores: pl.DataFrame) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
-    """Yield each forecaster and its metrics by name, best Brier score first."""
+    """Yield (forecaster, metrics by name), best Brier score first."""
     rows = {
         str(name): {row["metric"]: row for row in part.iter_rows(named=True)}
         for (name,), part in scores.partition_by("forecaster", as_dict=True, maintain_order=True).items()
     }
-    yield from sorted(rows.items(), key=lambda one: (one[1]["brier"]["value"] is None, one[1]["brier"]["value"] or 0.0))
+    yield from sorted(rows.items(), key=lambda item: (item[1]["brier"]["value"] is None, item[1]["brier"]["value"] or 0.0))
 
 
 def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 3) -> str:
@@ -173,5 +173,5 @@ def _interval(row: dict[str, Any], sign: str = "", digits: int = 3, ends: int = 
 
 
 def format_number(value: float | None, sign: str = "", digits: int = 3) -> str:
-    """Format a number with `digits` decimals; a large one by its magnitude."""
+    """Format a number with `digits` decimals; from 1,000 on in scientific notation."""
     return formatting.number(value, digits, sign=sign) if value is None or abs(value) < _LARGE else f"{value:{sign}.0e}"

@@ -98,7 +98,7 @@ def test_d8_a_bankrupt_agent_is_not_asked(journal: Journal) -> None:
 def test_d10_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_again(journal: Journal) -> None:
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
-    unquoted = replace(task, look=lambda decision: replace_quotes(look(decision)))
+    unquoted = replace(task, fetch_market_data=lambda decision: replace_quotes(look(decision)))
     first = decide(unquoted, means(journal, saw.append))
     assert first.execution is not None
     assert (first.state, first.problem, first.execution.trades) == (DecisionState.READ, True, ())
@@ -122,7 +122,7 @@ def test_d4_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(jo
     def at(now: datetime) -> Run:
         return means(journal, saw.append, now=now)
 
-    refused = replace(task, look=unquoted)
+    refused = replace(task, fetch_market_data=unquoted)
     assert [decide(refused, at(NOW + n * timedelta(hours=1))).state for n in range(3)] == [DecisionState.READ] * 3
     for now in (DEADLINE, DEADLINE + timedelta(days=1)):
         done = decide(refused, at(now))
@@ -134,14 +134,14 @@ def test_d4_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(jo
 def test_a_refused_decision_of_a_past_week_stays_refused(journal: Journal) -> None:
     (task,) = tasks(families=["acme"])
     past = replace(task, at=NOW - timedelta(days=7))
-    first = decide(replace(past, look=lambda decision: replace_quotes(look(decision))), means(journal))
+    first = decide(replace(past, fetch_market_data=lambda decision: replace_quotes(look(decision))), means(journal))
     assert (first.state, decide(past, means(journal))) == (DecisionState.REFUSED, first)
     assert first.plan is not None and first.plan.planned_at == NOW - timedelta(days=7)
 
 
 def test_a_leg_that_was_refused_is_not_repeated_where_another_traded(journal: Journal) -> None:
     (task,) = tasks(families=["acme"])
-    half = replace(task, look=lambda decision: replace(look(decision), quotes={"n": look(decision).quotes["n"]}))
+    half = replace(task, fetch_market_data=lambda decision: replace(look(decision), quotes={"n": look(decision).quotes["n"]}))
     first = decide(half, means(journal))
     assert first.execution is not None
     assert (first.state, first.problem) == (DecisionState.FINISHED, True)
@@ -217,7 +217,7 @@ def test_d31_what_was_read_is_executed_by_the_next_run_without_a_call(journal: J
 
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
-    read = decide(replace(task, look=no_data), means(journal, saw.append))
+    read = decide(replace(task, fetch_market_data=no_data), means(journal, saw.append))
     assert (read.state, read.execution, read.problem) == (DecisionState.READ, None, True)
     assert "503" in read.reason
     done = decide(replace(task, deadline=NOW - timedelta(1)), means(journal, saw.append))
@@ -244,7 +244,7 @@ def test_d29_of_two_workers_one_decides(journal: Journal) -> None:
         states.append(decide(task, means(journal, saw.append, holder="second")).state)
         return look(decision)  # type: ignore[arg-type]
 
-    done = decide(replace(task, look=meanwhile), means(journal, saw.append, holder="first"))
+    done = decide(replace(task, fetch_market_data=meanwhile), means(journal, saw.append, holder="first"))
     assert (done.state, states, asked(saw)) == (DecisionState.FINISHED, [DecisionState.READ], ["asked acme 0"])
 
 

@@ -25,7 +25,7 @@ from bellwether.arena.frames import (
     universe_frame,
 )
 from bellwether.arena.invariants import violations
-from bellwether.arena.ledger import Book, fold
+from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.marks import HeldPrice, PriceSource, portfolio_curves
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.scores import score_bets
@@ -49,7 +49,7 @@ def _counted(made: History) -> dict[tuple[str, str], list[dict[str, object]]]:
     return found
 
 
-def _same(book: Book, other: dict[str, dict[str, object]]) -> None:
+def _same(book: Ledger, other: dict[str, dict[str, object]]) -> None:
     movements = [
         (entry.agent_id, entry.kind.value, _usd(entry.amount), _usd(entry.cash), entry.position_id, _usd(entry.shares), _usd(entry.cost))
         for entry in book.entries

@@ -21,7 +21,7 @@ from bellwether.arena.kalshi import (
     group_contracts,
     judge_results,
     quote_from_book,
-    reconstruct_looks,
+    reconstruct_evidence,
 )
 from bellwether.arena.ledger import fold
 from bellwether.arena.market import KalshiFees, Quote, UnknownFees, find_quote, kalshi_fees
@@ -255,12 +255,15 @@ def test_an_event_is_over_when_its_last_contract_is_paid_out() -> None:
 def test_past_looks_are_dated_when_the_window_for_disputes_was_over() -> None:
     rules = {"wait": timedelta(hours=2), "grace": timedelta(days=14)}
     known, open_one = MarketListing("A", None, (paid("yes"),), named=False), MarketListing("B", None, (contract(),), named=False)
-    assert [(one["market_id"], one["fetched_at"]) for one in reconstruct_looks([known, open_one], AT + DAY, **rules)] == [
+    assert [(one["market_id"], one["fetched_at"]) for one in reconstruct_evidence([known, open_one], AT + DAY, **rules)] == [
         ("A", AT + 2 * HOUR)
     ]
-    assert reconstruct_looks([known], AT + HOUR, **rules) == []
+    assert reconstruct_evidence([known], AT + HOUR, **rules) == []
     unknown = MarketListing("C", None, (paid("maybe"),), named=False)
-    assert [one["fetched_at"] for one in reconstruct_looks([unknown], AT + 20 * DAY, **rules)] == [AT + 2 * HOUR, AT + 2 * HOUR + 14 * DAY]
+    assert [one["fetched_at"] for one in reconstruct_evidence([unknown], AT + 20 * DAY, **rules)] == [
+        AT + 2 * HOUR,
+        AT + 2 * HOUR + 14 * DAY,
+    ]
 
 
 def _settled(results: tuple[str, ...]) -> tuple[Any, Any]:

@@ -27,7 +27,7 @@ from tests.arena.world import V1, V2, binary, named, usd
 
 def test_the_constants_of_the_seed() -> None:
     v1 = load_methodology()
-    assert (v1.name, v1.cash, v1.least, v1.most(usd(10_000))) == ("v1", usd(10_000), usd(50), usd(2_500))
+    assert (v1.name, v1.cash, v1.smallest_bet, v1.largest_bet(usd(10_000))) == ("v1", usd(10_000), usd(50), usd(2_500))
     assert (v1.universe, v1.decision_cohorts, v1.mark_minutes, v1.fill, v1.limit) == (500, 5, 10, "mid", "bet")
     assert (v1.temperature, v1.max_tokens, v1.timeout_seconds, v1.malformed_retries) == (0, 16_000, 40, 1)
     assert (v1.unknown_winner, v1.primary) == ("refund", ("brier_size", "return"))
@@ -79,9 +79,9 @@ def test_quotients_are_rounded_half_to_even() -> None:
 
 def test_limits_are_cut_and_never_rounded_up() -> None:
     v1 = load_methodology()
-    assert v1.most(usd("9999.99")) == usd("2499.9975")
-    assert v1.printed_most(usd("9999.99")) == usd("2499.99")
-    assert (v1.most(3), v1.most(-usd(5))) == (0, 0)
+    assert v1.largest_bet(usd("9999.99")) == usd("2499.9975")
+    assert v1.printed_largest_bet(usd("9999.99")) == usd("2499.99")
+    assert (v1.largest_bet(3), v1.largest_bet(-usd(5))) == (0, 0)
 
 
 @pytest.mark.parametrize("value", ["NaN", "Infinity", "1e400", "abc", "", None, "1e999999999"])

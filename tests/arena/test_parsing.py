@@ -183,7 +183,7 @@ def test_p23_ids_and_sides_are_trimmed() -> None:
 @pytest.mark.parametrize("text", ["2499.99", "2500", "2500.0074"])
 def test_p33_what_was_printed_is_accepted_within_a_cent(text: str) -> None:
     limits = Limits.of(V1, usd("9999.99"))
-    assert V1.printed_most(usd("9999.99")) == usd("2499.99")
+    assert V1.printed_largest_bet(usd("9999.99")) == usd("2499.99")
     assert parse_decision(bet().replace("100", text), limits).action is Action.BET
     assert parse_decision(bet().replace("100", "2500.0076"), limits).problem is Problem.ABOVE_LIMIT
 

@@ -95,7 +95,7 @@ def test_drawdown_is_from_the_highest_point_before() -> None:
 def test_the_status_of_an_agent(row: str, cash: str, held: bool, status: AgentStatus) -> None:
     holder = holding(bought("10", "5"), cash=str(float(cash) + 5)) if held else account(cash)
     assert holder.cash == usd(cash)
-    assert holder.status(V1.least) is status
+    assert holder.status(V1.smallest_bet) is status
 
 
 def test_the_brier_score_of_all_outcomes_is_their_sum() -> None:

@@ -22,15 +22,15 @@ from bellwether.arena.resolution import (
     OPEN,
     Observation,
     PollState,
-    awaited_markets,
     cancellation,
-    correctable_markets,
     derive_settlements,
     evidence_row,
+    find_awaited_markets,
+    find_correctable_markets,
+    find_due_markets,
     find_incidents,
     judge_evidence,
-    markets_due,
-    next_look_time,
+    next_poll_time,
 )
 from bellwether.arena.scores import score_bets
 from bellwether.venues.polymarket.resolution import EVIDENCE
@@ -285,45 +285,45 @@ def test_money_that_was_spent_before_it_is_taken_back_is_owed() -> None:
 
 
 def test_r23_only_markets_that_somebody_waits_for_are_looked_at() -> None:
-    assert awaited_markets(fold([AGENT], [], [])) == []
-    assert awaited_markets(fold([AGENT], [TEN], [])) == ["m"]
-    assert awaited_markets(fold([AGENT], [TEN, sold("10", "6", TEN, 2)], [])) == ["m"]
-    assert awaited_markets(fold([AGENT], [TEN], [won("Yes")])) == []
-    assert awaited_markets(fold([AGENT], [TEN], [Settlement("m", "v1", NOW + timedelta(days=1), Result.CANCELLED, {})])) == []
+    assert find_awaited_markets(fold([AGENT], [], [])) == []
+    assert find_awaited_markets(fold([AGENT], [TEN], [])) == ["m"]
+    assert find_awaited_markets(fold([AGENT], [TEN, sold("10", "6", TEN, 2)], [])) == ["m"]
+    assert find_awaited_markets(fold([AGENT], [TEN], [won("Yes")])) == []
+    assert find_awaited_markets(fold([AGENT], [TEN], [Settlement("m", "v1", NOW + timedelta(days=1), Result.CANCELLED, {})])) == []
 
 
 def test_a_market_is_awaited_until_every_methodology_has_settled_it() -> None:
     second = TEN._replace(agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1")
     agents = [AGENT, agent(family="b", rules="v2")]
-    assert awaited_markets(fold(agents, [TEN, second], [won("Yes")])) == ["m"]
-    assert awaited_markets(fold(agents, [TEN, second], [won("Yes"), won("Yes", rules="v2")])) == []
+    assert find_awaited_markets(fold(agents, [TEN, second], [won("Yes")])) == ["m"]
+    assert find_awaited_markets(fold(agents, [TEN, second], [won("Yes"), won("Yes", rules="v2")])) == []
 
 
 def test_looks_become_rarer_while_nothing_happens() -> None:
-    waits = [next_look_time(PollState(MarketStatus.CLOSED, NOW, same=n)) for n in (1, 2, 3, 50)]
+    waits = [next_poll_time(PollState(MarketStatus.CLOSED, NOW, same=n)) for n in (1, 2, 3, 50)]
     assert waits == [NOW + FIRST, NOW + 2 * FIRST, NOW + 4 * FIRST, NOW + LONGEST]
 
 
 def test_an_open_market_is_looked_at_when_it_closes() -> None:
-    assert next_look_time(PollState(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(days=3))) == NOW + OPEN
-    assert next_look_time(PollState(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(hours=1))) == NOW + timedelta(hours=1)
-    assert next_look_time(PollState(MarketStatus.ACTIVE, NOW, closes_at=NOW - timedelta(hours=1))) == NOW + FIRST
-    assert next_look_time(None) is None
+    assert next_poll_time(PollState(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(days=3))) == NOW + OPEN
+    assert next_poll_time(PollState(MarketStatus.ACTIVE, NOW, closes_at=NOW + timedelta(hours=1))) == NOW + timedelta(hours=1)
+    assert next_poll_time(PollState(MarketStatus.ACTIVE, NOW, closes_at=NOW - timedelta(hours=1))) == NOW + FIRST
+    assert next_poll_time(None) is None
 
 
 def test_a_settled_market_is_looked_at_once_a_utc_day_during_the_window_for_corrections() -> None:
     book = fold([AGENT], [TEN], [won("Yes")])
     settled_at = next(iter(book.settlements.values())).known_at
-    assert correctable_markets(book, settled_at + CORRECTIONS) == ["m"]
-    assert correctable_markets(book, settled_at + CORRECTIONS + timedelta(seconds=1)) == []
+    assert find_correctable_markets(book, settled_at + CORRECTIONS) == ["m"]
+    assert find_correctable_markets(book, settled_at + CORRECTIONS + timedelta(seconds=1)) == []
     looked = PollState(MarketStatus.CLOSED, datetime(2026, 3, 3, 15, 20, tzinfo=UTC), same=9)
-    assert next_look_time(looked, settled=True) == datetime(2026, 3, 4, tzinfo=UTC)
+    assert next_poll_time(looked, settled=True) == datetime(2026, 3, 4, tzinfo=UTC)
     at = settled_at + timedelta(days=3)
-    assert markets_due(book, {"m": PollState(MarketStatus.CLOSED, at)}, at) == []
-    assert markets_due(book, {"m": PollState(MarketStatus.CLOSED, at - DAILY)}, at) == ["m"]
-    assert markets_due(book, {"m": PollState(MarketStatus.CLOSED, at - DAILY)}, at, final=["m"]) == []
+    assert find_due_markets(book, {"m": PollState(MarketStatus.CLOSED, at)}, at) == []
+    assert find_due_markets(book, {"m": PollState(MarketStatus.CLOSED, at - DAILY)}, at) == ["m"]
+    assert find_due_markets(book, {"m": PollState(MarketStatus.CLOSED, at - DAILY)}, at, final=["m"]) == []
 
 
 def test_a_missing_market_is_polled_less_and_less_often_but_once_a_day() -> None:
-    waits = [next_look_time(PollState(MarketStatus.ACTIVE, NOW, same=n, closes_at=NOW + CORRECTIONS, missing=True)) for n in (1, 2, 3, 50)]
+    waits = [next_poll_time(PollState(MarketStatus.ACTIVE, NOW, same=n, closes_at=NOW + CORRECTIONS, missing=True)) for n in (1, 2, 3, 50)]
     assert waits == [NOW + FIRST, NOW + 2 * FIRST, NOW + 4 * FIRST, NOW + DAILY]

@@ -178,7 +178,7 @@ def test_bets_never_spend_more_than_the_cash() -> None:
 def test_a_bet_of_the_printed_limit_is_executed() -> None:
     for cents in range(999_900, 1_000_000):
         cash = Decimal(cents) / 100
-        amount = V1.printed_most(usd(str(cash)))
+        amount = V1.printed_largest_bet(usd(str(cash)))
         done = run(bets(replace(bet(), amount=amount)), account(str(cash)), binary())
         assert len(done.trades) == 1
         assert done.trades[0].confidence == pytest.approx(1, abs=1e-5)

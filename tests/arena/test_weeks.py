@@ -102,13 +102,13 @@ def test_the_money_adds_up(decided: Arena) -> None:
     }
     from bellwether.arena.results import Facts
 
-    assert find_changed_cash(Facts(**facts), found.book) == []
+    assert find_changed_cash(Facts(**facts), found.ledger) == []
     # New evidence of the first week changes the cash of the second week's decisions, and is reported.
     first = {**facts, "evidence": facts["evidence"].filter(pl.col("week") > WEEK)}
     from bellwether.arena.results import compute_results
 
     less = compute_results(Facts(**first), methodologies(decided.registry))
-    assert find_changed_cash(Facts(**first), less.book)
+    assert find_changed_cash(Facts(**first), less.ledger)
 
 
 def test_a_second_run_asks_nobody_and_stores_the_same_bytes(decided: Arena) -> None:

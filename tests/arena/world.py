@@ -12,7 +12,7 @@ from bellwether.arena.decision import Action, Bet, Decision, Sell
 from bellwether.arena.execution import ExecutionResult, MarketData, execute
 from bellwether.arena.facts import Agent, Result, Settlement, Trade
 from bellwether.arena.identity import AgentKey, DecisionKey
-from bellwether.arena.ledger import Book
+from bellwether.arena.ledger import Ledger
 from bellwether.arena.market import Market, MarketStatus, Quote
 from bellwether.arena.methodology import Methodology, load_methodology
 from bellwether.arena.units import micros, price_micros
@@ -130,8 +130,8 @@ def holding(*trades: Trade, cash: str = "10000") -> Account:
     return found.accounts[AGENT.agent_id]
 
 
-def book(*trades: Trade, cash: str = "10000") -> Book:
-    made = Book()
+def book(*trades: Trade, cash: str = "10000") -> Ledger:
+    made = Ledger()
     made.open_account(agent(cash))
     for trade in trades:
         made.trade(trade)

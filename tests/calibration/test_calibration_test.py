@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtri
 
 from bellwether.calibration import evaluate
-from bellwether.calibration.calibration_test import LEAST_CLUSTERS, _Errors, calibrated_outcomes, calibration_tests
+from bellwether.calibration.calibration_test import MIN_TEST_CLUSTERS, _Errors, calibrated_outcomes, calibration_tests
 from bellwether.calibration.clusters import Clusters, Grouping
 from bellwether.calibration.forecasts import DECILES, Bins, Forecasts
 from bellwether.calibration.formulas import compute_metrics
@@ -52,9 +52,9 @@ def test_a_calibration_error_has_its_mean_under_calibration_and_a_p_value_and_no
 
 
 def test_there_is_no_test_with_few_clusters_or_without_replicates() -> None:
-    p, y, cluster = drawn(5, LEAST_CLUSTERS - 1)
+    p, y, cluster = drawn(5, MIN_TEST_CLUSTERS - 1)
     assert evaluate(p, y, cluster)["ece"].p_calibrated is None
-    p, y, cluster = drawn(5, LEAST_CLUSTERS)
+    p, y, cluster = drawn(5, MIN_TEST_CLUSTERS)
     assert evaluate(p, y, cluster)["ece"].p_calibrated is not None
     assert evaluate(p, y, cluster, replicates=0)["ece"].p_calibrated is None
 

@@ -108,7 +108,7 @@ def test_the_range_of_ace_is_that_of_all_orders(seed: int) -> None:
         chosen = [whole[start:end] for start, end in zip(starts, ends, strict=True)]
         values.add(sum(len(one) * abs(np.mean(p[one]) - np.mean(y[one])) for one in chosen) / len(p))
     found = ace_range(p, y)
-    assert found.least == pytest.approx(min(values), abs=1e-12)
-    assert found.greatest == pytest.approx(max(values), abs=1e-12)
+    assert found.minimum == pytest.approx(min(values), abs=1e-12)
+    assert found.maximum == pytest.approx(max(values), abs=1e-12)
     assert found.varies or max(values) - min(values) < 1e-12
     assert all(found.explains(value) for value in values) or not found.varies

@@ -90,7 +90,7 @@ def test_bands_of_a_large_sample_are_nearly_those_of_many_resamples(monkeypatch:
     p = generator.random(4_000)
     y, cluster = generator.random(4_000) < p, np.arange(4_000) // 10
     exact = [reliability_bands(p, cluster), corp_curve(p, y, cluster)]
-    monkeypatch.setattr(consistency, "_MOST_OUTCOMES", 0)
+    monkeypatch.setattr(consistency, "_MAX_OUTCOMES", 0)
     monkeypatch.setattr(consistency, "_CELLS", 500)
     for whole, few in zip(exact, [reliability_bands(p, cluster), corp_curve(p, y, cluster)], strict=True):
         width = (whole["upper"] - whole["lower"]).mean()

@@ -31,7 +31,7 @@ def test_symmetric_values_have_students_interval_with_the_jackknifes_variance() 
 def test_the_interval_excludes_zero_exactly_when_p_is_below_one_minus_its_level(n: int, seed: int, level: float, floor: bool) -> None:
     generator = np.random.default_rng(seed)
     sums = ClusterSums(generator.gamma(1, 1, (n, 3)) - generator.random(3), generator.integers(1, 4, (n, 3)).astype(float))
-    found = mean_tests([sums], level=level, least_variance=(lambda _: 0.01) if floor else None)
+    found = mean_tests([sums], level=level, min_variance=(lambda _: 0.01) if floor else None)
     for lower, upper, p, reason in zip(found.lower, found.upper, found.p, found.reason, strict=True):
         if reason is None and abs(p - (1 - level)) > 1e-9:
             assert (lower > 0 or upper < 0) == (p < 1 - level)
@@ -40,7 +40,7 @@ def test_the_interval_excludes_zero_exactly_when_p_is_below_one_minus_its_level(
 def test_the_least_variance_holds_for_few_clusters_only() -> None:
     for n, widened in ((19, True), (20, False)):
         values = np.random.default_rng(1).normal(0, 1, (n, 1))
-        plain, held = mean_tests([singles(values)]), mean_tests([singles(values)], least_variance=lambda _: 4.0)
+        plain, held = mean_tests([singles(values)]), mean_tests([singles(values)], min_variance=lambda _: 4.0)
         assert (held.standard_error[0] == 2.0) == widened
         assert plain.standard_error[0] < 0.5
 

@@ -17,7 +17,7 @@ from tests.report.frames import example
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace every figure of a report by a few bytes."""
     monkeypatch.setattr(canvas, "png", lambda *_: b"\x89PNG")
-    monkeypatch.setattr(figures, "_kept", OrderedDict())
+    monkeypatch.setattr(figures, "_cache", OrderedDict())
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +26,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("reports")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canvas, "png", lambda *_: b"\x89PNG")
-        patch.setattr(figures, "_kept", OrderedDict())
+        patch.setattr(figures, "_cache", OrderedDict())
         write_report(example(), root)
     return root / "q"

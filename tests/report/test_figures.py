@@ -15,7 +15,7 @@ from tests.report import frames
 def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the drawn figures."""
     found: list[str] = []
-    monkeypatch.setattr(figures, "_kept", type(figures._kept)())
+    monkeypatch.setattr(figures, "_cache", type(figures._cache)())
     for name in ("reliability_diagram", "confidence_histograms"):
         monkeypatch.setattr(reliability, name, lambda *_, name=name, **__: found.append(name) or f"{name} {len(found)}")
     monkeypatch.setattr(canvas, "png", str.encode)

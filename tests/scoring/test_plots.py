@@ -77,10 +77,10 @@ def test_a_result_that_is_gone_leaves_no_bands(rows: Sequence[Row]) -> None:
     import gc
 
     gc.collect()
-    before = len(plotting._DRAWN)
+    before = len(plotting._BANDS)
     result = score([row for row in rows if row["model"] == "sharp"][:12], replicates=0)
     plotting.bands_and_curves(result)
-    assert len(plotting._DRAWN) == before + 1
+    assert len(plotting._BANDS) == before + 1
     del result
     gc.collect()
-    assert len(plotting._DRAWN) == before
+    assert len(plotting._BANDS) == before

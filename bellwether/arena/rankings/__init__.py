@@ -1,4 +1,4 @@
-"""Comparison of the arena's families: estimates with intervals over events, paired tests, difficulty, equity and calibration."""
+"""Comparison of the arena's families: scores with intervals over events, paired tests, adjusted scores, equity and calibration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores adjusted for question difficulty: two-way fixed effects of forecaster and question, refitted in every replicate.
+"""Scores adjusted for question difficulty: two-way fixed effects of forecaster and question.
 
 The loss of forecaster i on question j is a_i + g_j plus noise. The adjusted score is a_i plus the mean of g over all questions: the expected
 score if the forecaster had answered every question (as in ForecastBench). Eliminating the questions leaves a Laplacian with one row per
@@ -19,7 +19,7 @@ from bellwether.calibration.intervals import (
     CONSTANT,
     DEPENDS_ON_ONE,
     LARGEST_SHARE,
-    LEAST_CLUSTERS,
+    MIN_CLUSTERS,
     Bounds,
     few_clusters_reason,
     large_cluster_reason,
@@ -38,8 +38,8 @@ _ROUNDING = 1e-9
 class Losses:
     """N losses, each of one forecaster on one question.
 
-    forecaster: 0 to M - 1, intp (N,). question: intp (N,). events: event of every question. slope: derivative of each loss with respect to its
-    outcome, float64 (N,). exposure: these outcomes. slope and exposure are None if prices are unknown.
+    forecaster: index from 0 to M - 1, intp (N,). question: index, intp (N,). events: event of each question. slope: derivative of each loss by its
+    outcome, float64 (N,). exposure: price-implied probabilities of the outcomes. slope and exposure are None if prices are unknown.
     """
 
     loss: Floats
@@ -67,7 +67,7 @@ class AdjustedScores:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _EventSums:
-    """Contributions to the normal equations of at least two forecasters, one row per event or replicate."""
+    """Sums of the normal equations for at least two forecasters, one row per event or replicate."""
 
     matrix: Floats
     forecasters: int
@@ -89,14 +89,14 @@ class _EventSums:
         scale = answered.mean(axis=1)
         connected = (questions > 0) & (answered > 0).all(axis=1)
         connected[connected] = np.linalg.eigvalsh(laplacian[connected])[:, 1] > _ROUNDING * scale[connected]
-        found = np.full((len(self.matrix), size), np.nan)
+        scores = np.full((len(self.matrix), size), np.nan)
         if connected.any():
             # Effects sum to 0: give the constant vector, the null space of the Laplacian, an eigenvalue.
             full = laplacian[connected] + (scale[connected] / size)[:, None, None]
             effect = np.linalg.solve(full, excess[connected][:, :, None])[:, :, 0]
             level = (mean_loss[connected] - (share[connected] * effect).sum(axis=1)) / questions[connected]
-            found[connected] = effect + level[:, None]
-        return found
+            scores[connected] = effect + level[:, None]
+        return scores
 
 
 def adjust_scores(losses: Losses, ranked: Bools, plan: Inference) -> AdjustedScores:
@@ -120,7 +120,7 @@ def adjust_scores(losses: Losses, ranked: Bools, plan: Inference) -> AdjustedSco
             bounds[index] = _jackknife_interval(
                 float(value[column]), without[:, column], answered[:, index], float(floor[column]), plan.level
             )
-    if losses.events.count >= LEAST_CLUSTERS and plan.replicates:
+    if losses.events.count >= MIN_CLUSTERS and plan.replicates:
         fitted, raw = _bootstrap_scores(sums, total, answered, plan)
         first[inside & ranked] = share_first(fitted[ranked[inside]])
         first_raw[ranked] = share_first(raw[ranked])
@@ -132,14 +132,14 @@ def _jackknife_interval(value: float, without: Floats, size: Floats, floor: floa
 
     without: scores without each event, NaN if undefined, (C,). size: answers in each event, (C,). floor: minimum variance.
     """
-    some = size[size > 0]
-    if len(some) < LEAST_CLUSTERS:
-        return Bounds(reason=few_clusters_reason(len(some)))
-    if (share := float(some.max() / some.sum())) > LARGEST_SHARE:
+    answers = size[size > 0]
+    if len(answers) < MIN_CLUSTERS:
+        return Bounds(reason=few_clusters_reason(len(answers)))
+    if (share := float(answers.max() / answers.sum())) > LARGEST_SHARE:
         return Bounds(reason=large_cluster_reason(share))
     if np.isnan(without).any():
         return Bounds(reason=DEPENDS_ON_ONE)
-    variance, df = max(float(np.square(without - value).sum()), floor), float(satterthwaite(some, some))
+    variance, df = max(float(np.square(without - value).sum()), floor), float(satterthwaite(answers, answers))
     if variance <= _ROUNDING**2:
         return Bounds(reason=CONSTANT)
     reach = quantile(level, df) * np.sqrt(variance)
@@ -147,7 +147,10 @@ def _jackknife_interval(value: float, without: Floats, size: Floats, floor: floa
 
 
 def _variance_floor(losses: Losses, inside: Bools, sums: _EventSums, whole: Floats) -> Floats:
-    """Return the variance of the adjusted scores implied by prices, float64 (M,). Scores are linear in losses, and losses in outcomes."""
+    """Return the minimum variance of each adjusted score, which follows from market prices, float64 (M,).
+
+    Adjusted scores are linear in losses, and losses are linear in outcomes.
+    """
     if losses.slope is None or losses.exposure is None:
         return np.zeros(sums.forecasters)
     chance, market = losses.exposure.chance, np.zeros(len(losses.events.index), dtype=np.intp)
@@ -162,7 +165,7 @@ def _variance_floor(losses: Losses, inside: Bools, sums: _EventSums, whole: Floa
 
 
 def _bootstrap_scores(sums: _EventSums | None, total: Floats, answered: Floats, plan: Inference) -> tuple[Floats, Floats]:
-    """Return adjusted scores (of fitted forecasters) and mean losses (of all) per bootstrap replicate over events, float64 (forecasters, R) each."""
+    """Return adjusted scores of fitted forecasters, and mean losses of all, for each bootstrap replicate; float64 (forecasters, R) each."""
     events, size = total.shape
     matrix, fitted_size = (np.zeros((events, 0)), 0) if sums is None else (sums.matrix, sums.forecasters)
     width = matrix.shape[1]
@@ -187,22 +190,22 @@ def _sum_losses(losses: Losses) -> tuple[Floats, Floats]:
 
 
 def _sum_by_event(losses: Losses, inside: Bools) -> _EventSums:
-    """Return the contribution of every event to the fit. inside: fitted forecasters, bool (M,).
+    """Return the sums of the fit for every event. inside: fitted forecasters, bool (M,).
 
     Columns: shared weight of each pair; answers, excess losses and shares of each forecaster; mean loss; number of questions.
     """
-    kept, number = inside[losses.forecaster], np.cumsum(inside) - 1
+    selected, number = inside[losses.forecaster], np.cumsum(inside) - 1
     size, questions = int(inside.sum()), len(losses.events.index)
-    cells = losses.question[kept] * size + number[losses.forecaster[kept]]
+    cells = losses.question[selected] * size + number[losses.forecaster[selected]]
     count = np.bincount(cells, minlength=questions * size).reshape(questions, size).astype(np.float64)
-    total = np.bincount(cells, losses.loss[kept], questions * size).reshape(questions, size)
+    total = np.bincount(cells, losses.loss[selected], questions * size).reshape(questions, size)
     answers = count.sum(axis=1)
-    asked = answers > 0
-    share = np.divide(count, answers[:, None], out=np.zeros_like(count), where=asked[:, None])
-    mean = np.divide(total.sum(axis=1), answers, out=np.zeros(questions), where=asked)
+    answered = answers > 0
+    share = np.divide(count, answers[:, None], out=np.zeros_like(count), where=answered[:, None])
+    mean = np.divide(total.sum(axis=1), answers, out=np.zeros(questions), where=answered)
     first, second = np.triu_indices(size)
     columns = np.concatenate(
-        [count[:, first] * share[:, second], count, total - count * mean[:, None], share, mean[:, None], asked[:, None]], axis=1
+        [count[:, first] * share[:, second], count, total - count * mean[:, None], share, mean[:, None], answered[:, None]], axis=1
     )
     return _EventSums(np.stack([losses.events.sums(column) for column in columns.T], axis=1), size)
 

@@ -1,4 +1,4 @@
-"""Equity of families: mean portfolio of their agents by calendar day, by age of the cohort, and by interval of a recent window."""
+"""Equity of families: mean portfolio value of their agents by calendar day, by age of the cohort, and in recent windows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MILLIONTHS = pl.Decimal(38, 6)
 
 
 def mean_total() -> pl.Expr:
-    """Return the mean of `total` (or `initial_cash` if null) in dollars, computed exactly and rounded half to even to a millionth."""
+    """Return the exact mean of `total` (or `initial_cash` if null) in dollars, rounded half to even to a millionth."""
     totals = pl.coalesce(pl.col("total").cast(_MILLIONTHS), pl.col("initial_cash").round(6).cast(_MILLIONTHS))
     summed, n = (totals * 1_000_000).cast(pl.Int64).sum(), pl.len().cast(pl.Int64)
     whole, twice = summed // n, 2 * (summed % n)
@@ -26,7 +26,7 @@ def mean_total() -> pl.Expr:
 def equity_tables(inputs: RankingInputs) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Build rows of arena/equity_by_day and arena/equity_by_age.
 
-    Every agent counts from the day of its cohort to the last known day of any agent; between two rows its portfolio is constant.
+    Every agent counts from the day of its cohort to the last day with a portfolio row of any agent. Its portfolio is constant between rows.
     """
     portfolios = inputs.portfolios
     if portfolios.is_empty():
@@ -61,7 +61,7 @@ def equity_tables(inputs: RankingInputs) -> tuple[pl.DataFrame, pl.DataFrame]:
 
 @dataclass(frozen=True, slots=True)
 class EquityWindow:
-    """A recent window. back: length as a Polars offset; None: from the beginning. width: interval of a point, aligned to 1970-01-01 00:00 UTC."""
+    """A recent window. back: length as a Polars offset; None for all time. width: width of an interval, aligned to 1970-01-01 00:00 UTC."""
 
     back: str | None
     width: timedelta
@@ -80,7 +80,7 @@ WINDOWS = {
 
 
 def window_points(at: pl.Series, window: EquityWindow) -> pl.Series:
-    """Return the start times of the intervals of a window that contain an event, ascending. The latest event ends the window, not the clock."""
+    """Return the ascending start times of a window's intervals with a value of `at`. The window ends at the latest value of `at`."""
     newest = at.max()
     if newest is None:
         return at.clear()
@@ -91,25 +91,25 @@ def window_points(at: pl.Series, window: EquityWindow) -> pl.Series:
 
 
 def floor_time(at: pl.Expr, width: timedelta) -> pl.Expr:
-    """Floor instants to the start of their interval."""
+    """Round instants down to the start of their interval."""
     microseconds = round(width / timedelta(microseconds=1))
     return (at.dt.epoch("us") // microseconds * microseconds).cast(TIME)
 
 
 def equity_in_window(inputs: RankingInputs, window: EquityWindow) -> pl.DataFrame:
-    """Return one row per family and point of a window: group, family, at (start), n (agents) and total (mean at the end, dollars).
+    """Return one row per family and interval of a window: group, family, at (start), n (agents) and total (mean at the end, dollars).
 
     An agent counts from the Sunday of its cohort, with its initial cash before its first change.
     """
     ends = pl.col("at").dt.offset_by(f"{round(window.width.total_seconds())}s").alias("end")
     grid = window_points(inputs.portfolios["at"], window).to_frame("at").with_columns(ends)
     started = day_start(pl.col("cohort")) < pl.col("end")
-    known = inputs.portfolios.select("agent_id", pl.col("at").alias("changed"), "total").sort("changed")
+    changes = inputs.portfolios.select("agent_id", pl.col("at").alias("changed"), "total").sort("changed")
     return (
         grid.join(inputs.entrants, how="cross")
         .filter(started)
         .sort("end")
-        .join_asof(known, left_on="end", right_on="changed", by="agent_id", allow_exact_matches=False, check_sortedness=False)
+        .join_asof(changes, left_on="end", right_on="changed", by="agent_id", allow_exact_matches=False, check_sortedness=False)
         .group_by(*FAMILY, "at")
         .agg(n=pl.len().cast(pl.Int64), total=mean_total().cast(pl.Float64))
         .sort(*FAMILY, "at")

@@ -14,7 +14,7 @@ from bellwether.calibration.clusters import Clusters
 from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.evaluation import evaluate_forecasts
 from bellwether.calibration.forecasts import Floats, Forecasts
-from bellwether.calibration.inference import LEAST_REPLICATES, Inference
+from bellwether.calibration.inference import MIN_REPLICATES, Inference
 from bellwether.calibration.intervals import UNDEFINED
 from bellwether.calibration.sufficient_statistics import CLIP, log_loss
 
@@ -48,7 +48,7 @@ TRADED = (
 OF_FORECASTS = frozenset({RELATIVE, "brier_adjusted", *(name for name, _, _ in STATED)})
 OF_EVENTS = OF_FORECASTS | {"brier_size", "brier_price", "win_rate"}
 #: Replicates of the calibration test per family.
-TESTS = LEAST_REPLICATES
+TESTS = MIN_REPLICATES
 #: Coverage metrics: shares of the due decisions.
 COVERAGE = ("finished", "invalid", "failed", "missing")
 
@@ -66,7 +66,7 @@ class MetricRow:
 
 
 def forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
-    """Yield the metrics of one family's stated probabilities; without any their values are None."""
+    """Yield the metrics of a family's stated probabilities. Without probabilities the values are None."""
     n, imputed = rows.height, int(rows["imputed"].sum() or 0)
     if not n:
         yield from (MetricRow(name, better, Estimate(None, reason=UNDEFINED), 0) for name, _, better in STATED)
@@ -82,7 +82,7 @@ def forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]
 
 
 def stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> dict[str, Estimate]:
-    """Return scores of stated probabilities by name, with intervals."""
+    """Return the mean scores of stated probabilities by metric, with intervals."""
     clipped = np.clip(p, CLIP, 1 - CLIP)
     own, market = LinearMetric(np.square(p - y), 1 - 2 * p, 0.0, 1.0), LinearMetric(np.square(price - y), 1 - 2 * price, 0.0, 1.0)
     metrics = {
@@ -90,10 +90,10 @@ def stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> di
         "log_loss": LinearMetric(log_loss(p, y), np.log((1 - clipped) / clipped), 0.0),
         RELATIVE: LinearMetric(own.values - market.values, own.slope - market.slope, -1.0, 1.0),
     }
-    found = means.estimates(metrics)
-    brier = found["brier_stated"]
-    value, lower, upper = (None if one is None else 100 * (1 - one**0.5) for one in (brier.value, brier.upper, brier.lower))
-    return {**found, "brier_index": replace(brier, value=value, lower=lower, upper=upper), "skill_price": means.skill(own, market)}
+    scores = means.estimates(metrics)
+    brier = scores["brier_stated"]
+    value, lower, upper = (None if bound is None else 100 * (1 - bound**0.5) for bound in (brier.value, brier.upper, brier.lower))
+    return {**scores, "brier_index": replace(brier, value=value, lower=lower, upper=upper), "skill_price": means.skill(own, market)}
 
 
 def _priced_means(rows: pl.DataFrame, plan: Inference) -> PricedMeans:
@@ -102,13 +102,13 @@ def _priced_means(rows: pl.DataFrame, plan: Inference) -> PricedMeans:
 
 
 def size_slope() -> pl.Expr:
-    """Return the derivative of a bet's Brier score (of its size) with respect to the outcome of its question."""
+    """Return the derivative of `brier_size` of a bet by the outcome of its question."""
     confidence = (pl.col("won") - pl.col("size").sqrt()).abs()
     return (1 - 2 * confidence) * pl.col("direction")
 
 
 def bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
-    """Yield Brier scores of sizes and prices, and the win rate, of one family's scored bets."""
+    """Yield the metrics of a family's scored bets: Brier scores of sizes and prices, and the win rate."""
     direction = pl.col("direction")
     metrics = (
         ("brier_size", "lower", bets.filter(pl.col("size").is_not_null()), pl.col("size"), size_slope()),
@@ -116,15 +116,15 @@ def bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
         ("win_rate", "higher", bets, pl.col("won"), direction),
     )
     for name, better, rows, value, slope in metrics:
-        values, slopes = (rows.select(one).to_series().to_numpy() for one in (value, slope))
-        found = _priced_means(rows, plan).estimates({name: LinearMetric(values, slopes, 0.0, 1.0)})
-        yield MetricRow(name, better, found[name], rows.height, rows["event"].n_unique())
+        values, slopes = (rows.select(expression).to_series().to_numpy() for expression in (value, slope))
+        estimates = _priced_means(rows, plan).estimates({name: LinearMetric(values, slopes, 0.0, 1.0)})
+        yield MetricRow(name, better, estimates[name], rows.height, rows["event"].n_unique())
 
 
 def money_metrics(
     agents: pl.DataFrame, due: pl.DataFrame, trades: pl.DataFrame, profits: pl.DataFrame, portfolios: pl.DataFrame, *, plan: Inference
 ) -> Iterator[MetricRow]:
-    """Yield return, drawdown, turnover, cost and coverage of one family.
+    """Yield return, drawdown, turnover, cost and coverage of a family.
 
     agents, due, profits: rows of `RankingInputs`. trades, portfolios: rows of their tables for these agents.
     """
@@ -134,8 +134,8 @@ def money_metrics(
     curves = portfolios.sort("agent_id", "at").group_by("agent_id", maintain_order=True).agg(pl.col("total").cast(pl.Float64))
     falls = [drawdown([round(value * 1e6) for value in (start[name], *totals)]) or 0.0 for name, totals in curves.iter_rows()]
     yield MetricRow("drawdown", "lower", Estimate(max(falls, default=0.0), reason=PATH), cohorts)
-    moved = float(trades["amount"].cast(pl.Float64).sum())
-    yield MetricRow("turnover", "neither", Estimate(moved / initial, reason=COUNTED), trades.height)
+    traded = float(trades["amount"].cast(pl.Float64).sum())
+    yield MetricRow("turnover", "neither", Estimate(traded / initial, reason=COUNTED), trades.height)
     cost = None if due["cost"].null_count() else float(due["cost"].sum())
     yield MetricRow("cost", "lower", Estimate(cost, reason=COUNTED), due.height)
     yield from _coverage_metrics(due)
@@ -149,17 +149,17 @@ def _coverage_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
 
 
 def coverage_only_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
-    """Yield the rows of `bet_metrics` and `money_metrics` for a forecaster that does not trade; only coverage has values."""
+    """Yield the metrics of trades for a forecaster that does not trade. Only coverage has values."""
     for name, better in TRADED:
         yield MetricRow(name, better, Estimate(None, reason=NO_TRADES), 0)
     yield from _coverage_metrics(due)
 
 
 def _return_metric(profits: pl.DataFrame, initial: float, cohorts: int, plan: Inference) -> MetricRow:
-    """Return profit per dollar of initial cash, a sum over events. Its interval is cut at -1."""
+    """Return profit per dollar of initial cash, with an interval over events cut at -1."""
     values, slopes = (profits[name].to_numpy() / initial for name in ("profit", "exposed"))
     if not len(values):
         return MetricRow("return", "higher", Estimate(0.0, reason="no position was opened"), cohorts)
     # A correction can leave a debt; then the return itself is the minimum.
-    found = _priced_means(profits, plan).total(LinearMetric(values, slopes, min(RUINED, float(values.sum()))))
-    return MetricRow("return", "higher", found, cohorts, profits["event"].n_unique())
+    total = _priced_means(profits, plan).total(LinearMetric(values, slopes, min(RUINED, float(values.sum()))))
+    return MetricRow("return", "higher", total, cohorts, profits["event"].n_unique())

@@ -1,4 +1,4 @@
-"""Inputs of rankings: agents by group, scored bets as forecasts, due decisions, profits by position; and eligibility for a rank.
+"""Inputs of rankings: agents, scored bets as forecasts, due decisions, profits of positions, and eligibility for a rank.
 
 The questions of a cohort-week are those for which any of its agents stated a probability. An agent with a due decision that stated none for
 such a question lacks a forecast there, whatever the reason. Every stated bet counts unchanged. A rank requires usable answers, coverage of the
@@ -27,9 +27,9 @@ FAMILY = (*GROUP, "family")
 
 @dataclass(frozen=True)
 class RankingInputs:
-    """Rows of the arena's tables for all weeks, as known at one instant, and knowledge cutoffs.
+    """The arena's tables for all weeks as of one instant, and knowledge cutoffs of models.
 
-    cutoffs: by name of the model; None or missing if it knows no outcome, as rules.
+    cutoffs: by name of the model; None or missing for models and rules that know no outcome.
     """
 
     agents: pl.DataFrame
@@ -47,8 +47,8 @@ class RankingInputs:
     @cached_property
     def entrants(self) -> pl.DataFrame:
         """One row per agent of a cohort that is not archived: group, family, cohort (Sunday) and initial_cash (dollars)."""
-        known = {name: at for name, at in self.cutoffs.items() if at is not None}
-        cutoff = pl.col("model").replace_strict(known, default=None, return_dtype=TIME) if known else pl.lit(None, TIME)
+        dates = {name: at for name, at in self.cutoffs.items() if at is not None}
+        cutoff = pl.col("model").replace_strict(dates, default=None, return_dtype=TIME) if dates else pl.lit(None, TIME)
         return self.agents.filter(pl.col("archived_at").is_null()).select(
             "agent_id",
             "methodology",
@@ -66,7 +66,7 @@ class RankingInputs:
 
     @cached_property
     def _first(self) -> pl.DataFrame:
-        """First outcome of each market with two complementary outcomes, per week. Only on Polymarket.
+        """First outcome by week of each Polymarket market with two complementary outcomes.
 
         On Kalshi two named outcomes are separate contracts, and possibly neither wins.
         """
@@ -92,7 +92,7 @@ class RankingInputs:
 
     @cached_property
     def bets(self) -> pl.DataFrame:
-        """One row per scored bet, with its group.
+        """One row per scored bet, as a forecast of a question.
 
         event, market, question: numbers. A market is one outcome in all weeks, a question one outcome in one week: YES of a binary market, the
         first of two complementary outcomes, or each outcome of other markets. p: stated probability of the question, y: its result, price:
@@ -138,7 +138,7 @@ class RankingInputs:
         )
 
     @cached_property
-    def asked(self) -> pl.DataFrame:
+    def questions(self) -> pl.DataFrame:
         """Questions of each cohort-week: those for which any of its agents stated a probability, contaminated or not.
 
         One row per methodology, reconstructed, cohort, week and question: event, market, y, binary, and price (mean of the prices quoted to
@@ -159,13 +159,13 @@ class RankingInputs:
 
     @cached_property
     def _submitted(self) -> pl.DataFrame:
-        """Rows of arena/submissions; forecasters that have the name of a family are marked."""
-        taken = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
-        return self.submissions.with_columns(family=pl.when(taken).then(pl.col("family") + " (submitted)").otherwise("family"))
+        """Rows of arena/submissions; "(submitted)" is added to forecasters with the name of a family."""
+        is_family = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
+        return self.submissions.with_columns(family=pl.when(is_family).then(pl.col("family") + " (submitted)").otherwise("family"))
 
     @cached_property
     def submitted_due(self) -> pl.DataFrame:
-        """`due` for submitted forecasters: one decision per cohort-week from their first to their last forecast."""
+        """Rows of `due` for submitted forecasters: one decision per cohort-week from their first to their last forecast."""
         return submitted_due(self.due, self._submitted)
 
     @cached_property
@@ -194,21 +194,21 @@ class RankingInputs:
         side = pl.col("side").str.to_lowercase()
         # Live cohorts are valued at live prices only, reconstructed ones at all prices.
         prices = pl.concat([self.prices.filter(~pl.col("reconstructed")), self.prices.with_columns(reconstructed=True)])
-        known = ["market_id", "outcome", "reconstructed"]
-        newest = prices.sort("at").group_by(known).agg(pl.col("price").last().cast(pl.Float64).alias("newest"))
+        keys = ["market_id", "outcome", "reconstructed"]
+        newest = prices.sort("at").group_by(keys).agg(pl.col("price").last().cast(pl.Float64).alias("newest"))
         marked = pl.when(binary & (side == "no")).then(1 - pl.col("newest")).otherwise(pl.col("newest"))
-        held = (
+        valued = (
             self.positions.drop("methodology")
             .join(self.entrants, on="agent_id")
             .with_columns(outcome=pl.when(binary).then(pl.lit("YES")).otherwise(side))
-            .join(newest, on=known, how="left")
+            .join(newest, on=keys, how="left")
             .with_columns(
                 value=pl.when(pl.col("status") == "open")
                 .then((pl.col("shares").cast(pl.Float64) * marked).fill_null(pl.col("cost").cast(pl.Float64)))
                 .otherwise(0.0)
             )
         )
-        moved = self.ledger.group_by("position_id").agg(pl.col("amount").cast(pl.Float64).sum())
+        cash = self.ledger.group_by("position_id").agg(pl.col("amount").cast(pl.Float64).sum())
         shares, price = pl.col("shares").cast(pl.Float64), pl.col("price").cast(pl.Float64)
         opened = (
             self.trades.filter(pl.col("action") == "BUY")
@@ -216,9 +216,9 @@ class RankingInputs:
             .agg(pl.col("week").min(), bought=shares.sum(), average=(shares * price).sum() / shares.sum())
         )
         side = _fold_case(pl.col("side"))
-        asked = pl.when(binary).then(pl.lit("yes")).otherwise(pl.coalesce("first", side))
+        outcome = pl.when(binary).then(pl.lit("yes")).otherwise(pl.coalesce("first", side))
         return (
-            held.join(moved, on="position_id")
+            valued.join(cash, on="position_id")
             .join(opened, on="position_id", how="left")
             .join(self._events, on="market_id", how="left")
             .join(self._first, on=["week", "market_id"], how="left")
@@ -229,9 +229,9 @@ class RankingInputs:
                 "week",
                 "position_id",
                 event=pl.col("event").fill_null(pl.col("market_id")).rank("dense"),
-                market=pl.struct("market_id", asked.alias("outcome")).rank("dense"),
-                price=pl.when(asked == side).then("average").otherwise(1 - pl.col("average")),
-                exposed=pl.when(asked == side).then("bought").otherwise(-pl.col("bought")),
+                market=pl.struct("market_id", outcome.alias("outcome")).rank("dense"),
+                price=pl.when(outcome == side).then("average").otherwise(1 - pl.col("average")),
+                exposed=pl.when(outcome == side).then("bought").otherwise(-pl.col("bought")),
                 profit=pl.col("amount") + pl.col("value"),
             )
             .sort("position_id")
@@ -239,7 +239,7 @@ class RankingInputs:
 
 
 def _fold_case(name: pl.Expr) -> pl.Expr:
-    """Case-fold and strip names of sides and outcomes for comparison."""
+    """Return names of sides or outcomes in lower case and stripped, for comparison."""
     return name.str.strip_chars().str.to_lowercase()
 
 
@@ -251,12 +251,12 @@ class Imputation(StrEnum):
     HALF = "half"
 
 
-def build_forecasts(stated: pl.DataFrame, due: pl.DataFrame, asked: pl.DataFrame, imputation: Imputation) -> pl.DataFrame:
-    """Return the forecasts of one group: family, cohort, week, event, market, question, p, y, price and imputed.
+def build_forecasts(stated: pl.DataFrame, due: pl.DataFrame, questions: pl.DataFrame, imputation: Imputation) -> pl.DataFrame:
+    """Return the stated and imputed forecasts of one group: family, cohort, week, event, market, question, p, y, price and imputed.
 
     stated: rows of `RankingInputs.bets` or of submitted forecasts that have a p. due: rows of `RankingInputs.due` of the same forecasters.
-    asked: rows of `RankingInputs.asked` that they could answer. With imputation, each question of a due decision without a stated forecast gets
-    one.
+    questions: rows of `RankingInputs.questions` that they could answer. Imputation adds a forecast for each question of a due decision without
+    a stated one.
     """
     names = ["family", "cohort", "week", "event", "market", "question", "p", "y", "price"]
     own = stated.select(*names, imputed=pl.lit(value=False))
@@ -266,7 +266,7 @@ def build_forecasts(stated: pl.DataFrame, due: pl.DataFrame, asked: pl.DataFrame
     missing = (
         due.select("family", "cohort", "week")
         .unique()
-        .join(asked, on=["cohort", "week"])
+        .join(questions, on=["cohort", "week"])
         .join(own, on=["family", "cohort", "week", "question"], how="anti")
         .select(*(pl.col(name) if name != "p" else filled.alias("p") for name in names), imputed=pl.lit(value=True))
     )
@@ -278,31 +278,31 @@ MINIMUM_EVENTS = 10
 _CELL = ("cohort", "week")
 
 
-def explain_exclusions(due: pl.DataFrame, asked: pl.DataFrame, submitted: pl.DataFrame, agents: Sequence[str]) -> dict[str, str]:
-    """Explain which families have no rank by any metric, by name.
+def explain_exclusions(due: pl.DataFrame, questions: pl.DataFrame, submitted: pl.DataFrame, agents: Sequence[str]) -> dict[str, str]:
+    """Return the reason of each family that has no rank by any metric.
 
-    due: due decisions. asked: questions of cohort-weeks. submitted: submitted forecasts. agents: families that trade; they choose their
+    due: due decisions. questions: of cohort-weeks. submitted: submitted forecasts. agents: families that trade; they choose their
     questions, so that only their decisions are required.
     """
-    found = dict[str, str]()
+    reasons = dict[str, str]()
     for family, finished, decisions in due.group_by("family").agg((pl.col("kind") == "finished").sum(), decisions=pl.len()).iter_rows():
         if (reason := _explain_shortfall(finished, decisions, "usable answers in", "decisions")) is not None:
-            found[family] = reason
+            reasons[family] = reason
     others = due.filter(~pl.col("family").is_in(list(agents)))
-    questions = others.join(asked.filter("binary"), on=_CELL).group_by("family").agg(pl.len().alias("asked"))
+    expected = others.join(questions.filter("binary"), on=_CELL).group_by("family").agg(pl.len().alias("asked"))
     answered = submitted.select("family", *_CELL, "question").unique().group_by("family").agg(pl.len().alias("answered"))
-    for family, total, known in questions.join(answered, on="family", how="left").iter_rows():
-        if (reason := _explain_shortfall(known or 0, total, "forecasts of", "questions")) is not None:
-            found[family] = reason
-    return found
+    for family, total, answers in expected.join(answered, on="family", how="left").iter_rows():
+        if (reason := _explain_shortfall(answers or 0, total, "forecasts of", "questions")) is not None:
+            reasons[family] = reason
+    return reasons
 
 
 def explain_too_few_events(events: int) -> str | None:
-    """Explain why a score over so few events has no rank; None if it has one."""
+    """Return why a score over `events` events has no rank; None if they are enough."""
     return None if events >= MINIMUM_EVENTS else f"scored on {events} event{'' if events == 1 else 's'}; a rank needs {MINIMUM_EVENTS}"
 
 
-def _explain_shortfall(part: int, whole: int, what: str, of: str) -> str | None:
+def _explain_shortfall(part: int, whole: int, action: str, unit: str) -> str | None:
     if part >= COVERAGE_FLOOR * whole:
         return None
-    return f"{what} {part} of {whole} {of} ({floor_percent(part / whole)}); a rank needs {COVERAGE_FLOOR:.0%}"
+    return f"{action} {part} of {whole} {unit} ({floor_percent(part / whole)}); a rank needs {COVERAGE_FLOOR:.0%}"

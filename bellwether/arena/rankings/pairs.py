@@ -1,4 +1,4 @@
-"""Pairwise comparison of families: mean difference over common cohort-weeks, with cohorts and weeks as two-way clusters.
+"""Pairwise comparison of families: mean difference over common cohort-weeks, clustered by cohort and week.
 
 Agents of one cohort-week have the same universe at the same prices, so that the difficulty of the week cancels. Weeks of a cohort and cohorts
 of a week are dependent, which two-way clusters allow (docs/metrics.md).
@@ -19,14 +19,14 @@ from bellwether.calibration.comparison import CONFIDENCE_SET_LEVEL, SIGNIFICANCE
 from bellwether.calibration.comparison_pairs import IDENTICAL, holm
 from bellwether.calibration.forecasts import Bools, Floats, Ints
 from bellwether.calibration.mean_inference import NOTHING, ClusterSums, mean_tests
-from bellwether.calibration.ranking import confidence_set, letters
+from bellwether.calibration.ranking import confidence_set, group_letters
 
 NO_COMMON = "no cohort-week has both"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairComparison:
-    """Result of the pairwise tests.
+    """Results of the pairwise tests of families by one metric.
 
     pairs: one row per pair, without the columns group and metric. mcs_p, in_mcs, letters: one value per family, in the given order.
     """
@@ -69,10 +69,10 @@ def compare_pairs(
     loss = -np.asarray(tested["difference"]) if higher_is_better else np.asarray(tested["difference"])
     takes_part = np.asarray(ranked, dtype=bool)
     mcs_p = confidence_set(loss, np.where(identical, 1.0, p_holm), (first, second), takes_part)
-    in_mcs = [None if np.isnan(one) else bool(one > CONFIDENCE_SET_LEVEL) for one in mcs_p]
+    in_mcs = [None if np.isnan(p) else bool(p > CONFIDENCE_SET_LEVEL) for p in mcs_p]
     means = _mean_losses(matrix, higher_is_better)
-    shown = _assign_letters(np.where(takes_part, means, np.nan), p_holm, (first, second))
-    return PairComparison(pairs, [None if np.isnan(one) else float(one) for one in mcs_p], in_mcs, shown)
+    letter_groups = group_letters(np.where(takes_part, means, np.nan), p_holm, (first, second), SIGNIFICANCE)
+    return PairComparison(pairs, [None if np.isnan(p) else float(p) for p in mcs_p], in_mcs, letter_groups)
 
 
 def _value_matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, Clusters]:
@@ -86,9 +86,9 @@ def _value_matrix(values: pl.DataFrame, names: Sequence[str]) -> tuple[Floats, C
 
 
 def _variance_floors(outcomes: pl.DataFrame, names: Sequence[str], matrix: Floats, pairs: tuple[Ints, Ints]) -> Floats:
-    """Return the variance that prices imply for each pair's difference over common cohort-weeks, float64 (P,).
+    """Return the minimum variance of each pair's difference over common cohort-weeks, which follows from prices, float64 (P,).
 
-    It is the larger of the expected and the observed variance. Events on which several cohorts bet in different weeks count once.
+    It is the larger of the variance expected from prices and the squared deviations from prices. Each event counts once, even if bet on in
     """
     cells = outcomes.select("cohort", "week").unique().sort("cohort", "week").with_row_index("row")
     priced = outcomes.filter(pl.col("slope").is_not_null()).join(cells, on=["cohort", "week"], maintain_order="left")
@@ -96,58 +96,49 @@ def _variance_floors(outcomes: pl.DataFrame, names: Sequence[str], matrix: Float
     exposure = Exposure.of(*(priced[name].to_numpy() for name in ("price", "market", "event")))
     surprise = slope * (priced["y"].to_numpy() - exposure.chance)
     family = priced["family"].cast(pl.Enum(names)).to_physical().to_numpy()
-    of = [np.flatnonzero(family == index) for index in range(len(names))]
-    seen, found = ~np.isnan(matrix), np.zeros(len(pairs[0]))
+    rows_of = [np.flatnonzero(family == index) for index in range(len(names))]
+    present, floors = ~np.isnan(matrix), np.zeros(len(pairs[0]))
     for pair, (first, second) in enumerate(zip(*pairs, strict=True)):
-        common = seen[:, first] & seen[:, second]
-        mine, theirs = (of[index][common[row[of[index]]]] for index in (first, second))
+        common = present[:, first] & present[:, second]
+        mine, theirs = (rows_of[index][common[row[rows_of[index]]]] for index in (first, second))
         used, sign = np.concatenate([mine, theirs]), np.repeat([1.0, -1.0], [len(mine), len(theirs)]) / max(common.sum(), 1)
         own = exposure.take(used)
         occurred = np.square(np.bincount(own.event, sign * surprise[used])).sum()
-        found[pair] = max(own.variance((sign * slope[used])[:, None])[0], occurred)
-    return found
+        floors[pair] = max(own.variance((sign * slope[used])[:, None])[0], occurred)
+    return floors
 
 
 def _test_pairs(
     matrix: Floats, clusters: Clusters, pairs: tuple[Ints, Ints], floor: Floats, level: float
 ) -> tuple[dict[str, Any], Ints, Bools]:
     difference = matrix[:, pairs[0]] - matrix[:, pairs[1]]
-    seen = ~np.isnan(difference)
-    known, weight = np.nan_to_num(difference), seen.astype(np.float64)
-    n = seen.sum(axis=0)
-    identical = (n > 0) & (known == 0).all(axis=0)
+    present = ~np.isnan(difference)
+    values, weight = np.nan_to_num(difference), present.astype(np.float64)
+    n = present.sum(axis=0)
+    identical = (n > 0) & (values == 0).all(axis=0)
 
-    def sums(way: Grouping) -> ClusterSums:
-        total, size = np.zeros((way.count, len(n))), np.zeros((way.count, len(n)))
-        np.add.at(total, way.index, known)
-        np.add.at(size, way.index, weight)
+    def sums(grouping: Grouping) -> ClusterSums:
+        total, size = np.zeros((grouping.count, len(n))), np.zeros((grouping.count, len(n)))
+        np.add.at(total, grouping.index, values)
+        np.add.at(size, grouping.index, weight)
         return ClusterSums(total, size)
 
     assert clusters.both is not None
-    found = mean_tests([sums(way) for way in clusters.ways], sums(clusters.both), level=level, floor=floor)
+    tests = mean_tests([sums(grouping) for grouping in clusters.ways], sums(clusters.both), level=level, floor=floor)
     reasons = [
-        IDENTICAL if same else NO_COMMON if reason == NOTHING else reason for same, reason in zip(identical, found.reason, strict=True)
+        IDENTICAL if same else NO_COMMON if reason == NOTHING else reason for same, reason in zip(identical, tests.reason, strict=True)
     ]
     undefined = np.array([reason is not None for reason in reasons], dtype=bool)
     tested: dict[str, Any] = {
-        name: np.where(undefined, np.nan, getattr(found, name)) for name in ("lower", "upper", "standard_error", "df", "p")
+        name: np.where(undefined, np.nan, getattr(tests, name)) for name in ("lower", "upper", "standard_error", "df", "p")
     }
-    method = [None if gone else name for gone, name in zip(undefined, found.method, strict=True)]
-    more = {"difference": found.mean, "clusters": found.clusters.astype(np.int64), "method": method, "reason": reasons}
-    return {**tested, **more}, n.astype(np.int64), identical
+    method = [None if is_undefined else name for is_undefined, name in zip(undefined, tests.method, strict=True)]
+    others = {"difference": tests.mean, "clusters": tests.clusters.astype(np.int64), "method": method, "reason": reasons}
+    return {**tested, **others}, n.astype(np.int64), identical
 
 
 def _mean_losses(matrix: Floats, higher_is_better: bool) -> Floats:
-    seen = ~np.isnan(matrix)
-    count = seen.sum(axis=0)
+    present = ~np.isnan(matrix)
+    count = present.sum(axis=0)
     mean = np.divide(np.nan_to_num(matrix).sum(axis=0), count, out=np.full(matrix.shape[1], np.nan), where=count > 0)
     return -mean if higher_is_better else mean
-
-
-def _assign_letters(loss: Floats, p: Floats, pairs: tuple[Ints, Ints]) -> list[str | None]:
-    differ = np.zeros((len(loss), len(loss)), dtype=bool)
-    differ[pairs] = p <= SIGNIFICANCE
-    differ |= differ.T
-    order = [int(index) for index in np.argsort(loss, kind="stable") if not np.isnan(loss[index])]
-    of = dict(zip(order, letters(order, differ), strict=True))
-    return [of.get(index) for index in range(len(loss))]

@@ -1,4 +1,4 @@
-"""Intervals of the arena's metrics, with the variance implied by prices as a lower bound.
+"""Intervals of the arena's metrics, which are at least as wide as market prices imply.
 
 Losses of a favourite at .97 are rare: a sample without losses looks certain. A bet at price p has variance p (1 - p), so that a metric with
 known slopes in the outcomes has a known variance under the prices. All intervals and tests use Student's t with the larger of the variance over
@@ -27,7 +27,7 @@ EXPECTED = "t, variance of prices, over the expected score of the price"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exposure:
-    """N outcomes that a metric depends on: market probability, float64 (N,), and numbers of market and event, intp (N,)."""
+    """N uncertain outcomes: price as probability, float64 (N,), and index of market and event, intp (N,)."""
 
     chance: Floats
     market: Ints
@@ -35,8 +35,8 @@ class Exposure:
 
     @classmethod
     def of(cls, chance: Floats, market: Floats | Ints, event: Floats | Ints) -> Exposure:
-        """Number markets and events from 0. chance: clipped to [0, 1]."""
-        dense = (np.unique(one, return_inverse=True)[1].astype(np.intp) for one in (market, event))
+        """Build from probabilities, clipped to [0, 1], and labels of markets and events, which are numbered from 0."""
+        dense = (np.unique(labels, return_inverse=True)[1].astype(np.intp) for labels in (market, event))
         return cls(np.clip(chance, 0.0, 1.0), *dense)
 
     def take(self, rows: Ints) -> Exposure:
@@ -44,15 +44,15 @@ class Exposure:
         return Exposure.of(self.chance[rows], self.market[rows], self.event[rows])
 
     def variance(self, slope: Floats) -> Floats:
-        """Return the variance of P sums with slopes (N, P), if the prices are the true probabilities: float64 (P,)."""
+        """Return the variance of P sums with slopes (N, P) if the prices are the true probabilities, float64 (P,)."""
         return self.joint_variance(self.deviations(slope))
 
     def deviations(self, slope: Floats) -> Floats:
-        """Return the signed standard deviation that each market contributes to P sums, (markets, P). Bets on one market share its outcome."""
+        """Return the signed standard deviation that each market adds to P sums with slopes (N, P), float64 (markets, P)."""
         return _sum_groups(self.market, slope * np.sqrt(self.chance * (1 - self.chance))[:, None])
 
     def joint_variance(self, deviation: Floats) -> Floats:
-        """Return the variance of P sums of market contributions, (markets, P).
+        """Return the variance of P sums of market deviations (markets, P), increased for rare outcomes, float64 (P,).
 
         Rare outcomes have fat tails: the excess kurtosis is one over the effective number of expected surprises. The variance is multiplied by
         one plus the kurtosis, as if one more surprise had occurred.
@@ -60,14 +60,14 @@ class Exposure:
         return np.asarray(self.covariance(deviation, deviation) * (1 + self.tails(deviation)))
 
     def covariance(self, first: Floats, second: Floats) -> Floats:
-        """Return the covariance of sums, (P,) from (markets, P) each, with correlation one half within an event."""
+        """Return the covariance (P,) of sums of market deviations (markets, P). Markets of one event have correlation one half."""
         event = np.zeros(len(first), dtype=np.intp)
         event[self.market] = self.event
         together = _sum_groups(event, first) * _sum_groups(event, second)
         return np.asarray((1 - _CORRELATION) * (first * second).sum(axis=0) + _CORRELATION * together.sum(axis=0))
 
     def tails(self, deviation: Floats) -> Floats:
-        """Return the excess kurtosis of sums of independent markets, (P,)."""
+        """Return the excess kurtosis (P,) of sums of deviations of independent markets."""
         typical = np.bincount(self.market, self.chance * (1 - self.chance)) / np.bincount(self.market)
         squares = np.square(deviation)
         heavy = np.divide(np.square(squares), typical[:, None], out=np.zeros(squares.shape), where=typical[:, None] > 0).sum(axis=0)
@@ -77,7 +77,7 @@ class Exposure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearMetric:
-    """N values that are linear in their outcomes: values, slopes, and the range of their mean."""
+    """N values that are linear in their outcomes. slope: derivative by the outcome. low, high: range of the mean."""
 
     values: Floats
     slope: Floats
@@ -87,7 +87,7 @@ class LinearMetric:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PricedMeans:
-    """Means of N values over events, with intervals."""
+    """Estimator of means and sums of N values, with intervals over events. level: of the intervals, such as 0.95."""
 
     exposure: Exposure
     level: float
@@ -97,33 +97,33 @@ class PricedMeans:
         n = len(self.exposure.chance)
         if not n:
             return dict.fromkeys(metrics, Estimate(None, reason=UNDEFINED))
-        values, slope = (np.stack([getattr(one, field) for one in metrics.values()], axis=1) for field in ("values", "slope"))
+        values, slope = (np.stack([getattr(metric, field) for metric in metrics.values()], axis=1) for field in ("values", "slope"))
         tested = mean_tests([self._clusters(values)], level=self.level, floor=self.exposure.variance(slope / n))
-        found = {}
-        for index, (name, one) in enumerate(metrics.items()):
-            if not one.slope.any() and np.ptp(one.values) == 0 and tested.reason[index] in (None, CONSTANT):
-                found[name] = Estimate(value := float(one.values[0]), value, value, UNCHANGED)
+        estimates = {}
+        for index, (name, metric) in enumerate(metrics.items()):
+            if not metric.slope.any() and np.ptp(metric.values) == 0 and tested.reason[index] in (None, CONSTANT):
+                estimates[name] = Estimate(value := float(metric.values[0]), value, value, UNCHANGED)
             else:
-                found[name] = _cut_interval(float(one.values.mean()), tested, index, 1.0, (one.low, one.high))
-        return found
+                estimates[name] = _cut_interval(float(metric.values.mean()), tested, index, 1.0, (metric.low, metric.high))
+        return estimates
 
-    def total(self, one: LinearMetric) -> Estimate:
-        """Return the sum of values with its interval: the mean per event times the number of events."""
-        by_event = _sum_groups(self.exposure.event, one.values[:, None])
+    def total(self, metric: LinearMetric) -> Estimate:
+        """Return the sum of a metric's values, with an interval cut to its range."""
+        by_event = _sum_groups(self.exposure.event, metric.values[:, None])
         count = len(by_event)
-        floor = self.exposure.variance(one.slope[:, None] / count)
+        floor = self.exposure.variance(metric.slope[:, None] / count)
         tested = mean_tests([ClusterSums(by_event, np.ones((count, 1)))], level=self.level, floor=floor)
-        return _cut_interval(float(one.values.sum()), tested, 0, count, (one.low, one.high))
+        return _cut_interval(float(metric.values.sum()), tested, 0, count, (metric.low, metric.high))
 
     def skill(self, loss: LinearMetric, price: LinearMetric) -> Estimate:
-        """Return 1 - sum(loss) / sum(price) with Fieller's interval: all ratios r for which the mean of loss - r price may be 0."""
+        """Return the skill 1 - sum(loss) / sum(price), with Fieller's interval of the ratio."""
         total = price.values.sum()
         if not total:
             return Estimate(None, reason=UNDEFINED)
         skill = 1 - float(loss.values.sum() / total)
         sums = self._clusters(np.stack([loss.values, price.values, loss.values - price.values], axis=1))
         tested = mean_tests([sums], level=self.level)
-        if (reason := next((one for one in tested.reason if one not in (None, CONSTANT)), None)) is not None:
+        if (reason := next((reason_text for reason_text in tested.reason if reason_text not in (None, CONSTANT)), None)) is not None:
             return Estimate(skill, reason=reason)
         if np.array_equal(loss.values, price.values) and np.array_equal(loss.slope, price.slope):
             return Estimate(0.0, 0.0, 0.0, UNCHANGED)
@@ -131,15 +131,15 @@ class PricedMeans:
         first, second, difference = spread.variance
         reach, df = quantile(self.level, float(spread.df[0])), float(spread.df[0])
         products = (first, second, (first + second - difference) / 2), self._expected_products(loss, price, 1 - skill)
-        ends = [_fieller_interval(tested.mean, known, reach) for known in products]
+        ends = [_fieller_interval(tested.mean, product, reach) for product in products]
         if ends[0] is None or ends[1] is None:
             return self._skill_over_expected(skill, loss, price)
         lower, upper = 1 - max(ends[0][1], ends[1][1]), 1 - max(min(ends[0][0], ends[1][0]), 0.0)
         return Estimate(skill, lower, upper, FIELLER, df)
 
     def _expected_products(self, loss: LinearMetric, price: LinearMetric, ratio: float) -> tuple[float, float, float]:
-        """Return the variances of both means under prices and their covariance, increased for the fatter tails of price and loss - ratio price."""
-        ours, theirs = (self.exposure.deviations(one.slope[:, None] / len(one.slope)) for one in (loss, price))
+        """Return the variances of both means and their covariance if prices are true probabilities, increased for rare outcomes."""
+        ours, theirs = (self.exposure.deviations(metric.slope[:, None] / len(metric.slope)) for metric in (loss, price))
         tails = 1 + max(self.exposure.tails(ours - ratio * theirs)[0], self.exposure.tails(theirs)[0])
         first, second, both = (
             float(self.exposure.covariance(*pair)[0] * tails) for pair in ((ours, ours), (theirs, theirs), (ours, theirs))
@@ -147,7 +147,7 @@ class PricedMeans:
         return first, second, both
 
     def _skill_over_expected(self, skill: float, loss: LinearMetric, price: LinearMetric) -> Estimate:
-        """Return a skill with the interval of the score difference over the price's own expected score, if the price's score may be 0."""
+        """Return a skill with an interval relative to the price's expected score, for when the price's score may be 0."""
         better = self.estimates({"better": LinearMetric(price.values - loss.values, price.slope - loss.slope)})["better"]
         expected = float((self.exposure.chance * (1 - self.exposure.chance)).mean())
         if better.lower is None or better.upper is None or not expected:
@@ -165,7 +165,7 @@ def _sum_groups(index: Ints, values: Floats) -> Floats:
 
 
 def _cut_interval(value: float, tested: MeanTests, index: int, scale: float, ends: tuple[float, float]) -> Estimate:
-    """Return an estimate with the interval of a test times scale, cut to `ends`."""
+    """Return an estimate whose interval is that of a test, multiplied by `scale` and cut to `ends`."""
     if tested.reason[index] is not None:
         return Estimate(value, reason=tested.reason[index])
     lower, upper = max(float(tested.lower[index]) * scale, ends[0]), min(float(tested.upper[index]) * scale, ends[1])
@@ -173,7 +173,7 @@ def _cut_interval(value: float, tested: MeanTests, index: int, scale: float, end
 
 
 def _fieller_interval(mean: Floats, product: Sequence[float], reach: float) -> tuple[float, float] | None:
-    """Return the ratios r with |mean[0] - r mean[1]| at most reach standard errors; None if unbounded.
+    """Return the lowest and highest ratio r with |mean[0] - r mean[1]| of at most `reach` standard errors; None if unbounded.
 
     product: variances of both means and their covariance.
     """

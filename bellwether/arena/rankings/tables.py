@@ -1,4 +1,4 @@
-"""Tables that compare families by group: live, reconstructed and contaminated cohorts are ranked separately."""
+"""Tables that compare families. Live, reconstructed and contaminated cohorts are ranked in separate groups."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ from bellwether.tables.schema import Table
 
 @dataclass(frozen=True, slots=True)
 class _RankingGroup:
-    """Families ranked together: agents and submitted forecasters. due, stated: rows of both. agents, bets, profits: of agents only.
+    """Agents and submitted forecasters that are ranked together. due, stated: rows of both. agents, bets, profits: of agents only.
 
-    asked: questions of its cohort-weeks, for which an agent of any group of these cohorts stated a probability.
+    questions: of its cohort-weeks, with a probability stated by an agent of any group of these cohorts.
     """
 
     key: Mapping[str, Any]
@@ -49,7 +49,7 @@ class _RankingGroup:
     bets: pl.DataFrame
     submitted: pl.DataFrame
     profits: pl.DataFrame
-    asked: pl.DataFrame
+    questions: pl.DataFrame
 
     @property
     def stated(self) -> pl.DataFrame:
@@ -57,30 +57,30 @@ class _RankingGroup:
         return pl.concat([self.bets.filter(pl.col("p").is_not_null()), self.submitted])
 
     def ranked(self, rows: pl.DataFrame | None) -> list[bool]:
-        """Return which families can be ranked by a metric. rows: family and event; None for metrics that do not depend on events."""
+        """Return for each family if it can be ranked by a metric. rows: family and event; None for metrics that do not depend on events."""
         events = {} if rows is None else dict(rows.group_by("family").agg(pl.col("event").n_unique()).iter_rows())
         enough = [rows is None or explain_too_few_events(events.get(name, 0)) is None for name in self.families]
-        return [known and name not in self.excluded for known, name in zip(enough, self.families, strict=True)]
+        return [is_enough and name not in self.excluded for is_enough, name in zip(enough, self.families, strict=True)]
 
     def forecasts(self, imputation: Imputation) -> pl.DataFrame:
         """Return stated and imputed forecasts; submitted forecasters only answer YES/NO questions."""
         family = pl.col("family").is_in(self.agents["family"].unique().sort().implode())
-        own = build_forecasts(self.bets.filter(pl.col("p").is_not_null()), self.due.filter(family), self.asked, imputation)
-        return pl.concat([own, build_forecasts(self.submitted, self.due.filter(~family), self.asked.filter("binary"), imputation)])
+        own = build_forecasts(self.bets.filter(pl.col("p").is_not_null()), self.due.filter(family), self.questions, imputation)
+        return pl.concat([own, build_forecasts(self.submitted, self.due.filter(~family), self.questions.filter("binary"), imputation)])
 
 
 def compute_rankings(inputs: RankingInputs, plan: Inference | None = None) -> dict[str, pl.DataFrame]:
-    """Compute arena/rankings, arena/pairs, arena/equity_by_day, arena/equity_by_age and arena/calibration, by table.
+    """Compute rows of arena/rankings, arena/pairs, arena/equity_by_day, arena/equity_by_age and arena/calibration, by table.
 
     plan: level of the intervals, and replicates of simulations. The order of input rows has no effect.
     """
-    chosen = plan or Inference()
+    settings = plan or Inference()
     estimates, pairs, bins = list[dict[str, Any]](), list[pl.DataFrame](), list[pl.DataFrame]()
     for group in _split_groups(inputs):
-        tested = _compare_families(group, chosen)
-        pairs += [found.pairs.with_columns(metric=pl.lit(name), **_literal_columns(group.key)) for name, found in tested.items()]
-        estimates += _ranking_rows(group, inputs, tested, chosen)
-        bins += list(_reliability_tables(group, chosen))
+        tested = _compare_families(group, settings)
+        pairs += [comparison.pairs.with_columns(metric=pl.lit(name), **_literal_columns(group.key)) for name, comparison in tested.items()]
+        estimates += _ranking_rows(group, inputs, tested, settings)
+        bins += list(_reliability_tables(group, settings))
     by_day, by_age = equity_tables(inputs)
     return {
         "arena/rankings": RANKINGS.validate(RANKINGS.frame(list(estimates)).sort(RANKINGS.order)),
@@ -109,9 +109,9 @@ def _split_groups(inputs: RankingInputs) -> Iterator[_RankingGroup]:
         frames = (inputs.entrants, due_of_all, inputs.bets, inputs.submitted, inputs.profits)
         agents, due, bets, submitted, profits = (_filter_key(rows, key) for rows in frames)
         families = tuple(sorted({*agents["family"], *due["family"]}))
-        asked = _filter_key(inputs.asked, {name: value for name, value in key.items() if name != "contaminated"})
-        why_not = explain_exclusions(due, asked, submitted, agents["family"].unique().to_list())
-        yield _RankingGroup(key, families, why_not, agents, due, bets, submitted, profits, asked)
+        questions = _filter_key(inputs.questions, {name: value for name, value in key.items() if name != "contaminated"})
+        exclusions = explain_exclusions(due, questions, submitted, agents["family"].unique().to_list())
+        yield _RankingGroup(key, families, exclusions, agents, due, bets, submitted, profits, questions)
 
 
 def _filter_key(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
@@ -119,7 +119,7 @@ def _filter_key(rows: pl.DataFrame, key: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def _compare_families(group: _RankingGroup, plan: Inference) -> dict[str, PairComparison]:
-    """Test all metrics that are compared pairwise."""
+    """Compare all pairs of families, by metric."""
     return {
         name: compare_pairs(
             rows, group.families, group.ranked(None if name == "return" else rows), higher_is_better=name == "return", level=plan.level
@@ -129,13 +129,13 @@ def _compare_families(group: _RankingGroup, plan: Inference) -> dict[str, PairCo
 
 
 def _pair_values(group: _RankingGroup) -> dict[str, pl.DataFrame]:
-    """Return the components of each family's cohort-week values by metric, in the format of `compare_pairs`."""
-    cells, known = ["family", "cohort", "week"], ["y", "price", "market", "event"]
+    """Return the `outcomes` of `compare_pairs` for each metric."""
+    cells, columns = ["family", "cohort", "week"], ["y", "price", "market", "event"]
     p, y, price = pl.col("p"), pl.col("y"), pl.col("price")
 
     def mean(rows: pl.DataFrame, value: pl.Expr, slope: pl.Expr) -> pl.DataFrame:
         share = pl.len().over(cells)
-        return rows.select(*cells, *known, value=value / share, slope=slope / share).sort(*cells, *known)
+        return rows.select(*cells, *columns, value=value / share, slope=slope / share).sort(*cells, *columns)
 
     cash = group.agents.select("family", "cohort", "initial_cash")
     earned = group.due.select(cells).join(group.profits, on=cells, how="left").join(cash, on=["family", "cohort"])
@@ -145,11 +145,11 @@ def _pair_values(group: _RankingGroup) -> dict[str, pl.DataFrame]:
         "brier_size": mean(group.bets.filter(pl.col("size").is_not_null()), pl.col("size"), size_slope()),
         "return": earned.select(
             *cells,
-            *known[1:],
+            *columns[1:],
             value=pl.col("profit").fill_null(0.0) / pl.col("initial_cash"),
             slope=pl.col("exposed") / pl.col("initial_cash"),
             y=price + pl.col("profit") / pl.col("exposed"),
-        ).sort(*cells, *known[1:]),
+        ).sort(*cells, *columns[1:]),
     }
 
 
@@ -173,7 +173,7 @@ def _ranking_rows(
         rows = group.forecasts(imputation)
         alone = imputation is Imputation.NONE
         simulated = plan if alone else replace(plan, replicates=0)
-        found = {name: list(forecast_metrics(rows.filter(pl.col("family") == name), simulated)) for name in group.families}
+        metrics = {name: list(forecast_metrics(rows.filter(pl.col("family") == name), simulated)) for name in group.families}
         fitted = _fit_difficulty(rows, group, simulated)
         scored = _fit_agents(rows, group, fitted, plan)
         first = {"brier_stated": fitted.first_raw, "brier_adjusted": fitted.first.copy()} if fitted else {}
@@ -181,8 +181,8 @@ def _ranking_rows(
             row = _adjusted_row(rows, name, scored.get(name, fitted), index)
             if fitted and row.estimate.value is None:
                 first["brier_adjusted"][index] = np.nan
-            found[name] += [row, *(by_family[name] if alone else [])]
-        yield from _metric_rows(group, imputation, found, tested if alone else {}, first)
+            metrics[name] += [row, *(by_family[name] if alone else [])]
+        yield from _metric_rows(group, imputation, metrics, tested if alone else {}, first)
 
 
 def _fit_difficulty(rows: pl.DataFrame, group: _RankingGroup, plan: Inference) -> AdjustedScores | None:
@@ -206,7 +206,7 @@ def _fit_difficulty(rows: pl.DataFrame, group: _RankingGroup, plan: Inference) -
 def _fit_agents(
     rows: pl.DataFrame, group: _RankingGroup, fitted: AdjustedScores | None, plan: Inference
 ) -> dict[str, AdjustedScores | None]:
-    """Return adjusted scores for the agents' families, fitted without submitted forecasts."""
+    """Return difficulty-adjusted scores by family of agents, fitted without submitted forecasts."""
     agents = group.agents["family"].unique().sort()
     if not group.submitted.height:
         return dict.fromkeys(agents, fitted)
@@ -226,17 +226,17 @@ def _adjusted_row(rows: pl.DataFrame, family: str, fitted: AdjustedScores | None
 def _metric_rows(
     group: _RankingGroup,
     imputation: Imputation,
-    found: Mapping[str, Sequence[MetricRow]],
+    metrics: Mapping[str, Sequence[MetricRow]],
     tested: Mapping[str, PairComparison],
     first: Mapping[str, Floats],
 ) -> Iterator[dict[str, Any]]:
     stated = dict(group.stated.group_by("family").agg(pl.col("event").n_unique()).iter_rows())
-    why_not = {
-        (row.metric, name): _explain_unranked(group, name, row, stated.get(name, 0)) for name in group.families for row in found[name]
+    exclusions = {
+        (row.metric, name): _explain_unranked(group, name, row, stated.get(name, 0)) for name in group.families for row in metrics[name]
     }
-    ranks = _rank_families(group, found, why_not)
+    ranks = _rank_families(group, metrics, exclusions)
     for number, name in enumerate(group.families):
-        for row in found[name]:
+        for row in metrics[name]:
             pairs, shares = tested.get(row.metric), first.get(row.metric)
             is_simulated = shares is not None and row.estimate.value is not None and not np.isnan(shares[number])
             yield {
@@ -250,7 +250,7 @@ def _metric_rows(
                 "imputed": row.imputed,
                 "better": row.better,
                 "rank": ranks.get((row.metric, name)),
-                "unranked_because": why_not[row.metric, name],
+                "unranked_because": exclusions[row.metric, name],
                 "share_first": float(shares[number]) if shares is not None and is_simulated else None,
                 "mcs_p": pairs.mcs_p[number] if pairs else None,
                 "in_mcs": pairs.in_mcs[number] if pairs else None,
@@ -259,7 +259,7 @@ def _metric_rows(
 
 
 def _explain_unranked(group: _RankingGroup, name: str, row: MetricRow, stated: int) -> str | None:
-    """Explain why a family has no rank by a metric; None if it has one. stated: events with stated probabilities, without imputed ones."""
+    """Return why a family has no rank by a metric; None if it has one. stated: number of events with a stated probability."""
     if row.better == "neither":
         return "no order is better"
     if row.estimate.value is None:
@@ -271,17 +271,19 @@ def _explain_unranked(group: _RankingGroup, name: str, row: MetricRow, stated: i
 
 
 def _rank_families(
-    group: _RankingGroup, found: Mapping[str, Sequence[MetricRow]], why_not: Mapping[tuple[str, str], str | None]
+    group: _RankingGroup, metrics: Mapping[str, Sequence[MetricRow]], exclusions: Mapping[tuple[str, str], str | None]
 ) -> dict[tuple[str, str], int]:
-    """Rank the eligible families: 1 plus the number of strictly better families."""
+    """Return the rank of each eligible family by (metric, family): 1 plus the number of strictly better families."""
     values: dict[str, dict[str, float]] = {}
     for name in group.families:
-        for row in found[name]:
-            if why_not[row.metric, name] is None and row.estimate.value is not None:
+        for row in metrics[name]:
+            if exclusions[row.metric, name] is None and row.estimate.value is not None:
                 sign = 1 if row.better == "lower" else -1
                 values.setdefault(row.metric, {})[name] = sign * row.estimate.value
     return {
-        (metric, name): 1 + sum(other < own for other in known.values()) for metric, known in values.items() for name, own in known.items()
+        (metric, name): 1 + sum(other < own for other in scores.values())
+        for metric, scores in values.items()
+        for name, own in scores.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""Context of a weekly run: clients, clock, budgets, and what is frozen once: universes and cohorts."""
+"""Context of a weekly run: clients, clock and budgets; and the universes and cohorts that are frozen on first use."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ PURPOSE = "arena/decisions"
 
 @dataclass(frozen=True)
 class WeekBudgets:
-    """Budgets of a week in dollars: of all models together, and of each model. None: no limit."""
+    """Weekly budgets in dollars. week: for all models together. model: for each model. None: no limit."""
 
     week: Decimal | None = None
     model: Decimal | None = None
 
     def of(self, week: date, model: str) -> tuple[Budget, ...]:
-        """Return the budgets that apply to a call of a model (by its name in the journal), the week's first."""
+        """Return the budgets of a call: that of the week, then that of the model. model: its name in the journal."""
         limits = ((self.week, week_scope(week)), (self.model, week_scope(week, model)))
         return tuple(Budget(_to_micros(limit), scope) for limit, scope in limits if limit is not None)
 
 
 @dataclass(frozen=True)
 class Spending:
-    """Cost of a week, or of a model in it, in dollars. spent: known costs. reserved: maximum of unknown costs. left: of the budget; None without one."""
+    """Costs in dollars. spent: known costs. reserved: maximum of unknown costs. left: rest of the budget; None without a budget."""
 
     spent: float
     reserved: float
@@ -54,23 +54,23 @@ class Spending:
 
 
 def week_scope(week: date, model: str | None = None) -> Scope:
-    """Return the journal scope of a week's decision calls, of all cohorts. The scope of a call is its decision, cohort/family/week."""
+    """Return the journal scope of all decision calls in a week. The scope of a single call is its decision, cohort/family/week."""
     return Scope(purpose=PURPOSE, model=model, scope_end=f"/{week.isoformat()}")
 
 
 def week_spending(journal: Journal, week: date, budgets: WeekBudgets) -> tuple[Spending, dict[str, Spending]]:
-    """Return the spending of a week, and of each model called in it by its name in the journal."""
-    used = journal.usage("model", of=week_scope(week))
-    names = sorted(used["model"])
+    """Return the spending of a week, and of each model by its name in the journal."""
+    usage = journal.usage("model", of=week_scope(week))
+    names = sorted(usage["model"])
     return _scope_spending(journal, week_scope(week), budgets.week), {
         name: _scope_spending(journal, week_scope(week, name), budgets.model) for name in names
     }
 
 
 def _scope_spending(journal: Journal, scope: Scope, limit: Decimal | None) -> Spending:
-    found = journal.spent(scope)
-    left = None if limit is None else max(_to_micros(limit) - found.committed, 0) / MICROS
-    return Spending(found.spent / MICROS, found.reserved / MICROS, left)
+    usage = journal.spent(scope)
+    left = None if limit is None else max(_to_micros(limit) - usage.committed, 0) / MICROS
+    return Spending(usage.spent / MICROS, usage.reserved / MICROS, left)
 
 
 def _to_micros(dollars: Decimal) -> int:
@@ -85,7 +85,7 @@ LEASE = timedelta(minutes=30)
 
 @dataclass(frozen=True)
 class WeekContext:
-    """Context in which the arena's weeks run.
+    """Clients and settings of a weekly run.
 
     venue: runner of Polymarket requests. models: model clients; None if no call is allowed. now: clock of the venue. run: owner of costs and
     leases. lineup: of new cohorts. registry: folder of the user. kalshi: runner of Kalshi requests; None if no cohort bets there. methodology:
@@ -106,7 +106,7 @@ class WeekContext:
 
     @property
     def records(self) -> Records:
-        """Records of the journal that are stored once."""
+        """Write-once records of the journal."""
         return Records(self.journal, LEASE, run=self.run)
 
     @cached_property
@@ -129,27 +129,27 @@ class WeekContext:
 
     def group_by_venue(self, agents: Iterable[Agent]) -> dict[Venue, list[Agent]]:
         """Group agents by venue; agents with an unknown methodology are omitted."""
-        found: dict[Venue, list[Agent]] = {}
+        groups: dict[Venue, list[Agent]] = {}
         for agent in agents:
             if agent.methodology in self.rules:
-                found.setdefault(self.rules[agent.methodology].venue, []).append(agent)
-        return dict(sorted(found.items()))
+                groups.setdefault(self.rules[agent.methodology].venue, []).append(agent)
+        return dict(sorted(groups.items()))
 
 
 def decision_time(week: date) -> datetime:
-    """Return the time as of which a reconstructed week is decided."""
+    """Return the time of a week's decisions, used if the week is reconstructed."""
     return week_start(week) + DECISION
 
 
 def is_past(week: date, now: datetime, rules: Methodology) -> bool:
-    """Return whether a week can only be reconstructed. Raises `ConfigError` for a week that has not begun."""
+    """Return whether the deadline of a week has passed, so that it must be reconstructed. Raises `ConfigError` for a future week."""
     if now < decision_time(week):
         raise ConfigError(f"running the week {week}: it begins at {decision_time(week).isoformat()}; the present time is {now.isoformat()}")
     return now >= decision_deadline(week_start(week), rules)
 
 
 def freeze_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
-    """Return the week's universe on a venue, freezing it on first use. It is reconstructed if the decision deadline has passed."""
+    """Return the week's universe on a venue, freezing it on first use. After the deadline of decisions it is reconstructed."""
     return store_once(context.records, FrozenUniverse, _universe_name(week, venue), lambda: _build_universe(context, week, venue))
 
 
@@ -159,7 +159,7 @@ def preview_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUn
 
 
 def list_venues(context: WeekContext, week: date) -> list[Venue]:
-    """Return the venues on which cohorts decide in a week: that of its own cohort first, then those of earlier cohorts."""
+    """Return the venues on which cohorts decide in a week, starting with that of the week's own cohort."""
     own = load_cohort(context.records, week)
     first = context.new_methodology.venue if own is None else cohort_methodology(context, own).venue
     earlier = {cohort_methodology(context, cohort).venue for cohort in _young_cohorts(context, week)}
@@ -173,7 +173,9 @@ def _universe_name(week: date, venue: Venue) -> str:
 def _build_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUniverse:
     rules, now = context.new_methodology, context.now()
     if rules.venue != venue:
-        rules = next(found for cohort in _young_cohorts(context, week) if (found := cohort_methodology(context, cohort)).venue == venue)
+        rules = next(
+            methodology for cohort in _young_cohorts(context, week) if (methodology := cohort_methodology(context, cohort)).venue == venue
+        )
     data = context.data(venue)
     return (
         data.reconstruct_universe(decision_time(week), rules.universe)
@@ -183,25 +185,25 @@ def _build_universe(context: WeekContext, week: date, venue: Venue) -> FrozenUni
 
 
 def load_cohort(records: Records, week: date) -> FrozenCohort | None:
-    """Load the cohort that started in a week; None if none did."""
+    """Load the cohort that started in a week; None if missing."""
     return load_record(records, FrozenCohort, week.isoformat())
 
 
 def is_all_reconstructed(context: WeekContext) -> bool:
-    """Return whether all cohorts are reconstructed, so that their rows in the lake can be rebuilt."""
+    """Return whether all cohorts are reconstructed. Only their rows can be rebuilt from the journal and the venues."""
     # Of a damaged manifest only the partition is known.
-    weeks = {date.fromisoformat(week) for one in (AGENTS, UNIVERSE) for (week,) in context.lake.partitions(one)}
+    weeks = {date.fromisoformat(week) for declared in (AGENTS, UNIVERSE) for (week,) in context.lake.partitions(declared)}
     cohorts = (load_cohort(context.records, week) for week in weeks)
     return all(cohort is None or cohort.reconstructed for cohort in cohorts)
 
 
 def drop_damaged(context: WeekContext, rows: Slice, found_again: Collection[date] | None = None) -> Slice:
-    """Drop damaged partitions by week or day if all cohorts are reconstructed, because those rows are rebuilt.
+    """Return rows without damaged partitions if all cohorts are reconstructed, because such rows are rebuilt.
 
     found_again: weeks or days whose damaged rows are dropped; None: all.
     """
-    lost = {place for place in rows.damaged() if found_again is None or date.fromisoformat(place[0]) in found_again}
-    return rows.exclude(lost) if lost and is_all_reconstructed(context) else rows
+    damaged = {place for place in rows.damaged() if found_again is None or date.fromisoformat(place[0]) in found_again}
+    return rows.exclude(damaged) if damaged and is_all_reconstructed(context) else rows
 
 
 def load_evidence(context: WeekContext, found_again: Collection[date] | None = ()) -> Slice:
@@ -210,22 +212,22 @@ def load_evidence(context: WeekContext, found_again: Collection[date] | None = (
 
 
 def freeze_cohort(context: WeekContext, week: date, *, reconstructed: bool, forced: bool = True) -> FrozenCohort | None:
-    """Return the cohort of a week, starting it on first use; after the week's first hour only if `forced`, else return None."""
+    """Return the cohort of a week, starting it on first use. After the first hour of the week, a start requires `forced`; else return None."""
     if not reconstructed and not forced and not is_start_allowed(context.now()) and load_cohort(context.records, week) is None:
         return None
     return store_once(context.records, FrozenCohort, week.isoformat(), lambda: build_cohort(context, week, reconstructed=reconstructed))
 
 
 def build_cohort(context: WeekContext, week: date, *, reconstructed: bool) -> FrozenCohort:
-    """Build the cohort that would start in a week now: the lineup of the registry on its current terms."""
-    chosen = load_lineup(context.lineup, context.registry)
+    """Build the cohort that would start in a week now, from the registry's lineup and current prices."""
+    lineup = load_lineup(context.lineup, context.registry)
     at = decision_time(week) if reconstructed else context.now()
-    terms = current_terms(chosen, context.registry)
-    return FrozenCohort(week, chosen.name, context.new_methodology.name, reconstructed, chosen.members, at, terms, VERSION)
+    terms = current_terms(lineup, context.registry)
+    return FrozenCohort(week, lineup.name, context.new_methodology.name, reconstructed, lineup.members, at, terms, VERSION)
 
 
 def deciding_cohorts(context: WeekContext, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:
-    """Return the live or reconstructed cohorts that decide in a week, newest first. venue: None means all."""
+    """Return the cohorts that decide in a week, newest first. venue: None for all venues."""
     return [
         cohort
         for cohort in _young_cohorts(context, week)
@@ -234,13 +236,13 @@ def deciding_cohorts(context: WeekContext, week: date, *, reconstructed: bool, v
 
 
 def _young_cohorts(context: WeekContext, week: date) -> list[FrozenCohort]:
-    """Return the cohorts that are young enough to decide in a week, newest first."""
-    found = []
-    for age in range(max(one.decision_cohorts for one in context.rules.values())):
+    """Return the cohorts whose decision window includes a week, newest first."""
+    cohorts = []
+    for age in range(max(methodology.decision_cohorts for methodology in context.rules.values())):
         cohort = load_cohort(context.records, week - age * WEEK)
         if cohort is not None and age < cohort_methodology(context, cohort).decision_cohorts:
-            found.append(cohort)
-    return found
+            cohorts.append(cohort)
+    return cohorts
 
 
 def cohort_methodology(context: WeekContext, cohort: FrozenCohort) -> Methodology:

@@ -1,4 +1,4 @@
-"""Decisions of a week, each made exactly once. Prompt, intent and executions are records of the journal; a run adds the missing ones.
+"""Decisions of a week. Prompt, intent and executions are journal records that are stored once; a run adds the missing ones.
 
 Prompt and intent are stored before they are used. After an interruption the next run continues from the stored records: it sends no request for
 a stored answer. After an outage the decision stays open for the next run before the deadline; it never becomes a HOLD.
@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
+from itertools import chain
+from operator import attrgetter
 
 from bellwether.arena.account import Account, AgentStatus
 from bellwether.arena.decision import Action, Decision, DecisionState
@@ -53,9 +55,9 @@ from bellwether.units import MicroDollars
 
 @dataclass(frozen=True)
 class DecisionOutcome:
-    """A decision after a run.
+    """State and records of a decision after a run.
 
-    reason: why it is unfinished, why every leg was refused, or why nothing was done. calls, cost: of a failed decision: keys of its calls, and
+    reason: cause of an unfinished, refused or skipped decision. calls, cost: of a failed decision: keys of its calls, and
     cost of all attempts in micro-dollars (None if partly unknown). Other decisions have them in the intent.
     """
 
@@ -70,7 +72,7 @@ class DecisionOutcome:
 
     @property
     def problem(self) -> bool:
-        """True if an operator should look at it: unfinished, or with legs without a trade."""
+        """True if the decision is unfinished or has a leg without a trade, so that an operator should check it."""
         requested = self.intent.decision.legs if self.intent is not None else 0
         executed = len(self.execution.trades) if self.execution is not None else 0
         return self.state is not DecisionState.FINISHED or executed < requested
@@ -97,7 +99,7 @@ class WeekDecisions:
 
 
 def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> WeekDecisions:
-    """Complete a week's decisions. Stored ones are reused unchanged. Weeks before one that an agent has decided are not changed."""
+    """Complete the decisions of a week. Stored ones are reused. A decision is not changed after its agent has decided a later week."""
     universes = {venue: freeze_universe(context, week, venue) for venue in list_venues(context, week)}
     own_venue, own = next(iter(universes.items()))
     cohort = freeze_cohort(context, week, reconstructed=own.reconstructed, forced=forced)
@@ -105,34 +107,34 @@ def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> Wee
         raise ConfigError(
             f"running the week {week}: its cohort and its universe differ in venue or in being live; the journal is not of this arena, restore the right one"
         )
-    cohorts = {venue: deciding_cohorts(context, week, reconstructed=one.reconstructed, venue=venue) for venue, one in universes.items()}
+    cohorts = {
+        venue: deciding_cohorts(context, week, reconstructed=frozen.reconstructed, venue=venue) for venue, frozen in universes.items()
+    }
     by_venue = [plan_tasks(context, week, universe, cohorts[venue]) for venue, universe in universes.items()]
-    tasks = [task for of_venue in by_venue for task in of_venue]
+    tasks = [task for venue_tasks in by_venue for task in venue_tasks]
     untouchable = _find_untouchable(context, tasks)
     outcomes = {
         name: load_outcome(task, context.records, DecisionState.OPEN, untouchable[name], over=True)
         for task in tasks
         if (name := task.key.decision_id) in untouchable
     }
-    with open_model_calls(context) as ask:
-        for of_venue in by_venue:
-            due = [task for task in of_venue if task.key.decision_id not in untouchable]
-            outcomes |= {one.decision_id: one for one in decide_all(due, context.records, ask, context.now)}
-    newest_first = sorted((one for found in cohorts.values() for one in found), key=lambda one: one.week, reverse=True)
+    with open_model_calls(context) as request_answer:
+        for venue_tasks in by_venue:
+            due = [task for task in venue_tasks if task.key.decision_id not in untouchable]
+            outcomes |= {outcome.decision_id: outcome for outcome in decide_all(due, context.records, request_answer, context.now)}
+    newest_first = sorted(chain.from_iterable(cohorts.values()), key=attrgetter("week"), reverse=True)
     return WeekDecisions(week, universes, cohort, newest_first, [(task, outcomes[task.key.decision_id]) for task in tasks])
 
 
 def plan_tasks(context: WeekContext, week: date, universe: FrozenUniverse, cohorts: Sequence[FrozenCohort]) -> list[Task]:
-    """Return the tasks of a venue's cohorts in a week, newest cohort first, in decision order. Closed agents only keep tasks with a stored prompt."""
+    """Return the tasks of a venue's cohorts in the order of execution. Tasks of closed agents need a stored prompt."""
     at = decision_time(week) if universe.reconstructed else context.now()
-    before = ledgers.build_week_state(
-        context, week, universe.venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed
-    )
+    state = ledgers.build_week_state(context, week, universe.venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed)
     closed = load_closures(context.records)
     return [
         task
         for cohort in cohorts
-        for task in _plan_cohort_tasks(context, week, cohort, universe, before)
+        for task in _plan_cohort_tasks(context, week, cohort, universe, state)
         if task.key.agent.agent_id not in closed or _is_begun(context.records, task.key)
     ]
 
@@ -142,16 +144,16 @@ def _is_begun(records: Records, key: DecisionKey) -> bool:
 
 
 def _plan_cohort_tasks(
-    context: WeekContext, week: date, cohort: FrozenCohort, universe: FrozenUniverse, before: ledgers.WeekState
+    context: WeekContext, week: date, cohort: FrozenCohort, universe: FrozenUniverse, state: ledgers.WeekState
 ) -> Iterator[Task]:
-    rules, number, owners = cohort_methodology(context, cohort), week_number(week_start(cohort.week), before.at), before.owners
+    rules, number, owners = cohort_methodology(context, cohort), week_number(week_start(cohort.week), state.at), state.owners
     for place, family in enumerate(decision_order(cohort.members, week), start=1):
         key = DecisionKey(AgentKey(cohort.week, family), week)
-        account = before.account(key.agent.agent_id)
+        account = state.account(key.agent.agent_id)
 
         def write_prompt(account: Account = account) -> list[Message]:
-            held = build_portfolio(account, before.prices, before.markets)
-            return build_messages(rules, held, universe.universe.markets, today=before.at.date(), week=number, version=cohort.prompt)
+            portfolio = build_portfolio(account, state.prices, state.markets)
+            return build_messages(rules, portfolio, universe.universe.markets, today=state.at.date(), week=number, version=cohort.prompt)
 
         yield Task(
             key=key,
@@ -159,27 +161,27 @@ def _plan_cohort_tasks(
             methodology=rules,
             account=account,
             messages=write_prompt,
-            look=partial(_fetch_market_data, context, universe, before),
+            fetch_market_data=partial(_fetch_market_data, context, universe, state),
             deadline=decision_deadline(week, rules),
             universe=universe.universe,
             place=place,
             owners=owners,
             terms=cohort.terms.get(family),
-            at=before.at if universe.reconstructed else None,
+            at=state.at if universe.reconstructed else None,
             version=cohort.prompt,
         )
 
 
 def _find_untouchable(context: WeekContext, tasks: Sequence[Task]) -> dict[str, str]:
-    """Return decisions that a run must not change, with the reason."""
+    """Return the reason for each decision that a run must not change, by decision."""
     closed = load_closures(context.records)
-    found = {}
+    reasons = {}
     for task in tasks:
-        if (end := closed.get(task.key.agent.agent_id)) is not None:
-            found[task.key.decision_id] = f"its agent was closed by {end.author}"
+        if (closure := closed.get(task.key.agent.agent_id)) is not None:
+            reasons[task.key.decision_id] = f"its agent was closed by {closure.author}"
         elif _is_overtaken(context.records, task):
-            found[task.key.decision_id] = "a later week of this agent was decided before: weeks are decided in order"
-    return found
+            reasons[task.key.decision_id] = "a later week of this agent was decided before: weeks are decided in order"
+    return reasons
 
 
 def _is_overtaken(records: Records, task: Task) -> bool:
@@ -190,32 +192,32 @@ def _is_overtaken(records: Records, task: Task) -> bool:
     return any(_is_begun(records, replace(task.key, week=task.key.week + number * WEEK)) for number in later)
 
 
-def _fetch_market_data(context: WeekContext, universe: FrozenUniverse, before: ledgers.WeekState, decision: Decision) -> MarketData:
-    """Return markets and quotes for executing a decision: present ones, or past ones in a reconstructed week."""
+def _fetch_market_data(context: WeekContext, universe: FrozenUniverse, state: ledgers.WeekState, decision: Decision) -> MarketData:
+    """Return the markets and quotes that execute a decision: current ones, or past ones in a reconstructed week."""
     listed, data = universe.universe.by_id, context.data(universe.venue)
-    sold = (before.position(sell.position_id) for sell in decision.sells)
-    named = [*(bet.market_id for bet in decision.bets), *(position.market_id for position in sold if position is not None)]
-    wanted = {name: before.markets[name] for name in named if name in before.markets}
+    sold = (state.position(sell.position_id) for sell in decision.sells)
+    mentioned = [*(bet.market_id for bet in decision.bets), *(position.market_id for position in sold if position is not None)]
+    wanted = {name: state.markets[name] for name in mentioned if name in state.markets}
     if universe.reconstructed:
         quotes = {
-            **before.quotes,
-            **data.reconstruct_quotes({name: market for name, market in wanted.items() if name in listed}, before.at),
+            **state.quotes,
+            **data.reconstruct_quotes({name: market for name, market in wanted.items() if name in listed}, state.at),
         }
-        return MarketData(listed, quotes, before.at, _drop_listed(before.markets, listed))
+        return MarketData(listed, quotes, state.at, _drop_listed(state.markets, listed))
     if not wanted:
         return MarketData(listed, {}, context.now())
     statuses, quotes = data.fetch_quotes(wanted, context.now())
-    fresh = update_status(before.markets, statuses)
+    fresh = update_status(state.markets, statuses)
     return MarketData({name: fresh[name] for name in listed}, quotes, context.now(), _drop_listed(fresh, listed))
 
 
-def update_status(known: Mapping[str, Market], now: Mapping[str, MarketStatus]) -> dict[str, Market]:
-    """Return markets with their present status if known, so that markets closed since are not traded."""
-    return {name: replace(market, status=now.get(name, market.status)) for name, market in known.items()}
+def update_status(markets: Mapping[str, Market], statuses: Mapping[str, MarketStatus]) -> dict[str, Market]:
+    """Return markets with their current status if known, so that closed markets are not traded."""
+    return {name: replace(market, status=statuses.get(name, market.status)) for name, market in markets.items()}
 
 
-def _drop_listed(known: Mapping[str, Market], listed: Mapping[str, Market]) -> dict[str, Market]:
-    return {name: market for name, market in known.items() if name not in listed}
+def _drop_listed(markets: Mapping[str, Market], listed: Mapping[str, Market]) -> dict[str, Market]:
+    return {name: market for name, market in markets.items() if name not in listed}
 
 
 class _Unfinished(Exception):
@@ -223,8 +225,10 @@ class _Unfinished(Exception):
         self.state, self.reason, self.calls, self.cost = state, reason, calls, cost
 
 
-def decide_all(tasks: Iterable[Task], records: Records, ask: AnswerRequest, now: Callable[[], datetime]) -> list[DecisionOutcome]:
-    """Complete decisions strictly one after another.
+def decide_all(
+    tasks: Iterable[Task], records: Records, request_answer: AnswerRequest, now: Callable[[], datetime]
+) -> list[DecisionOutcome]:
+    """Complete decisions in order, one after another.
 
     If no model call can succeed (credit, key, budget), the remaining decisions become BLOCKED with the reason and are left to the next run.
     Other failures only affect their own decision.
@@ -235,68 +239,68 @@ def decide_all(tasks: Iterable[Task], records: Records, ask: AnswerRequest, now:
         if blocked is not None:
             outcomes.append(load_outcome(task, records, DecisionState.BLOCKED, blocked, over=task.is_over(now())))
             continue
-        outcomes.append(decide(task, records, ask, now))
+        outcomes.append(decide(task, records, request_answer, now))
         if outcomes[-1].state is DecisionState.BLOCKED:
             blocked = outcomes[-1].reason
     return outcomes
 
 
-def decide(task: Task, records: Records, ask: AnswerRequest, now: Callable[[], datetime]) -> DecisionOutcome:
+def decide(task: Task, records: Records, request_answer: AnswerRequest, now: Callable[[], datetime]) -> DecisionOutcome:
     """Complete one decision."""
-    left, at = partial(load_outcome, task, records, over=task.is_over(now())), task.at
+    load_stored, at = partial(load_outcome, task, records, over=task.is_over(now())), task.at
     try:
-        return _complete_decision(task, records, ask, now if at is None else lambda: at)
-    except _Unfinished as found:
-        return replace(left(found.state, found.reason), calls=found.calls, cost=found.cost)
+        return _complete_decision(task, records, request_answer, now if at is None else lambda: at)
+    except _Unfinished as unfinished:
+        return replace(load_stored(unfinished.state, unfinished.reason), calls=unfinished.calls, cost=unfinished.cost)
     except InProgress as busy:
-        return left(DecisionState.IN_PROGRESS, str(busy))
+        return load_stored(DecisionState.IN_PROGRESS, str(busy))
     except Stopped as stopped:
         state = DecisionState.OPEN if stopped.kind == "unreachable" else DecisionState.BLOCKED  # other models have other endpoints
-        return left(state, str(stopped))
+        return load_stored(state, str(stopped))
     except BellwetherError as error:
-        return left(DecisionState.OPEN, str(error))
+        return load_stored(DecisionState.OPEN, str(error))
 
 
-def load_outcome(task: Task, records: Records, otherwise: DecisionState, reason: str, *, over: bool) -> DecisionOutcome:
-    """Return a decision as stored, without changes: FINISHED, REFUSED or READ, else `otherwise` with the given reason.
+def load_outcome(task: Task, records: Records, default: DecisionState, reason: str, *, over: bool) -> DecisionOutcome:
+    """Load a stored decision: FINISHED, REFUSED or READ. Without a stored answer it has the state `default` and the given reason.
 
-    over: whether it is never executed again.
+    over: True if it is never executed again.
     """
     name = task.key.decision_id
     plan, intent = load_record(records, DecisionPlan, name), load_record(records, Intent, name)
     if intent is None:
-        return DecisionOutcome(name, otherwise, plan, reason=reason)
+        return DecisionOutcome(name, default, plan, reason=reason)
     executions = load_records(records, Execution, name)
     if not executions:
         return DecisionOutcome(name, DecisionState.READ, plan, intent, None, reason)
     return outcome_of_execution(name, plan, intent, executions[-1], over=over)
 
 
-def outcome_of_execution(name: str, plan: DecisionPlan | None, intent: Intent, done: Execution, *, over: bool) -> DecisionOutcome:
-    """Return the outcome of an execution. over: whether the decision is never executed again."""
-    if _is_final(intent, done):
-        return DecisionOutcome(name, DecisionState.FINISHED, plan, intent, done)
-    counts = Counter(str(one.reason) for one in done.refusals)
-    reason = f"every leg was refused: {', '.join(f'{word} ({number})' for word, number in sorted(counts.items()))}"
-    return DecisionOutcome(name, DecisionState.REFUSED if over else DecisionState.READ, plan, intent, done, reason)
+def outcome_of_execution(name: str, plan: DecisionPlan | None, intent: Intent, execution: Execution, *, over: bool) -> DecisionOutcome:
+    """Return the outcome of an execution. over: True if the decision is never executed again."""
+    if _is_final(intent, execution):
+        return DecisionOutcome(name, DecisionState.FINISHED, plan, intent, execution)
+    counts = Counter(str(refusal.reason) for refusal in execution.refusals)
+    reason = f"every leg was refused: {', '.join(f'{reason_text} ({number})' for reason_text, number in sorted(counts.items()))}"
+    return DecisionOutcome(name, DecisionState.REFUSED if over else DecisionState.READ, plan, intent, execution, reason)
 
 
-def _complete_decision(task: Task, records: Records, ask: AnswerRequest, now: Callable[[], datetime]) -> DecisionOutcome:
-    name, known = task.key.decision_id, load_record(records, Intent, task.key.decision_id)
-    if known is None:
-        if task.account.status(task.methodology.least) is AgentStatus.BANKRUPT:
+def _complete_decision(task: Task, records: Records, request_answer: AnswerRequest, now: Callable[[], datetime]) -> DecisionOutcome:
+    name, stored = task.key.decision_id, load_record(records, Intent, task.key.decision_id)
+    if stored is None:
+        if task.account.status(task.methodology.smallest_bet) is AgentStatus.BANKRUPT:
             raise _Unfinished(DecisionState.FINISHED, "bankrupt: it is not asked")
         if now() >= task.deadline:
             raise _Unfinished(DecisionState.OPEN, f"the deadline {task.deadline.isoformat()} is over and there is no decision")
     plan = store_once(records, DecisionPlan, name, partial(_make_plan, task, now))
-    intent = known or store_once(records, Intent, name, partial(_request_intent, task, plan, ask))
-    before = load_records(records, Execution, name)
+    intent = stored or store_once(records, Intent, name, partial(_request_intent, task, plan, request_answer))
+    earlier = load_records(records, Execution, name)
     # If all legs were refused, the next run before the deadline executes the decision again, without a call.
-    if before and (_is_final(intent, before[-1]) or task.is_over(now())):
-        done = before[-1]
+    if earlier and (_is_final(intent, earlier[-1]) or task.is_over(now())):
+        execution = earlier[-1]
     else:
-        done = store_once(records, Execution, name, partial(_execute_intent, task, plan, intent), len(before))
-    return outcome_of_execution(name, plan, intent, done, over=task.is_over(now()))
+        execution = store_once(records, Execution, name, partial(_execute_intent, task, plan, intent), len(earlier))
+    return outcome_of_execution(name, plan, intent, execution, over=task.is_over(now()))
 
 
 def _make_plan(task: Task, now: Callable[[], datetime]) -> DecisionPlan:
@@ -305,14 +309,14 @@ def _make_plan(task: Task, now: Callable[[], datetime]) -> DecisionPlan:
     return DecisionPlan(task.model, messages, cash, task.place, prompt_hash(messages), task.version, task.universe.digest, now())
 
 
-def _request_intent(task: Task, plan: DecisionPlan, ask: AnswerRequest) -> Intent:
-    """Request answers until one is usable, up to the methodology's retries; the last one counts."""
+def _request_intent(task: Task, plan: DecisionPlan, request_answer: AnswerRequest) -> Intent:
+    """Request an answer, and retry as often as the methodology allows while the answer is unusable. The last answer counts."""
     limits = Limits.of(task.methodology, plan.cash)
     messages, calls = plan.messages, list[str]()
     costs: list[int | None] = []
     decision: Decision | None = None
     for sample in range(task.methodology.malformed_retries + 1):
-        answer = ask(task, plan, messages, sample)
+        answer = request_answer(task, plan, messages, sample)
         if answer.attempts:
             calls.append(str(answer.key))
         if isinstance(answer, NoAnswer):
@@ -328,7 +332,7 @@ def _request_intent(task: Task, plan: DecisionPlan, ask: AnswerRequest) -> Inten
 
 
 def _decide_without_text(answer: NoAnswer, limits: Limits, calls: tuple[str, ...], costs: list[int | None]) -> Decision:
-    """Return the INVALID decision of an answer without text, which is retried. Other failed calls leave the decision open or failed."""
+    """Return the INVALID decision of an answer without text. Raises `_Unfinished` for other failed calls."""
     reason = f"{answer.outcome}: {answer.reason}"
     if not answer.final:
         raise _Unfinished(DecisionState.OPEN, reason)
@@ -344,9 +348,9 @@ def _sum_costs(costs: Sequence[int | None]) -> int | None:
 
 
 def _execute_intent(task: Task, plan: DecisionPlan, intent: Intent) -> Execution:
-    data = task.look(intent.decision)
-    done = execute(intent.decision, task.key, task.account, data, task.methodology, owners=task.owners, base=plan.cash)
-    return Execution(done.trades, done.refusals, data.at)
+    data = task.fetch_market_data(intent.decision)
+    result = execute(intent.decision, task.key, task.account, data, task.methodology, owners=task.owners, base=plan.cash)
+    return Execution(result.trades, result.refusals, data.at)
 
 
 def _is_final(intent: Intent, execution: Execution) -> bool:

@@ -1,8 +1,8 @@
-"""Evidence of a week: observations of markets with open bets. Live markets are observed when due; those of reconstructed cohorts are backdated."""
+"""Evidence of a week: observations of markets with bets. For reconstructed cohorts past observations are reconstructed."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
@@ -11,13 +11,13 @@ import polars as pl
 
 from bellwether.arena.frames import cancellations_frame, evidence_frame
 from bellwether.arena.identity import WEEK, week_of, week_start
-from bellwether.arena.ledger import Book
-from bellwether.arena.methodology import Methodology, Venue
+from bellwether.arena.ledger import Ledger
+from bellwether.arena.methodology import Venue
 from bellwether.arena.records import load_cancellations
-from bellwether.arena.resolution import PollState, awaited_markets, markets_due, missing_evidence_row
+from bellwether.arena.resolution import PollState, find_awaited_markets, find_due_markets, missing_evidence_row
 from bellwether.arena.universe import status_from_row
 from bellwether.arena.weekly.context import WeekContext, load_evidence
-from bellwether.arena.weekly.ledgers import fold_books
+from bellwether.arena.weekly.ledgers import fold_ledgers
 from bellwether.errors import ConfigError
 from bellwether.tables.arena import AGENTS, EVIDENCE, TRADES
 
@@ -42,86 +42,84 @@ class FactRows:
 
     def replace_week(self, week: date, **rows: pl.DataFrame) -> FactRows:
         """Replace the rows of a week in the given tables (agents, trades or evidence)."""
-        made = {name: pl.concat([getattr(self, name).filter(pl.col("week") != week), own]) for name, own in rows.items()}
-        return replace(self, **made)
+        replaced = {name: pl.concat([getattr(self, name).filter(pl.col("week") != week), own]) for name, own in rows.items()}
+        return replace(self, **replaced)
 
 
-def evidence_rows(context: WeekContext, week: date, known: FactRows, *, asked: Collection[str] = ()) -> pl.DataFrame:
+def evidence_rows(context: WeekContext, week: date, facts: FactRows, *, asked: Collection[str] = ()) -> pl.DataFrame:
     """Build rows of arena/evidence of a week: stored rows, cancellations of the week, and missing observations.
 
-    Markets of live cohorts are observed in the present week only, if due or `asked`. For reconstructed cohorts, observations that could have
-    been made within the week are added with that time.
+    Markets of live cohorts are observed in the current week only, if due or in `asked`. For reconstructed cohorts, observations of the week are
+    reconstructed.
     """
     now = context.now()
     until = min(now, week_start(week) + WEEK)
-    found = [
-        cancellations_frame([one for one in load_cancellations(context.records) if week_of(one.at) == week]),
-        known.evidence.filter(pl.col("week") == week),
+    parts = [
+        cancellations_frame([cancellation for cancellation in load_cancellations(context.records) if week_of(cancellation.at) == week]),
+        facts.evidence.filter(pl.col("week") == week),
     ]
-    for venue, book in _fold_books(context, known, until, reconstructed=True).items():
-        waiting, rules = awaited_markets(book), _book_methodologies(context, book)
-        if waiting:
-            made = context.data(venue).reconstruct_evidence(waiting, until, rules)
-            within = [look for look in made if week_start(week) <= look["fetched_at"] < week_start(week) + WEEK]
-            found.append(evidence_frame(within, reconstructed=True))
+    for venue, ledger in _fold_ledgers(context, facts, until, reconstructed=True).items():
+        awaited, used = find_awaited_markets(ledger), {account.agent.methodology for account in ledger.accounts.values()}
+        if awaited:
+            rules = {name: methodology for name, methodology in context.rules.items() if name in used}
+            reconstructed = context.data(venue).reconstruct_evidence(awaited, until, rules)
+            of_week = [row for row in reconstructed if week_start(week) <= row["fetched_at"] < week_start(week) + WEEK]
+            parts.append(evidence_frame(of_week, reconstructed=True))
     if week == week_of(now):
-        found.append(_look_at_markets(context, known, now, asked))
-        if (early := found[-1].filter(pl.col("week") != week)).height:
+        parts.append(_observe_markets(context, facts, now, asked))
+        if (early := parts[-1].filter(pl.col("week") != week)).height:
             raise ConfigError(
                 f"observing markets: the venue's clock shows {early['known_at'][0]:%Y-%m-%d %H:%M} UTC, this machine's {now:%Y-%m-%d %H:%M}; correct the latter"
             )
-    rows = pl.concat(found).unique(["market_id", "known_at"], keep="first", maintain_order=True)
+    rows = pl.concat(parts).unique(["market_id", "known_at"], keep="first", maintain_order=True)
     return EVIDENCE.validate(rows.sort(EVIDENCE.order))
 
 
 def due_markets(context: WeekContext) -> list[str]:
-    """Return markets of live cohorts that are due for an observation, of a resolution or a correction."""
+    """Return the markets of live cohorts that are due for polling."""
     return [market_id for due_ones in _due_by_venue(context, FactRows.load(context), context.now()).values() for market_id in due_ones]
 
 
-def _due_by_venue(context: WeekContext, known: FactRows, now: datetime) -> dict[Venue, list[str]]:
-    """Return the due markets by venue."""
-    cancelled = known.evidence.filter(pl.col("cancelled_by").is_not_null())["market_id"].to_list()
+def _due_by_venue(context: WeekContext, facts: FactRows, now: datetime) -> dict[Venue, list[str]]:
+    """Return the markets of live cohorts that are due for polling, by venue."""
+    cancelled = facts.evidence.filter(pl.col("cancelled_by").is_not_null())["market_id"].to_list()
     return {
-        venue: markets_due(book, poll_states(known.evidence.filter(pl.col("market_id").is_in(list(book.bets)))), now, final=cancelled)
-        for venue, book in _fold_books(context, known, now, reconstructed=False).items()
+        venue: find_due_markets(
+            ledger, poll_states(facts.evidence.filter(pl.col("market_id").is_in(list(ledger.bets)))), now, final=cancelled
+        )
+        for venue, ledger in _fold_ledgers(context, facts, now, reconstructed=False).items()
     }
 
 
-def _look_at_markets(context: WeekContext, known: FactRows, now: datetime, asked: Collection[str]) -> pl.DataFrame:
-    """Observe due and `asked` markets. Unlisted markets, and those with an unreadable record, also give a row."""
-    looks: list[dict[str, Any]] = []
-    wanted_by_venue = {venue: set(due_ones) for venue, due_ones in _due_by_venue(context, known, now).items()}
-    for reconstructed in (False, True) if asked else ():
-        for venue, book in _fold_books(context, known, now, reconstructed=reconstructed).items():
-            wanted_by_venue.setdefault(venue, set()).update(one for one in asked if one in book.bets)
+def _observe_markets(context: WeekContext, facts: FactRows, now: datetime, requested: Collection[str]) -> pl.DataFrame:
+    """Build rows of arena/evidence by observing due and requested markets. Markets without a readable record give a row with `missing`."""
+    rows: list[dict[str, Any]] = []
+    wanted_by_venue = {venue: set(due_ones) for venue, due_ones in _due_by_venue(context, facts, now).items()}
+    for reconstructed in (False, True) if requested else ():
+        for venue, ledger in _fold_ledgers(context, facts, now, reconstructed=reconstructed).items():
+            wanted_by_venue.setdefault(venue, set()).update(market_id for market_id in requested if market_id in ledger.bets)
     for venue, names in wanted_by_venue.items():
         if wanted := sorted(names):
-            seen = context.data(venue).fetch_evidence(wanted, now)
-            listed = {look["market_id"] for look in seen}
-            looks += [*seen, *(missing_evidence_row(one, now) for one in wanted if one not in listed)]
-    return evidence_frame(looks)
+            observed = context.data(venue).fetch_evidence(wanted, now)
+            listed = {row["market_id"] for row in observed}
+            rows += [*observed, *(missing_evidence_row(market_id, now) for market_id in wanted if market_id not in listed)]
+    return evidence_frame(rows)
 
 
 def poll_states(evidence: pl.DataFrame) -> dict[str, PollState]:
     """Derive the polling state of each market from rows of arena/evidence."""
-    found: dict[str, PollState] = {}
-    words: dict[str, object] = {}
+    states: dict[str, PollState] = {}
+    contents: dict[str, object] = {}
     for row in evidence.filter(pl.col("cancelled_by").is_null()).sort("known_at").iter_rows(named=True):
         name, status = row["market_id"], status_from_row({**row, "active": True, "accepting_orders": True})
-        before = found.get(name)
-        said = {column: value for column, value in row.items() if column not in ("week", "known_at", "reconstructed")}
-        same = before.same + 1 if before is not None and words[name] == said else 1
-        found[name] = PollState(status, row["known_at"], same, row["end_time"], bool(row["missing"]))
-        words[name] = said
-    return found
+        earlier = states.get(name)
+        content = {column: value for column, value in row.items() if column not in ("week", "known_at", "reconstructed")}
+        same = earlier.same + 1 if earlier is not None and contents[name] == content else 1
+        states[name] = PollState(status, row["known_at"], same, row["end_time"], bool(row["missing"]))
+        contents[name] = content
+    return states
 
 
-def _fold_books(context: WeekContext, known: FactRows, at: datetime, *, reconstructed: bool) -> dict[Venue, Book]:
-    """Fold the books of live or reconstructed agents as known at an instant, by venue."""
-    return fold_books(context, known.agents.filter(pl.col("reconstructed") == reconstructed), known.trades, known.evidence, at)
-
-
-def _book_methodologies(context: WeekContext, book: Book) -> Mapping[str, Methodology]:
-    used = {account.agent.methodology for account in book.accounts.values()}
-    return {name: rules for name, rules in context.rules.items() if name in used}
+def _fold_ledgers(context: WeekContext, facts: FactRows, at: datetime, *, reconstructed: bool) -> dict[Venue, Ledger]:
+    """Build the ledgers of live or reconstructed agents as known at an instant, by venue."""
+    return fold_ledgers(context, facts.agents.filter(pl.col("reconstructed") == reconstructed), facts.trades, facts.evidence, at)

@@ -1,4 +1,4 @@
-"""Prices of held outcomes: present ones at every tick, and past ones for the days of reconstructed cohorts."""
+"""Prices of held outcomes: current ones at every tick (a scheduled mark), and past ones for reconstructed cohorts."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import polars as pl
 
 from bellwether.arena.frames import prices_frame, prices_from_rows
 from bellwether.arena.history import Points
-from bellwether.arena.ledger import Book
+from bellwether.arena.ledger import Ledger
 from bellwether.arena.market import Market, tokens_to_quote
 from bellwether.arena.marks import HeldPrice, PriceKey, PriceObservation, PriceSource, interval_start, merge_prices, price_key, tick_prices
 from bellwether.arena.methodology import Venue, load_methodology
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.context import WeekContext, drop_damaged
-from bellwether.arena.weekly.ledgers import fold_books
+from bellwether.arena.weekly.ledgers import fold_ledgers
 from bellwether.errors import VenueError
 from bellwether.lake import Slice
 from bellwether.tables.arena import AGENTS, EVIDENCE, PRICES, TRADES, UNIVERSE
@@ -27,7 +27,7 @@ _DAY = timedelta(days=1)
 
 
 def tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
-    """Return a tick: its UTC day, the rows of arena/prices of that day including the tick, and the number of added rows.
+    """Fetch current prices; return the UTC day, all rows of arena/prices of the day, and the number of added rows.
 
     The first tick of a day stores every held price and ignores reconstructed prices, so that a day can be read without the day before.
     """
@@ -38,22 +38,22 @@ def tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
     # A live price is stored even if it equals a reconstructed one, because live cohorts do not use the latter.
     live = today.filter(~pl.col("reconstructed"))
     last = {row[:2]: row for row in prices_from_rows(_newest_rows(pl.concat([yesterday.filter(~pl.col("reconstructed")), live])))}
-    seen: dict[PriceKey, PriceObservation] = {}
+    observations: dict[PriceKey, PriceObservation] = {}
     keys, of_venue = _current_holdings(context)
     for venue, tokens in of_venue.items():
         quoted = context.data(venue).fetch_midpoints(tokens.values()) if tokens else {}
         listed: dict[PriceKey, SharePrice] = {}
         with suppress(VenueError):  # the second source is only a check; its outage does not prevent a mark
             listed = context.data(venue).fetch_listed_prices(sorted(tokens), now) if tokens else {}
-        seen |= {key: replace(quoted[token], other=listed.get(key)) for key, token in tokens.items() if token in quoted}
-    rows = tick_prices(last, keys, seen, now, rules)
+        observations |= {key: replace(quoted[token], other=listed.get(key)) for key, token in tokens.items() if token in quoted}
+    rows = tick_prices(last, keys, observations, now, rules)
     if live.is_empty():
         changed = {row[:2] for row in rows}
         rows += [last[key]._replace(at=stamp) for key in keys if key in last and key not in changed]
     known_at = context.now()
     new = prices_frame([row._replace(known_at=known_at) for row in rows])
-    before = today.join(new, on=PRICES.key, how="anti")
-    return stamp.date(), PRICES.validate(pl.concat([before, new]).sort(PRICES.order)), len(rows)
+    unchanged = today.join(new, on=PRICES.key, how="anti")
+    return stamp.date(), PRICES.validate(pl.concat([unchanged, new]).sort(PRICES.order)), len(rows)
 
 
 def _newest_rows(rows: pl.DataFrame) -> pl.DataFrame:
@@ -68,21 +68,25 @@ _held: dict[str, tuple[tuple[str | None, ...], list[PriceKey], dict[Venue, Token
 
 
 def _current_holdings(context: WeekContext) -> tuple[list[PriceKey], dict[Venue, Tokens]]:
-    """Return the held prices, and the token that quotes each price, by venue."""
+    """Return the price keys of held outcomes, and the token that quotes each of them, by venue."""
     marks = tuple(context.lake.marks((AGENTS, TRADES, EVIDENCE, UNIVERSE)).values())
-    found = _held.get(context.lake.uri)
-    if found is None or found[0] != marks or None in marks:
+    cached = _held.get(context.lake.uri)
+    if cached is None or cached[0] != marks or None in marks:
         open_keys = {
-            venue: sorted(key for key, spans in held_spans(book).items() if spans[-1][1] is None)
-            for venue, book in _fold_books(context, reconstructed=None).items()
+            venue: sorted(key for key, spans in held_spans(ledger).items() if spans[-1][1] is None)
+            for venue, ledger in _fold_ledgers(context, reconstructed=None).items()
         }
-        keys = sorted({key for found_keys in open_keys.values() for key in found_keys})
-        found = _held[context.lake.uri] = marks, keys, {venue: _quoted_tokens(context, own) for venue, own in open_keys.items()}
-    return found[1:]
+        keys = sorted({key for venue_keys in open_keys.values() for key in venue_keys})
+        cached = _held[context.lake.uri] = (
+            marks,
+            keys,
+            {venue: _quoted_tokens(context, venue_open) for venue, venue_open in open_keys.items()},
+        )
+    return cached[1:]
 
 
 def store_tick(context: WeekContext) -> tuple[date, int]:
-    """Store the rows of a tick, and return the day and the number of added rows."""
+    """Store the rows of `tick_rows`, and return the day and the number of added rows."""
     day, rows, changed = tick_rows(context)
     if changed:
         # Without inputs, so that the day remains out of date for reconstructed prices.
@@ -98,31 +102,31 @@ def reconstruct_rows(context: WeekContext, days: Sequence[date]) -> dict[date, p
     """
     first, last = _day_start(min(days)), _day_start(max(days)) + _DAY
     now, minutes = context.now(), load_methodology(folder=context.registry).mark_minutes
-    made: dict[date, list[HeldPrice]] = {day: [] for day in days}
-    for venue, book in _fold_books(context, reconstructed=True).items():
-        spans = dict(_clip_spans(held_spans(book), first, last, now))
+    prices_by_day: dict[date, list[HeldPrice]] = {day: [] for day in days}
+    for venue, ledger in _fold_ledgers(context, reconstructed=True).items():
+        spans = dict(_clip_spans(held_spans(ledger), first, last, now))
         tokens = _quoted_tokens(context, sorted(spans))
-        asked = {token: (spans[key][0][0], spans[key][-1][1]) for key, token in tokens.items()}
-        prices = context.data(venue).fetch_past_prices(asked) if asked else {}
+        wanted = {token: (spans[key][0][0], spans[key][-1][1]) for key, token in tokens.items()}
+        prices = context.data(venue).fetch_past_prices(wanted) if wanted else {}
         for key, token in tokens.items():
             for row in _price_changes(key, prices[token], spans[key], minutes):
-                if row.at.date() in made:
-                    made[row.at.date()].append(row)
+                if row.at.date() in prices_by_day:
+                    prices_by_day[row.at.date()].append(row)
     return {
         day: prices_frame(
             merge_prices(
                 rows, [row for row in prices_from_rows(drop_damaged(context, _load_day(context, day)).read()) if not row.reconstructed]
             )
         )
-        for day, rows in made.items()
+        for day, rows in prices_by_day.items()
     }
 
 
 def reconstructed_days(context: WeekContext) -> list[date]:
-    """Return the days before today on which reconstructed cohorts held positions, in order."""
+    """Return the past days on which reconstructed cohorts held positions, in order."""
     today, days = context.now().date(), set[date]()
-    held = (spans for book in _fold_books(context, reconstructed=True).values() for spans in held_spans(book).values())
-    for begin, end in (span for spans in held for span in spans):
+    all_spans = (spans for ledger in _fold_ledgers(context, reconstructed=True).values() for spans in held_spans(ledger).values())
+    for begin, end in (span for spans in all_spans for span in spans):
         last = today if end is None else end.date()
         days |= {begin.date() + number * _DAY for number in range((last - begin.date()).days + 1)}
     return sorted(day for day in days if day < today)
@@ -130,8 +134,8 @@ def reconstructed_days(context: WeekContext) -> list[date]:
 
 def _price_changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime, datetime]], minutes: int) -> list[HeldPrice]:
     rows: list[HeldPrice] = []
-    for at, said in points:
-        price = price_micros(said)
+    for at, value in points:
+        price = price_micros(value)
         if price is None or not any(begin <= at < end for begin, end in spans):
             continue
         stamp = interval_start(at, minutes)
@@ -141,41 +145,41 @@ def _price_changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime
     return rows
 
 
-def held_spans(book: Book) -> dict[PriceKey, list[tuple[datetime, datetime | None]]]:
-    """Return the spans in which outcomes were held, by price key; an end of None means still held."""
-    positions = {name: position for account in book.accounts.values() for name, position in account.positions.items()}
-    held: dict[PriceKey, set[str]] = {}
+def held_spans(ledger: Ledger) -> dict[PriceKey, list[tuple[datetime, datetime | None]]]:
+    """Return the time spans (start, end) in which outcomes were held, by price key. The end is None while held."""
+    positions = {name: position for account in ledger.accounts.values() for name, position in account.positions.items()}
+    holders: dict[PriceKey, set[str]] = {}
     spans: dict[PriceKey, list[tuple[datetime, datetime | None]]] = {}
-    for entry in sorted(book.entries, key=lambda entry: entry.known_at):
+    for entry in sorted(ledger.entries, key=lambda entry: entry.known_at):
         key = price_key(positions[entry.position_id])
-        before = bool(held.setdefault(key, set()))
-        (held[key].add if entry.shares else held[key].discard)(entry.position_id)
-        if held[key] and not before:
+        was_held = bool(holders.setdefault(key, set()))
+        (holders[key].add if entry.shares else holders[key].discard)(entry.position_id)
+        if holders[key] and not was_held:
             spans.setdefault(key, []).append((entry.known_at, None))
-        elif before and not held[key]:
+        elif was_held and not holders[key]:
             spans[key][-1] = spans[key][-1][0], entry.known_at
     return spans
 
 
 def _clip_spans(
-    held: Mapping[PriceKey, Sequence[tuple[datetime, datetime | None]]], first: datetime, last: datetime, now: datetime
+    spans_by_key: Mapping[PriceKey, Sequence[tuple[datetime, datetime | None]]], first: datetime, last: datetime, now: datetime
 ) -> Iterator[tuple[PriceKey, list[tuple[datetime, datetime]]]]:
-    """Clip spans to two instants and drop empty ones."""
-    for key, found in held.items():
-        clipped = [(max(begin, first), min(end or now, last)) for begin, end in found]
+    """Yield the spans clipped to [first, last], by price key. Empty ones are dropped."""
+    for key, unclipped in spans_by_key.items():
+        clipped = [(max(begin, first), min(end or now, last)) for begin, end in unclipped]
         if spans := [span for span in clipped if span[0] < span[1]]:
             yield key, spans
 
 
-def _fold_books(context: WeekContext, *, reconstructed: bool | None) -> dict[Venue, Book]:
-    """Fold the books of live or reconstructed cohorts, by venue. reconstructed: None selects all cohorts that are not archived."""
+def _fold_ledgers(context: WeekContext, *, reconstructed: bool | None) -> dict[Venue, Ledger]:
+    """Build ledgers by venue, of live or reconstructed cohorts. reconstructed: None selects all cohorts that are not archived."""
     agents, trades, evidence = (context.lake.slice(table, missing="skip").read() for table in (AGENTS, TRADES, EVIDENCE))
     wanted = pl.col("archived_at").is_null() if reconstructed is None else pl.col("reconstructed") == reconstructed
-    return fold_books(context, agents.filter(wanted), trades, evidence)
+    return fold_ledgers(context, agents.filter(wanted), trades, evidence)
 
 
 def _quoted_tokens(context: WeekContext, keys: Iterable[PriceKey]) -> dict[PriceKey, str]:
-    """Return the token or contract that quotes each price, from the universes of the markets."""
+    """Return the token or contract that quotes each price key, from the stored universes."""
     wanted = list(keys)
     ids = sorted({market_id for market_id, _ in wanted})
     rows = context.lake.slice(UNIVERSE, missing="skip").query(
@@ -184,13 +188,13 @@ def _quoted_tokens(context: WeekContext, keys: Iterable[PriceKey]) -> dict[Price
     markets = {
         market_id: Market(market_id, "", tuple(outcomes), token_ids=tuple(tokens)) for market_id, outcomes, tokens in rows.iter_rows()
     }
-    found = {place: token for token, place in tokens_to_quote(markets, list(markets)).items()}
+    token_at = {place: token for token, place in tokens_to_quote(markets, list(markets)).items()}
     tokens: dict[PriceKey, str] = {}
     for market_id, outcome in wanted:
         market = markets.get(market_id)
         place = None if market is None else market.place(outcome)
-        if place is not None and (market_id, place) in found:
-            tokens[market_id, outcome] = found[market_id, place]
+        if place is not None and (market_id, place) in token_at:
+            tokens[market_id, outcome] = token_at[market_id, place]
     return tokens
 
 

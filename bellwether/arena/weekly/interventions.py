@@ -1,4 +1,4 @@
-"""Interventions of operators (cancel a market, close an agent, dismiss a release, archive a cohort), and the review of lineups.
+"""Interventions of operators: cancel a market, close an agent, dismiss a release, archive a cohort. Review of the registry.
 
 Interventions are records of the journal; arena/evidence, arena/agents and arena/review show them.
 """
@@ -27,32 +27,32 @@ from bellwether.tables.arena_lineups import REVIEW
 
 def review_registry(context: WeekContext) -> list[ReviewFinding]:
     """Review the families of the registry against LiteLLM's price map. Raises `ConfigError` if either cannot be read."""
-    known = models(context.registry)
-    offers = list_offers(known, prices.price_map(), context.now().date())
-    chosen = load_lineup(context.lineup, context.registry)
+    registered = models(context.registry)
+    offers = list_offers(registered, prices.price_map(), context.now().date())
+    lineup = load_lineup(context.lineup, context.registry)
     return review_families(
-        load_families(known, context.registry).values(), offers, known, chosen.families, load_dismissals(context.records)
+        load_families(registered, context.registry).values(), offers, registered, lineup.families, load_dismissals(context.records)
     )
 
 
-def review_rows(found: Sequence[ReviewFinding], at: datetime) -> pl.DataFrame:
+def review_rows(findings: Sequence[ReviewFinding], at: datetime) -> pl.DataFrame:
     """Build rows of arena/review. at: time of the review."""
-    return REVIEW.validate(REVIEW.frame([_review_row(one, prices.price_map_version(), at) for one in found]))
+    return REVIEW.validate(REVIEW.frame([_review_row(finding, prices.price_map_version(), at) for finding in findings]))
 
 
-def _review_row(found: ReviewFinding, version: str, at: datetime) -> dict[str, object]:
-    offer = found.offers[0] if found.state is ReviewState.UPGRADE else None
+def _review_row(finding: ReviewFinding, version: str, at: datetime) -> dict[str, object]:
+    offer = finding.offers[0] if finding.state is ReviewState.UPGRADE else None
     return {
-        "family": found.family.name,
-        "title": found.family.title,
-        "competes": found.competes,
-        "model": found.current,
-        "model_id": found.current_id,
-        "state": str(found.state),
-        "offers": [one.model_id for one in found.offers],
+        "family": finding.family.name,
+        "title": finding.family.title,
+        "competes": finding.competes,
+        "model": finding.current,
+        "model_id": finding.current_id,
+        "state": str(finding.state),
+        "offers": [model_offer.model_id for model_offer in finding.offers],
         "input_price": offer and offer.input_price,
         "output_price": offer and offer.output_price,
-        "reason": found.reason,
+        "reason": finding.reason,
         "catalogue": version,
         "known_at": at,
     }
@@ -62,11 +62,11 @@ def cancel_market(context: WeekContext, market_id: str, by: str, reason: str) ->
     """Cancel a market for all cohorts from now on. Raises `ConfigError` for a market without bets."""
     _require_text(f"cancelling {market_id}", by, reason)
     require_bets(context.lake, market_id, "cancelling")
-    looks = context.lake.slice(EVIDENCE, missing="skip").query(
+    observed = context.lake.slice(EVIDENCE, missing="skip").query(
         lambda rows: rows.filter(pl.col("market_id") == market_id).select("known_at")
     )
-    at, taken = context.now(), set(looks["known_at"])
-    while at in taken:
+    at, used_times = context.now(), set(observed["known_at"])
+    while at in used_times:
         # Take the next microsecond, so that an observation of the same instant is kept.
         at += timedelta(microseconds=1)
     return record_intervention(context.records, Intervention(InterventionKind.CANCEL, market_id, by, reason, at))
@@ -79,7 +79,7 @@ def require_bets(lake: Lake, market_id: str, doing: str) -> None:
 
 
 def close_agent(context: WeekContext, agent_id: str, by: str, reason: str) -> Intervention:
-    """Close an agent (cohort/family) from now on: it makes no further decisions, and its positions stay open until settlement.
+    """Stop the decisions of an agent (cohort/family). Its positions stay open until settlement.
 
     Raises `ConfigError` for an unknown agent.
     """
@@ -92,31 +92,31 @@ def close_agent(context: WeekContext, agent_id: str, by: str, reason: str) -> In
 
 
 def dismiss_release(context: WeekContext, family: str, model_id: str, by: str, reason: str) -> Intervention:
-    """Dismiss a later release of a family, so that reviews no longer propose it. Raises `ConfigError` if the review does not propose it."""
+    """Stop the review from proposing a release of a family. Raises `ConfigError` if the review does not propose it."""
     _require_text(f"dismissing {model_id}", by, reason)
-    offers = {one.family.name: [offer.model_id for offer in one.offers] for one in review_registry(context)}
+    offers = {finding.family.name: [offer.model_id for offer in finding.offers] for finding in review_registry(context)}
     if model_id not in offers.get(family, ()) and (family, model_id) not in load_dismissals(context.records):
-        known = ", ".join(f"{name} {offer}" for name, found in offers.items() for offer in found) or "none"
-        raise ConfigError(f"dismissing {model_id:.120} of {family:.64}: the review does not propose it; it proposes {known}")
+        proposed = ", ".join(f"{name} {offer}" for name, model_ids in offers.items() for offer in model_ids) or "none"
+        raise ConfigError(f"dismissing {model_id:.120} of {family:.64}: the review does not propose it; it proposes {proposed}")
     return record_intervention(context.records, Intervention(InterventionKind.DISMISS, f"{family}/{model_id}", by, reason, context.now()))
 
 
 def archive_cohort(context: WeekContext, cohort: date, by: str, reason: str) -> Intervention:
-    """Archive a cohort from now on: its agents are closed, it is no longer ranked or marked, and its positions are still settled.
+    """Archive a cohort: close its agents, and stop its rankings and marks. Its positions are still settled.
 
     Raises `ConfigError` for an unknown cohort.
     """
     _require_text(f"archiving {cohort}", by, reason)
-    found = load_cohort(context.records, cohort)
-    if found is None:
+    stored = load_cohort(context.records, cohort)
+    if stored is None:
         raise ConfigError(f"archiving {cohort}: no cohort started in this week; `bellwether arena status` lists them")
-    done = record_intervention(context.records, Intervention(InterventionKind.ARCHIVE, cohort.isoformat(), by, reason, context.now()))
-    for family in sorted(found.members):
-        close_agent(context, AgentKey(cohort, family).agent_id, done.by, f"its cohort was archived: {done.reason}")
-    return done
+    archive = record_intervention(context.records, Intervention(InterventionKind.ARCHIVE, cohort.isoformat(), by, reason, context.now()))
+    for family in sorted(stored.members):
+        close_agent(context, AgentKey(cohort, family).agent_id, archive.by, f"its cohort was archived: {archive.reason}")
+    return archive
 
 
-def _require_text(what: str, by: str, reason: str) -> None:
+def _require_text(action: str, by: str, reason: str) -> None:
     for name, text in (("--by", by), ("--reason", reason)):
         if not text.strip() or not text.isprintable():
-            raise ConfigError(f"{what:.120}: {name} is {text!r:.60}; give one line of text")
+            raise ConfigError(f"{action:.120}: {name} is {text!r:.60}; give one line of text")

@@ -1,4 +1,4 @@
-"""Accounts before a week is decided, from journaled decisions and the evidence known by then, and books of all agents by venue."""
+"""Ledgers of the arena: of all agents by venue, and of the cohorts that decide in a week before they decide."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from bellwether.arena.account import Account, Position
 from bellwether.arena.facts import Agent, Settlement, Trade
 from bellwether.arena.frames import agents_from_rows, evidence_frame, observations_from_rows, trades_from_rows
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey
-from bellwether.arena.ledger import Book, fold
+from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.market import YES, Market, Quotes, fold_case
 from bellwether.arena.marks import HeldPrice, PriceKey, PriceSource
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.records import Execution, FrozenCohort, load_records
-from bellwether.arena.resolution import Observation, awaited_markets, derive_settlements
+from bellwether.arena.resolution import Observation, derive_settlements, find_awaited_markets
 from bellwether.arena.universe import Universe
 from bellwether.arena.weekly.context import WeekContext, cohort_methodology, load_evidence
 from bellwether.arena.weekly.venue import HeldMarkets
@@ -26,13 +26,13 @@ from bellwether.journal.records import Records
 
 @dataclass(frozen=True)
 class WeekState:
-    """State before a week is decided, as of `at`.
+    """Ledger, markets and prices before the decisions of a week, as of `at`.
 
     markets: known markets by id, of the universe and of positions. prices: latest by market and outcome. quotes: of held markets outside the
     universe, in a reconstructed week.
     """
 
-    book: Book
+    ledger: Ledger
     at: datetime
     markets: Mapping[str, Market]
     prices: Mapping[PriceKey, HeldPrice]
@@ -40,16 +40,16 @@ class WeekState:
 
     @property
     def owners(self) -> dict[str, str]:
-        """Agent by position, of all positions."""
-        return {name: position.agent_id for account in self.book.accounts.values() for name, position in account.positions.items()}
+        """Agent of each position, by position id."""
+        return {name: position.agent_id for account in self.ledger.accounts.values() for name, position in account.positions.items()}
 
     def account(self, agent_id: str) -> Account:
         """Return the account of an agent."""
-        return self.book.accounts[agent_id]
+        return self.ledger.accounts[agent_id]
 
     def position(self, position_id: str) -> Position | None:
-        """Return a position of any agent."""
-        return next((account.positions[position_id] for account in self.book.accounts.values() if position_id in account.positions), None)
+        """Return the position of any agent; None if unknown."""
+        return next((account.positions[position_id] for account in self.ledger.accounts.values() if position_id in account.positions), None)
 
 
 def decision_keys(cohort: FrozenCohort, week: date) -> list[DecisionKey]:
@@ -58,15 +58,15 @@ def decision_keys(cohort: FrozenCohort, week: date) -> list[DecisionKey]:
 
 
 def load_earlier_trades(records: Records, cohorts: Iterable[FrozenCohort], week: date) -> list[Trade]:
-    """Load the trades of the cohorts' decisions in earlier weeks from the journal."""
-    found: list[Trade] = []
+    """Load the trades of the cohorts before a week from the journal."""
+    trades: list[Trade] = []
     for cohort in cohorts:
         earlier = cohort.week
         while earlier < week:
             for key in decision_keys(cohort, earlier):
-                found += [trade for execution in load_records(records, Execution, key.decision_id)[-1:] for trade in execution.trades]
+                trades += [trade for execution in load_records(records, Execution, key.decision_id)[-1:] for trade in execution.trades]
             earlier += WEEK
-    return found
+    return trades
 
 
 def build_week_state(
@@ -79,70 +79,75 @@ def build_week_state(
     at: datetime,
     reconstructed: bool,
 ) -> WeekState:
-    """Build the state of a venue's cohorts before a week is decided."""
+    """Build the state of a venue's cohorts before the decisions of a week."""
     agents = [agent for cohort in cohorts for agent in cohort.agents(cohort_methodology(context, cohort))]
     trades = load_earlier_trades(context.records, cohorts, week)
     rules = {cohort.methodology: cohort_methodology(context, cohort) for cohort in cohorts}
-    seen = load_observations(context, at, {trade.market_id for trade in trades}, reconstructed=reconstructed)
-    book = _fold_book(agents, trades, seen, rules, at)
-    waiting = awaited_markets(book)
+    observations = load_observations(context, at, {trade.market_id for trade in trades}, reconstructed=reconstructed)
+    ledger = _fold_ledger(agents, trades, observations, rules, at)
+    awaited = find_awaited_markets(ledger)
     listed = universe.by_id
-    if reconstructed and waiting:
-        seen = [
-            *seen,
-            *observations_from_rows(evidence_frame(context.data(venue).reconstruct_evidence(waiting, at, rules), reconstructed=True)),
+    if reconstructed and awaited:
+        observations = [
+            *observations,
+            *observations_from_rows(evidence_frame(context.data(venue).reconstruct_evidence(awaited, at, rules), reconstructed=True)),
         ]
-        book = _fold_book(agents, trades, seen, rules, at)
-    missing = sorted({position.market_id for account in book.accounts.values() for position in account.open.values()} - set(listed))
-    held = context.data(venue).fetch_held_markets(missing, at, past=reconstructed) if missing else HeldMarkets()
-    return WeekState(book, at, {**held.markets, **listed}, {**held.prices, **_universe_prices(universe, at)}, held.quotes)
+        ledger = _fold_ledger(agents, trades, observations, rules, at)
+    missing = sorted({position.market_id for account in ledger.accounts.values() for position in account.open.values()} - set(listed))
+    held_markets = context.data(venue).fetch_held_markets(missing, at, past=reconstructed) if missing else HeldMarkets()
+    return WeekState(
+        ledger, at, {**held_markets.markets, **listed}, {**held_markets.prices, **_universe_prices(universe, at)}, held_markets.quotes
+    )
 
 
-def fold_books(
+def fold_ledgers(
     context: WeekContext, agents: pl.DataFrame, trades: pl.DataFrame, evidence: pl.DataFrame, at: datetime | None = None
-) -> dict[Venue, Book]:
-    """Fold books by venue from rows of arena/agents, arena/trades and arena/evidence, optionally as known at an instant."""
-    made = trades_from_rows(trades if at is None else trades.filter(pl.col("known_at") <= at))
-    known = evidence if at is None else evidence.filter(pl.col("known_at") <= at)
-    found: dict[Venue, Book] = {}
-    for venue, own in context.group_by_venue(agents_from_rows(agents)).items():
-        names = {agent.agent_id for agent in own}
-        traded = [trade for trade in made if trade.agent_id in names]
-        seen = observations_from_rows(known.filter(pl.col("market_id").is_in(list({trade.market_id for trade in traded}))))
-        rules = {agent.methodology: context.rules[agent.methodology] for agent in own}
-        found[venue] = _fold_book(own, traded, seen, rules, at)
-    return found
+) -> dict[Venue, Ledger]:
+    """Build ledgers by venue from rows of arena/agents, arena/trades and arena/evidence. at: ignore later facts; default: use all."""
+    all_trades = trades_from_rows(trades if at is None else trades.filter(pl.col("known_at") <= at))
+    known_evidence = evidence if at is None else evidence.filter(pl.col("known_at") <= at)
+    ledgers: dict[Venue, Ledger] = {}
+    for venue, venue_agents in context.group_by_venue(agents_from_rows(agents)).items():
+        names = {agent.agent_id for agent in venue_agents}
+        venue_trades = [trade for trade in all_trades if trade.agent_id in names]
+        observations = observations_from_rows(
+            known_evidence.filter(pl.col("market_id").is_in(list({trade.market_id for trade in venue_trades})))
+        )
+        rules = {agent.methodology: context.rules[agent.methodology] for agent in venue_agents}
+        ledgers[venue] = _fold_ledger(venue_agents, venue_trades, observations, rules, at)
+    return ledgers
 
 
 def load_observations(context: WeekContext, at: datetime, market_ids: Iterable[str], *, reconstructed: bool) -> list[Observation]:
-    """Load observations of some markets from the lake, as known at an instant. reconstructed: whether damaged rows may be rebuilt."""
+    """Load the observations of markets up to an instant from the lake. reconstructed: True if damaged rows may be dropped."""
     wanted = list(market_ids)
     if not wanted:
         return []
-    chosen = pl.col("market_id").is_in(wanted) & (pl.col("known_at") <= at)
-    return observations_from_rows(load_evidence(context, None if reconstructed else ()).query(lambda rows: rows.filter(chosen)))
+    is_chosen = pl.col("market_id").is_in(wanted) & (pl.col("known_at") <= at)
+    return observations_from_rows(load_evidence(context, None if reconstructed else ()).query(lambda rows: rows.filter(is_chosen)))
 
 
-def _fold_book(
-    agents: Sequence[Agent], trades: Sequence[Trade], seen: Sequence[Observation], rules: Mapping[str, Methodology], at: datetime | None
-) -> Book:
-    settled: list[Settlement] = [
-        one for methodology in rules.values() for one in derive_settlements(_distinct_observations(seen), methodology)
+def _fold_ledger(
+    agents: Sequence[Agent],
+    trades: Sequence[Trade],
+    observations: Sequence[Observation],
+    rules: Mapping[str, Methodology],
+    at: datetime | None,
+) -> Ledger:
+    # An observation may be both stored and reconstructed.
+    distinct = {(seen.market_id, seen.observed_at, seen.by_operator): seen for seen in observations}.values()
+    settlements: list[Settlement] = [
+        settlement for methodology in rules.values() for settlement in derive_settlements(distinct, methodology)
     ]
-    return fold(agents, trades, settled, known_at=at)
-
-
-def _distinct_observations(seen: Sequence[Observation]) -> list[Observation]:
-    """Drop duplicates: the same observation may be stored and reconstructed."""
-    return list({(one.market_id, one.observed_at, one.by_operator): one for one in seen}.values())
+    return fold(agents, trades, settlements, known_at=at)
 
 
 def _universe_prices(universe: Universe, at: datetime) -> dict[PriceKey, HeldPrice]:
-    found: dict[PriceKey, HeldPrice] = {}
+    prices: dict[PriceKey, HeldPrice] = {}
     for market in universe.markets:
         for side in (YES,) if market.binary else market.outcomes:
             price = market.price(side)
             if price is not None:
                 name = side if market.binary else fold_case(side)
-                found[market.market_id, name] = HeldPrice(market.market_id, name, at, price, PriceSource.LIVE, at)
-    return found
+                prices[market.market_id, name] = HeldPrice(market.market_id, name, at, price, PriceSource.LIVE, at)
+    return prices

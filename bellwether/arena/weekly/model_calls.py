@@ -1,4 +1,4 @@
-"""Answers of agents: from rules directly, from models through the journal within the budgets of the week."""
+"""Answers of agents: rules are evaluated; models are called through the journal, within the budgets of the week."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ _FREE = Usage(cost=0, cost_source=CostSource.UNBILLED)
 
 @dataclass(frozen=True)
 class Task:
-    """The decision of one agent.
+    """A decision to be made: agent, prompt, deadline and market data.
 
-    account: at the start of the run. messages: builds the prompt. look: returns markets and quotes for a decision. deadline: afterwards no
+    account: at the start of the run. messages: builds the prompt. fetch_market_data: returns markets and quotes for a decision. deadline: afterwards no
     request is sent and no refused leg is executed again. universe: the offered markets. place: in the cohort's order, from 1. owners: agent by
     position, of all positions. terms: of the model; None for rules and cohorts without terms. at: fixed time of a reconstructed week; None for
     a live one. version: of the prompt.
@@ -51,7 +51,7 @@ class Task:
     methodology: Methodology
     account: Account
     messages: Callable[[], Sequence[Message]]
-    look: Callable[[Decision], MarketData]
+    fetch_market_data: Callable[[Decision], MarketData]
     deadline: datetime
     universe: Universe
     place: int = 1
@@ -61,7 +61,7 @@ class Task:
     version: str = VERSION
 
     def is_over(self, now: datetime) -> bool:
-        """Return whether a decision with only refused legs stays refused."""
+        """Return whether the decision is not executed again, even if all legs were refused."""
         return self.at is not None or now >= self.deadline
 
 
@@ -71,18 +71,18 @@ AnswerRequest = Callable[[Task, DecisionPlan, Sequence[Message], int], Answer | 
 
 
 class _ModelClients:
-    """Model clients, opened on first use. A client has one entry per model name, so cohorts with different terms use different clients."""
+    """Model clients, opened on first use. Cohorts whose terms of a model differ use different clients."""
 
     def __init__(self, models: Models | None, portal: BlockingPortal, opened: ExitStack) -> None:
         self._models, self._portal, self._opened = models, portal, opened
         self._clients: list[tuple[dict[str, Model], ModelClient]] = []
 
     def of(self, model: Model) -> ModelClient:
-        """Return the client of an entry. Raises `ConfigError` if model calls are not allowed."""
+        """Return the client for a model. Raises `ConfigError` if model calls are not allowed."""
         if self._models is None:
             raise ConfigError(f"calling {model.name}: no model client is configured; the run may only use rules")
-        for known, client in self._clients:
-            if known.setdefault(model.name, model) == model:
+        for entries, client in self._clients:
+            if entries.setdefault(model.name, model) == model:
                 return client
         client = self._opened.enter_context(self._portal.wrap_async_context_manager(self._models.client()))
         self._clients.append(({model.name: model}, client))
@@ -91,20 +91,20 @@ class _ModelClients:
 
 @contextmanager
 def open_model_calls(context: WeekContext) -> Iterator[AnswerRequest]:
-    """Yield a function that requests answers within the budgets of their weeks. Model clients are opened on first use and closed at the end."""
+    """Yield a function that requests answers within the budgets of the week. Model clients are closed at the end."""
     with start_blocking_portal() as portal, ExitStack() as opened:
         clients = _ModelClients(context.models, portal, opened)
-        known: dict[str, Model] = {}
+        registered: dict[str, Model] = {}
         exhausted: dict[str, str] = {}
 
-        def ask(task: Task, plan: DecisionPlan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
+        def request_answer(task: Task, plan: DecisionPlan, messages: Sequence[Message], sample: int) -> Answer | NoAnswer:
             rule = rule_name(plan.model)
             if rule is not None:
                 return _answer_by_rule(rule, task, plan, sample)
-            if not known:
-                known.update(models(context.registry))
+            if not registered:
+                registered.update(models(context.registry))
 
-            model = configure_model(plan.model, task.methodology, known, task.terms)
+            model = configure_model(plan.model, task.methodology, registered, task.terms)
             terms: dict[str, Any] = {
                 "purpose": PURPOSE,
                 "scope": task.key.decision_id,
@@ -117,13 +117,13 @@ def open_model_calls(context: WeekContext) -> Iterator[AnswerRequest]:
             except Stopped as stopped:
                 raise _limit_error(stopped, exhausted) from stopped
 
-        yield ask
+        yield request_answer
 
 
 def _limit_error(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError:
-    """Return the error for a stopped model. If only its own budget of the week is used up, others continue; otherwise the run stops.
+    """Return the error to raise for a stopped model: one that stops the run, unless only the model's weekly budget is exhausted.
 
-    exhausted: messages by model whose own budget is used up.
+    exhausted: messages by model with an exhausted budget; updated.
     """
     cause = stopped.__cause__
     if isinstance(cause, BudgetExceeded) and cause.budget.of.model is not None and cause.budget.of.scope_end is not None:
@@ -131,16 +131,16 @@ def _limit_error(stopped: Stopped, exhausted: dict[str, str]) -> BellwetherError
     return BellwetherError(exhausted[stopped.model]) if stopped.model in exhausted else stopped
 
 
-def configure_model(member: str, rules: Methodology, known: Mapping[str, Model], terms: Terms | None = None) -> Model:
-    """Return a model configured for a methodology, on the terms of its cohort. Raises `ConfigError` if it is not in the registry."""
-    if member not in known:
+def configure_model(member: str, rules: Methodology, registered: Mapping[str, Model], terms: Terms | None = None) -> Model:
+    """Return a model with the timeout of a methodology and the terms of its cohort. Raises `ConfigError` for an unknown model."""
+    if member not in registered:
         raise ConfigError(f"calling {member}: the model is missing in models.toml; restore it")
-    model = known[member] if terms is None else terms.apply_to(known[member])
+    model = registered[member] if terms is None else terms.apply_to(registered[member])
     return model.model_copy(update={"timeout": float(rules.timeout_seconds)})
 
 
 def call_parameters(model: Model, rules: Methodology) -> dict[str, Any]:
-    """Return the parameters of a call: the methodology's limits, its temperature if the model has one, and the schema if the model uses one."""
+    """Return the parameters of a call: max_tokens, and temperature and response_format if the model supports them."""
     return {
         "max_tokens": rules.max_tokens,
         **({"temperature": rules.temperature} if model.temperature is not None else {}),
@@ -149,7 +149,7 @@ def call_parameters(model: Model, rules: Methodology) -> dict[str, Any]:
 
 
 def _answer_by_rule(rule: str, task: Task, plan: DecisionPlan, sample: int) -> Answer:
-    """Return the answer of a rule, with the limits of the stored prompt. It is not a call, so the journal has no entry for its key."""
+    """Return the answer of a rule, with the limits of the stored prompt. The journal has no entry for its key."""
     name = task.key.decision_id
     content = rule_agents.answer_by_rule(rule, task.universe.markets, Limits.of(task.methodology, plan.cash), name)
     key = Request(model=f"arena/{rule}", messages=(), purpose=PURPOSE, scope=name, sample=sample).key

@@ -1,4 +1,4 @@
-"""Polymarket as a venue of the arena's weeks: Gamma for markets; the CLOB for books, past prices and winners."""
+"""Requests of the arena's weeks to Polymarket: to Gamma for markets; to the CLOB for books, past prices and winners."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class PolymarketRunner(Protocol):
-    """Runs work with connected Polymarket clients."""
+    """Function that runs a coroutine with connected Polymarket clients."""
 
     def __call__(self, work: Callable[[GammaClient, ClobClient], Awaitable[T]]) -> T:
         """Run `work` with connected clients and return its result."""
@@ -53,40 +53,40 @@ class PolymarketRunner(Protocol):
 
 @dataclass(frozen=True)
 class Polymarket:
-    """`VenueData` of Polymarket."""
+    """Implementation of `VenueData` for Polymarket."""
 
-    ask: PolymarketRunner
+    run_query: PolymarketRunner
 
     def fetch_universe(self, limit: int, now: datetime) -> FrozenUniverse:
         """Fetch the open markets with the largest volume."""
-        return self.ask(lambda gamma, clob: _fetch_universe(gamma, limit, now))
+        return self.run_query(lambda gamma, clob: _fetch_universe(gamma, limit, now))
 
     def reconstruct_universe(self, at: datetime, limit: int) -> FrozenUniverse:
         """Reconstruct a past universe; see `bellwether.arena.history`."""
-        return self.ask(lambda gamma, clob: _reconstruct_universe(gamma, clob, at, limit))
+        return self.run_query(lambda gamma, clob: _reconstruct_universe(gamma, clob, at, limit))
 
     def fetch_held_markets(self, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
         """Fetch markets by id, with past prices of the last days."""
-        return self.ask(lambda gamma, clob: _fetch_held(gamma, clob, market_ids, at, past=past))
+        return self.run_query(lambda gamma, clob: _fetch_held(gamma, clob, market_ids, at, past=past))
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
-        """Fetch Gamma's statuses and prices, the CLOB's books, and its midpoints of tokens without a book."""
+        """Fetch statuses and prices from Gamma, and books from the CLOB; without a book its midpoint."""
         tokens = tokens_to_quote(markets, list(markets))
 
         async def work(gamma: GammaClient, clob: ClobClient) -> tuple[snapshots.MarketRows, dict[str, snapshots.Book], dict[str, Decimal]]:
-            seen, books = await snapshots.fetch_by_id(gamma, list(markets)), await snapshots.fetch_books(clob, tokens)
-            return seen, books, await snapshots.fetch_midpoints(clob, [token for token in tokens if token not in books])
+            snapshot, books = await snapshots.fetch_by_id(gamma, list(markets)), await snapshots.fetch_books(clob, tokens)
+            return snapshot, books, await snapshots.fetch_midpoints(clob, [token for token in tokens if token not in books])
 
-        seen, books, middles = self.ask(work)
-        listed = {row["market_id"]: market_from_row(row, now) for row in seen.rows}
+        snapshot, books, middles = self.run_query(work)
+        listed = {row["market_id"]: market_from_row(row, now) for row in snapshot.rows}
         quotes: dict[str, dict[int, Quote]] = {}
         for token, (market_id, place) in tokens.items():
-            found = quote_from_book(books[token]) if token in books else Quote(price_micros(middles.get(token)), at=now, source=MIDPOINT)
-            shown = listed[market_id].price(markets[market_id].outcomes[place]) if market_id in listed else None
-            if shown is not None:
-                found = replace(found, listed=clamp_to_quote(shown, found.bid, found.ask))
-            if token in books or found.mid is not None or shown is not None:
-                quotes.setdefault(market_id, {})[place] = found
+            quote = quote_from_book(books[token]) if token in books else Quote(price_micros(middles.get(token)), at=now, source=MIDPOINT)
+            listed_price = listed[market_id].price(markets[market_id].outcomes[place]) if market_id in listed else None
+            if listed_price is not None:
+                quote = replace(quote, listed=clamp_to_quote(listed_price, quote.bid, quote.ask))
+            if token in books or quote.mid is not None or listed_price is not None:
+                quotes.setdefault(market_id, {})[place] = quote
         return {name: market.status for name, market in listed.items()}, dict(quotes)
 
     def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
@@ -97,72 +97,72 @@ class Polymarket:
         }
 
     def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-        """Fetch Gamma's records, and the CLOB's flags of closed markets."""
-        return self.ask(lambda gamma, clob: _fetch_evidence(gamma, clob, market_ids, now))
+        """Fetch records of Gamma and, for closed markets, flags of the CLOB; return a row of evidence per market."""
+        return self.run_query(lambda gamma, clob: _fetch_evidence(gamma, clob, market_ids, now))
 
     def reconstruct_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
-        """Reconstruct past observations; see `bellwether.arena.history.reconstruct_evidence`."""
-        return self.ask(lambda gamma, clob: _reconstruct_evidence(gamma, clob, market_ids, until, rules))
+        """Reconstruct past evidence; see `bellwether.arena.history.reconstruct_evidence`."""
+        return self.run_query(lambda gamma, clob: _reconstruct_evidence(gamma, clob, market_ids, until, rules))
 
     def fetch_midpoints(self, tokens: Iterable[str]) -> dict[str, PriceObservation]:
         """Fetch midpoints of books."""
-        books = self.ask(lambda gamma, clob: snapshots.fetch_books(clob, tokens))
+        books = self.run_query(lambda gamma, clob: snapshots.fetch_books(clob, tokens))
         return {token: PriceObservation(book_midpoint(book), book.at) for token, book in books.items()}
 
     def fetch_listed_prices(self, keys: Sequence[PriceKey], now: datetime) -> dict[PriceKey, SharePrice]:
         """Fetch Gamma's outcome prices."""
-        seen = self.ask(lambda gamma, clob: snapshots.fetch_by_id(gamma, sorted({market_id for market_id, _ in keys})))
-        markets = {row["market_id"]: market_from_row(row, now) for row in seen.rows}
+        snapshot = self.run_query(lambda gamma, clob: snapshots.fetch_by_id(gamma, sorted({market_id for market_id, _ in keys})))
+        markets = {row["market_id"]: market_from_row(row, now) for row in snapshot.rows}
         prices = {key: markets[key[0]].price(key[1]) for key in keys if key[0] in markets}
         return {key: price for key, price in prices.items() if price is not None}
 
     def fetch_past_prices(self, spans: Mapping[str, tuple[datetime, datetime]]) -> dict[str, Points]:
-        """Fetch hourly points of /prices-history."""
-        return dict(self.ask(lambda gamma, clob: snapshots.fetch_past_prices(clob, spans)))
+        """Fetch hourly prices from the route /prices-history."""
+        return dict(self.run_query(lambda gamma, clob: snapshots.fetch_past_prices(clob, spans)))
 
 
 async def _fetch_universe(gamma: GammaClient, limit: int, now: datetime) -> FrozenUniverse:
-    seen = await snapshots.fetch_largest_open(gamma, limit, lambda row: _is_offered(row, now))
-    at, markets, lacking = seen.at or now, [], seen.rejects
-    for row in seen.rows:
+    snapshot = await snapshots.fetch_largest_open(
+        gamma, limit, lambda row: bool(row["market_id"] and row["token_ids"]) and is_tradable(market_from_row(row, now), now)
+    )
+    at, markets, rejects = snapshot.at or now, [], snapshot.rejects
+    for row in snapshot.rows:
         # Markets that are not deployed yet cannot be traded, quoted or valued.
         if not row["token_ids"]:
-            lacking += 1
+            rejects += 1
             continue
         try:
             markets.append(market_from_row(row, at))
         except SchemaError:
-            lacking += 1
-    return FrozenUniverse(select_universe(markets, limit, at), at, False, "Gamma: open markets by volume", lacking)
-
-
-def _is_offered(row: Mapping[str, Any], at: datetime) -> bool:
-    return bool(row["market_id"] and row["token_ids"]) and is_tradable(market_from_row(row, at), at)
+            rejects += 1
+    return FrozenUniverse(select_universe(markets, limit, at), at, False, "Gamma: open markets by volume", rejects)
 
 
 async def _reconstruct_universe(gamma: GammaClient, clob: ClobClient, at: datetime, limit: int) -> FrozenUniverse:
-    seen = await snapshots.fetch_ending(gamma, at + SOONEST, at + LATEST)
+    snapshot = await snapshots.fetch_ending(gamma, at + SOONEST, at + LATEST)
     tokens: dict[str, tuple[datetime, datetime]] = {}
     traded: set[str] = set()
-    for row in find_candidates(seen.rows, at):
+    for row in find_candidates(snapshot.rows, at):
         try:
-            own = priced_tokens(market_from_row(row, at))
+            market_tokens = priced_tokens(market_from_row(row, at))
         except SchemaError:
             continue
-        tokens |= dict.fromkeys(own, (at - _PRICED, at))
-        traded.update(own if row.get("volume") else ())
+        tokens |= dict.fromkeys(market_tokens, (at - _PRICED, at))
+        traded.update(market_tokens if row.get("volume") else ())
     prices = await snapshots.fetch_past_prices(clob, tokens, traded=traded)
     source = f"Gamma: dates of markets that were to end {SOONEST.days} to {LATEST.days} days later; CLOB: {SOURCE}"
-    return FrozenUniverse(reconstruct_universe(seen.rows, prices, at, limit), at, True, source, seen.rejects)
+    return FrozenUniverse(reconstruct_universe(snapshot.rows, prices, at, limit), at, True, source, snapshot.rejects)
 
 
 async def _fetch_evidence(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
-    seen = await snapshots.fetch_by_id(gamma, market_ids)
-    flags = await snapshots.fetch_winners(clob, [row["condition_id"] for row in seen.rows if row.get("closed") and row.get("condition_id")])
-    at = seen.at or now
+    snapshot = await snapshots.fetch_by_id(gamma, market_ids)
+    flags = await snapshots.fetch_winners(
+        clob, [row["condition_id"] for row in snapshot.rows if row.get("closed") and row.get("condition_id")]
+    )
+    at = snapshot.at or now
     return [
         evidence_row(row, fetched_at=at, winners=winners, is_50_50=half)
-        for row in seen.rows
+        for row in snapshot.rows
         for winners, half in [flags.get(row.get("condition_id") or "", (None, None))]
     ]
 
@@ -170,24 +170,24 @@ async def _fetch_evidence(gamma: GammaClient, clob: ClobClient, market_ids: Sequ
 async def _reconstruct_evidence(
     gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]
 ) -> list[dict[str, Any]]:
-    seen = await snapshots.fetch_by_id(gamma, market_ids)
-    closed = [row for row in seen.rows if row.get("closed")]
+    snapshot = await snapshots.fetch_by_id(gamma, market_ids)
+    closed = [row for row in snapshot.rows if row.get("closed")]
     flags = await snapshots.fetch_winners(clob, [row["condition_id"] for row in closed if row.get("condition_id")])
-    wait = max(one.dispute_window for one in rules.values())
-    return reconstruct_evidence(closed, flags, until, wait=wait, grace=max(one.grace for one in rules.values()))
+    wait = max(methodology.dispute_window for methodology in rules.values())
+    return reconstruct_evidence(closed, flags, until, wait=wait, grace=max(methodology.grace for methodology in rules.values()))
 
 
 async def _fetch_held(gamma: GammaClient, clob: ClobClient, market_ids: Sequence[str], at: datetime, *, past: bool) -> HeldMarkets:
-    seen = await snapshots.fetch_by_id(gamma, market_ids)
+    snapshot = await snapshots.fetch_by_id(gamma, market_ids)
     markets: dict[str, Market] = {}
-    for row in seen.rows:
+    for row in snapshot.rows:
         market = market_from_row(row, at)
         status = (MarketStatus.ACTIVE if was_open(row, at) else MarketStatus.CLOSED) if past else market.status
         markets[market.market_id] = _with_status(market, status, past=past)
     tokens = [token for market in markets.values() for token in priced_tokens(market)]
     prices = await snapshots.fetch_past_prices(clob, dict.fromkeys(tokens, (at - _LAST, at)))
     quotes: dict[str, Quotes] = {market_id: reconstruct_quotes(market, prices, at) for market_id, market in markets.items() if past}
-    points = {token: [(when, price_micros(price)) for when, price in found] for token, found in prices.items()}
+    points = {token: [(when, price_micros(price)) for when, price in token_points] for token, token_points in prices.items()}
     return HeldMarkets(markets, last_prices(markets.values(), points, at), quotes)
 
 
@@ -213,5 +213,5 @@ def _best_prices(book: snapshots.Book) -> tuple[SharePrice | None, SharePrice | 
 
 
 def _to_levels(side: Sequence[tuple[Decimal, Decimal]]) -> tuple[Level, ...]:
-    found = ((price_micros(price), MicroShares(micros(size))) for price, size in side)
-    return tuple(Level(price, shares) for price, shares in found if price is not None and shares > 0)
+    levels = ((price_micros(price), MicroShares(micros(size))) for price, size in side)
+    return tuple(Level(price, shares) for price, shares in levels if price is not None and shares > 0)

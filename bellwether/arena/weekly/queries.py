@@ -1,4 +1,4 @@
-"""Queries of the arena: status of weeks, history of agents, and explanations of decisions."""
+"""Queries of the arena's tables and journal: status of weeks, accounts of agents, and explanations of decisions."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ TableReader = Callable[[Table], pl.DataFrame]
 
 
 def is_week_decided(context: WeekContext, week: date, at: datetime) -> bool:
-    """Return whether a live week is complete at an instant, by the rows of the lake.
+    """Return whether the decisions of a live week are complete at an instant, according to the lake.
 
-    Its cohort was started, or may no longer be, and every due decision is finished, refused or failed, or its agent was closed.
+    Its cohort has started or can no longer start, and every due decision is finished, refused or failed, or its agent was closed.
     """
     if load_cohort(context.records, week) is None and is_start_allowed(at):
         return False
@@ -53,12 +53,12 @@ def is_week_decided(context: WeekContext, week: date, at: datetime) -> bool:
     closed = load_closures(context.records)
     wanted = {key.decision_id for cohort in cohorts for key in decision_keys(cohort, week) if key.agent.agent_id not in closed}
     rows = context.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
-    done = rows.filter(pl.col("state").is_in(sorted(FINAL)))
-    return wanted <= set(done["decision_id"])
+    final = rows.filter(pl.col("state").is_in(sorted(FINAL)))
+    return wanted <= set(final["decision_id"])
 
 
 def has_unexecuted_answer(context: WeekContext, week: date) -> bool:
-    """Return whether a decision of the week has an answer but no executed leg. A run after the deadline executes or refuses it."""
+    """Return whether a decision of the week has an answer but no executed leg, so that another run is needed."""
     rows = context.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     return bool((rows["state"] == str(DecisionState.READ)).any())
 
@@ -69,18 +69,18 @@ def stored_tables(lake: Lake) -> TableReader:
 
 
 def tables_as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> TableReader:
-    """Return a reader of the tables as known at an instant: without later facts, and with results folded from the remaining ones."""
+    """Return a reader of the tables as known at an instant: facts known by then, and the results derived from them."""
     facts = Facts.load(lake)
-    made = compute_results(facts, rules, known_at=at).frames
-    then = facts.as_known(at)
+    results = compute_results(facts, rules, known_at=at).frames
+    facts_then = facts.as_known(at)
 
     def rows(table: Table) -> pl.DataFrame:
         name = table.name.removeprefix("arena/")
-        if table.name in made:
-            return made[table.name]
+        if table.name in results:
+            return results[table.name]
         if name in Facts.__dataclass_fields__:
-            found: pl.DataFrame = getattr(then, name)
-            return found
+            stored: pl.DataFrame = getattr(facts_then, name)
+            return stored
         return lake.slice(table, missing="skip").read().filter(pl.col("known_at") <= at)
 
     return rows
@@ -91,7 +91,7 @@ _TIMES = ("at", "known_at", "opened_at", "day")
 
 
 def filter_days(declared: Table, rows: pl.DataFrame, first: date | None, last: date | None) -> pl.DataFrame:
-    """Filter rows of a table from one UTC day to another, both inclusive. None: no bound.
+    """Filter rows of a table by UTC day, from `first` to `last`, both inclusive. None: no bound.
 
     The time of a row is its column at, known_at, opened_at or day. Raises `ConfigError` for a table without any of them.
     """
@@ -103,53 +103,47 @@ def filter_days(declared: Table, rows: pl.DataFrame, first: date | None, last: d
 
 
 def week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
-    """Return one row per week with a universe, a cohort or decisions, newest first: counts of decisions and open positions.
+    """Return counts of decisions, trades and open positions by week, newest first.
 
-    A cohort is complete as of the latest fact, as on the leaderboard.
+    A week has a row if it has a universe, a cohort or decisions. Completeness of a cohort is as of the latest fact.
     """
     read = stored_tables(lake)
     markets = read(UNIVERSE).group_by("week").agg(markets=pl.len(), reconstructed=pl.col("reconstructed").first())
     cohorts = read(AGENTS).group_by("week").agg(lineup=pl.col("lineup").first(), methodology=pl.col("methodology").first(), agents=pl.len())
-    is_done = pl.col("state").is_in(sorted(ANSWERED))
+    is_answered = pl.col("state").is_in(sorted(ANSWERED))
     decisions = (
         read(DECISIONS)
         .group_by("week")
         .agg(
             decisions=pl.len(),
-            finished=(is_done & (pl.col("action").fill_null("") != "INVALID")).sum(),
-            invalid=(is_done & (pl.col("action") == "INVALID")).sum(),
-            unfinished=(~is_done).sum(),
+            finished=(is_answered & (pl.col("action").fill_null("") != "INVALID")).sum(),
+            invalid=(is_answered & (pl.col("action") == "INVALID")).sum(),
+            unfinished=(~is_answered).sum(),
             cost=pl.col("cost").sum(),
         )
     )
     trades = read(TRADES).group_by("week").agg(trades=pl.len())
     refused = read(REFUSALS).filter(LAST_EXECUTION).group_by("week").agg(refused=pl.len())
-    held = (
+    open_positions = (
         read(POSITIONS)
         .filter(pl.col("status") == "open")
         .join(read(AGENTS).select("agent_id", "week"), on="agent_id")
         .group_by("week")
         .agg(open_positions=pl.len())
     )
-    complete = find_complete_cohorts(
-        read(AGENTS), read(DECISIONS), _count_open_positions(read(POSITIONS)), rules, newest_fact_time(Facts.load(lake))
-    )
-    found = markets
-    for part in (cohorts, decisions, trades, refused, held):
-        found = found.join(part, on="week", how="full", coalesce=True)
-    return found.with_columns(
+    counts = dict(read(POSITIONS).filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
+    complete = find_complete_cohorts(read(AGENTS), read(DECISIONS), counts, rules, newest_fact_time(Facts.load(lake)))
+    joined = markets
+    for part in (cohorts, decisions, trades, refused, open_positions):
+        joined = joined.join(part, on="week", how="full", coalesce=True)
+    return joined.with_columns(
         pl.col("trades", "refused", "open_positions", "decisions").fill_null(0),
         complete=pl.col("week").is_in(pl.Series(sorted(complete), dtype=pl.Date()).implode()),
     ).sort("week", descending=True)
 
 
-def _count_open_positions(positions: pl.DataFrame) -> dict[str, int]:
-    """Return the number of open positions by agent."""
-    return dict(positions.filter(pl.col("status") == "open").group_by("agent_id").len().iter_rows())
-
-
 def cohort_rows(read: TableReader, cohort: date) -> pl.DataFrame:
-    """Return the agents of a cohort with their present accounts. Raises `ConfigError` for an unknown cohort."""
+    """Return the agents of a cohort with their latest portfolios and scores. Raises `ConfigError` for an unknown cohort."""
     agents = read(AGENTS).filter(pl.col("week") == cohort)
     if agents.is_empty():
         raise ConfigError(f"showing the cohort {cohort}: no cohort started in this week; `bellwether arena status` lists them")
@@ -180,19 +174,19 @@ def cohort_rows(read: TableReader, cohort: date) -> pl.DataFrame:
 def agent_rows(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
     """Return decisions, positions and cash movements of an agent. Raises `ConfigError` for an unknown agent."""
     agent = AgentKey(cohort, family).agent_id
-    mine = pl.col("agent_id") == agent
-    if read(AGENTS).filter(mine).is_empty():
+    is_agent = pl.col("agent_id") == agent
+    if read(AGENTS).filter(is_agent).is_empty():
         raise ConfigError(f"showing {agent}: the family is not in the cohort {cohort}; `bellwether arena show {cohort}` lists its families")
     refused = read(REFUSALS).filter(LAST_EXECUTION).group_by("decision_id").agg(refused=pl.len().cast(pl.Int32()))
-    decisions = read(DECISIONS).filter(mine).join(refused, on="decision_id", how="left").with_columns(pl.col("refused").fill_null(0))
+    decisions = read(DECISIONS).filter(is_agent).join(refused, on="decision_id", how="left").with_columns(pl.col("refused").fill_null(0))
     return {
         "decisions": decisions.select("week", "state", "action", "legs", "refused", "cash", "problem", "reason", "cost").sort("week"),
         "positions": read(POSITIONS)
-        .filter(mine)
+        .filter(is_agent)
         .select("position_id", "market_id", "side", "status", "shares", "cost", "paid", "realized", "result")
         .sort("position_id"),
         "cash movements": read(LEDGER)
-        .filter(mine)
+        .filter(is_agent)
         .select("number", "known_at", "kind", "amount", "cash", "market_id", "side")
         .sort("number"),
     }
@@ -200,7 +194,7 @@ def agent_rows(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.
 
 @dataclass(frozen=True)
 class DecisionExplanation:
-    """All records of one decision; None for one that does not exist. answers: texts in the order of the calls."""
+    """All records of one decision; None if missing. answers: texts in the order of the calls."""
 
     decision_id: str
     plan: DecisionPlan | None
@@ -217,17 +211,19 @@ def explain_decision(
 ) -> DecisionExplanation:
     """Return prompt, answers, parsed decision, executions and cash movements of a decision (cohort/family/week), without credentials.
 
-    known_at: hide later records, as `read` does. Raises `ConfigError` for an unknown decision.
+    known_at: omit later records; pass the instant of `read`. Raises `ConfigError` for an unknown decision.
     """
     key = parse_decision_key(decision_id)
     records = context.records
-    asked, said = stored_record(records, DecisionPlan, decision_id), stored_record(records, Intent, decision_id)
-    done = [one for one in load_records(records, Execution, decision_id) if known_at is None or one.executed_at <= known_at]
+    plan, intent = stored_record(records, DecisionPlan, decision_id), stored_record(records, Intent, decision_id)
+    executions = [
+        execution for execution in load_records(records, Execution, decision_id) if known_at is None or execution.executed_at <= known_at
+    ]
     if known_at is not None:
         state = read(DECISIONS).filter(pl.col("decision_id") == decision_id)
-        asked = asked if state["prompt_hash"].is_not_null().any() else None
-        said = said if state["action"].is_not_null().any() else None
-    if asked is None and said is None:
+        plan = plan if state["prompt_hash"].is_not_null().any() else None
+        intent = intent if state["action"].is_not_null().any() else None
+    if plan is None and intent is None:
         when = f" at {known_at.isoformat()}" if known_at else ""
         raise ConfigError(
             f"explaining {decision_id}: no record is stored{when}; `bellwether arena show {key.agent.cohort} {key.agent.family}` lists the agent's decisions"
@@ -235,10 +231,10 @@ def explain_decision(
     trades = read(TRADES).filter(pl.col("trade_id").str.starts_with(f"{decision_id}/"))
     return DecisionExplanation(
         decision_id,
-        asked and replace(asked, messages=[{**one, "content": redact(one["content"])} for one in asked.messages]),
-        tuple(content for _, _, content in list_messages(journal, None, said)),
-        said and replace(said, decision=_redact_decision(said.decision)),
-        tuple(done),
+        plan and replace(plan, messages=[{**execution, "content": redact(execution["content"])} for execution in plan.messages]),
+        tuple(content for _, _, content in list_messages(journal, None, intent)),
+        intent and replace(intent, decision=_redact_decision(intent.decision)),
+        tuple(executions),
         redact_rows(REFUSALS.name, read(REFUSALS).filter(pl.col("decision_id") == decision_id)),
         trades,
         read(LEDGER).filter(pl.col("position_id").is_in(trades["position_id"].implode()), pl.col("agent_id") == key.agent.agent_id),
@@ -246,7 +242,7 @@ def explain_decision(
 
 
 def _redact_decision(decision: Decision) -> Decision:
-    """Return the decision without credentials in the model's text."""
+    """Return the decision with credentials in the model's text replaced."""
     return replace(
         decision,
         bets=tuple(replace(bet, market_id=redact_name(bet.market_id), side=redact_name(bet.side)) for bet in decision.bets),

@@ -1,4 +1,4 @@
-"""Summaries of `arena run`: a preview of its prompts, and afterwards problems, costs and the next deadline."""
+"""Summaries of `arena run`: preview of its prompts before a run; problems, costs and the next deadline after it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAMED = 5
 
 
 def summarise_run(context: WeekContext, weeks: Sequence[date], now: datetime) -> dict[str, Any]:
-    """Return the summary of the weeks of a run for JSON. Costs are dollars, null if partly unknown; times are UTC.
+    """Summarise the weeks of a run for JSON. Costs are dollars, null if partly unknown; times are UTC.
 
     refused: refused legs by reason. without_trade: BET or SELL decisions without a trade. open: decisions without a final state. failed:
     decisions that finally have no usable response. Both with the reason. invalid: problems of unusable answers. cost: dollars and tokens by
@@ -49,17 +49,17 @@ def summarise_run(context: WeekContext, weeks: Sequence[date], now: datetime) ->
     """
     read = stored_tables(context.lake)
     of_weeks = pl.col("week").is_in(list(weeks))
-    decisions, refusals = (read(one).filter(of_weeks) for one in (DECISIONS, REFUSALS))
+    decisions, refusals = (read(declared).filter(of_weeks) for declared in (DECISIONS, REFUSALS))
     traded = {decision_of_trade(trade_id) for trade_id in read(TRADES).filter(of_weeks)["trade_id"]}
-    asked = decisions.filter(pl.col("legs") > 0)["decision_id"].sort()
-    left = decisions.filter(~pl.col("state").is_in(sorted(FINAL))).sort("week", "place")
+    requested = decisions.filter(pl.col("legs") > 0)["decision_id"].sort()
+    unfinished = decisions.filter(~pl.col("state").is_in(sorted(FINAL))).sort("week", "place")
     return {
         "legs": int(decisions["legs"].sum()),
         "refused": dict(
             refusals.filter(LAST_EXECUTION).group_by("reason").len().sort("len", "reason", descending=[True, False]).iter_rows()
         ),
-        "without_trade": [name for name in asked if name not in traded],
-        "open": left.select("decision_id", "state", "reason").to_dicts(),
+        "without_trade": [name for name in requested if name not in traded],
+        "open": unfinished.select("decision_id", "state", "reason").to_dicts(),
         "failed": decisions.filter(pl.col("state") == DecisionState.FAILED).select("decision_id", "state", "reason").to_dicts(),
         "invalid": dict(decisions.filter(action="INVALID").sort("decision_id").select("decision_id", "problem").iter_rows()),
         "cost": _costs_by_family(context, weeks, decisions, read),
@@ -68,7 +68,7 @@ def summarise_run(context: WeekContext, weeks: Sequence[date], now: datetime) ->
 
 
 def _costs_by_family(context: WeekContext, weeks: Sequence[date], decisions: pl.DataFrame, read: TableReader) -> list[dict[str, Any]]:
-    """Return dollars and tokens by family that sent requests, most expensive first."""
+    """Return cost in dollars and tokens of each family with requests, most expensive first."""
     used = [context.journal.usage("scope", of=week_scope(week)) for week in weeks]
     tokens = pl.concat(used).select(decision_id="scope", input_tokens="prompt_tokens", output_tokens="completion_tokens")
     families = read(AGENTS).select("agent_id", "family")
@@ -81,11 +81,11 @@ def _costs_by_family(context: WeekContext, weeks: Sequence[date], decisions: pl.
     return costs.sort("cost", "family", descending=[True, False], nulls_last=False).to_dicts()
 
 
-def _next_deadline(context: WeekContext, left: pl.DataFrame, now: datetime) -> dict[str, Any]:
-    """Return open decisions with a deadline ahead, else the next week, with the deadline of the methodology of new cohorts."""
+def _next_deadline(context: WeekContext, unfinished: pl.DataFrame, now: datetime) -> dict[str, Any]:
+    """Return the next deadline: of this week while it has open decisions, else of the next week; and the remaining budgets."""
     rules: Methodology = context.new_methodology
     present = week_of(now)
-    pending = left.filter(pl.col("week") == present).height if now < decision_deadline(present, rules) else 0
+    pending = unfinished.filter(pl.col("week") == present).height if now < decision_deadline(present, rules) else 0
     week = present if pending else present + WEEK
     whole, models = week_spending(context.journal, week, context.budgets)
     return {
@@ -94,42 +94,42 @@ def _next_deadline(context: WeekContext, left: pl.DataFrame, now: datetime) -> d
         "from": now if pending else week_start(week) + DECISION,
         "deadline": decision_deadline(week, rules),
         "budget_left": whole.left,
-        "budget_left_by_model": {name: one.left for name, one in models.items() if one.left is not None},
+        "budget_left_by_model": {name: spending.left for name, spending in models.items() if spending.left is not None},
     }
 
 
-def summary_lines(found: dict[str, Any]) -> Iterator[str]:
+def summary_lines(summary: dict[str, Any]) -> Iterator[str]:
     """Yield the summary as lines, problems first."""
-    if found["refused"]:
-        reasons = ", ".join(f"{reason} {number}" for reason, number in found["refused"].items())
-        yield f"Refused    {sum(found['refused'].values())} of {found['legs']} legs: {reasons}"
-    if found["without_trade"]:
-        yield f"No trade   {_format_names(found['without_trade'])}"
+    if summary["refused"]:
+        reasons = ", ".join(f"{reason} {number}" for reason, number in summary["refused"].items())
+        yield f"Refused    {sum(summary['refused'].values())} of {summary['legs']} legs: {reasons}"
+    if summary["without_trade"]:
+        yield f"No trade   {_format_names(summary['without_trade'])}"
     for title in ("open", "failed"):
-        for reason, names in _group_by_reason(found[title]).items():
+        for reason, names in _group_by_reason(summary[title]).items():
             yield f"{title.capitalize():10} {_format_names(names)}: {reason}"
-    if found["invalid"]:
-        yield f"Invalid    {_format_names([f'{name} ({problem})' for name, problem in found['invalid'].items()])}"
-    if not any(found[name] for name in ("refused", "open", "failed", "invalid")):
-        yield f"Done       {found['legs']} legs executed, no open decision"
-    if found["cost"]:
-        yield "Cost       " + ", ".join(map(_format_cost, found["cost"]))
-    due = found["next"]
-    what = (
+    if summary["invalid"]:
+        yield f"Invalid    {_format_names([f'{name} ({problem})' for name, problem in summary['invalid'].items()])}"
+    if not any(summary[name] for name in ("refused", "open", "failed", "invalid")):
+        yield f"Done       {summary['legs']} legs executed, no open decision"
+    if summary["cost"]:
+        yield "Cost       " + ", ".join(map(_format_cost, summary["cost"]))
+    due = summary["next"]
+    subject = (
         f"{due['decisions']} open decisions of {due['week']}"
         if due["decisions"]
         else f"week {due['week']}, from {_format_time(due['from'])}"
     )
     money = "no weekly budget is set" if due["budget_left"] is None else f"${due['budget_left']:.2f} of the budget left"
-    by_model = "".join(f"; {name} ${left:.2f}" for name, left in due["budget_left_by_model"].items())
-    yield f"Next       {what}; deadline {_format_time(due['deadline'])}; {money}{by_model}"
+    by_model = "".join(f"; {name} ${remaining:.2f}" for name, remaining in due["budget_left_by_model"].items())
+    yield f"Next       {subject}; deadline {_format_time(due['deadline'])}; {money}{by_model}"
 
 
 def _group_by_reason(decisions: Sequence[dict[str, Any]]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for one in decisions:
-        found.setdefault(f"{one['state']}: {one['reason'] or 'no reason stored'}", []).append(one["decision_id"])
-    return found
+    names: dict[str, list[str]] = {}
+    for decision in decisions:
+        names.setdefault(f"{decision['state']}: {decision['reason'] or 'no reason stored'}", []).append(decision["decision_id"])
+    return names
 
 
 def _format_names(names: Sequence[str]) -> str:
@@ -137,9 +137,9 @@ def _format_names(names: Sequence[str]) -> str:
     return f"{', '.join(names[:_NAMED])}{f' and {more} more' if more > 0 else ''}"
 
 
-def _format_cost(one: dict[str, Any]) -> str:
-    cost = "unknown" if one["cost"] is None else f"${one['cost']:.4f}"
-    return f"{one['family']} {cost} ({one['input_tokens'] + one['output_tokens']:,} tokens)"
+def _format_cost(cost_row: dict[str, Any]) -> str:
+    cost = "unknown" if cost_row["cost"] is None else f"${cost_row['cost']:.4f}"
+    return f"{cost_row['family']} {cost} ({cost_row['input_tokens'] + cost_row['output_tokens']:,} tokens)"
 
 
 def _format_time(at: datetime) -> str:
@@ -152,7 +152,7 @@ CHARACTERS = 4
 
 @dataclass(frozen=True)
 class PromptPreview:
-    """Prompt that a decision would send. tokens: estimated. most_cost: maximum cost of the call in micro-dollars; None without a known price.
+    """Prompt that a run would send. tokens: estimate. most_cost: maximum cost of the call in micro-dollars; None without a known price.
 
     stored: whether the prompt is already stored, so that a run reuses it.
     """
@@ -166,34 +166,34 @@ class PromptPreview:
 
 
 def preview_week(context: WeekContext, week: date) -> tuple[list[FrozenUniverse], list[PromptPreview]]:
-    """Return the universes that a run would use, that of the week's own cohort first, and all prompts in the order of sending.
+    """Return the universes and prompts that a run of the week would use, in order.
 
     Nothing is stored, and no model is called.
     """
-    known, universes, prompts = models(context.registry), list[FrozenUniverse](), list[PromptPreview]()
+    registered, universes, prompts = models(context.registry), list[FrozenUniverse](), list[PromptPreview]()
     for venue in list_venues(context, week):
         universe = preview_universe(context, week, venue)
         cohorts = deciding_cohorts(context, week, reconstructed=universe.reconstructed, venue=venue)
         if not universes and load_cohort(context.records, week) is None:
             cohorts = [build_cohort(context, week, reconstructed=universe.reconstructed), *cohorts]
         universes.append(universe)
-        prompts += [_preview_task(context, task, known) for task in plan_tasks(context, week, universe, cohorts)]
+        prompts += [_preview_task(context, task, registered) for task in plan_tasks(context, week, universe, cohorts)]
     return universes, prompts
 
 
-def _preview_task(context: WeekContext, task: Task, known: Mapping[str, Model]) -> PromptPreview:
-    asked = list(task.messages())
+def _preview_task(context: WeekContext, task: Task, registered: Mapping[str, Model]) -> PromptPreview:
+    messages = list(task.messages())
     name = task.key.decision_id
     stored = context.records.stored("prompt", name) is not None
-    tokens = -(-sum(len(one["content"]) for one in asked) // CHARACTERS)
+    tokens = -(-sum(len(message["content"]) for message in messages) // CHARACTERS)
     if rule_name(task.model) is not None:
-        return PromptPreview(name, task.model, 0, 0, stored, asked)
-    model = configure_model(task.model, task.methodology, known, task.terms)
+        return PromptPreview(name, task.model, 0, 0, stored, messages)
+    model = configure_model(task.model, task.methodology, registered, task.terms)
     return PromptPreview(
         name,
         task.model,
         tokens,
-        compute_max_cost(model, asked, {**model.request_parameters, **call_parameters(model, task.methodology)}),
+        compute_max_cost(model, messages, {**model.request_parameters, **call_parameters(model, task.methodology)}),
         stored,
-        asked,
+        messages,
     )

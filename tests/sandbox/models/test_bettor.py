@@ -86,7 +86,7 @@ def test_the_calibrated_one_bets_what_it_knows_on_the_widest_edges(known: Truth,
     assert [bet.market_id for bet in made.bets] == wanted
     for bet in made.bets:
         assert bet.probability == pytest.approx(p[bet.market_id] if shifts[bet.market_id] < 0 else 1 - p[bet.market_id], abs=1e-4)
-        assert bet.amount == pytest.approx(rules.most(CASH) / (3 if rules is V2 else 1) * bet.probability, abs=10_200)
+        assert bet.amount == pytest.approx(rules.largest_bet(CASH) / (3 if rules is V2 else 1) * bet.probability, abs=10_200)
         yes_side = open_markets[list(p).index(bet.market_id)].outcomes[open_markets[list(p).index(bet.market_id)].yes]
         assert (bet.side.casefold() == yes_side.casefold()) == (shifts[bet.market_id] < 0)
 
