@@ -30,7 +30,7 @@ from bellwether.arena.frames import (
 from bellwether.arena.identity import WEEK, AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Ledger, fold
 from bellwether.arena.market import Market
-from bellwether.arena.marks import PriceObservation, price_key, tick_prices, valuation
+from bellwether.arena.marks import PriceObservation, price_key, select_tick_prices, valuation
 from bellwether.arena.methodology import load_methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.resolution import Observation, Ruling, derive_settlements
@@ -207,13 +207,13 @@ def _tick() -> float:
     keys = sorted({price_key(position) for account in book.accounts.values() for position in account.open.values()})
     first = {
         (row.market_id, row.outcome): row
-        for row in tick_prices({}, keys, {key: PriceObservation(500_000, START) for key in keys}, START, RULES)
+        for row in select_tick_prices({}, keys, {key: PriceObservation(500_000, START) for key in keys}, START, RULES)
     }
     seen = {key: PriceObservation(500_000 + rng.randrange(2), START) for key in keys}
 
     def work() -> None:
         at = START + timedelta(minutes=10)
-        rows = tick_prices(first, keys, seen, at, RULES)
+        rows = select_tick_prices(first, keys, seen, at, RULES)
         now = {**first, **{(row.market_id, row.outcome): row for row in rows}}
         for account in book.accounts.values():
             valuation(account, now, at)

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 from scipy.special import expit, logit, ndtr, ndtri
 
-from bellwether.arena.rankings.estimates import stated_scores
+from bellwether.arena.rankings.estimates import compute_stated_scores
 from bellwether.arena.rankings.pairs import compare_pairs
 from bellwether.arena.rankings.price_noise import Exposure, LinearMetric, PricedMeans
 from bellwether.calibration.forecasts import Floats, Ints
@@ -257,7 +257,7 @@ def intervals_of(rows: pl.DataFrame, plan: float = 0.95) -> dict[str, tuple[Any,
     means = PricedMeans(Exposure.of(price, market, event), plan)
     won, wins = np.where(direction > 0, y, 1 - y), np.where(direction > 0, chance, 1 - chance)
     slope = (1 - 2 * confidence) * direction
-    stated = stated_scores(p, y, price, means)
+    stated = compute_stated_scores(p, y, price, means)
     bets = means.estimates(
         {"brier_size": LinearMetric(np.square(confidence - won), slope, 0.0, 1.0), "win_rate": LinearMetric(won, direction, 0.0, 1.0)}
     )

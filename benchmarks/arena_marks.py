@@ -20,7 +20,7 @@ from bellwether.arena.facts import Agent, Trade
 from bellwether.arena.frames import agents_frame, portfolios_frame, prices_frame
 from bellwether.arena.identity import AgentKey, DecisionKey, week_of
 from bellwether.arena.ledger import Ledger, fold
-from bellwether.arena.marks import HeldPrice, PriceSource, portfolio_curves
+from bellwether.arena.marks import HeldPrice, PriceSource, compute_portfolio_curves
 from bellwether.arena.methodology import load_methodology
 from bellwether.arena.units import MICROS
 from bellwether.lake import Lake
@@ -44,7 +44,7 @@ def run() -> list[dict[str, Any]]:
         drawn, prices = _prices()
         for day, rows in prices_frame(prices).partition_by("day", as_dict=True).items():
             lake.write(PRICES, (str(day[0]),), rows, run_id="marks")
-        portfolios = portfolios_frame(portfolio_curves(book, prices), book)
+        portfolios = portfolios_frame(compute_portfolio_curves(book, prices), book)
         lake.write(PORTFOLIOS, (), portfolios, run_id="marks")
         agents = [account.agent for account in book.accounts.values()]
         rows = agents_frame(agents, {agent.family: "m" for agent in agents}, week_of(START), START)

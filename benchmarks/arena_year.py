@@ -27,7 +27,7 @@ from bellwether.arena.results import Facts, compute_results
 from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.context import WeekContext
 from bellwether.arena.weekly.decisions import decide_week
-from bellwether.arena.weekly.evidence import FactRows, due_markets, evidence_rows
+from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows, list_due_markets
 from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.journal import Journal
 from bellwether.lake import Lake
@@ -172,12 +172,12 @@ def simulate(home: Path, weeks: int = WEEKS, ticks: int = TICKS) -> Year:
 def _decide(sandbox: Sandbox, world: WeekContext) -> None:
     week = sandbox.now.date()
     done = decide_week(world, week, forced=False)
-    decisions, versions = rows.decisions_rows(world, done)
+    decisions, versions = rows.build_decisions_rows(world, done)
     made = {
         "universe": universe_frame(week, done.universe),
-        "agents": rows.agents_rows(world, done.cohort),
-        "refusals": rows.refusals_rows(world, done),
-        "trades": rows.trades_rows(done),
+        "agents": rows.build_agents_rows(world, done.cohort),
+        "refusals": rows.build_refusals_rows(world, done),
+        "trades": rows.build_trades_rows(done),
         "decision_versions": versions,
         "decisions": decisions,
     }
@@ -186,9 +186,9 @@ def _decide(sandbox: Sandbox, world: WeekContext) -> None:
 
 
 def _look(sandbox: Sandbox, world: WeekContext) -> None:
-    if due_markets(world):
+    if list_due_markets(world):
         week = week_of(sandbox.now)
-        sandbox.write("arena/evidence", evidence_rows(world, week, FactRows.load(world)), week.isoformat())
+        sandbox.write("arena/evidence", build_evidence_rows(world, week, FactRows.load(world)), week.isoformat())
 
 
 def _fold(sandbox: Sandbox, world: WeekContext) -> None:

@@ -21,7 +21,7 @@ from scipy.special import expit, logit, ndtri
 
 from bellwether.calibration import formulas
 from bellwether.calibration.clusters import Clusters
-from bellwether.calibration.comparison_pairs import Loss, Panel, pair_tests
+from bellwether.calibration.comparison_pairs import Loss, Panel, run_pair_tests
 from bellwether.calibration.discrimination import discrimination
 from bellwether.calibration.forecasts import Forecasts
 from bellwether.calibration.intervals import intervals
@@ -115,7 +115,7 @@ def covered(design: Design, clusters: int, seed: int) -> Iterator[tuple[str, boo
         if bounds.lower is not None and bounds.upper is not None and bounds.method != "constant":
             yield name, bounds.lower <= known[name] <= bounds.upper
     panel = Panel(("p", "rival"), np.stack([p, rival], axis=1), np.zeros((len(y), 2), dtype=bool), y, forecasts.weight, groups)
-    tests = pair_tests(panel, Loss.BRIER, 0.95).tests
+    tests = run_pair_tests(panel, Loss.BRIER, 0.95).tests
     if tests.reason[0] is None:
         yield "difference", bool(tests.lower[0] <= known["difference"] <= tests.upper[0])
 

@@ -17,8 +17,8 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.text_tables import (
     STATUS_NOTE,
     agent_columns,
-    explanation_sections,
     explanation_to_dict,
+    render_explanation,
     render_leaderboard,
     status_columns,
     yes_column,
@@ -88,7 +88,7 @@ def run(
     from assets.arena.results import demo as leaderboard_of
     from assets.arena.runs import run_weeks
     from assets.warehouse.runs import publish
-    from bellwether.arena.weekly.summary import summarise_run, summary_lines
+    from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
 
     with runner() as work:
         unmarked = run_weeks(work, wanted, lineup=lineup, methodology=methodology, dollars=dollars)
@@ -97,7 +97,7 @@ def run(
     with open_arena(lineup, methodology) as world:
         found = summarise_run(world, wanted, world.now())
     print_summary(work, as_json, results={**board, "summary": found})
-    for line in () if as_json else summary_lines(found):
+    for line in () if as_json else render_summary_lines(found):
         console().print(visible(line), markup=False, highlight=False, soft_wrap=True)
     require_answers(wanted)
     if unmarked is not None:
@@ -127,7 +127,7 @@ def _require_lineup(weeks: list[date], lineup: str | None) -> None:
 @AS_JSON
 def status(as_json: bool) -> None:
     """Show the weeks with their cohorts, decisions and open positions."""
-    from bellwether.arena.weekly.queries import week_status as found
+    from bellwether.arena.weekly.queries import query_week_status as found
 
     config = settings()
     require_registered(config.arena_lineup, config.methodology or None, config.registry)
@@ -162,10 +162,12 @@ def leaderboard(known_at: datetime | None, as_json: bool) -> None:
 @AS_JSON
 def show(cohort: datetime, agent: str | None, known_at: datetime | None, as_json: bool) -> None:
     """Show the agents of COHORT (its Sunday), or the history of its AGENT (a family)."""
-    from bellwether.arena.weekly.queries import agent_rows, cohort_rows
+    from bellwether.arena.weekly.queries import query_agent, query_cohort
 
     rows = open_table_reader(known_at)
-    found: dict[str, Any] = {"agents": cohort_rows(rows, cohort.date())} if agent is None else dict(agent_rows(rows, cohort.date(), agent))
+    found: dict[str, Any] = (
+        {"agents": query_cohort(rows, cohort.date())} if agent is None else dict(query_agent(rows, cohort.date(), agent))
+    )
     if as_json:
         emit({name: part.to_dicts() for name, part in found.items()})
         return
@@ -279,7 +281,7 @@ def explain(decision: str, known_at: datetime | None, as_json: bool) -> None:
     if (reason := open_table_reader(known_at)(table("arena/decisions")).filter(decision_id=decision)["reason"].to_list()) and reason[0]:
         console().print("[bold]Reason[/bold]")
         console().print(visible(reason[0], "\n"), markup=False, soft_wrap=True)
-    for title, text in explanation_sections(found):
+    for title, text in render_explanation(found):
         console().print(f"[bold]{title}[/bold]")
         console().print(visible(text, "\n"), markup=False, soft_wrap=True)
     for title, rows in (("Refused legs", found.refusals), ("Trades", found.trades), ("Cash", found.ledger)):
@@ -392,11 +394,11 @@ def rankings(imputation: str, known_at: datetime | None, *, with_pairs: bool, as
 @AS_JSON
 def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
     """Show the mean portfolio of each family over a range of time."""
-    from bellwether.arena.rankings.equity import WINDOWS, equity_in_window
+    from bellwether.arena.rankings.equity import WINDOWS, compute_window_equity
     from bellwether.arena.rankings.standings import load_cutoffs, load_inputs
 
     inputs = load_inputs(open_table_reader(known_at), load_cutoffs(settings().registry))
-    rows = equity_in_window(inputs, WINDOWS[span])
+    rows = compute_window_equity(inputs, WINDOWS[span])
     if as_json:
         emit({"equity": rows.to_dicts()})
         return
@@ -413,11 +415,11 @@ def equity(span: str, known_at: datetime | None, as_json: bool) -> None:
 def review(lineup: str | None, as_json: bool) -> None:
     """List later releases of families in LiteLLM's price map or the registry."""
     from bellwether.arena.review import ReviewState, render_advice
-    from bellwether.arena.weekly.interventions import review_registry, review_rows
+    from bellwether.arena.weekly.interventions import build_review_rows, review_registry
 
     with open_arena(lineup) as world:
         found = review_registry(world)
-        rows = review_rows(found, world.now())
+        rows = build_review_rows(found, world.now())
     adopt = {one.family.name: render_advice(one) for one in found if one.state is ReviewState.UPGRADE}
     if as_json:
         emit({"review": rows.to_dicts(), "adopt": adopt})
@@ -482,17 +484,17 @@ def show_table(
 @AS_JSON
 def export_cohort(cohort: datetime, target: Path, *, without_prompts: bool, as_json: bool) -> None:
     """Export COHORT (its Sunday) to TARGET, a folder or a .zip, as Parquet and CSV with a card and the leaderboard's query."""
-    from bellwether.arena.export import cohort_tables
+    from bellwether.arena.export import build_cohort_tables
     from bellwether.arena.export import export_cohort as write
     from bellwether.journal import Journal
 
     config = settings()
     lake, rules = open_lake(), methodologies(config.registry)
     if without_prompts:
-        tables = cohort_tables(lake, rules, cohort.date())
+        tables = build_cohort_tables(lake, rules, cohort.date())
     else:
         with Journal.of(config) as journal:
-            tables = cohort_tables(lake, rules, cohort.date(), journal)
+            tables = build_cohort_tables(lake, rules, cohort.date(), journal)
     written = write(tables, cohort.date(), target)
     counts = {name: rows.height for name, rows in tables.items()}
     if as_json:

@@ -130,34 +130,34 @@ def _make_weeks(
     from bellwether.arena.weekly import rows
     from bellwether.arena.weekly.context import load_cohort
     from bellwether.arena.weekly.decisions import decide_week
-    from bellwether.arena.weekly.evidence import FactRows, evidence_rows
+    from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows
 
     # Agents alone are rebuilt from the journal.
     decides = bool(set(wanted) - {"agents", "evidence"})
     if "decisions" in wanted and "decision_versions" not in wanted:
         raise ConfigError("making arena/decisions: select arena/decision_versions too; it stores the replaced states")
     weeks = [date.fromisoformat(name) for name in names]
-    known = FactRows.load(world, decided=weeks if decides else (), found_again=weeks) if "evidence" in wanted else None
+    known = FactRows.load(world, decided=weeks if decides else (), rebuilt=weeks) if "evidence" in wanted else None
     for name in names:
         sunday, made, shown = date.fromisoformat(name), dict[str, pl.DataFrame](), dict[str, Any]()
         if decides:
             done = decide_week(world, sunday, forced=forced)
-            decisions, versions = rows.decisions_rows(world, done)
+            decisions, versions = rows.build_decisions_rows(world, done)
             made = {
-                "agents": rows.agents_rows(world, done.cohort),
-                "messages": rows.messages_rows(world, done, decisions, versions),
-                "refusals": rows.refusals_rows(world, done),
-                "trades": rows.trades_rows(done),
+                "agents": rows.build_agents_rows(world, done.cohort),
+                "messages": rows.build_messages_rows(world, done, decisions, versions),
+                "refusals": rows.build_refusals_rows(world, done),
+                "trades": rows.build_trades_rows(done),
                 "decision_versions": versions,
                 "decisions": decisions,
             }
             known = known and known.replace_week(sunday, agents=made["agents"], trades=made["trades"])
             shown = {**_week_metadata(done, made), **_spending_metadata(world, sunday)}
         elif "agents" in wanted:
-            made["agents"] = rows.agents_rows(world, load_cohort(world.records, sunday))
+            made["agents"] = rows.build_agents_rows(world, load_cohort(world.records, sunday))
             known = known and known.replace_week(sunday, agents=made["agents"])
         if known is not None:
-            made["evidence"] = evidence_rows(world, sunday, known, asked=asked)
+            made["evidence"] = build_evidence_rows(world, sunday, known, requested=asked)
             known = known.replace_week(sunday, evidence=made["evidence"])
         yield name, made, shown
 
@@ -188,9 +188,9 @@ def _week_metadata(done: "WeekDecisions", made: dict[str, pl.DataFrame]) -> dict
 
 def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
     """Spent, reserved and remaining dollars of the week's budgets, of all models and of each."""
-    from bellwether.arena.weekly.context import week_spending
+    from bellwether.arena.weekly.context import compute_week_spending
 
-    whole, models = week_spending(world.journal, week, world.budgets)
+    whole, models = compute_week_spending(world.journal, week, world.budgets)
     found = {}
     for name, one in (("week", whole), *models.items()):
         found[f"{name}: dollars spent"] = one.spent
@@ -210,11 +210,11 @@ def _spending_metadata(world: "WeekContext", week: date) -> dict[str, float]:
 )
 def prices(context: dg.AssetExecutionContext, arena: ArenaResource) -> dict[str, pl.DataFrame]:
     """Marks of past days: prices observed live, and prices of positions of reconstructed cohorts."""
-    from bellwether.arena.weekly.held_prices import reconstruct_rows
+    from bellwether.arena.weekly.held_prices import reconstruct_prices
 
     days = [date.fromisoformat(name) for name in partition_keys(context)]
     try:
-        made = reconstruct_rows(arena.world(context.run_id), days)
+        made = reconstruct_prices(arena.world(context.run_id), days)
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     return {day.isoformat(): rows for day, rows in made.items()}

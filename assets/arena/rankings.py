@@ -6,7 +6,7 @@ import dagster as dg
 import polars as pl
 
 from assets.arena.partitions import whole_table
-from bellwether.arena.lineup import load_registered_families, release_rows
+from bellwether.arena.lineup import build_release_rows, load_registered_families
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.submissions import submissions_frame
 from bellwether.errors import BellwetherError
@@ -54,7 +54,7 @@ def rankings(context: dg.AssetExecutionContext, **rows: Slice) -> Iterator[dg.Ou
 
     try:
         inputs = RankingInputs(**{name: one.read() for name, one in rows.items()}, cutoffs=load_cutoffs(settings().registry))
-        found = {**compare(inputs), "arena/releases": release_rows(inputs.agents, load_registered_families(settings().registry))}
+        found = {**compare(inputs), "arena/releases": build_release_rows(inputs.agents, load_registered_families(settings().registry))}
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     for name in RANKING_TABLES:

@@ -15,12 +15,12 @@ from resources.arena import ArenaResource
 @dg.asset(**table_asset("arena/review", "python"))
 def review(context: dg.AssetExecutionContext, arena: ArenaResource) -> dg.Output[pl.DataFrame]:
     """Later releases of families in the price map, as of the last review."""
-    from bellwether.arena.weekly.interventions import review_registry, review_rows
+    from bellwether.arena.weekly.interventions import build_review_rows, review_registry
 
     try:
         world = arena.world(context.run_id)
         found = review_registry(world)
-        rows = review_rows(found, world.now())
+        rows = build_review_rows(found, world.now())
     except BellwetherError as error:
         raise dg.Failure(str(error), allow_retries=False) from error
     counts = Counter(str(one.state) for one in found)

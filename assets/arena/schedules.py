@@ -60,11 +60,11 @@ def weekly_decisions(context: dg.ScheduleEvaluationContext, arena: ArenaResource
 )
 def resolutions(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.RunRequest | dg.SkipReason:
     """Request one run for all due markets."""
-    from bellwether.arena.weekly.evidence import due_markets
+    from bellwether.arena.weekly.evidence import list_due_markets
 
     world = arena.world("resolutions")
     week = week_of(world.now()).isoformat()
-    due = due_markets(world)
+    due = list_due_markets(world)
     if not due or week not in set(WEEK.get_partition_keys()):
         return dg.SkipReason("no market with a live bet is due")
     name = sha256("\n".join(due).encode()).hexdigest()[:12]
@@ -93,12 +93,12 @@ def marks(context: dg.SensorEvaluationContext, arena: ArenaResource) -> dg.SkipR
 )
 def past_marks(context: dg.SensorEvaluationContext, arena: ArenaResource, lake: LakeResource) -> list[dg.RunRequest] | dg.SkipReason:
     """Request a run per range of outdated days, at most once a day for the same facts."""
-    from bellwether.arena.weekly.held_prices import reconstructed_days
+    from bellwether.arena.weekly.held_prices import list_reconstructed_days
 
     assert context.repository_def is not None
     existing, state = set(DAY.get_partition_keys()), Staleness(lake.lake, settings().now().date())
     prices = asset_recipe(context.repository_def.asset_graph, key("arena/prices"))
-    days = [(name,) for day in reconstructed_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
+    days = [(name,) for day in list_reconstructed_days(arena.world("past marks")) if (name := day.isoformat()) in existing]
     asked = []
     for start, end in group_days(day for (day,) in state.find_outdated(prices, days)):
         facts = sha256(repr(sorted(state.versions(prices, (end,)).items())).encode()).hexdigest()[:12]

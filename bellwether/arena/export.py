@@ -29,7 +29,9 @@ _LEASE = timedelta(minutes=1)
 _MESSAGES = {"decision_id": pl.String(), "number": pl.Int32(), "role": pl.String(), "content": pl.String()}
 
 
-def cohort_tables(lake: Lake, rules: Mapping[str, Methodology], cohort: date, journal: Journal | None = None) -> dict[str, pl.DataFrame]:
+def build_cohort_tables(
+    lake: Lake, rules: Mapping[str, Methodology], cohort: date, journal: Journal | None = None
+) -> dict[str, pl.DataFrame]:
     """Return the tables of an export by name.
 
     Contains the cohort's facts, their results, the universes of its weeks, the leaderboard and, with a journal, all prompts and answers. Raises

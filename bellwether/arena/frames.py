@@ -115,7 +115,7 @@ def trades_from_rows(rows: pl.DataFrame) -> list[Trade]:
 
 
 def evidence_frame(observations: Sequence[Mapping[str, Any]], *, reconstructed: bool = False) -> pl.DataFrame:
-    """Build rows of arena/evidence from rows of `evidence_row` of either venue; week is the week of the observation."""
+    """Build rows of arena/evidence from rows of `build_evidence_row` of either venue; week is the week of the observation."""
     schema = {name: dtype for name, dtype in EVIDENCE.schema.items() if name in _EVIDENCE_COLUMNS}
     rows = [
         {name: observation["fetched_at"] if name == "known_at" else observation.get(name) for name in schema}

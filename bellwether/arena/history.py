@@ -15,7 +15,7 @@ from typing import Any
 import polars as pl
 
 from bellwether.arena.market import Market, MarketStatus, Quote, complement
-from bellwether.arena.resolution import evidence_row, judge_evidence
+from bellwether.arena.resolution import build_evidence_row, judge_evidence
 from bellwether.arena.units import price_micros
 from bellwether.arena.universe import Universe, build_universe, market_from_row
 from bellwether.errors import SchemaError
@@ -71,7 +71,7 @@ def reconstruct_universe(rows: Iterable[Mapping[str, Any]], prices: Mapping[str,
     return build_universe(markets)
 
 
-def priced_tokens(market: Market) -> tuple[str, ...]:
+def list_priced_tokens(market: Market) -> tuple[str, ...]:
     """Return the tokens whose price history values a market: only YES if it is binary, else all."""
     place = market.place("YES") if market.binary else None
     wanted = market.token_ids if place is None else market.token_ids[place : place + 1]
@@ -118,7 +118,7 @@ def reconstruct_evidence(
 
     flags: the CLOB's winners and its 50-50 flag by condition. A market is observed when the dispute window (`wait`) has ended, after `SILENCE`
     (old markets never state a status) and after the `grace` period of an unknown winner, until an observation states the result. Times after `now`
-    and open markets give no rows. Rows have the form of `resolution.evidence_row`.
+    and open markets give no rows. Rows have the form of `resolution.build_evidence_row`.
     """
     observed = [look for row in rows for look in _reconstruct_rows(row, flags, now, wait, grace)]
     observations = judge_evidence(
@@ -144,4 +144,4 @@ def _reconstruct_rows(
     closed, settled = max(ends) + wait, min(ends) + SILENCE + wait
     winners, is_50_50 = flags.get(row.get("condition_id") or "", (None, None))
     times = sorted({closed, closed + grace, settled, settled + grace})
-    return [evidence_row(row, fetched_at=at, winners=winners, is_50_50=is_50_50) for at in times if at <= now]
+    return [build_evidence_row(row, fetched_at=at, winners=winners, is_50_50=is_50_50) for at in times if at <= now]

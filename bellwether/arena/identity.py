@@ -30,7 +30,7 @@ def week_start(week: date) -> datetime:
 
 
 def week_number(start: datetime, now: datetime) -> int:
-    """Return the week of a cohort that contains `now`, from 1: whole weeks between the UTC midnights of both."""
+    """Return the number of a cohort's week that contains `now`, from 1. Weeks begin at the UTC midnight of `start`."""
     days = (now.astimezone(UTC).date() - start.astimezone(UTC).date()).days
     return days // 7 + 1
 

@@ -139,14 +139,14 @@ def build_market(listing: MarketListing, series: Mapping[str, Row], at: datetime
     """
     event = listing.event or {}
     fees_row = series.get(event.get("series_ticker") or "")
-    status = market_status(listing)
+    status = find_market_status(listing)
     prices = tuple(listed_price(row) for row in listing.contracts)
     volumes = [row["volume"] for row in listing.contracts if row.get("volume") is not None]
     ticks = [TICKS.get(row.get("price_level_structure") or "") for row in listing.contracts]
     closes = max(row["close_time"] for row in listing.contracts)
     return Market(
         market_id=listing.market_id,
-        question=question_text(listing),
+        question=build_question_text(listing),
         outcomes=listing.outcomes,
         prices=prices if listing.named else _both_sides(prices[0]),
         token_ids=listing.tickers,
@@ -160,7 +160,7 @@ def build_market(listing: MarketListing, series: Mapping[str, Row], at: datetime
     )
 
 
-def market_status(listing: MarketListing) -> MarketStatus:
+def find_market_status(listing: MarketListing) -> MarketStatus:
     """Return the status of a market: ACTIVE if any contract is active, CLOSED if the contracts differ."""
     statuses = [row["status"] for row in listing.contracts]
     if "active" in statuses:
@@ -168,7 +168,7 @@ def market_status(listing: MarketListing) -> MarketStatus:
     return _STATUSES.get(statuses[0], MarketStatus.CLOSED) if len(set(statuses)) == 1 else MarketStatus.CLOSED
 
 
-def question_text(listing: MarketListing) -> str:
+def build_question_text(listing: MarketListing) -> str:
     """Return the question: the event's title, or the contract's title, with the meaning of YES if the title is the event's."""
     event_title = str((listing.event or {}).get("title") or "").strip()
     if listing.named:
@@ -275,7 +275,7 @@ NONE_OF_THEM = "(no outcome)"
 _ORDER = ("initialized", "inactive", "active", "closed", "determined", "disputed", "amended", "finalized")
 
 
-def evidence_row(listing: MarketListing, *, fetched_at: datetime) -> dict[str, Any]:
+def build_evidence_row(listing: MarketListing, *, fetched_at: datetime) -> dict[str, Any]:
     """Build a row of evidence from all contracts of a market. Its `results` are the results of the contracts, "" if missing."""
     contracts = listing.contracts
     statuses = [row["status"] for row in contracts]
@@ -301,7 +301,7 @@ def evidence_row(listing: MarketListing, *, fetched_at: datetime) -> dict[str, A
 
 
 def judge_evidence(evidence: pl.DataFrame) -> list[Observation]:
-    """Convert rows of evidence with the columns of `evidence_row` to observations."""
+    """Convert rows of evidence with the columns of `build_evidence_row` to observations."""
     return [_judge_row(row) for row in evidence.iter_rows(named=True)]
 
 
@@ -347,11 +347,11 @@ def reconstruct_evidence(listings: Iterable[MarketListing], until: datetime, *, 
     """Reconstruct rows of evidence as of past instants from present records of markets.
 
     A market is observed when the dispute window (`wait`) after its payment has ended and, if that gives no result, after the `grace` period of
-    an unknown winner. Times after `until` and unpaid markets give no rows. Rows have the form of `evidence_row`.
+    an unknown winner. Times after `until` and unpaid markets give no rows. Rows have the form of `build_evidence_row`.
     """
     rows = []
     for listing in listings:
-        row = evidence_row(listing, fetched_at=until)
+        row = build_evidence_row(listing, fetched_at=until)
         settled: datetime | None = row["settled_at"]
         if settled is None:
             continue

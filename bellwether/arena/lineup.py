@@ -1,6 +1,6 @@
 """Lineups (`registry/lineups.toml`): the model or rule that represents each family in a cohort. A cohort keeps its lineup.
 
-`current_terms` returns the terms that a cohort keeps of its models: exact model, parameters, knowledge cutoff and prices. `release_rows` builds
+`current_terms` returns the terms that a cohort keeps of its models: exact model, parameters, knowledge cutoff and prices. `build_release_rows` builds
 arena/releases: the releases used by cohorts, by family.
 """
 
@@ -143,7 +143,7 @@ def load_registered_families(folder: Path | None = None) -> Mapping[str, Family]
     return load_families(models(folder), folder)
 
 
-def release_rows(agents: pl.DataFrame, families: Mapping[str, Family]) -> pl.DataFrame:
+def build_release_rows(agents: pl.DataFrame, families: Mapping[str, Family]) -> pl.DataFrame:
     """Build rows of arena/releases from rows of arena/agents. Rules have no releases. families: from the registry, for titles and dates."""
     titles = pl.DataFrame(
         [(family.name, family.title, family.control) for family in families.values()],

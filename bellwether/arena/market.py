@@ -231,7 +231,7 @@ def find_quote(market: Market, side: str, quotes: Quotes) -> Quote | None:
     return None if place is None else quotes.get(place)
 
 
-def tokens_to_quote(markets: Mapping[str, Market], market_ids: Iterator[str] | list[str]) -> dict[str, tuple[str, int]]:
+def find_quoted_tokens(markets: Mapping[str, Market], market_ids: Iterator[str] | list[str]) -> dict[str, tuple[str, int]]:
     """Map the tokens quoted for a decision to (market, index of the outcome): YES of binary markets, every outcome of others."""
     tokens: dict[str, tuple[str, int]] = {}
     for market_id in dict.fromkeys(market_ids):

@@ -95,7 +95,7 @@ def price_key(position: Position) -> PriceKey:
     return position.market_id, YES if position.binary else fold_case(position.side)
 
 
-def tick_prices(
+def select_tick_prices(
     last: Mapping[PriceKey, HeldPrice],
     keys: Iterable[PriceKey],
     observations: Mapping[PriceKey, PriceObservation],
@@ -186,7 +186,7 @@ class _Portfolio:
         return Valuation(self.agent_id, at, self.cash, invested, value, total, total - self.initial, fallbacks)
 
 
-def portfolio_curves(ledger: Ledger, prices: Iterable[HeldPrice], *, live: Collection[str] = ()) -> list[Valuation]:
+def compute_portfolio_curves(ledger: Ledger, prices: Iterable[HeldPrice], *, live: Collection[str] = ()) -> list[Valuation]:
     """Return the portfolio values of all agents over time: a row per change, by time and agent. Earlier, an agent has its initial cash.
 
     live: agents of live cohorts, which reconstructed prices do not value. All changes at one instant form one row.

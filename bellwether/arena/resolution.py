@@ -97,7 +97,7 @@ def _build_ruling(winner: str | None, reason: str | None, outcomes: tuple[str, .
 
 
 def cancellation(market_id: str, at: datetime, by: str) -> Observation:
-    """Return the observation of a market cancelled by an operator, which counts at once."""
+    """Build the observation of an operator's cancellation of a market. It counts at once."""
     return Observation(market_id, at, Ruling(Result.CANCELLED), f"cancelled by {by}", at, by_operator=True)
 
 
@@ -137,10 +137,10 @@ class _MarketHistory:
 
     def process(self, observations: Sequence[Observation]) -> tuple[list[Settlement], list[Incident]]:
         for observation in observations:
-            self._process(observation)
+            self._add(observation)
         return self._settlements, self._incidents
 
-    def _process(self, observation: Observation) -> None:
+    def _add(self, observation: Observation) -> None:
         ruling, settled = observation.ruling, self._current is not None
         if ruling is not None and ruling.pays_like(self._current):
             self._streak = []
@@ -181,12 +181,12 @@ class _MarketHistory:
         self._settlements.append(settlement)
 
 
-def missing_evidence_row(market_id: str, at: datetime) -> dict[str, Any]:
+def build_missing_evidence_row(market_id: str, at: datetime) -> dict[str, Any]:
     """Build a row of evidence for a market that the venue did not list, or whose record is unreadable."""
     return {"market_id": market_id, "outcomes": [], "missing": True, "fetched_at": at}
 
 
-def evidence_row(
+def build_evidence_row(
     market: Mapping[str, Any], *, fetched_at: datetime, winners: Sequence[str] | None = None, is_50_50: bool | None = None
 ) -> dict[str, Any]:
     """Build a row of evidence from a row of raw/polymarket_markets and the CLOB's flags."""

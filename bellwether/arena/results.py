@@ -27,7 +27,7 @@ from bellwether.arena.identity import decision_of_trade
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Ledger, LedgerEntry, Violation, fold
 from bellwether.arena.lifecycle import find_complete_cohorts
-from bellwether.arena.marks import Valuation, portfolio_curves
+from bellwether.arena.marks import Valuation, compute_portfolio_curves
 from bellwether.arena.methodology import Methodology, Venue
 from bellwether.arena.resolution import derive_settlements
 from bellwether.arena.scores import Score, score_bets, skill_score, summary
@@ -117,7 +117,7 @@ def compute_results(facts: Facts, rules: Mapping[str, Methodology], *, known_at:
         )
     ]
     ledger = fold(agents, trades, settlements, known_at=known_at)
-    curves = portfolio_curves(
+    curves = compute_portfolio_curves(
         ledger, prices_from_rows(facts.prices), live=frozenset(facts.agents.filter(~pl.col("reconstructed"))["agent_id"])
     )
     faults = violations(ledger, trades, _count_executed_legs(facts.decisions, facts.refusals))

@@ -28,7 +28,7 @@ def forecastable_markets(universe: pl.DataFrame) -> pl.DataFrame:
     return universe.select("week", "market_id", "closes_at", "reconstructed", "known_at", "venue", market=market, binary=_BINARY)
 
 
-def submission_weeks(markets: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
+def find_submission_weeks(markets: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     """Return one row per week of `forecastable_markets`: week, due (deadline), before (exclusive end for forecasts, UTC) and venues."""
     due = day_start(pl.col("week")) + _latest_deadline(rules)
     weeks = markets.group_by("week").agg(pl.col("known_at").min(), pl.col("reconstructed").any(), venues=pl.col("venue").unique().sort())
@@ -38,7 +38,7 @@ def submission_weeks(markets: pl.DataFrame, rules: Mapping[str, Methodology]) ->
 def find_weeks(stated_at: pl.DataFrame, weeks: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.Series:
     """Return the week of each forecast.
 
-    stated_at: frame with the column `stated_at`, UTC. weeks: from `submission_weeks`. rules: methodologies by name; other weeks have the latest
+    stated_at: frame with the column `stated_at`, UTC. weeks: from `find_submission_weeks`. rules: methodologies by name; other weeks have the latest
     deadline of any methodology.
     """
     day = pl.col("stated_at").dt.date()
@@ -52,7 +52,7 @@ def select_fitting(stored: pl.DataFrame, markets: pl.DataFrame, weeks: pl.DataFr
     """Return the forecasts that count in the arena, with the columns week, market_id, due and reconstructed added.
 
     stored: accepted forecasts with the columns of `bellwether.submissions.validation.SCHEMA`. markets: from `forecastable_markets`. weeks: from
-    `submission_weeks`.
+    `find_submission_weeks`.
     """
     binary = markets.filter("binary").select("week", "market", "market_id", "closes_at", "reconstructed", "known_at")
     return (
@@ -66,7 +66,7 @@ def select_fitting(stored: pl.DataFrame, markets: pl.DataFrame, weeks: pl.DataFr
 def submissions_frame(stored: pl.DataFrame, universe: pl.DataFrame, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     """Build rows of arena/submissions. stored: as in `select_fitting`. universe: rows of arena/universe. rules: methodologies by name."""
     markets = forecastable_markets(universe)
-    rows = select_fitting(stored, markets, submission_weeks(markets, rules), rules).with_columns(
+    rows = select_fitting(stored, markets, find_submission_weeks(markets, rules), rules).with_columns(
         family="forecaster", late=pl.col("received_at") >= pl.col("due"), known_at=pl.max_horizontal("received_at", "known_at")
     )
     return SUBMISSIONS.validate(rows.select(SUBMISSIONS.names).sort(SUBMISSIONS.order))
@@ -79,7 +79,7 @@ def _latest_deadline(rules: Mapping[str, Methodology]) -> timedelta:
 _ASKED = ("methodology", "reconstructed", "cohort", "week")
 
 
-def submitted_forecasts(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.DataFrame, prices: pl.DataFrame) -> pl.DataFrame:
+def build_submitted_forecasts(bets: pl.DataFrame, due: pl.DataFrame, submissions: pl.DataFrame, prices: pl.DataFrame) -> pl.DataFrame:
     """Return submitted forecasts by cohort-week and question, with the columns of `RankingInputs.bets`. Columns of trades are null.
 
     bets, due: rows of the families. submissions, prices: rows of their tables. The last forecast before the decisions of the week counts. price

@@ -103,7 +103,7 @@ def _leaderboard_cells(row: dict[str, object]) -> list[str]:
     ]
 
 
-def explanation_sections(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
+def render_explanation(explanation: DecisionExplanation) -> Iterator[tuple[str, str]]:
     """Yield the sections of an explanation as (title, text)."""
     if explanation.plan is not None:
         yield (

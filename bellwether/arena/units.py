@@ -45,14 +45,14 @@ def midpoint(bid: SharePrice | None, ask: SharePrice | None) -> SharePrice | Non
     return SharePrice(divide_half_even(bid + ask, 2)) if bid is not None and ask is not None else None
 
 
-def micros(value: Decimal | str | int, subject: str = "an amount") -> int:
+def micros(value: Decimal | str | int) -> int:
     """Convert dollars or shares to millionths, rounded half to even. Raises `SchemaError` if the value is not a number up to `LARGEST`."""
     try:
         number = Decimal(value)
     except (InvalidOperation, TypeError, ValueError):
-        raise SchemaError(f"reading {subject}: {value!r:.80} is not a decimal number") from None
+        raise SchemaError(f"reading an amount: {value!r:.80} is not a decimal number") from None
     if not (number.is_finite() and -LARGEST <= number <= LARGEST):
-        raise SchemaError(f"reading {subject}: {value!s:.80} is not a number from {-LARGEST:f} to {LARGEST:f}")
+        raise SchemaError(f"reading an amount: {value!s:.80} is not a number from {-LARGEST:f} to {LARGEST:f}")
     with localcontext(prec=_DIGITS):
         return int((number * MICROS).to_integral_value(ROUND_HALF_EVEN))
 

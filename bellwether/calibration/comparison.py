@@ -20,7 +20,7 @@ import polars as pl
 from numpy.typing import ArrayLike
 
 from bellwether.calibration.clusters import Clusters, Labels
-from bellwether.calibration.comparison_pairs import Loss, PairTests, Panel, pair_tests
+from bellwether.calibration.comparison_pairs import Loss, PairTests, Panel, run_pair_tests
 from bellwether.calibration.forecasts import Bools, Floats, Forecasts
 from bellwether.calibration.inference import Inference, mean_replicates
 from bellwether.calibration.intervals import MIN_CLUSTERS
@@ -92,7 +92,7 @@ def compare(
 
 def compare_panel(panel: Panel, ranked: Bools, *, loss: Loss, plan: Inference) -> Comparison:
     """Compare forecasters as `compare` does, from validated forecasts. ranked: forecasters to rank, bool (M,); pairs include all."""
-    tested = pair_tests(panel, loss, plan.level)
+    tested = run_pair_tests(panel, loss, plan.level)
     return Comparison(_pairs(panel, tested), _ranking(panel, ranked, tested, loss, plan), loss, plan)
 
 

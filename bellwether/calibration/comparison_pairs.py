@@ -87,7 +87,7 @@ class PairTests:
     identical: Bools
 
 
-def pair_tests(panel: Panel, loss: Loss, level: float) -> PairTests:
+def run_pair_tests(panel: Panel, loss: Loss, level: float) -> PairTests:
     """Test every pair of the panel, in the order of `Panel.pairs`."""
     losses = loss.of(panel.p, panel.y[:, None])
     ways = [_sums(panel, losses, way) for way in panel.clusters.ways]

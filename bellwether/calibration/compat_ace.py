@@ -18,9 +18,9 @@ class AceRange:
     maximum: float
     varies: bool
 
-    def explains(self, value: float, tolerance: float = 1e-12) -> bool:
+    def explains(self, value: float) -> bool:
         """Return whether an order of the ties can give `value`."""
-        return self.varies and self.minimum - tolerance <= value <= self.maximum + tolerance
+        return self.varies and self.minimum - 1e-12 <= value <= self.maximum + 1e-12
 
 
 def ace(p: Floats, y: Floats, stored: Ints | None = None) -> float:

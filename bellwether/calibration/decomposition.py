@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import Bins, Floats, Forecasts, Ints
-from bellwether.calibration.sorted_forecasts import SortedForecasts, explained_squares
+from bellwether.calibration.sorted_forecasts import SortedForecasts, sum_explained_squares
 from bellwether.calibration.sufficient_statistics import Sums, ratio, total_sums
 
 #: Maximum of a variance that is 0 except for rounding.
@@ -99,7 +99,7 @@ def corp(p: ArrayLike, y: ArrayLike, *, weights: ArrayLike | None = None) -> Cor
     """Compute the CORP decomposition of forecasts `p` of yes on outcomes `y`. Raises `ScoringError` for invalid input."""
     forecasts = Forecasts.of(p, y, weights=weights)
     sums = total_sums(forecasts)
-    return Corp(**_fields(Corp, "corp", sums, corp_terms(sums, explained_squares(*SortedForecasts.of(forecasts).tally()))))
+    return Corp(**_fields(Corp, "corp", sums, corp_terms(sums, sum_explained_squares(*SortedForecasts.of(forecasts).tally()))))
 
 
 def variance_of_outcomes(sums: Sums) -> Floats:

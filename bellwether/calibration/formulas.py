@@ -12,7 +12,7 @@ from bellwether.calibration.discrimination import discrimination
 from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.metrics import ESTIMATED
 from bellwether.calibration.smooth_calibration import smooth_error
-from bellwether.calibration.sorted_forecasts import SortedForecasts, ace, explained_squares
+from bellwether.calibration.sorted_forecasts import SortedForecasts, ace, sum_explained_squares
 from bellwether.calibration.sufficient_statistics import THRESHOLDS, Sums, ratio, total_sums
 
 
@@ -24,7 +24,7 @@ def compute_metrics(forecasts: Forecasts, clusters: Clusters | None = None, bins
     values: dict[str, Any] = {
         **from_sums(sums),
         **debiased_terms(forecasts, clusters, bins),
-        **corp_terms(sums, explained_squares(*ordered.tally())),
+        **corp_terms(sums, sum_explained_squares(*ordered.tally())),
         "roc_auc": ranks.roc_auc,
         "average_precision": ranks.average_precision,
         "ace": ace(ordered, bins.count),

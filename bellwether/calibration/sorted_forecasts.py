@@ -114,7 +114,7 @@ def isotonic_fit(mass: Floats, yes: Floats) -> Floats:
     return np.clip(fitted - raised, 0.0, 1.0).reshape(yes.shape)
 
 
-def explained_squares(mass: Floats, yes: Floats) -> float:
+def sum_explained_squares(mass: Floats, yes: Floats) -> float:
     """Return the sum of squares of the recalibrated forecasts; 0 without a forecast.
 
     mass, yes: float64 (G,), weight and weight of yes of each group, in ascending order of forecast.

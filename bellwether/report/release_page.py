@@ -172,14 +172,14 @@ def release_page(
     return render("release.md", context)
 
 
-def ranked_pairs(inputs: ReportInputs) -> list[Row]:
+def list_ranked_pairs(inputs: ReportInputs) -> list[Row]:
     """Return all pairs in the order of the leaderboard. The forecaster of a row is ranked better than the other."""
     place = {name: index for index, name in enumerate(inputs.forecasters)}
     rows = [_reverse_pair(row, place) for row in inputs.comparisons.iter_rows(named=True)]
     return sorted(rows, key=lambda row: (place[row["forecaster"]], place[row["other"]]))
 
 
-def leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
+def select_leading_pairs(rows: Sequence[Row], names: Sequence[str]) -> list[Row]:
     """Select the pairs that contain the first of `names`, and the pairs of neighbours in `names`."""
     place = {name: index for index, name in enumerate(names)}
     return [row for row in rows if place[row["forecaster"]] == 0 or place[row["other"]] == place[row["forecaster"]] + 1]
@@ -193,9 +193,9 @@ def _reverse_pair(row: Row, place: Mapping[str, int]) -> Row:
 
 
 def _pairs(inputs: ReportInputs) -> dict[str, Any]:
-    every = ranked_pairs(inputs)
+    every = list_ranked_pairs(inputs)
     tested = [row for row in every if row["reason"] is None]
-    listed = tested if len(tested) <= MOST_PAIRS else leading_pairs(tested, inputs.forecasters)
+    listed = tested if len(tested) <= MOST_PAIRS else select_leading_pairs(tested, inputs.forecasters)
     untested = sorted(Counter(row["reason"] for row in every if row["reason"] is not None).items())
     return {"pairs": every, "shown": listed, "some": len(listed) < len(tested), "untested": untested}
 

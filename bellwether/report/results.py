@@ -100,7 +100,7 @@ def scores_by_scope(inputs: ReportInputs, forecaster: str) -> dict[str, dict[str
     return scopes
 
 
-def model_file(inputs: ReportInputs, forecaster: str, predictions: Predictions) -> dict[str, Any]:
+def build_model_file(inputs: ReportInputs, forecaster: str, predictions: Predictions) -> dict[str, Any]:
     """Build `<model>_<stamp>.json`: a forecaster's configuration, every metric, and all its predictions."""
     scopes = scores_by_scope(inputs, forecaster)
     bins = inputs.reliability.filter(pl.col("forecaster") == forecaster)

@@ -87,15 +87,15 @@ def _busiest_agent(inputs: TradingInputs, episode: str) -> tuple[str, pl.DataFra
 
 def _write_files(draft: Draft, inputs: TradingInputs) -> None:
     stamp = inputs.stamp
-    draft.json(f"results_{stamp}.json", results_document(inputs), "Every number: agents, their tables, each backtest")
+    draft.json(f"results_{stamp}.json", build_results_document(inputs), "Every number: agents, their tables, each backtest")
     pictures = draft.pictures(trading_figures(inputs))
     last = f"metadata_{stamp}.json"
     files = {**draft.about, last: "Rules, versions, digests of episodes and results, and every file with its digest"}
-    draft.write(f"trading_{stamp}.md", trading_page(inputs, pictures, files).encode(), "This page")
+    draft.write(f"trading_{stamp}.md", render_trading_page(inputs, pictures, files).encode(), "This page")
     draft.json(last, _metadata(inputs, draft.files), "")
 
 
-def trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], files: Mapping[str, str]) -> str:
+def render_trading_page(inputs: TradingInputs, pictures: Mapping[str, Picture], files: Mapping[str, str]) -> str:
     """Render the report in Markdown from the template `trading.md`."""
     backtests, tables = inputs.backtests, agent_tables(inputs.results, inputs.titles)
     tables_shown = [replace(comparison_table(inputs.summary, inputs.titles), title=""), *tables[:_MOST_AGENTS]]
@@ -137,7 +137,7 @@ def _shorten_table(lines: Lines) -> dict[str, Any]:
     return {"title": lines.title, "header": lines.header, "rows": rows, "notes": lines.notes, "cut": cut}
 
 
-def results_document(inputs: TradingInputs) -> dict[str, Any]:
+def build_results_document(inputs: TradingInputs) -> dict[str, Any]:
     """Build `results_<stamp>.json`: rows of replay/summary, replay/results and replay/backtests. Amounts are text with all digits."""
     return {
         "benchmark": BENCHMARK,

@@ -14,7 +14,7 @@ from bellwether.report.figures import forecaster_figures, release_figures
 from bellwether.report.inputs import ReportInputs
 from bellwether.report.predictions import Predictions, predictions
 from bellwether.report.release_page import release_page
-from bellwether.report.results import BENCHMARK, metadata, model_file, summary
+from bellwether.report.results import BENCHMARK, build_model_file, metadata, summary
 
 #: Reserved prefixes of file names; files of forecasters with such names are renamed.
 _RESERVED = ("summary", "metadata", "dataset_analysis", "report", "run_config")
@@ -56,7 +56,7 @@ def _write_files(draft: Draft, inputs: ReportInputs) -> None:
         by_forecaster[forecaster] = predictions(forecaster, answers, inputs.forecasts, inputs.questions)
         draft.json(
             f"{file_name(forecaster)}_{stamp}.json",
-            model_file(inputs, forecaster, by_forecaster[forecaster]),
+            build_model_file(inputs, forecaster, by_forecaster[forecaster]),
             f"{forecaster}: all metrics and predictions",
         )
     analysis = Analysis(inputs.dataset_analysis).to_dict()

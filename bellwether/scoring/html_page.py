@@ -84,9 +84,9 @@ def _sections(result: ScoreTables) -> Iterator[Section]:
     yield Section("All metrics", [_metrics(name, metrics) for name, metrics in group_metrics(result.scores)])
 
 
-def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], texts: int = 1, *, folded: bool = False) -> PageTable:
+def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Cell]], texts: int = 1) -> PageTable:
     """Build a table whose first `texts` columns are text and whose other columns are numbers."""
-    return PageTable(caption, [Head(name, number=place >= texts) for place, name in enumerate(heads)], rows, folded)
+    return PageTable(caption, [Head(name, number=place >= texts) for place, name in enumerate(heads)], rows)
 
 
 def _interval(row: dict[str, Any], digits: int = 3, sign: str = "") -> Cell:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.submissions import find_weeks, forecastable_markets, select_fitting, submission_weeks
+from bellwether.arena.submissions import find_submission_weeks, find_weeks, forecastable_markets, select_fitting
 from bellwether.lake import Lake
 from bellwether.tables import table
 from bellwether.tables.schema import TIME
@@ -18,7 +18,7 @@ _TIME = "%Y-%m-%d %H:%M UTC"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ArenaWeeks:
-    """Known weeks of the arena. markets, known: from `forecastable_markets` and `submission_weeks` of `arena.submissions`. rules: methodologies by name."""
+    """Known weeks of the arena. markets, known: from `forecastable_markets` and `find_submission_weeks` of `arena.submissions`. rules: methodologies by name."""
 
     markets: pl.DataFrame
     known: pl.DataFrame
@@ -91,7 +91,7 @@ def load_markets(uri: str) -> pl.DataFrame:
 def load_weeks(uri: str, rules: Mapping[str, Methodology]) -> ArenaWeeks:
     """Load the weeks of the arena with the markets of their universes. rules: methodologies by name."""
     markets = forecastable_markets(Lake(uri).slice(table("arena/universe"), missing="skip").read())
-    return ArenaWeeks(markets, submission_weeks(markets, rules), rules)
+    return ArenaWeeks(markets, find_submission_weeks(markets, rules), rules)
 
 
 def load_arena_families(uri: str) -> list[str]:

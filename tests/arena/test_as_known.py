@@ -26,8 +26,8 @@ from bellwether.arena.weekly.context import load_cohort
 from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.arena.weekly.queries import tables_as_known
-from bellwether.arena.weekly.rows import agents_rows
+from bellwether.arena.weekly.queries import read_as_known
+from bellwether.arena.weekly.rows import build_agents_rows
 from bellwether.errors import BellwetherError
 from bellwether.journal import Outcome
 from bellwether.models.response import NoAnswer
@@ -153,7 +153,7 @@ class History:
             elif event == "archive" and rng.random() < 0.3:
                 archive_cohort(world, rng.choice(begun.to_list()), "ann", "broken")
             for cohort in begun:
-                rows = agents_rows(world, load_cohort(world.records, cohort))
+                rows = build_agents_rows(world, load_cohort(world.records, cohort))
                 arena.lake.write(tables.AGENTS, (cohort.isoformat(),), rows, run_id="test")
         if event == "submit":
             market = rng.choice(arena.read(tables.UNIVERSE)["market_id"].to_list())
@@ -288,7 +288,7 @@ def test_a_decision_without_an_answer_ends_with_its_agent(tmp_path: Path, monkey
         arena.decide(START.date())
     assert closed not in arena.read(tables.DECISIONS)["agent_id"]
     assert arena.read(tables.DECISION_VERSIONS).filter(agent_id=closed)["superseded_at"].to_list() == [START + 2 * HOUR]
-    assert tables_as_known(arena.lake, methodologies(arena.registry), START)(tables.DECISIONS).equals(before)
+    assert read_as_known(arena.lake, methodologies(arena.registry), START)(tables.DECISIONS).equals(before)
 
 
 def test_a_forecast_is_known_once_the_universe_of_its_week_is_frozen(arena: Arena) -> None:

@@ -14,7 +14,7 @@ import pytest
 from bellwether.arena.checks import LAKE_CHECKS
 from bellwether.arena.identity import week_of
 from bellwether.arena.resolution import CORRECTIONS, FIRST
-from bellwether.arena.weekly.evidence import FactRows, due_markets, evidence_rows
+from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows, list_due_markets
 from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.polymarket import Polymarket
 from bellwether.checks.rule import Observation
@@ -46,7 +46,7 @@ def look(arena: Arena, at: datetime, *asked: str) -> pl.DataFrame:
     week = week_of(at)
     with arena.journal() as journal:
         world = arena.world(journal)
-        found = evidence_rows(world, week, FactRows.load(world), asked=asked)
+        found = build_evidence_rows(world, week, FactRows.load(world), requested=asked)
     arena.lake.write(tables.EVIDENCE, (week.isoformat(),), found, run_id="test")
     return found
 
@@ -122,7 +122,7 @@ def test_a_market_that_vanishes_is_a_row_alarms_once_and_is_polled_less_often(ar
     while looked < at + DAY and len(waits) < 5:
         arena.now += timedelta(minutes=5)
         with arena.journal() as journal:
-            is_due = market in due_markets(arena.world(journal))
+            is_due = market in list_due_markets(arena.world(journal))
         if is_due:
             waits.append(arena.now - looked)
             looked = arena.now

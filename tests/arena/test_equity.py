@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from bellwether.arena.rankings import RankingInputs
-from bellwether.arena.rankings.equity import WINDOWS, equity_in_window, mean_total, window_points
+from bellwether.arena.rankings.equity import WINDOWS, compute_window_equity, mean_total, window_points
 from bellwether.arena.text_tables import is_preview
 from bellwether.tables import arena as tables
 from bellwether.tables.schema import TIME
@@ -83,13 +83,13 @@ def inputs(*totals: tuple[str, int, datetime]) -> RankingInputs:
 
 def test_k16_agents_of_a_family_are_one_point() -> None:
     at = SNAPSHOTS[-1]
-    found = equity_in_window(inputs(("a", 10_000, at), ("b", 10_000, at), ("c", 13_000, at)), WINDOWS["1W"])
+    found = compute_window_equity(inputs(("a", 10_000, at), ("b", 10_000, at), ("c", 13_000, at)), WINDOWS["1W"])
     assert found.select("family", "at", "n", "total").rows() == [("acme", datetime(2026, 3, 5, 11, tzinfo=UTC), 3, 11_000.0)]
 
 
 def test_an_agent_that_did_not_change_keeps_its_total_and_one_that_has_not_started_does_not_count() -> None:
     first = datetime(2026, 3, 2, 5, tzinfo=UTC)
-    found = equity_in_window(
+    found = compute_window_equity(
         inputs(("a", 12_000, first), ("b", 9_000, first + timedelta(days=1)), ("a", 11_000, first + timedelta(days=14))), WINDOWS["1M"]
     )
     assert found.select("n", "total").rows() == [(2, 11_000.0), (2, 10_500.0), (3, 10_000.0)]

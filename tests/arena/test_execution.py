@@ -16,8 +16,8 @@ import pytest
 from bellwether.arena.market import Market, Quote
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.polymarket import Polymarket
-from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided, week_status
-from bellwether.arena.weekly.summary import summarise_run, summary_lines
+from bellwether.arena.weekly.queries import has_unexecuted_answer, is_week_decided, query_week_status
+from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
@@ -155,11 +155,11 @@ def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(
         assert found["refused"] == {"no price": found["legs"]}
         assert found["without_trade"] == sorted(one["decision_id"] for one in found["open"]) == betting
         assert (found["next"]["decisions"], found["next"]["deadline"]) == (3, datetime(2026, 6, 30, tzinfo=UTC))
-        lines = "\n".join(summary_lines(found))
+        lines = "\n".join(render_summary_lines(found))
         assert f"of {found['legs']} legs: no price {found['legs']}" in lines
         assert "read: every leg was refused: no price" in lines
         assert "3 open decisions of 2026-06-28; deadline 2026-06-30 00:00 UTC; no weekly budget" in lines
-        assert week_status(arena.lake, methodologies(arena.registry))["refused"].to_list() == [found["legs"]]
+        assert query_week_status(arena.lake, methodologies(arena.registry))["refused"].to_list() == [found["legs"]]
     arena.now = datetime(2026, 6, 30, 0, 5, tzinfo=UTC)
     with arena.journal() as journal:
         assert has_unexecuted_answer(arena.world(journal), week), "the schedule runs once more after the deadline"
@@ -197,7 +197,7 @@ def test_the_summary_names_failed_and_invalid_decisions(tmp_path: Path) -> None:
     invalid = dict(rows.filter(action="INVALID").select("decision_id", "problem").iter_rows())
     assert found["failed"] == [{"decision_id": f"{week}/hold/{week}", "state": "failed", "reason": "refusal: no"}]
     assert found["invalid"] == invalid
-    lines = list(summary_lines(found))
+    lines = list(render_summary_lines(found))
     assert f"Failed     {week}/hold/{week}: failed: refusal: no" in lines
     assert any(line.startswith("Invalid    ") for line in lines) is bool(invalid)
     assert not any(line.startswith("Done ") for line in lines)

@@ -16,14 +16,14 @@ import pytest
 
 from bellwether.arena import export
 from bellwether.arena.decision import Action, Decision
-from bellwether.arena.export import CARD, MARK, QUERY, cohort_tables, export_cohort
+from bellwether.arena.export import CARD, MARK, QUERY, build_cohort_tables, export_cohort
 from bellwether.arena.lineup import load_registered_families
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.standings import read_tables_as_known
 from bellwether.arena.records import DecisionPlan, Intent, load_record
 from bellwether.arena.results import Facts
 from bellwether.arena.weekly import queries
-from bellwether.arena.weekly.rows import decisions_rows
+from bellwether.arena.weekly.rows import build_decisions_rows
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
 from bellwether.tables.arena_lineups import RELEASES
@@ -45,7 +45,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> Arena:
 @pytest.fixture(scope="module")
 def exported(arena: Arena) -> dict[str, pl.DataFrame]:
     with arena.journal() as journal:
-        return cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)
+        return build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)
 
 
 def asked(folder: Path) -> pl.DataFrame:
@@ -85,7 +85,7 @@ def test_prompts_and_answers_are_in_it_in_order_unless_left_out(arena: Arena, ex
     assert mine["number"].to_list() == [1, 2, 3]
     assert "market_id" in mine["content"][1]
     assert mine["content"][2].startswith("{")
-    assert "messages" not in cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
+    assert "messages" not in build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
 
 
 def test_a_cell_that_is_a_formula_is_text_in_csv_and_as_it_was_in_parquet(exported: dict[str, pl.DataFrame], tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_a_key_that_a_model_repeats_is_not_exported(arena: Arena, monkeypatch: p
         messages = [{"role": "user", "content": f"my key is {secret}"}]
         monkeypatch.setattr(export, "load_record", lambda *asked, said=messages: _with(asked, DecisionPlan, messages=said))
         with arena.journal() as journal:
-            rows = cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)["messages"]
+            rows = build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)["messages"]
         assert not rows["content"].str.contains(secret, literal=True).any()
 
 
@@ -150,7 +150,7 @@ def test_a_key_in_a_models_reasoning_is_in_no_row_of_the_week_and_what_was_decid
     ]
     with arena.journal() as journal:
         world = arena.world(journal)
-        kept, found = (decisions_rows(world, one)[0] for one in (done, replace(done, decisions=told)))
+        kept, found = (build_decisions_rows(world, one)[0] for one in (done, replace(done, decisions=told)))
     assert secret not in str(found.rows())
     texts = ("decision", "reasoning", "message")
     assert found.drop(texts).equals(kept.drop(texts))
@@ -168,7 +168,7 @@ def test_a_key_that_stored_rows_have_is_neither_exported_nor_explained(arena: Ar
     )
     refusals = pl.concat([facts.refusals, tables.REFUSALS.frame([_refusal(facts.decisions["decision_id"][0], secret)])])
     monkeypatch.setattr(Facts, "load", lambda _: replace(facts, decisions=decisions, refusals=refusals))
-    made = cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
+    made = build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK)
     assert made["refusals"]["message"].str.contains("saw ***", literal=True).any()
     assert all(secret not in str(frame.rows()) for frame in made.values())
     name = f"{WEEK}/calibrated/{WEEK}"
@@ -198,7 +198,7 @@ def test_a_cohort_that_is_not_there_and_a_folder_of_others_are_refused(
     arena: Arena, exported: dict[str, pl.DataFrame], tmp_path: Path
 ) -> None:
     with pytest.raises(ConfigError, match="no cohort started"):
-        cohort_tables(arena.lake, methodologies(arena.registry), WEEK - timedelta(days=7))
+        build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK - timedelta(days=7))
     (tmp_path / "photos").mkdir()
     with pytest.raises(ConfigError, match="other files"):
         export_cohort(exported, WEEK, tmp_path / "photos")

@@ -16,10 +16,10 @@ from click.testing import CliRunner
 
 from assets.arena import runs
 from assets.arena.assets import _make_weeks
-from bellwether.arena.lineup import Terms, current_terms, load_lineup, load_registered_families, release_rows
+from bellwether.arena.lineup import Terms, build_release_rows, current_terms, load_lineup, load_registered_families
 from bellwether.arena.prompt import FIRST_VERSION
 from bellwether.arena.records import FrozenCohort, decode_record, encode_record, store_once
-from bellwether.arena.weekly.context import build_cohort, deciding_cohorts, freeze_cohort, load_cohort
+from bellwether.arena.weekly.context import build_cohort, freeze_cohort, list_deciding_cohorts, load_cohort
 from bellwether.errors import ConfigError, LakeError
 from bellwether.models.registry import models
 from bellwether.tables import arena as tables
@@ -73,7 +73,9 @@ def test_f6_calls_of_the_old_cohort_go_to_its_model_at_its_prices(upgraded: Aren
 
 
 def test_releases_are_told_by_the_cohorts_that_used_them(upgraded: Arena) -> None:
-    found = release_rows(upgraded.read(tables.AGENTS), load_registered_families(upgraded.registry)).filter(pl.col("family") == "rising")
+    found = build_release_rows(upgraded.read(tables.AGENTS), load_registered_families(upgraded.registry)).filter(
+        pl.col("family") == "rising"
+    )
     columns = ("title", "model", "released", "first_cohort", "last_cohort", "cohorts", "previous", "input_price")
     assert found.select(columns).rows() == [
         ("Rising", "first", date(2026, 1, 1), WEEK, WEEK, 1, None, Decimal(2)),
@@ -86,7 +88,7 @@ def test_f8_a_running_cohort_keeps_its_lineup_when_another_is_asked_for(upgraded
     (upgraded.registry / "lineups.toml").write_text('[few]\ntitle = "t"\nmethodology = "small"\n[few.families]\nhold = "rule/hold"\n')
     with upgraded.journal() as journal:
         world = upgraded.world(journal)
-        cohorts = deciding_cohorts(world, WEEK + SEVEN, reconstructed=True)
+        cohorts = list_deciding_cohorts(world, WEEK + SEVEN, reconstructed=True)
         assert [(one.lineup, one.members["rising"]) for one in cohorts] == [("pair", "second"), ("pair", "first")]
 
 
@@ -196,9 +198,9 @@ def test_releases_of_live_and_reconstructed_cohorts_are_apart_and_rules_have_non
         agent(WEEK + SEVEN, "b", reconstructed=False),
         agent(WEEK, "rule/hold", reconstructed=False),
     ]
-    found = release_rows(tables.AGENTS.frame(rows), {})
+    found = build_release_rows(tables.AGENTS.frame(rows), {})
     assert found.select("reconstructed", "model", "previous", "title").rows() == [(False, "b", None, "f"), (True, "a", None, "f")]
-    assert release_rows(tables.AGENTS.empty(), {}).is_empty()
+    assert build_release_rows(tables.AGENTS.empty(), {}).is_empty()
 
 
 def test_decisions_name_the_version_of_the_prompt_that_their_cohort_keeps(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from bellwether.arena.frames import (
 )
 from bellwether.arena.invariants import violations
 from bellwether.arena.ledger import Ledger, fold
-from bellwether.arena.marks import HeldPrice, PriceSource, portfolio_curves
+from bellwether.arena.marks import HeldPrice, PriceSource, compute_portfolio_curves
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.scores import score_bets
 from bellwether.arena.universe import select_universe
@@ -124,7 +124,7 @@ def test_a_rebuild_gives_the_same_bytes(seed: int) -> None:
     def built(agents: list, trades: list, settlements: list) -> list[bytes]:  # type: ignore[type-arg]
         book = fold(agents, trades, settlements)
         frames = [settlements_frame(settlements), ledger_frame(book), positions_frame(book), scores_frame(book)]
-        return [_bytes(frame) for frame in [*frames, portfolios_frame(portfolio_curves(book, []), book)]]
+        return [_bytes(frame) for frame in [*frames, portfolios_frame(compute_portfolio_curves(book, []), book)]]
 
     shuffled = [rng.sample(facts, len(facts)) for facts in (made.agents, made.trades, settled)]
     assert built(made.agents, made.trades, settled) == built(*shuffled)

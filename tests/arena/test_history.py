@@ -14,7 +14,7 @@ from bellwether.arena.history import find_candidates, find_prices, reconstruct_e
 from bellwether.arena.market import Market
 from bellwether.arena.resolution import Observation, judge_evidence
 from bellwether.arena.universe import market_from_row
-from bellwether.arena.weekly.evidence import poll_states
+from bellwether.arena.weekly.evidence import derive_poll_states
 from bellwether.tables.arena import EVIDENCE as TABLE
 from bellwether.venues.polymarket.resolution import EVIDENCE
 
@@ -115,6 +115,6 @@ def test_looks_that_say_the_same_are_counted() -> None:
         return plain | {"week": AT.date(), "reconstructed": False, "known_at": AT + hours * HOUR} | more
 
     rows = TABLE.frame([look(0), look(6), look(12, closed=True, closed_at=AT + 11 * HOUR)])
-    assert [(one.same, str(one.status)) for one in poll_states(rows.head(2)).values()] == [(2, "active")]
-    last = poll_states(rows)["a"]
+    assert [(one.same, str(one.status)) for one in derive_poll_states(rows.head(2)).values()] == [(2, "active")]
+    last = derive_poll_states(rows)["a"]
     assert (last.same, str(last.status), last.looked_at) == (1, "closed", AT + 12 * HOUR)

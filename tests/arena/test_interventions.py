@@ -11,12 +11,12 @@ import pytest
 
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
-from bellwether.arena.rankings.equity import WINDOWS, equity_in_window
+from bellwether.arena.rankings.equity import WINDOWS, compute_window_equity
 from bellwether.arena.records import load_archives, load_closures, load_interventions
 from bellwether.arena.results import Facts, newest_fact_time
 from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
-from bellwether.arena.weekly.queries import agent_rows, cohort_rows, is_week_decided, stored_tables, tables_as_known
+from bellwether.arena.weekly.queries import is_week_decided, query_agent, query_cohort, read_as_known, stored_tables
 from bellwether.calibration.inference import Inference
 from bellwether.errors import ConfigError
 from bellwether.tables import arena as tables
@@ -67,27 +67,27 @@ def test_a_cancellation_refunds_what_is_held_from_when_it_is_known(arena: Arena)
 
 def test_results_are_shown_as_they_were_known(arena: Arena) -> None:
     rules = methodologies(arena.registry)
-    before, after = (tables_as_known(arena.lake, rules, at) for at in (START + HOUR / 2, START + HOUR))
+    before, after = (read_as_known(arena.lake, rules, at) for at in (START + HOUR / 2, START + HOUR))
     assert before(tables.SETTLEMENTS).is_empty()
     assert "REFUND" not in before(tables.LEDGER)["kind"]
     assert after(tables.LEDGER).equals(arena.read(tables.LEDGER))
     for one in (tables.AGENTS, tables.DECISIONS, tables.TRADES, tables.EVIDENCE, tables.UNIVERSE, tables.LEADERBOARD):
         assert after(one).equals(arena.read(one)), one.name
     closed = {
-        at: cohort_rows(rows, START.date()).filter("closed")["family"].to_list() for at, rows in (("before", before), ("after", after))
+        at: query_cohort(rows, START.date()).filter("closed")["family"].to_list() for at, rows in (("before", before), ("after", after))
     }
     assert closed == {"before": [], "after": ["random"]}
     assert set(before(tables.POSITIONS)["status"]) == {"open"}
     assert "settled" in after(tables.POSITIONS)["status"]
-    positions = agent_rows(before, START.date(), "random")["positions"]
+    positions = query_agent(before, START.date(), "random")["positions"]
     assert positions["position_id"].to_list() == sorted(
         arena.read(tables.TRADES).filter(pl.col("agent_id").str.ends_with("/random"))["trade_id"]
     )
-    nothing = tables_as_known(arena.lake, rules, START - HOUR)
+    nothing = read_as_known(arena.lake, rules, START - HOUR)
     assert nothing(tables.LEADERBOARD).is_empty()
     assert nothing(tables.UNIVERSE).is_empty()
     with pytest.raises(ConfigError, match="no cohort started"):
-        cohort_rows(nothing, START.date())
+        query_cohort(nothing, START.date())
 
 
 def test_an_intervention_is_recorded_once(arena: Arena) -> None:
@@ -211,10 +211,10 @@ def test_k22_an_archived_cohort_is_in_no_ranking_and_there_when_it_is_asked_for(
     found = compute_rankings(inputs, Inference(replicates=0))
     assert found["arena/rankings"].filter(metric="finished", imputation="none")["n"].unique().to_list() == [3 + 1]
     assert found["arena/equity_by_age"].filter(age=0)["n"].unique().to_list() == [2]
-    assert equity_in_window(inputs, WINDOWS["ALL"])["n"].max() == 2
+    assert compute_window_equity(inputs, WINDOWS["ALL"])["n"].max() == 2
     assert archived.read(tables.LEADERBOARD)["cohorts"].unique().to_list() == [2]
-    assert cohort_rows(stored_tables(archived.lake), OLD).height == 4
-    before = tables_as_known(archived.lake, methodologies(archived.registry), archived.now - timedelta(minutes=1))
+    assert query_cohort(stored_tables(archived.lake), OLD).height == 4
+    before = read_as_known(archived.lake, methodologies(archived.registry), archived.now - timedelta(minutes=1))
     assert before(tables.AGENTS).filter(week=OLD)["archived_at"].null_count() == 4, "it was not archived by then"
     assert before(tables.LEADERBOARD)["cohorts"].unique().to_list() == [3]
 

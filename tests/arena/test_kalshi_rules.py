@@ -15,8 +15,8 @@ from bellwether.arena.invariants import violations
 from bellwether.arena.kalshi import (
     NONE_OF_THEM,
     MarketListing,
+    build_evidence_row,
     build_market,
-    evidence_row,
     find_candidates,
     group_contracts,
     judge_results,
@@ -232,7 +232,7 @@ def test_what_results_say(outcomes: list[str], results: list[str], values: list[
 
 @pytest.mark.parametrize("word", ["active", "closed", "determined", "disputed", "amended"])
 def test_only_what_is_paid_out_is_a_result(word: str) -> None:
-    look = evidence_row(MarketListing("KXA-1-X", None, (contract(status=word, result="yes"),), named=False), fetched_at=AT)
+    look = build_evidence_row(MarketListing("KXA-1-X", None, (contract(status=word, result="yes"),), named=False), fetched_at=AT)
     (one,) = observations_from_rows(evidence_frame([look]))
     assert (one.ruling, one.rule) == (None, f"Kalshi: {word}")
     assert look["closed"] == (word != "active")
@@ -240,13 +240,13 @@ def test_only_what_is_paid_out_is_a_result(word: str) -> None:
 
 def test_an_event_is_over_when_its_last_contract_is_paid_out() -> None:
     half = (paid("no", ticker="KXA-1-X"), contract("KXA-1-Y", status="determined", result="yes", close_time=AT))
-    look = evidence_row(MarketListing("KXA-1", event(), half, named=True), fetched_at=AT + HOUR)
+    look = build_evidence_row(MarketListing("KXA-1", event(), half, named=True), fetched_at=AT + HOUR)
     assert (look["resolution_status"], look["settled_at"], look["closed_at"]) == ("determined", None, AT)
     (open_one,) = observations_from_rows(evidence_frame([look]))
     assert open_one.ruling is None
     whole = (half[0], paid("yes", ticker="KXA-1-Y", settled_at=AT + HOUR))
     (one,) = observations_from_rows(
-        evidence_frame([evidence_row(MarketListing("KXA-1", event(), whole, named=True), fetched_at=AT + 3 * HOUR)])
+        evidence_frame([build_evidence_row(MarketListing("KXA-1", event(), whole, named=True), fetched_at=AT + 3 * HOUR)])
     )
     assert one.ruling == Ruling(Result.WON, (("x", 0), ("y", 1_000_000)), "Y")
     assert (one.final_at, one.rule) == (AT + HOUR, "Kalshi: no, yes")
@@ -276,7 +276,7 @@ def _settled(results: tuple[str, ...]) -> tuple[Any, Any]:
     done = run(bets(bet("102", "y", "KXA-1", 0.6)), holder, market, quotes=quotes, rules=rules)
     assert [(trade.side, trade.shares, trade.fee) for trade in done.trades] == [("Y", usd(200), 0)]
     contracts = tuple(paid(word, ticker=row["ticker"]) for word, row in zip(results, RACE, strict=True))
-    look = evidence_row(MarketListing("KXA-1", event(), contracts, named=True), fetched_at=AT + 3 * HOUR)
+    look = build_evidence_row(MarketListing("KXA-1", event(), contracts, named=True), fetched_at=AT + 3 * HOUR)
     settled = derive_settlements(observations_from_rows(evidence_frame([look])), rules)
     return fold([agent(rules="v1-kalshi")], done.trades, settled), done.trades
 

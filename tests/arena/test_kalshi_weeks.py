@@ -12,7 +12,7 @@ import httpx
 import polars as pl
 import pytest
 
-from bellwether.arena.export import cohort_tables, export_cohort
+from bellwether.arena.export import build_cohort_tables, export_cohort
 from bellwether.arena.identity import week_of
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.weekly.context import decision_time, freeze_universe, list_venues
@@ -168,7 +168,7 @@ def test_the_preview_shows_every_venue_of_the_week_that_of_its_cohort_first(deci
 def test_an_export_has_the_universe_of_its_venue(decided: KalshiArena, tmp_path_factory: pytest.TempPathFactory) -> None:
     rules = methodologies(decided.registry)
     for cohort, venue in ((WEEK, "Polymarket"), (NEXT, "Kalshi")):
-        exported = cohort_tables(decided.lake, rules, cohort)
+        exported = build_cohort_tables(decided.lake, rules, cohort)
         assert exported["universe"]["venue"].unique().to_list() == [venue.lower()]
         folder = export_cohort(exported, cohort, tmp_path_factory.mktemp("export") / "cohort")
         assert f"open markets of {venue};" in (folder / "README.md").read_text()

@@ -17,7 +17,7 @@ from bellwether.arena.lifecycle import is_complete, is_start_allowed, window_end
 from bellwether.arena.market import Market, MarketStatus, UnknownFees
 from bellwether.arena.records import FrozenCohort, FrozenUniverse, decode_record, encode_record
 from bellwether.arena.universe import build_universe, market_from_row, select_universe, status_from_row
-from bellwether.arena.weekly.context import deciding_cohorts as weekly_deciding
+from bellwether.arena.weekly.context import list_deciding_cohorts as weekly_deciding
 from bellwether.errors import ConfigError, SchemaError
 from bellwether.journal import Journal
 from bellwether.venues.polymarket.fees import FeeSchedule, Regime

@@ -16,7 +16,7 @@ from bellwether.arena.market import Market
 from bellwether.arena.universe import Universe, build_universe
 from bellwether.arena.weekly import polymarket
 from bellwether.arena.weekly.context import decision_time, preview_universe
-from bellwether.arena.weekly.held_prices import reconstruct_rows, store_tick
+from bellwether.arena.weekly.held_prices import reconstruct_prices, store_tick
 from bellwether.tables import arena as tables
 from bellwether.venues.polymarket import snapshots
 from tests.arena.weeks import SEVEN, Arena
@@ -95,7 +95,7 @@ def arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena, Univ
             past.evidence(sunday)
     days = [START.date() + timedelta(days=number) for number in range(7 * WEEKS)]
     with past.journal() as journal:
-        for day, rows in reconstruct_rows(past.world(journal), days).items():
+        for day, rows in reconstruct_prices(past.world(journal), days).items():
             past.lake.write(tables.PRICES, (day.isoformat(),), rows, run_id="test")
     return live, past, largest
 

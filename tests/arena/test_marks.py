@@ -13,19 +13,19 @@ import pytest
 from bellwether.arena.facts import Trade
 from bellwether.arena.kalshi import Candle, quote_from_book, quote_from_candle
 from bellwether.arena.ledger import fold
-from bellwether.arena.market import tokens_to_quote
+from bellwether.arena.market import find_quoted_tokens
 from bellwether.arena.marks import (
     HeldPrice,
     PriceObservation,
     PriceSource,
     Valuation,
+    compute_portfolio_curves,
     interval_start,
     mark_position,
     merge_prices,
-    portfolio_curves,
     price_key,
     prices_disagree,
-    tick_prices,
+    select_tick_prices,
     valuation,
 )
 from bellwether.arena.units import price_micros
@@ -47,10 +47,10 @@ def value(trade: Trade, prices: Mapping[tuple[str, str], HeldPrice]) -> tuple[in
 
 
 def test_v4_without_tokens_nothing_is_asked_for_and_the_last_price_stands() -> None:
-    assert tokens_to_quote({"m": replace(binary(), token_ids=())}, ["m"]) == {}
-    assert tokens_to_quote({"m": binary()}, ["m", "m", "other"]) == {"y": ("m", 0)}
+    assert find_quoted_tokens({"m": replace(binary(), token_ids=())}, ["m"]) == {}
+    assert find_quoted_tokens({"m": binary()}, ["m", "m", "other"]) == {"y": ("m", 0)}
     later = NOW + timedelta(minutes=10)
-    assert tick_prices({M: price("0.4")}, [M], {}, later, V1) == [price("0.4", at=interval_start(later), source=PriceSource.PRIOR)]
+    assert select_tick_prices({M: price("0.4")}, [M], {}, later, V1) == [price("0.4", at=interval_start(later), source=PriceSource.PRIOR)]
 
 
 def test_a_book_with_one_side_moves_no_mark() -> None:
@@ -62,10 +62,12 @@ def test_a_book_with_one_side_moves_no_mark() -> None:
         *(quote_from_candle(Candle(NOW, bid, ask)).mid for bid, ask in ((Decimal("0.39"), None), (None, Decimal("0.39")))),
     ]
     for seen in mids:
-        (row,) = tick_prices({M: price("0.4")}, [M], {M: PriceObservation(seen, NOW)}, NOW + timedelta(minutes=10), V1)
+        (row,) = select_tick_prices({M: price("0.4")}, [M], {M: PriceObservation(seen, NOW)}, NOW + timedelta(minutes=10), V1)
         assert (row.price, row.source) == (usd("0.4"), PriceSource.PRIOR)
     both = book_midpoint(Book(only, ((Decimal("0.43"), Decimal(5)),), NOW))
-    assert tick_prices({M: price("0.4")}, [M], {M: PriceObservation(both, NOW)}, NOW + timedelta(minutes=10), V1)[0].price == usd("0.41")
+    assert select_tick_prices({M: price("0.4")}, [M], {M: PriceObservation(both, NOW)}, NOW + timedelta(minutes=10), V1)[0].price == usd(
+        "0.41"
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_v11_both_sides_are_valued_by_one_price() -> None:
 
 def test_v12_without_a_live_price_the_last_one_stands_and_says_so() -> None:
     last = {M: price("0.7")}
-    (row,) = tick_prices(last, [M], {M: PriceObservation(None)}, NOW + timedelta(minutes=10), V1)
+    (row,) = select_tick_prices(last, [M], {M: PriceObservation(None)}, NOW + timedelta(minutes=10), V1)
     assert (row.price, row.source) == (usd("0.7"), PriceSource.PRIOR)
     assert value(bought("20", "10"), {M: row}) == (usd("0.7"), usd(14), PriceSource.PRIOR)
     assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 1
@@ -95,17 +97,17 @@ def test_v14_without_any_price_a_position_is_worth_its_cost() -> None:
 
 
 def test_v15_the_live_price_counts_and_the_gap_is_recorded() -> None:
-    (row,) = tick_prices({}, [M], {M: PriceObservation(usd("0.61"), NOW, usd("0.91"))}, NOW, V1)
+    (row,) = select_tick_prices({}, [M], {M: PriceObservation(usd("0.61"), NOW, usd("0.91"))}, NOW, V1)
     assert (row.price, row.source, row.disagrees, row.other) == (usd("0.61"), PriceSource.LIVE, True, usd("0.91"))
     assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 0
 
 
 def test_v16_the_first_tick_of_an_interval_stays_and_a_change_is_stored_with_the_next() -> None:
-    (first,) = tick_prices({}, [M], {M: PriceObservation(usd("0.5"), NOW)}, NOW, V1)
+    (first,) = select_tick_prices({}, [M], {M: PriceObservation(usd("0.5"), NOW)}, NOW, V1)
     changed = {M: PriceObservation(usd("0.6"), NOW)}
     start = interval_start(NOW) + timedelta(minutes=10)
-    assert tick_prices({M: first}, [M], changed, start - timedelta(microseconds=1), V1) == []
-    (later,) = tick_prices({M: first}, [M], changed, start, V1)
+    assert select_tick_prices({M: first}, [M], changed, start - timedelta(microseconds=1), V1) == []
+    (later,) = select_tick_prices({M: first}, [M], changed, start, V1)
     assert [(row.at, row.price) for row in merge_prices([first], [later])] == [(interval_start(NOW), usd("0.5")), (start, usd("0.6"))]
 
 
@@ -124,19 +126,19 @@ def test_v23_a_gap_of_exactly_five_cents_is_accepted(row: str, gap: str, expecte
 
 
 def test_a_price_that_did_not_change_is_not_stored_again() -> None:
-    rows = tick_prices({}, [M], {M: PriceObservation(usd("0.5"), NOW)}, NOW, V1)
+    rows = select_tick_prices({}, [M], {M: PriceObservation(usd("0.5"), NOW)}, NOW, V1)
     last = {M: rows[0]}
-    assert tick_prices(last, [M], {M: PriceObservation(usd("0.5"), NOW)}, NOW + timedelta(minutes=10), V1) == []
-    assert len(tick_prices(last, [M], {M: PriceObservation(usd("0.51"), NOW)}, NOW + timedelta(minutes=10), V1)) == 1
-    gone = tick_prices(last, [M], {}, NOW + timedelta(minutes=20), V1)
+    assert select_tick_prices(last, [M], {M: PriceObservation(usd("0.5"), NOW)}, NOW + timedelta(minutes=10), V1) == []
+    assert len(select_tick_prices(last, [M], {M: PriceObservation(usd("0.51"), NOW)}, NOW + timedelta(minutes=10), V1)) == 1
+    gone = select_tick_prices(last, [M], {}, NOW + timedelta(minutes=20), V1)
     assert [row.source for row in gone] == [PriceSource.PRIOR]
-    assert tick_prices({M: gone[0]}, [M], {}, NOW + timedelta(minutes=30), V1) == []
-    assert tick_prices({}, [M], {}, NOW, V1) == []
+    assert select_tick_prices({M: gone[0]}, [M], {}, NOW + timedelta(minutes=30), V1) == []
+    assert select_tick_prices({}, [M], {}, NOW, V1) == []
 
 
 def test_settlement_is_a_final_row_of_the_curve() -> None:
     made = fold([AGENT], [bought("10", "5")], [won("Yes")])
-    rows = portfolio_curves(made, [price("0.6", at=NOW.replace(minute=10))])
+    rows = compute_portfolio_curves(made, [price("0.6", at=NOW.replace(minute=10))])
     assert [(row.at.day, row.cash, row.positions, row.total) for row in rows] == [
         (1, usd(9995), usd(5), usd(10_000)),
         (1, usd(9995), usd(6), usd(10_001)),
@@ -155,12 +157,12 @@ def test_live_cohorts_are_worth_what_was_seen_and_reconstructed_ones_also_what_w
         price("0.7", at=NOW.replace(minute=20)),
         price("0.8", at=NOW.replace(minute=30))._replace(reconstructed=True),
     ]
-    rows = portfolio_curves(made, prices, live={AGENT.agent_id})
+    rows = compute_portfolio_curves(made, prices, live={AGENT.agent_id})
     assert [row.positions for row in rows if row.agent_id == AGENT.agent_id] == [usd(5), usd(7)]
     assert [row.positions for row in rows if row.agent_id == other.agent_id] == [usd(5), usd(6), usd(7), usd(8)]
     late = theirs._replace(executed_at=NOW.replace(minute=40))
     bought_late = fold([other], [late], [])
-    assert [row.positions for row in portfolio_curves(bought_late, prices, live={other.agent_id})] == [usd(7)]
+    assert [row.positions for row in compute_portfolio_curves(bought_late, prices, live={other.agent_id})] == [usd(7)]
 
 
 def _naive(made: History, prices: list[HeldPrice], at: datetime) -> dict[str, Valuation]:
@@ -180,11 +182,11 @@ def test_between_stored_rows_nothing_changed(seed: int) -> None:
     prices: list[HeldPrice] = []
     for at in sorted(set(instants)):
         seen = {key: PriceObservation(rng.randrange(0, 1_000_001), at) for key in keys if rng.random() < 0.7}
-        rows = tick_prices(last, keys, seen, at, V1)
+        rows = select_tick_prices(last, keys, seen, at, V1)
         last.update({(row.market_id, row.outcome): row for row in rows})
         prices += rows
     rows_of: dict[str, list[Valuation]] = {agent.agent_id: [] for agent in made.agents}
-    for row in portfolio_curves(final, prices):
+    for row in compute_portfolio_curves(final, prices):
         rows_of[row.agent_id].append(row)
     for at in rng.sample(instants, 8):
         for agent_id, expected in _naive(made, prices, at).items():

@@ -17,7 +17,7 @@ import pytest
 
 from assets.arena.assets import _spending_metadata
 from bellwether.arena.weekly import rows
-from bellwether.arena.weekly.context import WeekBudgets, week_scope, week_spending
+from bellwether.arena.weekly.context import WeekBudgets, compute_week_spending, week_scope
 from bellwether.arena.weekly.decisions import decide_week
 from bellwether.checks.rule import rules_for
 from bellwether.tables.arena import TOKENS
@@ -121,7 +121,7 @@ def _decide(arena: Arena, budgets: WeekBudgets, run: str) -> tuple[dict[str, str
     """Decide the week. Returns states by family, reasons by family, and the spending in the metadata of the asset."""
     with arena.journal() as journal:
         world = replace(arena.world(journal, run), budgets=budgets)
-        frame, _ = rows.decisions_rows(world, decide_week(world, WEEK))
+        frame, _ = rows.build_decisions_rows(world, decide_week(world, WEEK))
         families = [name.split("/")[1] for name in frame["decision_id"]]
         return (
             dict(zip(families, frame["state"], strict=True)),
@@ -152,12 +152,12 @@ def test_budgets_stop_before_money_is_spent_and_a_raised_one_goes_on(arena: Aren
     assert money["week: dollars spent"] == pytest.approx(both + money["sandbox/noisy: dollars spent"])
     with arena.journal() as journal:
         assert journal.spent(week_scope(WEEK + SEVEN)).committed == 0, "another week has its own budget"
-        whole, models = week_spending(journal, WEEK, WeekBudgets())
+        whole, models = compute_week_spending(journal, WEEK, WeekBudgets())
     assert whole.left is None
     assert set(models) == {"sandbox/calibrated", "sandbox/timid", "sandbox/noisy"}
 
 
 def test_a_week_without_calls_has_cost_nothing(tmp_path: Path) -> None:
     with Arena(tmp_path).journal() as journal:
-        whole, models = week_spending(journal, WEEK, WeekBudgets(week=Decimal(5)))
+        whole, models = compute_week_spending(journal, WEEK, WeekBudgets(week=Decimal(5)))
     assert (whole.spent, whole.reserved, whole.left, models) == (0, 0, 5, {})

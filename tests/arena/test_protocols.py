@@ -12,7 +12,7 @@ import pytest
 from bellwether.arena import lineup, rule_agents
 from bellwether.arena.identity import week_of
 from bellwether.arena.market import YES, Market
-from bellwether.arena.weekly.held_prices import reconstruct_rows, reconstructed_days, store_tick
+from bellwether.arena.weekly.held_prices import list_reconstructed_days, reconstruct_prices, store_tick
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
 
@@ -59,7 +59,7 @@ def played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         world = arena.world(journal)
         if live:
             store_tick(world)
-        for day, rows in ({} if live else reconstruct_rows(world, reconstructed_days(world))).items():
+        for day, rows in ({} if live else reconstruct_prices(world, list_reconstructed_days(world))).items():
             arena.lake.write(tables.PRICES, (day.isoformat(),), rows, run_id="test")
     arena.now = START + timedelta(days=60)
     for week in [WEEK + timedelta(days=7 * number) for number in range(9)]:

@@ -12,7 +12,7 @@ import pytest
 
 from bellwether.arena.rankings import RankingInputs, compute_rankings
 from bellwether.arena.rankings.difficulty import UNCONNECTED, Losses, adjust_scores
-from bellwether.arena.rankings.estimates import money_metrics
+from bellwether.arena.rankings.estimates import compute_money_metrics
 from bellwether.calibration.clusters import Grouping
 from bellwether.calibration.inference import Inference
 from bellwether.tables import table
@@ -258,7 +258,7 @@ def test_no_interval_of_a_return_goes_below_the_loss_of_everything(least: float,
     )
     due = pl.DataFrame({"kind": ["finished"], "cost": [0.0]})
     none = pl.DataFrame(schema={"agent_id": pl.String, "at": TIME, "total": pl.Float64, "amount": pl.Float64})
-    found = {one.metric: one.estimate for one in money_metrics(agents, due, none, profits, none, plan=PLAN)}["return"]
+    found = {one.metric: one.estimate for one in compute_money_metrics(agents, due, none, profits, none, plan=PLAN)}["return"]
     assert found.value == pytest.approx((least - 350) / 10_000)
     assert found.lower == pytest.approx(lower)
     assert found.upper is not None

@@ -132,7 +132,7 @@ def test_the_review_changes_nothing_and_a_dismissal_ends_its_proposal(arena: Are
         assert [one.author for one in load_interventions(world.records)] == ["ann (too dear)"]
         (found,) = interventions.review_registry(world)
         assert load_cohort(world.records, WEEK) is None
-    rows = interventions.review_rows([found], LATER)
+    rows = interventions.build_review_rows([found], LATER)
     assert rows.select("family", "state", "input_price").rows() == [("gpt", "dismissed", None)]
     assert files == {path: path.read_bytes() for path in arena.registry.iterdir()}
 

@@ -22,9 +22,9 @@ from bellwether.arena.resolution import (
     OPEN,
     Observation,
     PollState,
+    build_evidence_row,
     cancellation,
     derive_settlements,
-    evidence_row,
     find_awaited_markets,
     find_correctable_markets,
     find_due_markets,
@@ -57,7 +57,7 @@ def look(
         "end_time": CLOSED,
         **more,
     }
-    return evidence_row(market, fetched_at=at)
+    return build_evidence_row(market, fetched_at=at)
 
 
 def seen(*looks: dict[str, Any]) -> list[Observation]:

@@ -16,9 +16,9 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.results import find_changed_cash
 from bellwether.arena.weekly.context import freeze_cohort, freeze_universe
 from bellwether.arena.weekly.decisions import decide_week
-from bellwether.arena.weekly.evidence import FactRows, due_markets
-from bellwether.arena.weekly.held_prices import reconstruct_rows, store_tick
-from bellwether.arena.weekly.queries import agent_rows, cohort_rows, explain_decision, is_week_decided, stored_tables, week_status
+from bellwether.arena.weekly.evidence import FactRows, list_due_markets
+from bellwether.arena.weekly.held_prices import reconstruct_prices, store_tick
+from bellwether.arena.weekly.queries import explain_decision, is_week_decided, query_agent, query_cohort, query_week_status, stored_tables
 from bellwether.arena.weekly.summary import preview_week
 from bellwether.errors import ConfigError, LakeError, VenueError
 from bellwether.journal.records import Records
@@ -53,7 +53,7 @@ def test_damaged_evidence_of_live_cohorts_is_never_left_out(tmp_path: Path) -> N
     (manifest,) = arena.lake.manifests(tables.EVIDENCE).values()
     flip_bit(Path(arena.lake.storage.location(manifest.file)))
     with arena.journal() as journal, pytest.raises(LakeError, match=r"arena/evidence: .* is damaged: .* restore the file from a backup"):
-        FactRows.load(arena.world(journal), found_again=[week])
+        FactRows.load(arena.world(journal), rebuilt=[week])
 
 
 def test_a_past_week_is_reconstructed_and_says_so(decided: Arena) -> None:
@@ -243,14 +243,14 @@ def test_a_live_week_is_known_to_be_decided(live: Arena) -> None:
 
 def test_held_markets_are_looked_at_when_they_are_due(live: Arena) -> None:
     with live.journal() as journal:
-        due = due_markets(live.world(journal))
+        due = list_due_markets(live.world(journal))
     held = sorted(set(live.read(tables.TRADES)["market_id"]))
     assert due == held
     rows = live.evidence(live.now.date())
     assert sorted(rows["market_id"]) == held
     assert not rows["reconstructed"].any()
     with live.journal() as journal:
-        assert due_markets(live.world(journal)) == [], "nothing is due at once again"
+        assert list_due_markets(live.world(journal)) == [], "nothing is due at once again"
 
 
 def test_a_tick_stores_prices_that_changed_and_a_second_one_nothing(live: Arena, tmp_path: Path) -> None:
@@ -263,7 +263,7 @@ def test_a_tick_stores_prices_that_changed_and_a_second_one_nothing(live: Arena,
         assert changed == prices.height > 0
         assert prices["at"].unique().to_list() == [datetime(2026, 6, 28, 0, 10, tzinfo=UTC)]
         assert store_tick(world) == (day, 0)
-        assert reconstruct_rows(world, [day])[day].equals(prices), "what was seen live stays"
+        assert reconstruct_prices(world, [day])[day].equals(prices), "what was seen live stays"
         rebuilt = prices.with_columns(pl.col("at") - timedelta(minutes=10), reconstructed=pl.lit(value=True))
         live.lake.write(tables.PRICES, (day.isoformat(),), rebuilt, run_id="rebuilt")
         assert store_tick(world) == (day, changed), "an equal price that was reconstructed is none that was seen"
@@ -274,11 +274,11 @@ def test_an_arena_without_a_week_has_results_without_rows(tmp_path: Path) -> Non
     found = arena.results()
     assert found.violations == []
     assert {name: rows.height for name, rows in found.frames.items()} == dict.fromkeys(found.frames, 0)
-    assert week_status(arena.lake, methodologies()).is_empty()
+    assert query_week_status(arena.lake, methodologies()).is_empty()
     with arena.journal() as journal:
         world = arena.world(journal)
         assert store_tick(world)[1] == 0
-        assert due_markets(world) == []
+        assert list_due_markets(world) == []
 
 
 def test_a_cohort_starts_late_only_when_it_is_asked_for(tmp_path: Path) -> None:
@@ -335,17 +335,17 @@ def test_weeks_cohorts_and_agents_are_told(decided: Arena) -> None:
     found = decided.results().frames
     for table in (tables.POSITIONS, tables.PORTFOLIOS, tables.SCORES, tables.LEDGER):
         decided.lake.write(table, (), found[table.name], run_id="test")
-    weeks = week_status(decided.lake, methodologies(decided.registry))
+    weeks = query_week_status(decided.lake, methodologies(decided.registry))
     assert weeks["week"].to_list() == [WEEK + SEVEN, WEEK]
     assert weeks["decisions"].to_list() == [12, 6]
-    assert cohort_rows(stored_tables(decided.lake), WEEK)["family"].to_list().count("hold") == 1
-    mine = agent_rows(stored_tables(decided.lake), WEEK, "calibrated")
+    assert query_cohort(stored_tables(decided.lake), WEEK)["family"].to_list().count("hold") == 1
+    mine = query_agent(stored_tables(decided.lake), WEEK, "calibrated")
     assert mine["decisions"].height == 2
     assert mine["cash movements"].height >= mine["positions"].height > 0
     with pytest.raises(ConfigError, match="the family is not in the cohort"):
-        agent_rows(stored_tables(decided.lake), WEEK, "nobody")
+        query_agent(stored_tables(decided.lake), WEEK, "nobody")
     with pytest.raises(ConfigError, match="no cohort started"):
-        cohort_rows(stored_tables(decided.lake), WEEK - SEVEN)
+        query_cohort(stored_tables(decided.lake), WEEK - SEVEN)
 
 
 def test_live_weeks_open_decide_mark_and_resolve_under_a_moving_clock(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from bellwether.arena.results import Facts, Results, compute_results
 from bellwether.arena.weekly import rows
 from bellwether.arena.weekly.context import WeekContext
 from bellwether.arena.weekly.decisions import WeekDecisions, decide_week
-from bellwether.arena.weekly.evidence import FactRows, evidence_rows
+from bellwether.arena.weekly.evidence import FactRows, build_evidence_rows
 from bellwether.journal import Journal
 from bellwether.lake import Lake
 from bellwether.models.client import Limits, ModelClient
@@ -97,15 +97,15 @@ class Arena:
 
     def store(self, journal: Journal, week: date, done: WeekDecisions) -> None:
         world, partition = self.world(journal), (week.isoformat(),)
-        decisions, versions = rows.decisions_rows(world, done)
+        decisions, versions = rows.build_decisions_rows(world, done)
         made = {
             tables.UNIVERSE: universe_frame(week, *done.universes.values()),
-            tables.AGENTS: rows.agents_rows(world, done.cohort),
+            tables.AGENTS: rows.build_agents_rows(world, done.cohort),
             tables.DECISION_VERSIONS: versions,
             tables.DECISIONS: decisions,
-            tables.REFUSALS: rows.refusals_rows(world, done),
-            tables.TRADES: rows.trades_rows(done),
-            MESSAGES: rows.messages_rows(world, done, decisions, versions),
+            tables.REFUSALS: rows.build_refusals_rows(world, done),
+            tables.TRADES: rows.build_trades_rows(done),
+            MESSAGES: rows.build_messages_rows(world, done, decisions, versions),
         }
         for declared, frame in made.items():
             self.lake.write(declared, partition, frame, run_id="test")
@@ -114,7 +114,7 @@ class Arena:
         """Collect evidence of a week and store it."""
         with self.journal() as journal:
             world = self.world(journal)
-            found = evidence_rows(world, week, FactRows.load(world))
+            found = build_evidence_rows(world, week, FactRows.load(world))
         self.lake.write(tables.EVIDENCE, (week.isoformat(),), found, run_id="test")
         return found
 

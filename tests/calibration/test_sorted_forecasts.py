@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 from bellwether.calibration.forecasts import Forecasts
-from bellwether.calibration.sorted_forecasts import SortedForecasts, ace, explained_squares, isotonic_fit, shares
+from bellwether.calibration.sorted_forecasts import SortedForecasts, ace, isotonic_fit, shares, sum_explained_squares
 
 ROWS = st.lists(st.tuples(st.integers(0, 20).map(lambda k: k / 20), st.booleans(), st.integers(0, 3)), min_size=1, max_size=40)
 
@@ -84,11 +84,11 @@ def by_sklearn(mass: np.ndarray, rate: np.ndarray) -> np.ndarray:
 @given(GROUPS)
 def test_the_explained_sum_is_that_of_the_fit(groups: list[tuple[int, int]]) -> None:
     mass, yes = np.array(groups, dtype=float).T
-    assert explained_squares(mass, yes) == pytest.approx(float(np.sum(mass * np.square(by_sklearn(mass, yes / mass)))), abs=1e-12)
+    assert sum_explained_squares(mass, yes) == pytest.approx(float(np.sum(mass * np.square(by_sklearn(mass, yes / mass)))), abs=1e-12)
 
 
 def test_nothing_explains_nothing() -> None:
-    assert explained_squares(np.zeros(0), np.zeros(0)) == 0.0
+    assert sum_explained_squares(np.zeros(0), np.zeros(0)) == 0.0
 
 
 @settings(deadline=None, max_examples=50)
@@ -103,4 +103,4 @@ def test_each_row_is_fitted_alone(rows: list[list[float]]) -> None:
 def test_pools_of_equal_rates_count_as_one_whatever_the_order_of_pooling() -> None:
     """Ten groups with the same rate: 1/3 of 3, of 6, of 9, … Separate pools would round their sums of squares differently."""
     mass = 3.0 * np.arange(1, 11)
-    assert explained_squares(mass, mass / 3) == (mass.sum() / 3) ** 2 / mass.sum()
+    assert sum_explained_squares(mass, mass / 3) == (mass.sum() / 3) ** 2 / mass.sum()

@@ -11,7 +11,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.kalshibench import Examination, Labels, ModelExamination, examine, read_labels, read_results
-from bellwether.report.results import model_file
+from bellwether.report.results import build_model_file
 from tests.kalshibench.conftest import ENTRIES, Write, labels, predictions, result
 from tests.report import frames
 
@@ -219,7 +219,7 @@ def test_what_bellwether_wrote_is_checked_with_its_own_labels_and_rules(write: W
 def test_every_number_of_a_report_follows_from_its_predictions(write: Write) -> None:
     """Separate code writes reports from benchmark tables. One model lacks some questions."""
     inputs = frames.example()
-    files = {f"m{index}": model_file(inputs, name, frames.made(inputs, name)) for index, name in enumerate(inputs.forecasters)}
+    files = {f"m{index}": build_model_file(inputs, name, frames.made(inputs, name)) for index, name in enumerate(inputs.forecasters)}
     examined = examine(read_results(write(**json.loads(json.dumps(files, default=str)))), replicates=200)
     numbers = examined.numbers()
     assert numbers.filter(pl.col("status") == "differs").rows() == []

@@ -11,7 +11,7 @@ import pytest
 
 from bellwether.arena.frames import evidence_frame, universe_frame
 from bellwether.arena.records import FrozenUniverse
-from bellwether.arena.resolution import evidence_row
+from bellwether.arena.resolution import build_evidence_row
 from bellwether.arena.universe import select_universe
 from bellwether.errors import LakeError
 from bellwether.lake import Lake
@@ -32,7 +32,7 @@ def _universe(week: date) -> pl.DataFrame:
 
 def test_rows_of_an_older_version_are_read_again(tmp_path: Path) -> None:
     lake = Lake(str(tmp_path))
-    look = evidence_row({"market_id": "m", "outcomes": ["Yes", "No"], "closed": False}, fetched_at=NOW)
+    look = build_evidence_row({"market_id": "m", "outcomes": ["Yes", "No"], "closed": False}, fetched_at=NOW)
     made = {EVIDENCE: evidence_frame([look]), UNIVERSE: _universe(date(2026, 3, 1))}
     for table, rows in made.items():
         lacking = {"results", "settled_at", "venue"}

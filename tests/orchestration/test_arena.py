@@ -25,7 +25,7 @@ from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings.standings import load_cutoffs, read_tables_as_known
 from bellwether.arena.results import Facts, compute_results
 from bellwether.arena.weekly.interventions import cancel_market, close_agent
-from bellwether.arena.weekly.queries import week_status
+from bellwether.arena.weekly.queries import query_week_status
 from bellwether.errors import BellwetherError, VenueError
 from bellwether.settings import settings
 from bellwether.tables import TABLES, table
@@ -256,7 +256,7 @@ def test_live_weeks_on_two_venues_decide_and_are_marked(tmp_path: Path, monkeypa
     assert set(held["market_id"]) - listed
     assert prices["day"].unique().sort().to_list() == [date(2026, 6, 14), date(2026, 6, 21)]
     assert rows(world, "arena/portfolios").filter(pl.col("invested") > 0).height > 0
-    told = week_status(world.lake, methodologies(world.config.registry))
+    told = query_week_status(world.lake, methodologies(world.config.registry))
     assert told["complete"].to_list() == [False, False]
     world.instance.dispose()
     settings.cache_clear()

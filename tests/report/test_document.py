@@ -18,7 +18,7 @@ from bellwether.formatting import interval, number, p_value, percent
 from bellwether.pages.markdown import head, text, timestamp
 from bellwether.questions.analysis import analyse
 from bellwether.report.inputs import ReportInputs
-from bellwether.report.release_page import ranked_pairs
+from bellwether.report.release_page import list_ranked_pairs
 from bellwether.report.writer import write_report
 from tests.report import frames
 from tests.report.frames import asked, example, forecasts, question, questions
@@ -262,7 +262,7 @@ def test_of_many_pairs_those_with_the_best_and_of_neighbours_are_shown_best_firs
     assert shown == [(names[0], other) for other in names[1:]] + [*pairwise(names)][1:]
     assert "11 of 28 pairs are shown" in section
     assert "\n- 7 without a test: no question has a forecast of both.\n" in section
-    for row in ranked_pairs(inputs):
+    for row in list_ranked_pairs(inputs):
         assert inputs.forecasters.index(row["forecaster"]) < inputs.forecasters.index(row["other"])
 
 
@@ -270,7 +270,7 @@ def test_a_pair_that_is_turned_round_says_the_same() -> None:
     inputs = many_pairs()
     stored = {frozenset((row["forecaster"], row["other"])): row for row in inputs.comparisons.iter_rows(named=True)}
     turned = 0
-    for row in ranked_pairs(inputs):
+    for row in list_ranked_pairs(inputs):
         same = stored[frozenset((row["forecaster"], row["other"]))]
         sign = 1 if same["forecaster"] == row["forecaster"] else -1
         turned += sign < 0

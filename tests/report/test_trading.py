@@ -15,7 +15,7 @@ from bellwether.figures import canvas
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
 from bellwether.replay.results.folder import read_backtests
-from bellwether.report.trading import results_document, trading_figures, trading_page, write_trading_report
+from bellwether.report.trading import build_results_document, render_trading_page, trading_figures, write_trading_report
 from bellwether.report.trading_inputs import TradingInputs, read_folder_inputs, read_warehouse_inputs, select_rows
 from bellwether.settings import settings
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
@@ -73,7 +73,7 @@ def test_a_report_is_a_page_every_number_figures_and_metadata_that_name_them(tmp
 def test_no_name_breaks_the_page() -> None:
     evil = "<script>x</script>|`a`\n# heading ![p](http://e.vil) $x$"
     rows = backtests(backtest(evil, evil, 1, failure=evil, failed_step=0, rules="kalshi-2025-10-01"), backtest("b", "E", 2))
-    text = trading_page(TradingInputs(rows, name=evil), {}, {})
+    text = render_trading_page(TradingInputs(rows, name=evil), {}, {})
     assert "<script>" not in text
     assert "\n# heading" not in text
     assert "](http" not in text.replace("\\]", "")
@@ -82,15 +82,15 @@ def test_no_name_breaks_the_page() -> None:
 
 
 def test_a_failure_is_on_the_page_with_its_decision() -> None:
-    text = trading_page(TradingInputs(ROWS), {}, {})
+    text = render_trading_page(TradingInputs(ROWS), {}, {})
     row = next(line for line in text.splitlines() if "ValueError" in line and line.startswith("|"))
     assert row.endswith("| 7 |")
-    assert "## Failures" not in trading_page(TradingInputs(ROWS.filter(pl.col("failure").is_null())), {}, {})
+    assert "## Failures" not in render_trading_page(TradingInputs(ROWS.filter(pl.col("failure").is_null())), {}, {})
 
 
 def test_the_document_keeps_every_digit_and_null() -> None:
     inputs = TradingInputs(backtests(backtest("a", "E", "0.000001", slippage="0.000003")))
-    row = results_document(inputs)["backtests"][0]
+    row = build_results_document(inputs)["backtests"][0]
     assert (row["pnl"], row["slippage"], row["sharpe"]) == (Decimal("0.000001"), Decimal("0.000003"), None)
 
 

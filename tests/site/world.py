@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from bellwether.arena.lineup import release_rows
+from bellwether.arena.lineup import build_release_rows
 from bellwether.forecasting.prompt import messages, prompt_hash
 from bellwether.lake import Lake
 from bellwether.lake.warehouse import publish
@@ -379,7 +379,7 @@ def arena(lake: Lake, size: Size, words: Words = plain) -> None:
         )  # fmt: skip
     for name, frames in books.items():
         lake.write(table(f"arena/{name}"), (), pl.concat(frames), run_id="r")
-    lake.write(table("arena/releases"), (), release_rows(pl.concat(entered), {}), run_id="r")
+    lake.write(table("arena/releases"), (), build_release_rows(pl.concat(entered), {}), run_id="r")
     count = len(families)
     lake.write(
         table("arena/leaderboard"), (),

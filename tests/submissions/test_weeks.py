@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from bellwether.arena.methodology import methodologies
-from bellwether.arena.submissions import find_weeks, forecastable_markets, submission_weeks, submissions_frame
+from bellwether.arena.submissions import find_submission_weeks, find_weeks, forecastable_markets, submissions_frame
 from bellwether.submissions import validate_rows
 from bellwether.submissions.files import assign_week, read_forecasts
 from bellwether.submissions.validation import SCHEMA
@@ -39,7 +39,7 @@ def universe() -> pl.DataFrame:
 @pytest.fixture
 def known() -> ArenaWeeks:
     markets = forecastable_markets(universe())
-    return ArenaWeeks(markets, submission_weeks(markets, RULES), RULES)
+    return ArenaWeeks(markets, find_submission_weeks(markets, RULES), RULES)
 
 
 MARKETS = pl.DataFrame(
@@ -138,7 +138,7 @@ def test_a_week_can_have_markets_of_both_venues() -> None:
         .with_columns(venue=pl.when(is_kalshi).then(pl.lit("kalshi")).otherwise("venue"))
     )
     markets = forecastable_markets(rows)
-    assert submission_weeks(markets, RULES)["venues"].to_list() == [["polymarket"], ["kalshi", "polymarket"]]
+    assert find_submission_weeks(markets, RULES)["venues"].to_list() == [["polymarket"], ["kalshi", "polymarket"]]
     stated = datetime(2026, 3, 9, 5, tzinfo=UTC)
     stored = [("mine", f"kalshi:{name}", stated, 0.7, RECEIVED) for name in ("KXHIGHNY-26MAR09-B50", "1")]
     found = submissions_frame(pl.DataFrame(stored, schema=SCHEMA, orient="row"), rows, RULES)

@@ -23,7 +23,7 @@ def mean_total() -> pl.Expr:
     return (whole + up.cast(pl.Int64)).cast(_MILLIONTHS) / 1_000_000
 
 
-def equity_tables(inputs: RankingInputs) -> tuple[pl.DataFrame, pl.DataFrame]:
+def compute_equity_tables(inputs: RankingInputs) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Build rows of arena/equity_by_day and arena/equity_by_age.
 
     Every agent counts from the day of its cohort to the last day with a portfolio row of any agent. Its portfolio is constant between rows.
@@ -96,7 +96,7 @@ def floor_time(at: pl.Expr, width: timedelta) -> pl.Expr:
     return (at.dt.epoch("us") // microseconds * microseconds).cast(TIME)
 
 
-def equity_in_window(inputs: RankingInputs, window: EquityWindow) -> pl.DataFrame:
+def compute_window_equity(inputs: RankingInputs, window: EquityWindow) -> pl.DataFrame:
     """Return one row per family and interval of a window: group, family, at (start), n (agents) and total (mean at the end, dollars).
 
     An agent counts from the Sunday of its cohort, with its initial cash before its first change.

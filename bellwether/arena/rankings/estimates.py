@@ -65,7 +65,7 @@ class MetricRow:
     imputed: int = 0
 
 
-def forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
+def compute_forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
     """Yield the metrics of a family's stated probabilities. Without probabilities the values are None."""
     n, imputed = rows.height, int(rows["imputed"].sum() or 0)
     if not n:
@@ -75,13 +75,13 @@ def forecast_metrics(rows: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]
     clusters = Clusters.of(rows["event"], n)
     p, y, price = (rows[name].to_numpy() for name in ("p", "y", "price"))
     scores = evaluate_forecasts(Forecasts.of(p, y, market=price), clusters, n, replace(plan, replicates=min(TESTS, plan.replicates)))
-    with_noise = stated_scores(p, y, price, _priced_means(rows, plan))
+    with_noise = compute_stated_scores(p, y, price, _priced_means(rows, plan))
     for name, metric, better in STATED:
         yield MetricRow(name, better, with_noise.get(name, scores[metric]), n, clusters.count, imputed)
     yield MetricRow(RELATIVE, "lower", with_noise[RELATIVE], n, clusters.count, imputed)
 
 
-def stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> dict[str, Estimate]:
+def compute_stated_scores(p: Floats, y: Floats, price: Floats, means: PricedMeans) -> dict[str, Estimate]:
     """Return the mean scores of stated probabilities by metric, with intervals."""
     clipped = np.clip(p, CLIP, 1 - CLIP)
     own, market = LinearMetric(np.square(p - y), 1 - 2 * p, 0.0, 1.0), LinearMetric(np.square(price - y), 1 - 2 * price, 0.0, 1.0)
@@ -107,7 +107,7 @@ def size_slope() -> pl.Expr:
     return (1 - 2 * confidence) * pl.col("direction")
 
 
-def bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
+def compute_bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
     """Yield the metrics of a family's scored bets: Brier scores of sizes and prices, and the win rate."""
     direction = pl.col("direction")
     metrics = (
@@ -121,7 +121,7 @@ def bet_metrics(bets: pl.DataFrame, plan: Inference) -> Iterator[MetricRow]:
         yield MetricRow(name, better, estimates[name], rows.height, rows["event"].n_unique())
 
 
-def money_metrics(
+def compute_money_metrics(
     agents: pl.DataFrame, due: pl.DataFrame, trades: pl.DataFrame, profits: pl.DataFrame, portfolios: pl.DataFrame, *, plan: Inference
 ) -> Iterator[MetricRow]:
     """Yield return, drawdown, turnover, cost and coverage of a family.
@@ -148,7 +148,7 @@ def _coverage_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
         yield MetricRow(kind, "higher" if kind == "finished" else "lower", Estimate(share, reason=COUNTED), due.height)
 
 
-def coverage_only_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
+def compute_coverage_metrics(due: pl.DataFrame) -> Iterator[MetricRow]:
     """Yield the metrics of trades for a forecaster that does not trade. Only coverage has values."""
     for name, better in TRADED:
         yield MetricRow(name, better, Estimate(None, reason=NO_TRADES), 0)

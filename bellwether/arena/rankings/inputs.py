@@ -15,7 +15,7 @@ from functools import cached_property
 
 import polars as pl
 
-from bellwether.arena.submissions import submitted_due, submitted_forecasts
+from bellwether.arena.submissions import build_submitted_forecasts, submitted_due
 from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.formatting import floor_percent
 from bellwether.tables.arena_rankings import GROUP, SUBMISSIONS
@@ -155,7 +155,7 @@ class RankingInputs:
     @cached_property
     def submitted(self) -> pl.DataFrame:
         """Submitted forecasts of the questions of `bets`, with its columns; won, size and paid are null."""
-        return submitted_forecasts(self.bets, self.due, self._submitted, self.prices)
+        return build_submitted_forecasts(self.bets, self.due, self._submitted, self.prices)
 
     @cached_property
     def _submitted(self) -> pl.DataFrame:

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from bellwether.arena.families import Family
-from bellwether.arena.lineup import release_rows
+from bellwether.arena.lineup import build_release_rows
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.rankings.estimates import RELATIVE
 from bellwether.arena.rankings.inputs import RankingInputs
 from bellwether.arena.rankings.tables import compute_rankings
-from bellwether.arena.weekly.queries import AS_KNOWN, TableReader, tables_as_known
+from bellwether.arena.weekly.queries import AS_KNOWN, TableReader, read_as_known
 from bellwether.console import TextTable
 from bellwether.lake import Lake
 from bellwether.models.registry import models
@@ -41,7 +41,7 @@ def read_tables_as_known(
 
     rules: methodologies by name. cutoffs: from `load_cutoffs`. families: current families of the registry by name.
     """
-    read = tables_as_known(lake, rules, at)
+    read = read_as_known(lake, rules, at)
     computed: dict[str, pl.DataFrame] = {}
 
     def rows(declared: Table) -> pl.DataFrame:
@@ -49,7 +49,7 @@ def read_tables_as_known(
             return read(declared)
         if not computed:
             computed.update(compute_rankings(load_inputs(read, cutoffs)))
-            computed[RELEASES.name] = release_rows(read(AGENTS), families)
+            computed[RELEASES.name] = build_release_rows(read(AGENTS), families)
         return computed[declared.name]
 
     return rows

@@ -10,15 +10,15 @@ import numpy as np
 import polars as pl
 
 from bellwether.arena.rankings.difficulty import AdjustedScores, Losses, adjust_scores
-from bellwether.arena.rankings.equity import equity_tables
+from bellwether.arena.rankings.equity import compute_equity_tables
 from bellwether.arena.rankings.estimates import (
     OF_EVENTS,
     OF_FORECASTS,
     MetricRow,
-    bet_metrics,
-    coverage_only_metrics,
-    forecast_metrics,
-    money_metrics,
+    compute_bet_metrics,
+    compute_coverage_metrics,
+    compute_forecast_metrics,
+    compute_money_metrics,
     size_slope,
 )
 from bellwether.arena.rankings.inputs import Imputation, RankingInputs, build_forecasts, explain_exclusions, explain_too_few_events
@@ -81,7 +81,7 @@ def compute_rankings(inputs: RankingInputs, plan: Inference | None = None) -> di
         pairs += [comparison.pairs.with_columns(metric=pl.lit(name), **_literal_columns(group.key)) for name, comparison in tested.items()]
         estimates += _ranking_rows(group, inputs, tested, settings)
         bins += list(_reliability_tables(group, settings))
-    by_day, by_age = equity_tables(inputs)
+    by_day, by_age = compute_equity_tables(inputs)
     return {
         "arena/rankings": RANKINGS.validate(RANKINGS.frame(list(estimates)).sort(RANKINGS.order)),
         "arena/pairs": _concat_rows(PAIRS, pairs),
@@ -162,18 +162,18 @@ def _ranking_rows(
         mine = pl.col("family") == name
         agents = group.agents.filter(mine)
         if agents.is_empty():
-            by_family[name] += coverage_only_metrics(group.due.filter(mine))
+            by_family[name] += compute_coverage_metrics(group.due.filter(mine))
             continue
         own = pl.col("agent_id").is_in(agents["agent_id"].to_list())
-        by_family[name] += bet_metrics(group.bets.filter(mine), plan)
-        by_family[name] += money_metrics(
+        by_family[name] += compute_bet_metrics(group.bets.filter(mine), plan)
+        by_family[name] += compute_money_metrics(
             agents, group.due.filter(mine), inputs.trades.filter(own), group.profits.filter(mine), inputs.portfolios.filter(own), plan=plan
         )
     for imputation in Imputation:
         rows = group.forecasts(imputation)
         alone = imputation is Imputation.NONE
         simulated = plan if alone else replace(plan, replicates=0)
-        metrics = {name: list(forecast_metrics(rows.filter(pl.col("family") == name), simulated)) for name in group.families}
+        metrics = {name: list(compute_forecast_metrics(rows.filter(pl.col("family") == name), simulated)) for name in group.families}
         fitted = _fit_difficulty(rows, group, simulated)
         scored = _fit_agents(rows, group, fitted, plan)
         first = {"brier_stated": fitted.first_raw, "brier_adjusted": fitted.first.copy()} if fitted else {}

@@ -58,7 +58,7 @@ def week_scope(week: date, model: str | None = None) -> Scope:
     return Scope(purpose=PURPOSE, model=model, scope_end=f"/{week.isoformat()}")
 
 
-def week_spending(journal: Journal, week: date, budgets: WeekBudgets) -> tuple[Spending, dict[str, Spending]]:
+def compute_week_spending(journal: Journal, week: date, budgets: WeekBudgets) -> tuple[Spending, dict[str, Spending]]:
     """Return the spending of a week, and of each model by its name in the journal."""
     usage = journal.usage("model", of=week_scope(week))
     names = sorted(usage["model"])
@@ -197,18 +197,18 @@ def is_all_reconstructed(context: WeekContext) -> bool:
     return all(cohort is None or cohort.reconstructed for cohort in cohorts)
 
 
-def drop_damaged(context: WeekContext, rows: Slice, found_again: Collection[date] | None = None) -> Slice:
+def drop_damaged(context: WeekContext, rows: Slice, rebuilt: Collection[date] | None = None) -> Slice:
     """Return rows without damaged partitions if all cohorts are reconstructed, because such rows are rebuilt.
 
-    found_again: weeks or days whose damaged rows are dropped; None: all.
+    rebuilt: weeks or days whose damaged rows are dropped; None: all.
     """
-    damaged = {place for place in rows.damaged() if found_again is None or date.fromisoformat(place[0]) in found_again}
+    damaged = {place for place in rows.damaged() if rebuilt is None or date.fromisoformat(place[0]) in rebuilt}
     return rows.exclude(damaged) if damaged and is_all_reconstructed(context) else rows
 
 
-def load_evidence(context: WeekContext, found_again: Collection[date] | None = ()) -> Slice:
-    """Load rows of arena/evidence. found_again: weeks whose evidence is rebuilt, as in `drop_damaged`."""
-    return drop_damaged(context, context.lake.slice(EVIDENCE, missing="skip"), found_again)
+def load_evidence(context: WeekContext, rebuilt: Collection[date] | None = ()) -> Slice:
+    """Load rows of arena/evidence. rebuilt: weeks whose evidence is rebuilt, as in `drop_damaged`."""
+    return drop_damaged(context, context.lake.slice(EVIDENCE, missing="skip"), rebuilt)
 
 
 def freeze_cohort(context: WeekContext, week: date, *, reconstructed: bool, forced: bool = True) -> FrozenCohort | None:
@@ -226,7 +226,7 @@ def build_cohort(context: WeekContext, week: date, *, reconstructed: bool) -> Fr
     return FrozenCohort(week, lineup.name, context.new_methodology.name, reconstructed, lineup.members, at, terms, VERSION)
 
 
-def deciding_cohorts(context: WeekContext, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:
+def list_deciding_cohorts(context: WeekContext, week: date, *, reconstructed: bool, venue: Venue | None = None) -> list[FrozenCohort]:
     """Return the cohorts that decide in a week, newest first. venue: None for all venues."""
     return [
         cohort

@@ -38,10 +38,10 @@ from bellwether.arena.weekly import ledgers
 from bellwether.arena.weekly.context import (
     WeekContext,
     cohort_methodology,
-    deciding_cohorts,
     decision_time,
     freeze_cohort,
     freeze_universe,
+    list_deciding_cohorts,
     list_venues,
 )
 from bellwether.arena.weekly.model_calls import AnswerRequest, Task, open_model_calls
@@ -108,7 +108,7 @@ def decide_week(context: WeekContext, week: date, *, forced: bool = True) -> Wee
             f"running the week {week}: its cohort and its universe differ in venue or in being live; the journal is not of this arena, restore the right one"
         )
     cohorts = {
-        venue: deciding_cohorts(context, week, reconstructed=frozen.reconstructed, venue=venue) for venue, frozen in universes.items()
+        venue: list_deciding_cohorts(context, week, reconstructed=frozen.reconstructed, venue=venue) for venue, frozen in universes.items()
     }
     by_venue = [plan_tasks(context, week, universe, cohorts[venue]) for venue, universe in universes.items()]
     tasks = [task for venue_tasks in by_venue for task in venue_tasks]

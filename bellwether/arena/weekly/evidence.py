@@ -14,7 +14,7 @@ from bellwether.arena.identity import WEEK, week_of, week_start
 from bellwether.arena.ledger import Ledger
 from bellwether.arena.methodology import Venue
 from bellwether.arena.records import load_cancellations
-from bellwether.arena.resolution import PollState, find_awaited_markets, find_due_markets, missing_evidence_row
+from bellwether.arena.resolution import PollState, build_missing_evidence_row, find_awaited_markets, find_due_markets
 from bellwether.arena.universe import status_from_row
 from bellwether.arena.weekly.context import WeekContext, load_evidence
 from bellwether.arena.weekly.ledgers import fold_ledgers
@@ -31,14 +31,14 @@ class FactRows:
     evidence: pl.DataFrame
 
     @classmethod
-    def load(cls, context: WeekContext, *, decided: Collection[date] = (), found_again: Collection[date] = ()) -> FactRows:
+    def load(cls, context: WeekContext, *, decided: Collection[date] = (), rebuilt: Collection[date] = ()) -> FactRows:
         """Read the rows from the lake.
 
-        decided: weeks whose agents and trades are rebuilt and not read. found_again: weeks whose evidence is rebuilt, as in `load_evidence`.
+        decided: weeks whose agents and trades are rebuilt and not read. rebuilt: weeks whose evidence is rebuilt, as in `load_evidence`.
         """
-        rebuilt = {(week.isoformat(),) for week in decided}
-        agents, trades = (context.lake.slice(table, missing="skip").exclude(rebuilt).read() for table in (AGENTS, TRADES))
-        return cls(agents, trades, load_evidence(context, found_again).read())
+        excluded = {(week.isoformat(),) for week in decided}
+        agents, trades = (context.lake.slice(table, missing="skip").exclude(excluded).read() for table in (AGENTS, TRADES))
+        return cls(agents, trades, load_evidence(context, rebuilt).read())
 
     def replace_week(self, week: date, **rows: pl.DataFrame) -> FactRows:
         """Replace the rows of a week in the given tables (agents, trades or evidence)."""
@@ -46,10 +46,10 @@ class FactRows:
         return replace(self, **replaced)
 
 
-def evidence_rows(context: WeekContext, week: date, facts: FactRows, *, asked: Collection[str] = ()) -> pl.DataFrame:
+def build_evidence_rows(context: WeekContext, week: date, facts: FactRows, *, requested: Collection[str] = ()) -> pl.DataFrame:
     """Build rows of arena/evidence of a week: stored rows, cancellations of the week, and missing observations.
 
-    Markets of live cohorts are observed in the current week only, if due or in `asked`. For reconstructed cohorts, observations of the week are
+    Markets of live cohorts are observed in the current week only, if due or in `requested`. For reconstructed cohorts, observations of the week are
     reconstructed.
     """
     now = context.now()
@@ -66,7 +66,7 @@ def evidence_rows(context: WeekContext, week: date, facts: FactRows, *, asked: C
             of_week = [row for row in reconstructed if week_start(week) <= row["fetched_at"] < week_start(week) + WEEK]
             parts.append(evidence_frame(of_week, reconstructed=True))
     if week == week_of(now):
-        parts.append(_observe_markets(context, facts, now, asked))
+        parts.append(_observe_markets(context, facts, now, requested))
         if (early := parts[-1].filter(pl.col("week") != week)).height:
             raise ConfigError(
                 f"observing markets: the venue's clock shows {early['known_at'][0]:%Y-%m-%d %H:%M} UTC, this machine's {now:%Y-%m-%d %H:%M}; correct the latter"
@@ -75,7 +75,7 @@ def evidence_rows(context: WeekContext, week: date, facts: FactRows, *, asked: C
     return EVIDENCE.validate(rows.sort(EVIDENCE.order))
 
 
-def due_markets(context: WeekContext) -> list[str]:
+def list_due_markets(context: WeekContext) -> list[str]:
     """Return the markets of live cohorts that are due for polling."""
     return [market_id for due_ones in _due_by_venue(context, FactRows.load(context), context.now()).values() for market_id in due_ones]
 
@@ -85,7 +85,7 @@ def _due_by_venue(context: WeekContext, facts: FactRows, now: datetime) -> dict[
     cancelled = facts.evidence.filter(pl.col("cancelled_by").is_not_null())["market_id"].to_list()
     return {
         venue: find_due_markets(
-            ledger, poll_states(facts.evidence.filter(pl.col("market_id").is_in(list(ledger.bets)))), now, final=cancelled
+            ledger, derive_poll_states(facts.evidence.filter(pl.col("market_id").is_in(list(ledger.bets)))), now, final=cancelled
         )
         for venue, ledger in _fold_ledgers(context, facts, now, reconstructed=False).items()
     }
@@ -102,11 +102,11 @@ def _observe_markets(context: WeekContext, facts: FactRows, now: datetime, reque
         if wanted := sorted(names):
             observed = context.data(venue).fetch_evidence(wanted, now)
             listed = {row["market_id"] for row in observed}
-            rows += [*observed, *(missing_evidence_row(market_id, now) for market_id in wanted if market_id not in listed)]
+            rows += [*observed, *(build_missing_evidence_row(market_id, now) for market_id in wanted if market_id not in listed)]
     return evidence_frame(rows)
 
 
-def poll_states(evidence: pl.DataFrame) -> dict[str, PollState]:
+def derive_poll_states(evidence: pl.DataFrame) -> dict[str, PollState]:
     """Derive the polling state of each market from rows of arena/evidence."""
     states: dict[str, PollState] = {}
     contents: dict[str, object] = {}

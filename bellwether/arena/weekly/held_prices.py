@@ -12,8 +12,17 @@ import polars as pl
 from bellwether.arena.frames import prices_frame, prices_from_rows
 from bellwether.arena.history import Points
 from bellwether.arena.ledger import Ledger
-from bellwether.arena.market import Market, tokens_to_quote
-from bellwether.arena.marks import HeldPrice, PriceKey, PriceObservation, PriceSource, interval_start, merge_prices, price_key, tick_prices
+from bellwether.arena.market import Market, find_quoted_tokens
+from bellwether.arena.marks import (
+    HeldPrice,
+    PriceKey,
+    PriceObservation,
+    PriceSource,
+    interval_start,
+    merge_prices,
+    price_key,
+    select_tick_prices,
+)
 from bellwether.arena.methodology import Venue, load_methodology
 from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.context import WeekContext, drop_damaged
@@ -26,7 +35,7 @@ from bellwether.units import SharePrice
 _DAY = timedelta(days=1)
 
 
-def tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
+def fetch_tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
     """Fetch current prices; return the UTC day, all rows of arena/prices of the day, and the number of added rows.
 
     The first tick of a day stores every held price and ignores reconstructed prices, so that a day can be read without the day before.
@@ -37,7 +46,9 @@ def tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
     yesterday, today = (_load_day(context, day).read() for day in (stamp.date() - _DAY, stamp.date()))
     # A live price is stored even if it equals a reconstructed one, because live cohorts do not use the latter.
     live = today.filter(~pl.col("reconstructed"))
-    last = {row[:2]: row for row in prices_from_rows(_newest_rows(pl.concat([yesterday.filter(~pl.col("reconstructed")), live])))}
+    newest = pl.concat([yesterday.filter(~pl.col("reconstructed")), live]).sort("at", maintain_order=True)
+    newest = newest.unique(["market_id", "outcome"], keep="last", maintain_order=True)
+    last = {row[:2]: row for row in prices_from_rows(newest)}
     observations: dict[PriceKey, PriceObservation] = {}
     keys, of_venue = _current_holdings(context)
     for venue, tokens in of_venue.items():
@@ -46,7 +57,7 @@ def tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
         with suppress(VenueError):  # the second source is only a check; its outage does not prevent a mark
             listed = context.data(venue).fetch_listed_prices(sorted(tokens), now) if tokens else {}
         observations |= {key: replace(quoted[token], other=listed.get(key)) for key, token in tokens.items() if token in quoted}
-    rows = tick_prices(last, keys, observations, now, rules)
+    rows = select_tick_prices(last, keys, observations, now, rules)
     if live.is_empty():
         changed = {row[:2] for row in rows}
         rows += [last[key]._replace(at=stamp) for key in keys if key in last and key not in changed]
@@ -54,11 +65,6 @@ def tick_rows(context: WeekContext) -> tuple[date, pl.DataFrame, int]:
     new = prices_frame([row._replace(known_at=known_at) for row in rows])
     unchanged = today.join(new, on=PRICES.key, how="anti")
     return stamp.date(), PRICES.validate(pl.concat([unchanged, new]).sort(PRICES.order)), len(rows)
-
-
-def _newest_rows(rows: pl.DataFrame) -> pl.DataFrame:
-    """Return the latest row of each outcome."""
-    return rows.sort("at", maintain_order=True).unique(["market_id", "outcome"], keep="last", maintain_order=True)
 
 
 Tokens = dict[PriceKey, str]
@@ -73,7 +79,7 @@ def _current_holdings(context: WeekContext) -> tuple[list[PriceKey], dict[Venue,
     cached = _held.get(context.lake.uri)
     if cached is None or cached[0] != marks or None in marks:
         open_keys = {
-            venue: sorted(key for key, spans in held_spans(ledger).items() if spans[-1][1] is None)
+            venue: sorted(key for key, spans in find_held_spans(ledger).items() if spans[-1][1] is None)
             for venue, ledger in _fold_ledgers(context, reconstructed=None).items()
         }
         keys = sorted({key for venue_keys in open_keys.values() for key in venue_keys})
@@ -86,15 +92,15 @@ def _current_holdings(context: WeekContext) -> tuple[list[PriceKey], dict[Venue,
 
 
 def store_tick(context: WeekContext) -> tuple[date, int]:
-    """Store the rows of `tick_rows`, and return the day and the number of added rows."""
-    day, rows, changed = tick_rows(context)
+    """Store the rows of `fetch_tick_rows`, and return the day and the number of added rows."""
+    day, rows, changed = fetch_tick_rows(context)
     if changed:
         # Without inputs, so that the day remains out of date for reconstructed prices.
         context.lake.write(PRICES, (day.isoformat(),), rows, run_id=context.run, inputs={})
     return day, changed
 
 
-def reconstruct_rows(context: WeekContext, days: Sequence[date]) -> dict[date, pl.DataFrame]:
+def reconstruct_prices(context: WeekContext, days: Sequence[date]) -> dict[date, pl.DataFrame]:
     """Reconstruct rows of arena/prices by day from hourly past prices, for holdings of reconstructed cohorts. Live rows are kept.
 
     The first price of an outcome on a day is always stored, later ones if they change. Damaged rows of a day are dropped if all cohorts are
@@ -104,7 +110,7 @@ def reconstruct_rows(context: WeekContext, days: Sequence[date]) -> dict[date, p
     now, minutes = context.now(), load_methodology(folder=context.registry).mark_minutes
     prices_by_day: dict[date, list[HeldPrice]] = {day: [] for day in days}
     for venue, ledger in _fold_ledgers(context, reconstructed=True).items():
-        spans = dict(_clip_spans(held_spans(ledger), first, last, now))
+        spans = dict(_clip_spans(find_held_spans(ledger), first, last, now))
         tokens = _quoted_tokens(context, sorted(spans))
         wanted = {token: (spans[key][0][0], spans[key][-1][1]) for key, token in tokens.items()}
         prices = context.data(venue).fetch_past_prices(wanted) if wanted else {}
@@ -122,10 +128,10 @@ def reconstruct_rows(context: WeekContext, days: Sequence[date]) -> dict[date, p
     }
 
 
-def reconstructed_days(context: WeekContext) -> list[date]:
+def list_reconstructed_days(context: WeekContext) -> list[date]:
     """Return the past days on which reconstructed cohorts held positions, in order."""
     today, days = context.now().date(), set[date]()
-    all_spans = (spans for ledger in _fold_ledgers(context, reconstructed=True).values() for spans in held_spans(ledger).values())
+    all_spans = (spans for ledger in _fold_ledgers(context, reconstructed=True).values() for spans in find_held_spans(ledger).values())
     for begin, end in (span for spans in all_spans for span in spans):
         last = today if end is None else end.date()
         days |= {begin.date() + number * _DAY for number in range((last - begin.date()).days + 1)}
@@ -145,7 +151,7 @@ def _price_changes(key: PriceKey, points: Points, spans: Sequence[tuple[datetime
     return rows
 
 
-def held_spans(ledger: Ledger) -> dict[PriceKey, list[tuple[datetime, datetime | None]]]:
+def find_held_spans(ledger: Ledger) -> dict[PriceKey, list[tuple[datetime, datetime | None]]]:
     """Return the time spans (start, end) in which outcomes were held, by price key. The end is None while held."""
     positions = {name: position for account in ledger.accounts.values() for name, position in account.positions.items()}
     holders: dict[PriceKey, set[str]] = {}
@@ -188,7 +194,7 @@ def _quoted_tokens(context: WeekContext, keys: Iterable[PriceKey]) -> dict[Price
     markets = {
         market_id: Market(market_id, "", tuple(outcomes), token_ids=tuple(tokens)) for market_id, outcomes, tokens in rows.iter_rows()
     }
-    token_at = {place: token for token, place in tokens_to_quote(markets, list(markets)).items()}
+    token_at = {place: token for token, place in find_quoted_tokens(markets, list(markets)).items()}
     tokens: dict[PriceKey, str] = {}
     for market_id, outcome in wanted:
         market = markets.get(market_id)

@@ -35,7 +35,7 @@ def review_registry(context: WeekContext) -> list[ReviewFinding]:
     )
 
 
-def review_rows(findings: Sequence[ReviewFinding], at: datetime) -> pl.DataFrame:
+def build_review_rows(findings: Sequence[ReviewFinding], at: datetime) -> pl.DataFrame:
     """Build rows of arena/review. at: time of the review."""
     return REVIEW.validate(REVIEW.frame([_review_row(finding, prices.price_map_version(), at) for finding in findings]))
 

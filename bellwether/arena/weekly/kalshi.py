@@ -14,25 +14,25 @@ from bellwether.arena.kalshi import (
     OPEN,
     Candle,
     MarketListing,
+    build_evidence_row,
     build_market,
-    evidence_row,
     find_candidates,
     find_latest_candle,
+    find_market_status,
     group_contracts,
     listed_price,
-    market_status,
     quote_from_book,
     quote_from_candle,
     reconstruct_evidence,
     reconstruct_market,
     reconstruct_universe,
 )
-from bellwether.arena.market import LISTING, Market, MarketStatus, Quote, Quotes, clamp_to_quote, tokens_to_quote
+from bellwether.arena.market import LISTING, Market, MarketStatus, Quote, Quotes, clamp_to_quote, find_quoted_tokens
 from bellwether.arena.marks import PriceKey, PriceObservation
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
 from bellwether.arena.universe import select_universe
-from bellwether.arena.weekly.venue import HeldMarkets, last_prices
+from bellwether.arena.weekly.venue import HeldMarkets, find_last_prices
 from bellwether.units import SharePrice
 from bellwether.venues.kalshi import snapshots
 
@@ -75,7 +75,7 @@ class Kalshi:
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
         """Fetch statuses and listed prices of contracts, and order books."""
-        tokens = tokens_to_quote(markets, list(markets))
+        tokens = find_quoted_tokens(markets, list(markets))
 
         async def work(client: KalshiClient) -> tuple[dict[str, MarketListing], dict[str, snapshots.Book]]:
             return (await _fetch_listings(client, list(markets)))[0], await snapshots.fetch_books(client, tokens)
@@ -91,11 +91,11 @@ class Kalshi:
                 quote = replace(quote, listed=clamp_to_quote(listed, quote.bid, quote.ask))
             if book is not None or listed is not None:
                 quotes.setdefault(market_id, {})[place] = quote
-        return {name: market_status(listing) for name, listing in listings.items()}, dict(quotes)
+        return {name: find_market_status(listing) for name, listing in listings.items()}, dict(quotes)
 
     def reconstruct_quotes(self, markets: Mapping[str, Market], at: datetime) -> dict[str, Quotes]:
         """Return quotes from the latest candles before the instant."""
-        tokens = tokens_to_quote(markets, list(markets))
+        tokens = find_quoted_tokens(markets, list(markets))
         if not tokens:
             return {}
         candles = self.run_query(lambda client: _fetch_candles(client, tokens, at - FRESH, at))
@@ -104,7 +104,7 @@ class Kalshi:
     def fetch_evidence(self, market_ids: Sequence[str], now: datetime) -> list[dict[str, Any]]:
         """Fetch the contracts of each market and return a row of evidence per market."""
         listings, at = self.run_query(lambda client: _fetch_listings(client, market_ids))
-        return [evidence_row(listing, fetched_at=at or now) for listing in listings.values()]
+        return [build_evidence_row(listing, fetched_at=at or now) for listing in listings.values()]
 
     def reconstruct_evidence(self, market_ids: Sequence[str], until: datetime, rules: Mapping[str, Methodology]) -> list[dict[str, Any]]:
         """Reconstruct past evidence; see `bellwether.arena.kalshi.reconstruct_evidence`."""
@@ -218,4 +218,4 @@ async def _fetch_held(client: KalshiClient, market_ids: Sequence[str], at: datet
         markets[name] = replace(market, volume=None) if past else market
     quotes = {name: _quotes_from_candles(market, candles, at) for name, market in markets.items()} if past else {}
     points = {ticker: [(candle.at, quote_from_candle(candle).mid) for candle in rows] for ticker, rows in candles.items()}
-    return HeldMarkets(markets, last_prices(markets.values(), points, at), quotes)
+    return HeldMarkets(markets, find_last_prices(markets.values(), points, at), quotes)

@@ -52,7 +52,7 @@ class WeekState:
         return next((account.positions[position_id] for account in self.ledger.accounts.values() if position_id in account.positions), None)
 
 
-def decision_keys(cohort: FrozenCohort, week: date) -> list[DecisionKey]:
+def list_decision_keys(cohort: FrozenCohort, week: date) -> list[DecisionKey]:
     """Return the keys of a cohort's decisions in a week, by family."""
     return [DecisionKey(AgentKey(cohort.week, family), week) for family in sorted(cohort.members)]
 
@@ -63,7 +63,7 @@ def load_earlier_trades(records: Records, cohorts: Iterable[FrozenCohort], week:
     for cohort in cohorts:
         earlier = cohort.week
         while earlier < week:
-            for key in decision_keys(cohort, earlier):
+            for key in list_decision_keys(cohort, earlier):
                 trades += [trade for execution in load_records(records, Execution, key.decision_id)[-1:] for trade in execution.trades]
             earlier += WEEK
     return trades

@@ -14,20 +14,20 @@ from bellwether.arena.history import (
     SOURCE,
     Points,
     find_candidates,
-    priced_tokens,
+    list_priced_tokens,
     reconstruct_evidence,
     reconstruct_quotes,
     reconstruct_universe,
     was_open,
 )
-from bellwether.arena.market import MIDPOINT, Level, Market, MarketStatus, Quote, Quotes, clamp_to_quote, tokens_to_quote
+from bellwether.arena.market import MIDPOINT, Level, Market, MarketStatus, Quote, Quotes, clamp_to_quote, find_quoted_tokens
 from bellwether.arena.marks import PriceKey, PriceObservation
 from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import FrozenUniverse
-from bellwether.arena.resolution import evidence_row
+from bellwether.arena.resolution import build_evidence_row
 from bellwether.arena.units import micros, midpoint, price_micros
 from bellwether.arena.universe import is_tradable, market_from_row, select_universe
-from bellwether.arena.weekly.venue import HeldMarkets, last_prices
+from bellwether.arena.weekly.venue import HeldMarkets, find_last_prices
 from bellwether.errors import SchemaError
 from bellwether.units import MicroShares, SharePrice
 from bellwether.venues.polymarket import snapshots
@@ -71,7 +71,7 @@ class Polymarket:
 
     def fetch_quotes(self, markets: Mapping[str, Market], now: datetime) -> tuple[dict[str, MarketStatus], dict[str, Quotes]]:
         """Fetch statuses and prices from Gamma, and books from the CLOB; without a book its midpoint."""
-        tokens = tokens_to_quote(markets, list(markets))
+        tokens = find_quoted_tokens(markets, list(markets))
 
         async def work(gamma: GammaClient, clob: ClobClient) -> tuple[snapshots.MarketRows, dict[str, snapshots.Book], dict[str, Decimal]]:
             snapshot, books = await snapshots.fetch_by_id(gamma, list(markets)), await snapshots.fetch_books(clob, tokens)
@@ -144,7 +144,7 @@ async def _reconstruct_universe(gamma: GammaClient, clob: ClobClient, at: dateti
     traded: set[str] = set()
     for row in find_candidates(snapshot.rows, at):
         try:
-            market_tokens = priced_tokens(market_from_row(row, at))
+            market_tokens = list_priced_tokens(market_from_row(row, at))
         except SchemaError:
             continue
         tokens |= dict.fromkeys(market_tokens, (at - _PRICED, at))
@@ -161,7 +161,7 @@ async def _fetch_evidence(gamma: GammaClient, clob: ClobClient, market_ids: Sequ
     )
     at = snapshot.at or now
     return [
-        evidence_row(row, fetched_at=at, winners=winners, is_50_50=half)
+        build_evidence_row(row, fetched_at=at, winners=winners, is_50_50=half)
         for row in snapshot.rows
         for winners, half in [flags.get(row.get("condition_id") or "", (None, None))]
     ]
@@ -184,11 +184,11 @@ async def _fetch_held(gamma: GammaClient, clob: ClobClient, market_ids: Sequence
         market = market_from_row(row, at)
         status = (MarketStatus.ACTIVE if was_open(row, at) else MarketStatus.CLOSED) if past else market.status
         markets[market.market_id] = _with_status(market, status, past=past)
-    tokens = [token for market in markets.values() for token in priced_tokens(market)]
+    tokens = [token for market in markets.values() for token in list_priced_tokens(market)]
     prices = await snapshots.fetch_past_prices(clob, dict.fromkeys(tokens, (at - _LAST, at)))
     quotes: dict[str, Quotes] = {market_id: reconstruct_quotes(market, prices, at) for market_id, market in markets.items() if past}
     points = {token: [(when, price_micros(price)) for when, price in token_points] for token, token_points in prices.items()}
-    return HeldMarkets(markets, last_prices(markets.values(), points, at), quotes)
+    return HeldMarkets(markets, find_last_prices(markets.values(), points, at), quotes)
 
 
 def _with_status(market: Market, status: MarketStatus, *, past: bool) -> Market:

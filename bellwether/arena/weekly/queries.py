@@ -15,8 +15,8 @@ from bellwether.arena.methodology import Methodology
 from bellwether.arena.records import DecisionPlan, Execution, Intent, list_messages, load_closures, load_records
 from bellwether.arena.records import load_record as stored_record
 from bellwether.arena.results import LAST_EXECUTION, Facts, compute_results, newest_fact_time
-from bellwether.arena.weekly.context import WeekContext, deciding_cohorts, load_cohort
-from bellwether.arena.weekly.ledgers import decision_keys
+from bellwether.arena.weekly.context import WeekContext, list_deciding_cohorts, load_cohort
+from bellwether.arena.weekly.ledgers import list_decision_keys
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
 from bellwether.lake import Lake
@@ -36,7 +36,7 @@ from bellwether.tables.exports import redact_rows
 from bellwether.tables.schema import Table
 from bellwether.untrusted_text import redact, redact_name
 
-#: Tables without known_at that `tables_as_known` returns: results folded from the facts.
+#: Tables without known_at that `read_as_known` returns: results folded from the facts.
 AS_KNOWN = frozenset({POSITIONS.name, PORTFOLIOS.name, LEADERBOARD.name})
 #: Function that reads the rows of a table.
 TableReader = Callable[[Table], pl.DataFrame]
@@ -49,9 +49,9 @@ def is_week_decided(context: WeekContext, week: date, at: datetime) -> bool:
     """
     if load_cohort(context.records, week) is None and is_start_allowed(at):
         return False
-    cohorts = deciding_cohorts(context, week, reconstructed=False)
+    cohorts = list_deciding_cohorts(context, week, reconstructed=False)
     closed = load_closures(context.records)
-    wanted = {key.decision_id for cohort in cohorts for key in decision_keys(cohort, week) if key.agent.agent_id not in closed}
+    wanted = {key.decision_id for cohort in cohorts for key in list_decision_keys(cohort, week) if key.agent.agent_id not in closed}
     rows = context.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     final = rows.filter(pl.col("state").is_in(sorted(FINAL)))
     return wanted <= set(final["decision_id"])
@@ -68,7 +68,7 @@ def stored_tables(lake: Lake) -> TableReader:
     return lambda table: lake.slice(table, missing="skip").read()
 
 
-def tables_as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> TableReader:
+def read_as_known(lake: Lake, rules: Mapping[str, Methodology], at: datetime) -> TableReader:
     """Return a reader of the tables as known at an instant: facts known by then, and the results derived from them."""
     facts = Facts.load(lake)
     results = compute_results(facts, rules, known_at=at).frames
@@ -102,7 +102,7 @@ def filter_days(declared: Table, rows: pl.DataFrame, first: date | None, last: d
     return rows.filter(day >= first if first else pl.lit(value=True), day <= last if last else pl.lit(value=True))
 
 
-def week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
+def query_week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     """Return counts of decisions, trades and open positions by week, newest first.
 
     A week has a row if it has a universe, a cohort or decisions. Completeness of a cohort is as of the latest fact.
@@ -142,7 +142,7 @@ def week_status(lake: Lake, rules: Mapping[str, Methodology]) -> pl.DataFrame:
     ).sort("week", descending=True)
 
 
-def cohort_rows(read: TableReader, cohort: date) -> pl.DataFrame:
+def query_cohort(read: TableReader, cohort: date) -> pl.DataFrame:
     """Return the agents of a cohort with their latest portfolios and scores. Raises `ConfigError` for an unknown cohort."""
     agents = read(AGENTS).filter(pl.col("week") == cohort)
     if agents.is_empty():
@@ -171,7 +171,7 @@ def cohort_rows(read: TableReader, cohort: date) -> pl.DataFrame:
     ).sort("total", "family", descending=[True, False])
 
 
-def agent_rows(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
+def query_agent(read: TableReader, cohort: date, family: str) -> Mapping[str, pl.DataFrame]:
     """Return decisions, positions and cash movements of an agent. Raises `ConfigError` for an unknown agent."""
     agent = AgentKey(cohort, family).agent_id
     is_agent = pl.col("agent_id") == agent

@@ -24,7 +24,7 @@ from bellwether.tables.arena_messages import MESSAGES
 from bellwether.tables.exports import redact_rows
 
 
-def agents_rows(context: WeekContext, cohort: FrozenCohort | None) -> pl.DataFrame:
+def build_agents_rows(context: WeekContext, cohort: FrozenCohort | None) -> pl.DataFrame:
     """Build rows of arena/agents of a cohort; empty without a cohort."""
     if cohort is None:
         return AGENTS.empty()
@@ -46,7 +46,7 @@ _State = dict[str, Any]
 _TIMES = ("known_at", "changed_at", "superseded_at")
 
 
-def decisions_rows(context: WeekContext, decided: WeekDecisions) -> tuple[pl.DataFrame, pl.DataFrame]:
+def build_decisions_rows(context: WeekContext, decided: WeekDecisions) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Build rows of arena/decisions and arena/decision_versions for all agents that decide in the week; credentials are redacted.
 
     A state that differs from the stored one, or belongs to a later execution, is added with its time; the stored one becomes a version.
@@ -190,17 +190,17 @@ def _served_models(journal: Journal, outcome: DecisionOutcome) -> dict[str, obje
 
 
 def _count_tokens(journal: Journal, outcome: DecisionOutcome) -> dict[str, int | None]:
-    """Sum the tokens of all attempts of the decision's calls, from the journal; null if those of a call are unknown."""
+    """Sum the tokens of all attempts of a decision's calls; None if the tokens of a call are unknown."""
     calls = outcome.intent.calls if outcome.intent is not None else outcome.calls
     used = [journal.used(key) for key in calls] if outcome.plan is not None else []
     totals = []
     for name in ("prompt_tokens", "completion_tokens"):
         tokens = [getattr(usage, name) if attempts else None for attempts, usage in used]
-        totals.append(None if None in tokens else sum(tokens))
+        totals.append(None if None in tokens else sum(count or 0 for count in tokens))
     return dict(zip(TOKENS, totals, strict=True))
 
 
-def messages_rows(context: WeekContext, decided: WeekDecisions, *states: pl.DataFrame) -> pl.DataFrame:
+def build_messages_rows(context: WeekContext, decided: WeekDecisions, *states: pl.DataFrame) -> pl.DataFrame:
     """Build rows of arena/messages of the week's decisions. states: rows of arena/decisions and arena/decision_versions.
 
     A prompt is known at the time of the first state with a prompt, an answer at the time of the first state with an action.
@@ -230,7 +230,7 @@ def messages_rows(context: WeekContext, decided: WeekDecisions, *states: pl.Data
     return MESSAGES.validate(MESSAGES.frame(rows).sort(MESSAGES.order))
 
 
-def refusals_rows(context: WeekContext, decided: WeekDecisions) -> pl.DataFrame:
+def build_refusals_rows(context: WeekContext, decided: WeekDecisions) -> pl.DataFrame:
     """Build rows of arena/refusals for all executions of the week's decisions; credentials are redacted."""
     rows: list[Mapping[str, Any]] = [
         {
@@ -251,7 +251,7 @@ def refusals_rows(context: WeekContext, decided: WeekDecisions) -> pl.DataFrame:
     return REFUSALS.validate(redact_rows(REFUSALS.name, REFUSALS.frame(rows).sort(REFUSALS.order)))
 
 
-def trades_rows(decided: WeekDecisions) -> pl.DataFrame:
+def build_trades_rows(decided: WeekDecisions) -> pl.DataFrame:
     """Build rows of arena/trades for the week's decisions."""
     return trades_frame([trade for _, outcome in decided.decisions if outcome.execution is not None for trade in outcome.execution.trades])
 

@@ -20,12 +20,12 @@ from bellwether.arena.weekly.context import (
     DECISION,
     WeekContext,
     build_cohort,
-    deciding_cohorts,
+    compute_week_spending,
+    list_deciding_cohorts,
     list_venues,
     load_cohort,
     preview_universe,
     week_scope,
-    week_spending,
 )
 from bellwether.arena.weekly.decisions import plan_tasks
 from bellwether.arena.weekly.model_calls import Task, call_parameters, configure_model
@@ -87,7 +87,7 @@ def _next_deadline(context: WeekContext, unfinished: pl.DataFrame, now: datetime
     present = week_of(now)
     pending = unfinished.filter(pl.col("week") == present).height if now < decision_deadline(present, rules) else 0
     week = present if pending else present + WEEK
-    whole, models = week_spending(context.journal, week, context.budgets)
+    whole, models = compute_week_spending(context.journal, week, context.budgets)
     return {
         "week": week,
         "decisions": pending or None,
@@ -98,7 +98,7 @@ def _next_deadline(context: WeekContext, unfinished: pl.DataFrame, now: datetime
     }
 
 
-def summary_lines(summary: dict[str, Any]) -> Iterator[str]:
+def render_summary_lines(summary: dict[str, Any]) -> Iterator[str]:
     """Yield the summary as lines, problems first."""
     if summary["refused"]:
         reasons = ", ".join(f"{reason} {number}" for reason, number in summary["refused"].items())
@@ -173,7 +173,7 @@ def preview_week(context: WeekContext, week: date) -> tuple[list[FrozenUniverse]
     registered, universes, prompts = models(context.registry), list[FrozenUniverse](), list[PromptPreview]()
     for venue in list_venues(context, week):
         universe = preview_universe(context, week, venue)
-        cohorts = deciding_cohorts(context, week, reconstructed=universe.reconstructed, venue=venue)
+        cohorts = list_deciding_cohorts(context, week, reconstructed=universe.reconstructed, venue=venue)
         if not universes and load_cohort(context.records, week) is None:
             cohorts = [build_cohort(context, week, reconstructed=universe.reconstructed), *cohorts]
         universes.append(universe)

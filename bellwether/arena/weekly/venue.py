@@ -68,7 +68,7 @@ class VenueData(Protocol):
         ...
 
 
-def last_prices(
+def find_last_prices(
     markets: Iterable[Market], points: Mapping[str, Sequence[tuple[datetime, SharePrice | None]]], at: datetime
 ) -> dict[PriceKey, HeldPrice]:
     """Return the last known price of each outcome as of an instant; of binary markets only YES. points: past prices by token."""
