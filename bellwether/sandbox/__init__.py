@@ -1,4 +1,4 @@
-"""Loopback server that implements the venues' protocols over a generated or a recorded world."""
+"""Local server with the protocols of the venues, over a generated or a recorded world."""
 
 from bellwether.sandbox.app import create_app
 from bellwether.sandbox.clock import Clock

@@ -1,4 +1,4 @@
-"""ASGI application of the sandbox: each venue or service is a module with routes, mounted at its own path."""
+"""ASGI application of the sandbox, with the routes of each venue or service at its own path."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from bellwether.sandbox.source import Source
 
 
 class DateHeader:
-    """ASGI middleware that sets the Date header of every response to the sandbox's clock."""
+    """ASGI middleware that sets the Date header of every response to the time of the sandbox's clock."""
 
     def __init__(self, app: ASGIApp, clock: Clock) -> None:
         self._app = app
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Respond with the sandbox's own date."""
+        """Pass the request on, and add the Date header to the response."""
 
         async def send_dated(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -54,15 +54,15 @@ def create_app(
     clock: Clock | None = None,
     faults: Faults | None = None,
 ) -> Starlette:
-    """Create the application over a world; a service without a source is not served.
+    """Create the application over a world. A service without a source is left out.
 
     Args:
         source: Kalshi's series, events, markets and candles: `GeneratedWorld` or `Recordings`.
         polymarket: Polymarket's markets and books: `GeneratedPolymarket` or `RecordedPolymarket`.
         exchange: Kalshi's books, trades and streams: `GeneratedExchange` or `RecordedExchange`.
-        truth: knowledge of the models behind the model endpoint.
+        truth: knowledge of the models at the model endpoint.
         clock: the sandbox's clock; default: the source's own (the real time, or the time of the recording).
-        faults: random faults; a request can always force a fault.
+        faults: random faults; a request can always force a fault by its header.
 
     `state.clock` and `state.keys` of the application are its clock and its API keys.
     """

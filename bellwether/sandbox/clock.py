@@ -1,4 +1,4 @@
-"""Clock of the sandbox: the real time, a fixed time, or one that runs at its own rate. It never goes back."""
+"""Clock of the sandbox: the real time, a fixed time, or a time that passes at a chosen rate."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ def _pace(rate: float) -> float:
 
 
 class Clock:
-    """Clock of the sandbox.
-
-    Every method may be called from any thread. The clock can be moved forward, but never back.
+    """Clock of the sandbox, which can be moved forward but never back. All methods are thread-safe.
 
     Attributes:
         fixed: the initial instant; default: the real time.
-        rate: seconds that pass per real second, starting at `fixed`; 0 is a fixed clock. The real clock has no rate of its own.
-        monotonic: real seconds from any origin.
+        rate: seconds that pass per real second, starting at `fixed`; 0 is a fixed clock.
+        monotonic: function that returns real seconds since any origin.
 
     Raises `ConfigError` if `fixed` has no time zone, the rate is negative or not finite, or a rate is given without `fixed`.
     """
@@ -60,19 +58,19 @@ class Clock:
             return datetime.max.replace(tzinfo=UTC)
 
     def now(self) -> datetime:
-        """Return the current time, aware, in UTC."""
+        """Return the clock's time, aware, in UTC."""
         with self._lock:
             return self._now()
 
     @property
     def rate(self) -> float:
-        """Seconds that pass per real second; 1 for the real clock."""
+        """Seconds that pass per real second; 1 for the real time."""
         with self._lock:
             return self._rate
 
     @property
     def is_real(self) -> bool:
-        """True if it still shows the real time, because it was never set."""
+        """True if the clock shows the real time."""
         with self._lock:
             return self._anchor is None
 
@@ -80,7 +78,7 @@ class Clock:
         self._anchor, self._rate, self._since = instant, rate, self._monotonic()
 
     def set(self, instant: datetime) -> None:
-        """Move the clock to this instant at the same rate. Raises `ConfigError` if it has no time zone or is earlier than now."""
+        """Move the clock to a later time; the rate is unchanged. Raises `ConfigError` for an earlier time, or one without a zone."""
         wanted = _aware(instant)
         with self._lock:
             now = self._now()
@@ -91,7 +89,7 @@ class Clock:
             self._start(wanted, self._rate)
 
     def advance(self, duration: timedelta) -> None:
-        """Move the clock forward at the same rate. Raises `ConfigError` for a negative duration or one that leads out of range."""
+        """Move the clock forward; the rate is unchanged. Raises `ConfigError` for a negative duration, or one beyond the year 9999."""
         if duration < timedelta(0):
             raise ConfigError(f"advance the sandbox's clock: {duration.total_seconds()} seconds lead back; it only moves forward")
         with self._lock:
@@ -101,7 +99,7 @@ class Clock:
                 raise ConfigError(f"advance the sandbox's clock: {duration} leads beyond the year 9999; take less") from error
 
     def run(self, rate: float) -> None:
-        """Run the clock at this rate from now on; 0 stops it. Raises `ConfigError` for a rate that is negative or not finite."""
+        """Change the rate; 0 stops the clock. Raises `ConfigError` for a rate that is negative or not finite."""
         pace = _pace(rate)
         with self._lock:
             self._start(self._now(), pace)

@@ -1,4 +1,4 @@
-"""HTTP control of a running sandbox: reading and moving its clock."""
+"""HTTP routes that read and move the clock of a running sandbox."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
 from bellwether.sandbox.timestamps import format_time, to_instant
 
-_ORDERS = '{"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}'
+_COMMANDS = '{"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}'
 
 
 def _move_clock(clock: Clock, body: bytes) -> None:
@@ -30,11 +30,11 @@ def _move_clock(clock: Clock, body: bytes) -> None:
             case _:
                 raise ValueError("the body is none of them")
     except (ValueError, OverflowError) as error:
-        raise ConfigError(f"set the sandbox's clock: send one of {_ORDERS} ({error})") from error
+        raise ConfigError(f"set the sandbox's clock: send one of {_COMMANDS} ({error})") from error
 
 
 class Control:
-    """GET and POST /clock, which return the current time as {"now", "rate", "real"}.
+    """Routes GET and POST /clock, which return the clock as {"now", "rate", "real"}.
 
     POST takes {"now": RFC 3339 time}, {"advance_seconds": number} or {"rate": number}. A move back, or any other body, returns 400 with
     {"error": {"code", "message"}}, and does not move the clock.

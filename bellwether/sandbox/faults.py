@@ -1,4 +1,4 @@
-"""Reproducible faults between a client and a venue."""
+"""Reproducible faults in the responses and streams of the sandbox."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
 
 log = logging.getLogger(__name__)
 
-#: What each fault does to an answer over HTTP.
+#: Effects of the faults over HTTP.
 HTTP_FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "storm": "429, two to four times in a row",
@@ -41,7 +41,7 @@ HTTP_FAULTS: Mapping[str, str] = MappingProxyType(
         "credit": "402, on the model endpoint; stays",
     }
 )
-#: What each fault does to a WebSocket's frames.
+#: Effects of the faults on the frames of a WebSocket.
 STREAM_FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "reorder": "the frame and the next one swap places",
@@ -49,13 +49,13 @@ STREAM_FAULTS: Mapping[str, str] = MappingProxyType(
         "disconnect": "from this frame on the socket stays open and says nothing",
     }
 )
-#: Faults that do not pass when the request is repeated, and the services on which they strike at random.
-LASTING: Mapping[str, frozenset[Service]] = MappingProxyType(
+#: Permanent faults, which do not pass when the request is repeated, and the services on which they occur at random.
+PERMANENT: Mapping[str, frozenset[Service]] = MappingProxyType(
     {"expired": frozenset({Service.MODELS, Service.KALSHI_STREAM}), "credit": frozenset({Service.MODELS})}
 )
-#: The request header that forces a fault: NAME or NAME=COUNT.
+#: Request header that forces a fault: NAME or NAME=COUNT.
 HEADER = "X-Sandbox-Fault"
-#: Where a WebSocket's scope holds its `StreamFaults`.
+#: Key of the `StreamFaults` in a WebSocket's scope.
 SCOPE_KEY = "sandbox.faults"
 
 _HANDSHAKE = ("storm", "status", "expired", "credit")
@@ -63,7 +63,7 @@ _EXPECTED = frozenset(f"ASGI callable returned without completing {what}." for w
 _MOST_REMEMBERED = 1 << 16
 _MOST_IN_A_ROW, _LONGEST_STORM = 2, 4
 _MOST_PAGES = 4096
-#: The names of a cursor in the requests and the answers of a service.
+#: Names of the cursor in requests and responses, by service.
 _CURSORS = {
     Service.KALSHI: ("cursor", "cursor"),
     Service.GAMMA: ("after_cursor", "next_cursor"),
@@ -76,7 +76,7 @@ _EDGE = 4096
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Planned fault; `luck` in [0, 1) determines its details, such as where a body is cut."""
+    """Planned fault. luck: number in [0, 1) that determines details, such as where a body is cut."""
 
     name: str
     luck: float
@@ -84,34 +84,33 @@ class Fault:
 
 @dataclass(slots=True)
 class _RequestHistory:
-    """Faults of one request so far."""
+    """Faults of a request so far. count: of its repetitions. streak: faults in a row. storm: remaining faults of a storm."""
 
-    seen: int = 0
+    count: int = 0
     streak: int = 0
     storm: int = 0
     forced: Counter[str] = field(default_factory=Counter)
 
 
 class Faults:
-    """Plan of faults by the seed, the request and the number of its repetitions.
+    """Plan of faults by the seed, the request and the number of its repetitions. Thread-safe.
 
-    A request is its method, path, query and body. After two faults in a row (a storm: four) the same request always succeeds once, so that
-    a client that retries makes progress. `expired` and `credit` are permanent: a request hit once is hit every time. May be used from any
-    thread.
+    A request is its method, path, query and body. After two faults in a row (a storm: four) the same request succeeds once, so that a
+    client that retries makes progress. `expired` and `credit` are permanent: they hit a request every time or never.
 
     Attributes:
         rates: probability of each fault; the rates of HTTP faults add up to at most 1, and so do those of streams.
-        seed: of the draws; equal seeds and requests give equal faults.
+        seed: equal seeds and requests give equal faults.
         stall_seconds: seconds of silence before the connection of a stalled response is closed.
+        stats: number of applied faults by name.
 
-    Raises `ConfigError` naming the invalid part.
+    Raises `ConfigError` for an unknown fault or an invalid rate.
     """
 
     def __init__(self, rates: Mapping[str, float] | None = None, seed: int = 0, *, stall_seconds: float = 120.0) -> None:
         self.rates = MappingProxyType(dict(rates or {}))
         self.seed = seed
         self.stall_seconds = stall_seconds
-        #: How often each fault was committed.
         self.stats: Counter[str] = Counter()
         self._pasts: OrderedDict[bytes, _RequestHistory] = OrderedDict()
         self._lock = threading.Lock()
@@ -129,10 +128,10 @@ class Faults:
 
     @classmethod
     def parse(cls, text: str, seed: int = 0) -> Faults:
-        """Parse `status=0.1,cut=0.05`; an empty text means no faults. Raises `ConfigError` naming the invalid part."""
+        """Parse rates such as `status=0.1,cut=0.05`; an empty text means no faults. Raises `ConfigError` for an invalid text."""
         rates: dict[str, float] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
-            name, _, rate = (word.strip() for word in part.partition("="))
+            name, _, rate = map(str.strip, part.partition("="))
             if name in rates:
                 raise ConfigError(f"set the sandbox's faults: {name} is there twice; name each fault once")
             try:
@@ -144,9 +143,9 @@ class Faults:
     # --- HTTP --------------------------------------------------------------------------------------------------
 
     def decide(self, service: Service, request: bytes, forced: str | None = None) -> Fault | None:
-        """Choose the fault of a request; `request` is its digest, `forced` the value of the header.
+        """Choose the fault of a request; None for no fault.
 
-        Raises `ConfigError` for a header that does not name an HTTP fault.
+        request: digest. forced: value of the header. Raises `ConfigError` for a header that does not name an HTTP fault.
         """
         if forced is None and not self.rates:
             return None
@@ -155,26 +154,26 @@ class Faults:
             self._pasts.move_to_end(request)
             if len(self._pasts) > _MOST_REMEMBERED:
                 self._pasts.popitem(last=False)
-            seen, past.seen = past.seen, past.seen + 1
-            draw = RandomDraws(self.seed, Purpose.FAULT, int.from_bytes(request), seen)
+            count, past.count = past.count, past.count + 1
+            draw = RandomDraws(self.seed, Purpose.FAULT, int.from_bytes(request), count)
             if forced is not None:
-                return _forced(past, forced, draw)
-            return self._lasting(service, request) or self._passing(past, draw)
+                return _force_fault(past, forced, draw)
+            return self._choose_permanent(service, request) or self._choose_transient(past, draw)
 
-    def _lasting(self, service: Service, request: bytes) -> Fault | None:
-        for number, name in enumerate(LASTING):
-            rate = self.rates.get(name, 0.0) if service in LASTING[name] else 0.0
+    def _choose_permanent(self, service: Service, request: bytes) -> Fault | None:
+        for number, name in enumerate(PERMANENT):
+            rate = self.rates.get(name, 0.0) if service in PERMANENT[name] else 0.0
             if rate and RandomDraws(self.seed, Purpose.FAULT, int.from_bytes(request), _MOST_REMEMBERED, number).chance(rate):
                 return Fault(name, 0.0)
         return None
 
-    def _passing(self, past: _RequestHistory, draw: RandomDraws) -> Fault | None:
+    def _choose_transient(self, past: _RequestHistory, draw: RandomDraws) -> Fault | None:
         if past.storm:
             past.storm -= 1
             past.streak += 1
             return Fault("storm", 0.0)
         luck = draw.unit()
-        name = _choose_fault(luck, {name: self.rates.get(name, 0.0) for name in HTTP_FAULTS if name not in LASTING})
+        name = _choose_fault(luck, {name: self.rates.get(name, 0.0) for name in HTTP_FAULTS if name not in PERMANENT})
         if name is None or past.streak >= _MOST_IN_A_ROW or (name == "storm" and past.streak):
             past.streak = 0
             return None
@@ -183,19 +182,19 @@ class Faults:
             past.storm = draw.integer(2, _LONGEST_STORM) - 1
         return Fault(name, draw.unit())
 
-    def note(self, name: str, what: str) -> None:
-        """Count and log a fault that was applied to `what`."""
+    def note(self, name: str, target: str) -> None:
+        """Count and log a fault that was applied to `target`."""
         with self._lock:
             self.stats[name] += 1
-        log.info("fault %s on %s", name, what)
+        log.info("fault %s on %s", name, target)
 
     # --- streams -----------------------------------------------------------------------------------------------
 
     def plan(self, frame_number: int, connection_number: int) -> str | None:
-        """Choose the fault of this frame of this connection (both numbered from 0): reorder, gap, disconnect or none.
+        """Choose the fault of a frame: reorder, gap, disconnect or None. Frames and connections are numbered from 0.
 
-        Only every third frame can be hit, at three times the rate (at most 1), and every third connection is never silenced. So some frames
-        are always undisturbed, and a client that reconnects makes progress.
+        Only every third frame can be hit, at three times the rate (at most 1), and every third connection has no disconnect, so that a
+        client that reconnects makes progress.
         """
         if frame_number % 3 != 2:
             return None
@@ -207,14 +206,14 @@ class Faults:
 
 @dataclass(frozen=True, slots=True)
 class StreamFaults:
-    """Faults of one connection: the first `count` eligible frames get the forced fault, the others follow the rates."""
+    """Faults of one connection. forced: fault of the first `count` frames that can be hit; the others follow the rates."""
 
     faults: Faults
     forced: str | None = None
     count: int = 1
 
     def plan(self, frame_number: int, connection_number: int) -> str | None:
-        """Choose the fault of a frame like `Faults.plan`; planned faults are counted and logged."""
+        """Choose, count and log the fault of a frame; see `Faults.plan`."""
         forced = self.forced if frame_number % 3 == 2 and frame_number // 3 < self.count else None
         name = forced or self.faults.plan(frame_number, connection_number)
         if name is not None:
@@ -231,11 +230,11 @@ def _choose_fault(luck: float, rates: Mapping[str, float]) -> str | None:
     return None
 
 
-def _forced(past: _RequestHistory, header: str, draw: RandomDraws) -> Fault | None:
+def _force_fault(past: _RequestHistory, header: str, draw: RandomDraws) -> Fault | None:
     name, count = parse_header(header)
     if name not in HTTP_FAULTS:
         raise ConfigError(f"force a fault: {HEADER} names {name!r}; over HTTP there are {', '.join(HTTP_FAULTS)}")
-    if name not in LASTING and past.forced[name] >= count:
+    if name not in PERMANENT and past.forced[name] >= count:
         past.forced[name] = 0
         return None
     past.forced[name] += 1
@@ -243,8 +242,8 @@ def _forced(past: _RequestHistory, header: str, draw: RandomDraws) -> Fault | No
 
 
 def parse_header(value: str) -> tuple[str, int]:
-    """Parse name and count of `X-Sandbox-Fault`; default counts are four for a storm, else one. Raises `ConfigError`."""
-    name, equals, text = (word.strip() for word in value.partition("="))
+    """Parse the header `X-Sandbox-Fault` into name and count (default: 4 for a storm, else 1). Raises `ConfigError`."""
+    name, equals, text = map(str.strip, value.partition("="))
     count = text if equals else "4" if name == "storm" else "1"
     if (name not in HTTP_FAULTS and name not in STREAM_FAULTS) or not (count.isascii() and count.isdigit() and 1 <= int(count) <= 1000):
         known = ", ".join((*HTTP_FAULTS, *STREAM_FAULTS))
@@ -266,7 +265,7 @@ async def read_body(receive: Receive) -> bytes:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """Return an ASGI `receive` that first returns a body already read, then further messages."""
+    """Create an ASGI `receive` that first returns a body that was already read."""
     pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
@@ -289,24 +288,24 @@ class _Exchange:
 
     @property
     def digest(self) -> bytes:
-        """Identity of the request: method, path, query and body."""
+        """Hash of method, path, query and body of the request."""
         parts = (self.scope["method"].encode(), self.scope["path"].encode(), self.scope["query_string"], self.body)
         return hashlib.sha256(b"\0".join(parts)).digest()[:16]
 
     @property
     def cursor(self) -> str:
-        """Cursor in the request; "" on a first page."""
+        """Cursor in the request; "" for a first page."""
         name = _CURSORS.get(self.service, ("", ""))[0]
         return dict(parse_qsl(self.scope["query_string"].decode("latin-1"))).get(name, "")
 
     def place(self, cursor: str) -> tuple[str, ...]:
-        """Return the listing of the request at a cursor."""
+        """Return a key of the page at a cursor of the request's listing."""
         names = parse_qsl(self.scope["query_string"].decode("latin-1"))
         filters = sorted(f"{name}={value}" for name, value in names if name != _CURSORS[self.service][0])
         return self.scope["path"], *filters, cursor
 
-    async def ask(self, app: ASGIApp, query: bytes | None = None) -> None:
-        """Store the application's response to this request, or to one with another query."""
+    async def call(self, app: ASGIApp, query: bytes | None = None) -> None:
+        """Call the application and store its response. query: replaces that of the request."""
         self.answer = b""
 
         async def take(message: Message) -> None:
@@ -319,15 +318,15 @@ class _Exchange:
         await app(scope, replay_body(self.body, self.receive), take)
 
     def page(self) -> dict[str, Any]:
-        """Return the response if it is a page of a listing with a cursor, else an empty dictionary."""
+        """Parse the response as a page of a listing; an empty dictionary for any other response."""
         with suppress(orjson.JSONDecodeError):
             page = orjson.loads(self.answer)
             if isinstance(page, dict) and _CURSORS[self.service][1] in page:
                 return page
         return {}
 
-    async def give(self, body: bytes, length: int | None = None) -> None:
-        """Send the response headers and a body; with `length`, declare a longer response than is sent."""
+    async def respond(self, body: bytes, length: int | None = None) -> None:
+        """Send the response with this body. length: declared length of a body that is cut."""
         headers = [(name, value) for name, value in self.start["headers"] if name.lower() != b"content-length"]
         stated = str(len(body) if length is None else length).encode()
         await self.send({**self.start, "headers": [*headers, (b"content-length", stated)]})
@@ -335,27 +334,26 @@ class _Exchange:
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Return False for the server's log messages about deliberately cut responses and refused handshakes."""
+    """Return False for the server's log messages about responses that are cut on purpose."""
     return record.getMessage() not in _EXPECTED
 
 
 class FaultMiddleware:
-    """ASGI middleware that applies `faults`, or the fault forced by the header `X-Sandbox-Fault`. The control service is exempt.
+    """ASGI middleware that applies random faults, or the fault that a request forces by its header. The control service has none.
 
-    A cut or stalled response lacks its last bytes, which only a real connection can show. The scope of a WebSocket contains its
-    `StreamFaults` under `SCOPE_KEY`; its handshake itself can be refused.
+    The scope of a WebSocket contains its `StreamFaults` under `SCOPE_KEY`; its handshake can be refused.
     """
 
     def __init__(self, app: ASGIApp, faults: Faults, clock: Clock) -> None:
         self._app = app
         self._faults = faults
         self._clock = clock
-        #: Queries by the listing and the cursor of their answers.
-        self._before: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
+        #: Query of each page, by the key of the page that follows.
+        self._previous: OrderedDict[tuple[str, ...], bytes] = OrderedDict()
         logging.getLogger("uvicorn.error").addFilter(_is_unexpected)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or respond with the chosen fault."""
+        """Pass the request to the application, or respond with a fault."""
         service, _ = find_service(scope.get("path", ""))
         if scope["type"] not in ("http", "websocket") or service in (Service.CONTROL, Service.NONE):
             await self._app(scope, receive, send)
@@ -366,8 +364,8 @@ class FaultMiddleware:
             body = orjson.dumps({"error": {"code": "bad_request", "message": str(error)}})
             await _deny(scope, receive, send, Response(body, 400, media_type="application/json"))
 
-    def _note(self, fault: Fault, what: str) -> None:
-        self._faults.note(fault.name, f"{what} at {self._clock.now():%Y-%m-%dT%H:%M:%SZ}")
+    def _note(self, fault: Fault, target: str) -> None:
+        self._faults.note(fault.name, f"{target} at {self._clock.now():%Y-%m-%dT%H:%M:%SZ}")
 
     async def _http(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
         header = _header(scope)
@@ -376,29 +374,29 @@ class FaultMiddleware:
             return
         exchange = _Exchange(service, scope, await read_body(receive), receive, send)
         fault = self._faults.decide(service, exchange.digest, header)
-        if fault is None or not await self._strike(exchange, fault):
-            await exchange.ask(self._app)
+        if fault is None or not await self._apply(exchange, fault):
+            await exchange.call(self._app)
             self._remember(exchange)
-            await exchange.give(exchange.answer)
+            await exchange.respond(exchange.answer)
             return
         self._note(fault, f"{scope['method']} {scope['path']}")
 
-    async def _strike(self, exchange: _Exchange, fault: Fault) -> bool:
-        """Apply the fault; return False, having sent nothing, if it does not apply to this response."""
+    async def _apply(self, exchange: _Exchange, fault: Fault) -> bool:
+        """Respond with the fault; return False, without a response, if the fault does not apply to this request."""
         if (response := _replacement(exchange.service, fault)) is not None:
             await response(exchange.scope, exchange.receive, exchange.send)
         elif fault.name in ("cut", "stall"):
-            await exchange.ask(self._app)
+            await exchange.call(self._app)
             await self._break_off(exchange, fault)
-        elif (spoiled := await self._spoiled(exchange, fault.name)) is not None:
-            await exchange.give(spoiled)
+        elif (page := await self._spoil_page(exchange, fault.name)) is not None:
+            await exchange.respond(page)
         else:
             return False
         return True
 
     async def _break_off(self, exchange: _Exchange, fault: Fault) -> None:
         body = exchange.answer or b"{}"
-        await exchange.give(body[: int(len(body) * (0.1 + 0.8 * fault.luck))], len(body))
+        await exchange.respond(body[: int(len(body) * (0.1 + 0.8 * fault.luck))], len(body))
         if fault.name == "stall":
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._faults.stall_seconds):
@@ -408,26 +406,26 @@ class FaultMiddleware:
     # --- listings ----------------------------------------------------------------------------------------------
 
     def _remember(self, exchange: _Exchange) -> None:
-        """Store the query of a page for the next request."""
+        """Store the query of a page for the fault `duplicate`."""
         if exchange.service not in _CURSORS or exchange.scope["method"] != "GET":
             return
-        if found := _CURSOR.search(exchange.answer[:_EDGE]) or _CURSOR.search(exchange.answer[-_EDGE:]):
-            self._before[exchange.place(found[1].decode("latin-1"))] = exchange.scope["query_string"]
-            if len(self._before) > _MOST_PAGES:
-                self._before.popitem(last=False)
+        if match := _CURSOR.search(exchange.answer[:_EDGE]) or _CURSOR.search(exchange.answer[-_EDGE:]):
+            self._previous[exchange.place(match[1].decode("latin-1"))] = exchange.scope["query_string"]
+            if len(self._previous) > _MOST_PAGES:
+                self._previous.popitem(last=False)
 
-    async def _spoiled(self, exchange: _Exchange, name: str) -> bytes | None:
-        """Return the page damaged by a listing fault; None if the fault does not apply."""
+    async def _spoil_page(self, exchange: _Exchange, name: str) -> bytes | None:
+        """Build a page with a fault of listings; None if the fault does not apply."""
         if exchange.service not in _CURSORS or exchange.scope["method"] != "GET":
             return None
         cursor = exchange.cursor
         if name == "duplicate":
-            before = self._before.get(exchange.place(cursor)) if cursor else None
-            if before is None:
+            query = self._previous.get(exchange.place(cursor)) if cursor else None
+            if query is None:
                 return None
-            await exchange.ask(self._app, before)
+            await exchange.call(self._app, query)
             return exchange.answer
-        await exchange.ask(self._app)
+        await exchange.call(self._app)
         self._remember(exchange)
         page, field = exchange.page(), _CURSORS[exchange.service][1]
         if name == "drop" and page.get(field) not in _ENDS:
@@ -453,7 +451,7 @@ class FaultMiddleware:
 
 
 def _replacement(service: Service, fault: Fault) -> Response | None:
-    """Return the response of a fault that does not need the correct one; None for other faults."""
+    """Build the response of a fault that replaces the correct response; None for other faults."""
     if fault.name == "status":
         return build_refusal(service, (500, 502, 503, 504)[int(4 * fault.luck)])
     if fault.name == "html":
@@ -468,7 +466,7 @@ def _header(scope: Scope) -> str | None:
 
 
 async def _deny(scope: Scope, receive: Receive, send: Send, response: Response) -> None:
-    """Refuse a request with a response, or a handshake with the same response if the server supports it."""
+    """Refuse a request or a handshake with a response; close the handshake if the server does not support that."""
     if scope["type"] == "http":
         await response(scope, receive, send)
         return

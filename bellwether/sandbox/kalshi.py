@@ -1,4 +1,4 @@
-"""Kalshi's REST routes over a world: filters, paging and the live/historical split of the trade API v2."""
+"""Kalshi's REST routes for series, events, markets and candles, over a world."""
 
 from __future__ import annotations
 
@@ -30,24 +30,23 @@ MOST_TICKERS = 100
 MOST_CANDLES = 10_000
 
 Body = dict[str, Any]
-#: Takes the parameters, the path's values and the present instant, and returns the body of its answer or raises `VenueRefusal`.
+#: Takes the query, the path's parameters and the instant `now`; returns the body of the response, or raises `VenueRefusal`.
 Handler = Callable[[Params, dict[str, str], int], Body]
 
 
 class KeyedRow(Protocol):
-    """Row with its place in a listing."""
+    """Row of a listing."""
 
     @property
     def key(self) -> Key:
-        """Sort key of the row, in ascending order."""
-        ...
+        """Sort key of the row; listings are in ascending order."""
 
 
 Row = TypeVar("Row", bound=KeyedRow)
 
 
 def build_json_routes(handlers: Mapping[str, Handler], clock: Clock) -> list[Route]:
-    """Build GET routes that return the result of their path's handler, in the order of the handlers."""
+    """Build GET routes by path that return the result of their handler as JSON."""
     return [Route(path, _endpoint(handler, clock), methods=["GET"]) for path, handler in handlers.items()]
 
 
@@ -63,7 +62,7 @@ def _endpoint(handler: Handler, clock: Clock) -> Callable[[Request], Any]:
 
 
 class Kalshi:
-    """Handlers of markets, events, series and candles."""
+    """Handlers of series, events, markets and candles. Archived markets are only in the routes `/historical/…`."""
 
     def __init__(self, source: Source, clock: Clock) -> None:
         self._source = source
@@ -88,7 +87,7 @@ class Kalshi:
     # --- exchange ----------------------------------------------------------------------------------------------
 
     def exchange_status(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /exchange/status."""
+        """Serve GET /exchange/status; the exchange is always open."""
         return {
             "exchange_active": True,
             "exchange_estimated_resume_time": None,
@@ -97,7 +96,7 @@ class Kalshi:
         }
 
     def cutoff(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /historical/cutoff."""
+        """Serve GET /historical/cutoff: the instant before which settled markets are archived."""
         cutoff = format_time(self._source.cutoff(now))
         names = ("market_positions_last_updated_ts", "market_settled_ts", "orders_updated_ts", "trades_created_ts")
         return dict.fromkeys(names, cutoff)
@@ -111,9 +110,9 @@ class Kalshi:
     # --- events ------------------------------------------------------------------------------------------------
 
     def events(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /events without multivariate events; events remain listed, but not their archived markets."""
+        """Serve GET /events, without multivariate events and without archived markets."""
         nested, limit = params.flag("with_nested_markets"), params.integer("limit", 1, 200) or 200
-        status, series, closes = params.word("status", *EVENT_STATUSES), params.text("series_ticker"), TimeFilter.of(params)
+        status, series, closes = params.choice("status", *EVENT_STATUSES), params.text("series_ticker"), TimeFilter.of(params)
         wanted = ListingFilter(after=params.cursor("cursor"), tickers=params.tickers(), series_ticker=series, closes=(closes.low, None))
 
         def matches(event: EventRow) -> bool:
@@ -123,7 +122,7 @@ class Kalshi:
                 return True
             markets = event.markets()
             by_status = status is None or any(market.status in STATUSES[status] for market in markets)
-            return by_status and (closes.low is None or any(closes.holds(market.closes) for market in markets))
+            return by_status and (closes.low is None or any(closes.matches(market.closes) for market in markets))
 
         rows, cursor = take_page((row for row in self._source.events(wanted, now) if matches(row)), limit)
         return {"cursor": cursor, "events": [self._event_body(row, bool(nested), now) for row in rows]}
@@ -139,8 +138,8 @@ class Kalshi:
     # --- markets -----------------------------------------------------------------------------------------------
 
     def markets(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /markets: markets that are not archived."""
-        status, combos = params.word("status", *STATUSES), params.word("mve_filter", "only", "exclude")
+        """Serve GET /markets: live markets."""
+        status, combos = params.choice("status", *STATUSES), params.choice("mve_filter", "only", "exclude")
         event, series = params.text("event_ticker"), params.text("series_ticker")
         closes = TimeFilter.of(params)
 
@@ -150,7 +149,7 @@ class Kalshi:
                 and (combos is None or row.is_combo == (combos == "only"))
                 and (event is None or row.event_ticker == event)
                 and (series is None or row.series_ticker == series)
-                and closes.holds(row.closes)
+                and closes.matches(row.closes)
             )
 
         wanted = ListingFilter(
@@ -164,7 +163,7 @@ class Kalshi:
         return _market_page(filter(matches, self._live(self._source.markets(wanted, now), now)), params)
 
     def market(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /markets/{ticker}."""
+        """Serve GET /markets/{ticker}: one live market."""
         row = next(self._live(self._source.markets(ListingFilter(tickers=(path["ticker"],)), now), now), None)
         if row is None:
             raise not_found("market not found")
@@ -173,7 +172,7 @@ class Kalshi:
     def historical_markets(self, params: Params, path: dict[str, str], now: int) -> Body:
         """Serve GET /historical/markets: archived markets."""
         event, series = params.text("event_ticker"), params.text("series_ticker")
-        plain, cutoff = params.word("mve_filter", "exclude"), self._source.cutoff(now)
+        plain, cutoff = params.choice("mve_filter", "exclude"), self._source.cutoff(now)
         wanted = ListingFilter(params.cursor("cursor"), params.tickers(), event, series, settled_before=cutoff)
         rows = (
             row
@@ -189,41 +188,42 @@ class Kalshi:
     # --- candlesticks ------------------------------------------------------------------------------------------
 
     def _live_candles(self, ticker: str, span: tuple[int, int, int], now: int, series: str | None = None) -> list[Candle] | None:
-        """Return the candles of a market that is not archived; None for an unknown ticker (in this series)."""
+        """Return the candles of a live market; None if it is unknown, archived, or not in `series`."""
         row = next(self._source.markets(ListingFilter(tickers=(ticker,)), now), None)
         if row is not None and (next(self._live((row,), now), None) is None or (series is not None and row.series_ticker != series)):
             return None
         return self._source.candles(ticker, *span, now)
 
     def candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /series/{series_ticker}/markets/{ticker}/candlesticks."""
-        found = self._live_candles(path["ticker"], _read_span(params), now, path["series_ticker"])
-        if found is None:
+        """Serve GET /series/{series_ticker}/markets/{ticker}/candlesticks: candles of one live market."""
+        candles = self._live_candles(path["ticker"], _read_span(params), now, path["series_ticker"])
+        if candles is None:
             raise not_found("market not found")
-        return {"candlesticks": found, "ticker": path["ticker"]}
+        return {"candlesticks": candles, "ticker": path["ticker"]}
 
     def batch_candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /markets/candlesticks; unknown and archived tickers are left out."""
+        """Serve GET /markets/candlesticks: candles of several live markets; other tickers are left out."""
         tickers, span = params.tickers("market_tickers") or (), _read_span(params)
         if not 1 <= len(tickers) <= MOST_TICKERS:
             raise bad_request(f"{len(tickers)} market_tickers: between 1 and {MOST_TICKERS}")
-        candles = {ticker: self._live_candles(ticker, span, now) for ticker in dict.fromkeys(tickers)}
-        if sum(len(found or ()) for found in candles.values()) > MOST_CANDLES:
+        by_ticker = {ticker: self._live_candles(ticker, span, now) for ticker in dict.fromkeys(tickers)}
+        candles = {ticker: rows for ticker, rows in by_ticker.items() if rows is not None}
+        if sum(map(len, candles.values())) > MOST_CANDLES:
             raise bad_request(f"too many candlesticks: more than {MOST_CANDLES}")
-        return {"markets": [{"candlesticks": found, "market_ticker": ticker} for ticker, found in candles.items() if found is not None]}
+        return {"markets": [{"candlesticks": rows, "market_ticker": ticker} for ticker, rows in candles.items()]}
 
     def historical_candlesticks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /historical/markets/{ticker}/candlesticks: fields without their suffixes."""
+        """Serve GET /historical/markets/{ticker}/candlesticks: candles of one archived market."""
         span, ticker = _read_span(params), path["ticker"]
         row = next(self._source.markets(ListingFilter(tickers=(ticker,)), now), None)
         if row is None or row.settled is None or row.settled >= self._source.cutoff(now):
             raise not_found("market not found")
-        found = self._source.candles(ticker, *span, now) or []
-        return {"candlesticks": [_historical_candle(candle) for candle in found], "ticker": ticker}
+        candles = self._source.candles(ticker, *span, now) or []
+        return {"candlesticks": [_historical_candle(candle) for candle in candles], "ticker": ticker}
 
 
 def _read_span(params: Params) -> tuple[int, int, int]:
-    """Read the period in minutes, start and end (inclusive instants) of a request for candles."""
+    """Parse period (minutes), start and end (inclusive instants) of a request for candles."""
     period, start, end = params.integer("period_interval"), params.seconds("start_ts"), params.seconds("end_ts")
     if period not in PERIODS or start is None or end is None or start > end:
         raise bad_request("period_interval must be 1, 60 or 1440, and start_ts not after end_ts")
@@ -231,7 +231,7 @@ def _read_span(params: Params) -> tuple[int, int, int]:
 
 
 def take_page(rows: Iterator[Row], limit: int) -> tuple[list[Row], str]:
-    """Return the next rows and the cursor after them; "" if there are no more."""
+    """Return up to `limit` rows and the cursor after them; the cursor is "" after the last row."""
     page = list(islice(rows, limit))
     more = next(rows, None) is not None
     return page, build_cursor(page[-1].key) if more else ""
@@ -243,7 +243,7 @@ def _market_page(rows: Iterator[MarketRow], params: Params) -> Body:
 
 
 def _historical_candle(candle: Candle) -> Candle:
-    """Convert a candle to the format of the historical endpoint: names without suffixes, all members present."""
+    """Convert a candle to the format of the historical endpoint: names have no suffixes, and missing prices are null."""
     price = candle["price"]
     names = ("open", "low", "high", "close", "mean", "previous")
     sides = {side: {name.removesuffix("_dollars"): value for name, value in candle[side].items()} for side in ("yes_ask", "yes_bid")}

@@ -1,4 +1,4 @@
-"""Query parameters of a request, and the error bodies of both venues."""
+"""Parsing of query parameters, paging cursors, and the error responses of both venues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bellwether.sandbox.timestamps import SECOND, parse_time
 
 T = TypeVar("T")
 
-#: Filter word -> the response words it returns; words of 2024 that were the same on both sides are accepted as synonyms.
+#: Status in a filter -> statuses in responses, of the current format and of 2024.
 STATUSES: dict[str, frozenset[str]] = {
     "unopened": frozenset({"initialized", "unopened"}),
     "open": frozenset({"active", "open"}),
@@ -33,7 +33,7 @@ _FLAGS = {"true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class VenueRefusal(Exception):
-    """Refusal of a request, with the venue's error response."""
+    """Refusal of a request, with status and body of the venue's error response."""
 
     status: int
     body: dict[str, Any]
@@ -44,7 +44,7 @@ class VenueRefusal(Exception):
 
 
 def kalshi_error(status: int, code: str, details: str) -> VenueRefusal:
-    """Build an error of Kalshi; its message is derived from the code."""
+    """Build an error response of Kalshi."""
     return VenueRefusal(status, {"error": {"code": code, "message": code.replace("_", " "), "details": details}})
 
 
@@ -64,14 +64,14 @@ def gamma_invalid(error: str) -> VenueRefusal:
 
 
 def clob_error(status: int, error: str) -> VenueRefusal:
-    """Build an error of the CLOB."""
+    """Build an error response of the CLOB."""
     return VenueRefusal(status, {"error": error})
 
 
 class Params:
-    """Query parameters of one request. An empty value counts as absent; unknown parameters are ignored, as by the venues.
+    """Query parameters of a request. An empty value counts as missing; unknown parameters are ignored, as by the venues.
 
-    `refuse` builds the error for an unreadable value from the parameter's name.
+    refuse: builds the error for an invalid value from the parameter's name. The methods return None for a missing parameter.
     """
 
     def __init__(self, query: QueryParams, refuse: Callable[[str], VenueRefusal] = lambda name: bad_request(f"invalid {name}")) -> None:
@@ -79,7 +79,7 @@ class Params:
         self._refuse = refuse
 
     def text(self, name: str) -> str | None:
-        """Return the value, or None if absent."""
+        """Return the value."""
         return self._query.get(name) or None
 
     def _read(self, name: str, convert: Callable[[str], T]) -> T | None:
@@ -90,23 +90,23 @@ class Params:
             raise self._refuse(name) from None
 
     def integer(self, name: str, least: int = -(10**12), most: int = 10**12) -> int | None:
-        """Parse a whole number within bounds. Raises `VenueRefusal` for other values."""
+        """Parse an integer from `least` to `most`. Raises `VenueRefusal` for other values."""
         value = self._read(name, int)
         if value is not None and not least <= value <= most:
             raise self._refuse(name)
         return value
 
     def flag(self, name: str) -> bool | None:
-        """Parse true or false; None if absent. Raises `VenueRefusal` for other values."""
+        """Parse true or false. Raises `VenueRefusal` for other values."""
         return self._read(name, lambda value: _FLAGS[value.lower()])
 
     def seconds(self, name: str) -> int | None:
-        """Parse a Unix timestamp in seconds as an instant."""
+        """Parse a Unix time in seconds; return the instant."""
         seconds = self.integer(name)
         return None if seconds is None else seconds * SECOND
 
     def instant(self, name: str) -> int | None:
-        """Parse an RFC 3339 date or time as an instant."""
+        """Parse an RFC 3339 date or time; return the instant."""
         return self._read(name, parse_time)
 
     def tickers(self, name: str = "tickers") -> tuple[str, ...] | None:
@@ -114,28 +114,28 @@ class Params:
         value = self.text(name)
         return None if value is None else tuple(ticker for ticker in value.split(",") if ticker)
 
-    def every(self, name: str) -> tuple[str, ...] | None:
-        """Return all values of a repeated parameter; None if absent."""
+    def get_all(self, name: str) -> tuple[str, ...] | None:
+        """Return all values of a repeated parameter."""
         return tuple(filter(None, self._query.getlist(name))) or None
 
-    def word(self, name: str, *allowed: str) -> str | None:
-        """Parse one of the allowed words."""
+    def choice(self, name: str, *allowed: str) -> str | None:
+        """Return the value if it is one of `allowed`. Raises `VenueRefusal` for other values."""
         value = self.text(name)
         if value is not None and value not in allowed:
             raise self._refuse(f"{name} filter")
         return value
 
     def cursor(self, name: str) -> Key | None:
-        """Parse the position in a cursor of whole numbers."""
+        """Parse the sort key in a cursor of `build_cursor`."""
         return self._read(name, _key_of)
 
     def position(self, name: str) -> tuple[Any, ...] | None:
-        """Parse the position in a cursor of any sortable values."""
+        """Parse the sort position in a cursor of `build_position_cursor`."""
         return self._read(name, _position_of)
 
 
 def build_cursor(key: Key) -> str:
-    """Build the cursor of a page whose last row has this key."""
+    """Build the cursor of a page from the sort key (integers) of its last row."""
     return base64.urlsafe_b64encode(_CURSOR + ",".join(map(str, key)).encode()).decode().rstrip("=")
 
 
@@ -147,7 +147,7 @@ def _key_of(cursor: str) -> Key:
 
 
 def build_position_cursor(position: tuple[Any, ...]) -> str:
-    """Build the cursor of a page whose last row is at this position."""
+    """Build the cursor of a page from the sort position (numbers) of its last row."""
     return base64.urlsafe_b64encode(orjson.dumps(position)).decode()
 
 
@@ -167,11 +167,11 @@ class TimeFilter:
 
     @classmethod
     def of(cls, params: Params) -> TimeFilter:
-        """Parse min_close_ts and max_close_ts."""
+        """Parse the parameters min_close_ts and max_close_ts."""
         return cls(params.seconds("min_close_ts"), params.seconds("max_close_ts"))
 
-    def holds(self, value: int | None) -> bool:
-        """Return True if a time passes the filter; a missing time passes only without bounds."""
+    def matches(self, value: int | None) -> bool:
+        """Return True if an instant is within the bounds; a missing one matches only without bounds."""
         if self.low is None and self.high is None:
             return True
         return value is not None and (self.low is None or value > self.low) and (self.high is None or value < self.high)

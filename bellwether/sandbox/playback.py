@@ -1,4 +1,4 @@
-"""`Recordings`: a folder of recorded responses, served through the same routes as the generated world."""
+"""Kalshi's recorded REST responses, as the source of the sandbox's routes."""
 
 from __future__ import annotations
 
@@ -33,21 +33,20 @@ def _last_updated(body: Object) -> int | None:
 
 
 def _select_rows(rows: dict[str, Row], tickers: Iterable[str]) -> list[Row]:
-    """Return the rows with these tickers, in recorded order."""
+    """Return the rows with these tickers, in the order of the recordings."""
     return sorted((rows[ticker] for ticker in set(tickers) if ticker in rows), key=lambda row: row.key)
 
 
 class Recordings:
-    """All recorded REST responses of Kalshi under a folder, recognised by content: JSON, JSON lines (plain or gzipped) and Parquet.
+    """Recorded objects of Kalshi's REST interface, from JSON, JSON lines (plain or gzipped) and Parquet.
 
-    Objects are served unchanged in the order of their files, the last updated one per ticker; only paging and filtering are simulated. All
-    objects count as live: the historical cutoff precedes everything. A missing series is derived from its events and has only `ticker` and
-    `category`. A market whose event was not recorded has none. Rows of a settlement ledger are not market objects and are left out. Candles
-    have their recorded period, and do not depend on the clock.
+    Objects are served unchanged in the order of their files, the last updated one per ticker; only paging and filters are simulated. All
+    markets count as live: nothing is archived. A missing series is derived from its events and has only `ticker` and `category`. Candles do
+    not depend on the clock.
 
     Attributes:
-        folder: folder of the recordings, or the objects found in it.
-        required: refuse a folder without objects of Kalshi; otherwise it gives an empty source.
+        folder: folder of the recordings, or the objects in it.
+        required: raise an error for a folder without objects of Kalshi.
 
     Raises `ConfigError` for a missing folder or one without required objects, `BellwetherError` naming a broken file.
     """
@@ -77,7 +76,7 @@ class Recordings:
         }
 
     def _latest_time(self, findings: RecordedObjects) -> int:
-        """Return the latest capture or update in the recordings, else the latest opening of a market."""
+        """Return the instant of the latest capture or update, else of the latest opening of a market."""
         updates = (body.get("updated_time") for body in self._markets.values())
         changes = (body.get("last_updated_ts") for body in chain(self._events.values(), self._series.values()))
         times = [time for text in chain(updates, changes) if (time := read_time(text)) is not None]
@@ -88,7 +87,7 @@ class Recordings:
         return max(times or opened, default=0)
 
     def _series_ticker(self, ticker: str, event_ticker: str) -> str:
-        """Return the market's series: its event's, else the recorder's note, else by the convention of the tickers."""
+        """Return a market's series: from its event, else from the recorder's note, else from its event ticker."""
         event = self._events.get(event_ticker)
         return event["series_ticker"] if event else self._series_of.get(ticker) or event_ticker.partition("-")[0]
 
@@ -118,24 +117,20 @@ class Recordings:
         )
 
     def default_clock(self) -> Clock:
-        """Return a clock fixed at the latest capture or update, so that statuses are as recorded."""
+        """Create a clock fixed at the latest capture or update, so that statuses are as recorded."""
         return Clock(to_datetime(self.latest))
 
     def cutoff(self, now: int) -> int:
-        """Return 1970, which precedes everything."""
         return 0
 
     def series(self) -> Iterator[Object]:
-        """Return recorded series and those derived from events."""
         return iter(self._series.values())
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Yield events in recorded order."""
         candidates = self._event_rows.values() if wanted.tickers is None else _select_rows(self._event_rows, wanted.tickers)
         return (row for row in candidates if wanted.after is None or row.key > wanted.after)
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Yield markets in recorded order."""
         candidates: Iterable[MarketRow] = self._rows.values()
         if wanted.tickers is not None:
             candidates = _select_rows(self._rows, wanted.tickers)
@@ -144,7 +139,6 @@ class Recordings:
         return (row for row in candidates if wanted.after is None or row.key > wanted.after)
 
     def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:
-        """Return recorded candles of this period that end within [start, end]; None for an unrecorded ticker."""
         if ticker not in self._rows and ticker not in self._with_candles:
             return None
         candles = self._candles.get((ticker, period), [])

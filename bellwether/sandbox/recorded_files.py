@@ -1,4 +1,4 @@
-"""Files of recordings: JSON, JSON lines and Parquet."""
+"""Reader of recordings in JSON, JSON lines and Parquet files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,9 @@ _DECODER = json.JSONDecoder(parse_constant=lambda name: float(f"no {name} in JSO
 
 
 def read_recordings(folder: str | Path) -> RecordedObjects:
-    """Read all recorded objects of both venues under a folder, in order of file names.
+    """Read the recorded objects of both venues from all files under a folder, in order of file names.
 
-    Reads JSON and JSON lines, plain or gzipped, and Parquet. Raises `ConfigError` for a missing folder, `BellwetherError` naming a broken
-    file.
+    Raises `ConfigError` for a missing folder, and `BellwetherError`, which names the file, for a broken one.
     """
     root = Path(folder).expanduser()
     if not root.is_dir():
@@ -47,7 +46,7 @@ def read_recordings(folder: str | Path) -> RecordedObjects:
 
 
 def _bodies(path: Path) -> Iterator[Any]:
-    """Yield the JSON values of a file. Raises `ValueError` for a broken one."""
+    """Yield the JSON values of a file. Raises `ValueError` for a broken file."""
     content = path.read_bytes()
     if path.suffix == ".gz":
         content = gzip.decompress(content)
@@ -66,11 +65,11 @@ def _bodies(path: Path) -> Iterator[Any]:
 
 
 def _between_text(text: str) -> Iterator[Any]:
-    """Yield the JSON values that start a line, skipping any text between them. Raises `ValueError` for a broken value, or if there is none."""
-    found = _VALUE.search(text)
-    if found is None:
+    """Yield the JSON values that begin a line, and skip other text. Raises `ValueError` for a broken value, or without any value."""
+    match = _VALUE.search(text)
+    if match is None:
         raise ValueError("there is no JSON in it")
-    while found is not None:
-        value, end = _DECODER.raw_decode(text, found.start())
+    while match is not None:
+        value, end = _DECODER.raw_decode(text, match.start())
         yield value
-        found = _VALUE.search(text, end)
+        match = _VALUE.search(text, end)

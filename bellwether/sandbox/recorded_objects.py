@@ -1,7 +1,7 @@
-"""Recorded objects of both venues' REST interfaces, recognised by content in any JSON or table of a recorder.
+"""Recognition of the objects of both venues' REST interfaces in recorded JSON, at any depth.
 
-Bodies may be bare, in pages, wrapped in a recorder's notes, or between lines of text; objects are found at any depth and kept verbatim.
-Only the 2024 dumps of the venue's client library are converted: their names have an underscore that the wire never had.
+Objects are kept verbatim. Only dumps of the venue's client library of 2024 are converted: the names of their fields begin with an
+underscore.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bellwether.sandbox.timestamps import MINUTE, SECOND, parse_time
 
 Object = dict[str, Any]
 
-#: The fields in which recorders note when a body came, and the parameters of its request.
+#: Fields in which recorders state the time of a response, and the parameters of its request.
 _CAPTURED = ("captured_at", "recorded_at", "fetched_at", "collector_ts", "run_ts")
 _CAPTURED_MS = "captured_ms"
 _NOTES = "_metadata"
@@ -27,26 +27,29 @@ _TICKER = re.compile(r"[A-Z0-9]+(-[A-Z0-9.]+)*")
 
 @dataclass(frozen=True, slots=True)
 class RecordedObject:
-    """Object and the instant of its capture; None if the recording does not state it."""
+    """Object, and the instant of its capture (None if not recorded)."""
 
     body: Object
     captured: int | None
 
 
-def select_newest(found: Iterable[RecordedObject], name: str, changed: Callable[[Object], int | None]) -> dict[str, Object]:
-    """Select one object per `name`, in order of first appearance: the last changed, among equals the last captured."""
+def select_newest(objects: Iterable[RecordedObject], name: str, changed: Callable[[Object], int | None]) -> dict[str, Object]:
+    """Select one object per value of the field `name`: the one changed last, then the one captured last.
+
+    changed: returns the instant of an object's last change.
+    """
     ranked: dict[str, tuple[tuple[int, int], Object]] = {}
-    for one in found:
-        key = one.body[name]
-        rank = (changed(one.body) or 0, one.captured or 0)
+    for item in objects:
+        key = item.body[name]
+        rank = (changed(item.body) or 0, item.captured or 0)
         if key not in ranked or rank > ranked[key][0]:
-            ranked[key] = (rank, one.body)
+            ranked[key] = (rank, item.body)
     return {key: body for key, (_, body) in ranked.items()}
 
 
 @dataclass(slots=True)
 class RecordedObjects:
-    """Objects of both venues. `candles` maps (ticker, minutes) to candles by the end of their period (seconds)."""
+    """Recorded objects of both venues. candles: by (ticker, minutes) and by the end of the candle (seconds)."""
 
     markets: list[RecordedObject] = field(default_factory=list)
     events: list[RecordedObject] = field(default_factory=list)
@@ -60,22 +63,22 @@ class RecordedObjects:
     clob_books: list[RecordedObject] = field(default_factory=list)
 
     def add_candles(self, ticker: str, period: int, candles: Iterable[Object], captured: int | None = None) -> None:
-        """Add the candles of a market; if one was recorded twice, the last captured counts."""
-        kept = self.candles.setdefault((ticker, period), {})
+        """Add the candles of a market; of equal candles, the one captured last counts."""
+        stored = self.candles.setdefault((ticker, period), {})
         for candle in candles:
-            other = kept.get(candle["end_period_ts"])
+            other = stored.get(candle["end_period_ts"])
             if other is None or (captured or 0) >= (other.captured or 0):
-                kept[candle["end_period_ts"]] = RecordedObject(candle, captured)
+                stored[candle["end_period_ts"]] = RecordedObject(candle, captured)
 
     def note(self, captured: int | None) -> None:
-        """Record the latest capture of Kalshi's objects."""
+        """Update the instant of the latest capture of Kalshi's objects."""
         if captured is not None:
             self.captured = max(captured, self.captured or captured)
 
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """Notes in the wrappers around an object."""
+    """Information from the JSON objects around an object."""
 
     captured: int | None = None
     ticker: str | None = None
@@ -83,7 +86,7 @@ class _Context:
     period: int | None = None
 
     def inside(self, node: Object) -> _Context:
-        """Return the context of the values of a node."""
+        """Return the context of the values of a JSON object."""
         context = self.inside(node[_NOTES]) if isinstance(node.get(_NOTES), dict) else self
         captured = _captured(node)
         ticker, series, period = node.get("market_ticker") or node.get("ticker"), node.get("series_ticker"), node.get("period_interval")
@@ -97,7 +100,7 @@ class _Context:
 
 
 def read_time(value: object) -> int | None:
-    """Parse the instant of a wire time; None for any other value."""
+    """Parse a time; return the instant, or None for any other value."""
     try:
         return parse_time(value) if isinstance(value, str) and value else None
     except ValueError:
@@ -108,7 +111,7 @@ def _captured(node: Object) -> int | None:
     milliseconds = node.get(_CAPTURED_MS)
     if isinstance(milliseconds, int):
         return milliseconds * SECOND // 1000
-    return next((found for name in _CAPTURED if (found := read_time(node.get(name))) is not None), None)
+    return next((time for name in _CAPTURED if (time := read_time(node.get(name))) is not None), None)
 
 
 # --- recognition -------------------------------------------------------------------------------------------------------
@@ -119,12 +122,12 @@ def _texts(node: Object, *names: str) -> bool:
 
 
 def is_market(node: Object) -> bool:
-    """Return True for a market object of Kalshi, of any generation."""
+    """Return True for a market object of Kalshi, in any of its formats."""
     return _texts(node, "ticker", "event_ticker", "status")
 
 
 def is_event(node: Object) -> bool:
-    """Return True for an event object of Kalshi, of any generation."""
+    """Return True for an event object of Kalshi, in any of its formats."""
     return _texts(node, "event_ticker", "series_ticker", "title") and "ticker" not in node
 
 
@@ -146,7 +149,7 @@ def is_gamma_market(node: Object) -> bool:
 
 
 def is_gamma_event(node: Object) -> bool:
-    """Return True for an event object of Gamma, as opposed to its series, which have the same names and a type."""
+    """Return True for an event object of Gamma. Its series have the same fields, and a type."""
     return _has_id(node) and _texts(node, "slug", "title") and "conditionId" not in node and "seriesType" not in node
 
 
@@ -159,13 +162,13 @@ def _is_book(node: Object) -> bool:
 
 
 def infer_period(ends: list[int]) -> int | None:
-    """Infer the candles' length in minutes from the distances between their ends (seconds); None for fewer than two."""
+    """Infer the period of candles in minutes from their ends (seconds); None for fewer than two candles."""
     step = math.gcd(*(later - earlier for earlier, later in pairwise(ends)))
     return next((period for period in reversed(PERIODS) if step and step % (period * MINUTE // SECOND) == 0), None)
 
 
 def _restore_names(node: Object) -> Object:
-    """Return an object of the 2024 dumps with the names of the wire."""
+    """Remove the underscores from the field names of an object of 2024."""
     if node and all(name.startswith("_") or name == "discriminator" for name in node):
         return {name[1:]: value for name, value in node.items() if name != "discriminator"}
     return node
@@ -182,7 +185,7 @@ def _collect_candles(candles: Any, ticker: str | None, context: _Context, findin
 
 
 def _collect_kalshi(node: Object, context: _Context, findings: RecordedObjects) -> bool:
-    """Collect the node if it is an object of Kalshi."""
+    """Collect a JSON object and return True if it is an object of Kalshi."""
     if is_market(node):
         findings.markets.append(RecordedObject(node, context.captured))
     elif is_event(node):
@@ -198,26 +201,26 @@ def _collect_kalshi(node: Object, context: _Context, findings: RecordedObjects) 
 
 
 def _collect_polymarket(node: Object, context: _Context, findings: RecordedObjects) -> bool:
-    """Collect the node if it is an object of Polymarket."""
+    """Collect a JSON object and return True if it is an object of Polymarket."""
     captured = _captured(node)
-    found, inner = RecordedObject(node, context.captured if captured is None else captured), context.inside(node)
+    item, inner = RecordedObject(node, context.captured if captured is None else captured), context.inside(node)
     if is_gamma_market(node):
-        findings.gamma_markets.append(found)
+        findings.gamma_markets.append(item)
         collect_objects(node.get("events"), findings, inner)
     elif is_gamma_event(node):
-        findings.gamma_events.append(found)
+        findings.gamma_events.append(item)
         collect_objects(node.get("markets"), findings, inner)
     elif _is_clob_market(node):
-        findings.clob_markets.append(found)
+        findings.clob_markets.append(item)
     elif _is_book(node):
-        findings.clob_books.append(found)
+        findings.clob_books.append(item)
     else:
         return False
     return True
 
 
 def collect_objects(node: Any, findings: RecordedObjects, context: _Context | None = None) -> None:
-    """Collect every object below `node`, in order."""
+    """Add every object of a venue inside `node` to `findings`, in order."""
     context = context or _Context()
     if isinstance(node, list):
         for item in node:

@@ -1,7 +1,7 @@
-"""Conversion of recorded Parquet tables to objects in the venue's current wire format; missing values stay missing.
+"""Conversion of recorded Parquet tables to objects in Kalshi's current format.
 
-A null, or a field that the table lacks, is absent from the object. Whole-number prices are cents, fractional ones dollars. Times without a
-zone are UTC. Columns that start with an underscore are the recorder's own: `_series_ticker` identifies the market's series and is not sent.
+Nulls and missing columns are missing fields. Integer prices are cents, fractional ones dollars. Times without a zone are UTC. Columns that
+begin with an underscore are the recorder's own: `_series_ticker` identifies the market's series and is not part of the object.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from bellwether.sandbox.timestamps import format_time, to_instant
 
 @lru_cache(maxsize=65536, typed=True)
 def _price(value: float | Decimal) -> str:
-    """Format a price in dollars with four to six decimals; an integer is in cents."""
+    """Format a price as dollars with four to six decimals; an integer is in cents."""
     amount = Decimal(value) / 100 if isinstance(value, int) else Decimal(str(value))
     exponent = amount.normalize().as_tuple().exponent
     return f"{amount:.{min(max(-int(exponent), 4), 6)}f}"
@@ -46,7 +46,7 @@ _Fields = Mapping[str, tuple[str, Callable[[Any], Any]]]
 
 
 def _fields(**kinds: tuple[Callable[[Any], Any], str, str]) -> _Fields:
-    """Map columns to (wire name, conversion). kinds: conversion, suffix of the wire name, and columns separated by spaces."""
+    """Map columns to (field, conversion). kinds: conversion, suffix of the field, and columns separated by spaces."""
     return {column: (f"{column}{suffix}", convert) for convert, suffix, columns in kinds.values() for column in columns.split()}
 
 
@@ -85,7 +85,7 @@ def _object(row: Mapping[str, Any], fields: _Fields) -> Object:
 def collect_table(path: Path, findings: RecordedObjects) -> None:
     """Add the markets, events or candles of a table to `findings`; ignore tables with other columns.
 
-    A row without its ticker, its event or its status is not an object of the venue and is left out. Raises `polars.exceptions.PolarsError`
+    Rows without a ticker, an event or a status are left out. Raises `polars.exceptions.PolarsError`
     if the file is not Parquet.
     """
     columns = set(pl.read_parquet_schema(path))
@@ -122,7 +122,7 @@ def _objects(columns: dict[str, list[Any]], height: int) -> list[Object]:
 
 
 def _convert_columns(frame: pl.DataFrame, names: Mapping[str, str], convert: Callable[[Any], str]) -> dict[str, list[Any]]:
-    """Convert the columns that the table has; return the values by wire name."""
+    """Convert the columns in `names` that the table has; return their values by field."""
     return {
         name: [None if value is None else convert(value) for value in frame[column].to_list()]
         for column, name in names.items()

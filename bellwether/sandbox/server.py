@@ -1,4 +1,4 @@
-"""Server of the sandbox on a loopback port, in a thread that runs as long as a `with` block."""
+"""Server of the sandbox on a local port, for the duration of a `with` block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Addresses of a served sandbox: `root` has no path, such as http://127.0.0.1:4711."""
+    """Addresses of a running sandbox. root: without a path, such as http://127.0.0.1:4711."""
 
     root: str
 
@@ -49,12 +49,12 @@ class Site:
 
     @property
     def models(self) -> str:
-        """Base URL of the model endpoint, as expected by OpenAI's clients."""
+        """Base URL of the model endpoint, for OpenAI's clients."""
         return self.root + MODELS_PATH
 
     @property
     def control(self) -> str:
-        """Base URL of the sandbox's own controls."""
+        """Base URL of the routes that control the clock."""
         return self.root + CONTROL_PATH
 
 
@@ -73,7 +73,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 class _Thread(threading.Thread):
-    """Thread that runs the server and stores the error that ended it."""
+    """Thread that runs the server; `cause` is the exception that ended it."""
 
     def __init__(self, server: uvicorn.Server, listener: socket.socket) -> None:
         super().__init__(name="bellwether-sandbox", daemon=True)
@@ -98,7 +98,7 @@ def _wait_until_started(server: uvicorn.Server, thread: _Thread) -> None:
 
 
 def _stop(server: uvicorn.Server, thread: _Thread) -> None:
-    """Stop the server; pending responses get some time, and are then cut off."""
+    """Stop the server; responses that are not finished after `_STOP_SECONDS` are cut off."""
     server.should_exit = True
     thread.join(_STOP_SECONDS)
     if thread.is_alive():
@@ -108,11 +108,10 @@ def _stop(server: uvicorn.Server, thread: _Thread) -> None:
 
 @contextmanager
 def serve(app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> Iterator[Site]:
-    """Serve `app` until the block ends; yields the addresses of its services.
+    """Serve `app` in a thread until the block ends; yields the addresses of its services.
 
-    Port 0 selects any free port, so that several processes and threads can each serve their own. The server runs in a daemon thread and is
-    ready when the block is entered. Requests whose Host header names another machine are refused, so that no page in a browser can access
-    it under its own name. Raises `BellwetherError` if the port is taken.
+    port: 0 selects a free one. Requests whose Host header names another machine are refused, so that a web page cannot access the server.
+    Raises `BellwetherError` if the port is in use.
     """
     listener = _listen(host, port)
     config = uvicorn.Config(

@@ -1,4 +1,4 @@
-"""Services of the sandbox: their mounts and their error responses."""
+"""Services of the sandbox: their paths and their error responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 import orjson
 from starlette.responses import Response
 
-#: Where each service is mounted; Kalshi's as on the venue.
+#: Path of each service; Kalshi's are as on the venue.
 KALSHI_PATH = "/trade-api/v2"
 KALSHI_STREAM_PATH = "/trade-api/ws/v2"
 GAMMA_PATH = "/gamma"
@@ -40,7 +40,7 @@ _MOUNTS = {
 
 
 def find_service(path: str) -> tuple[Service, str]:
-    """Return the service to which a path belongs, and the path relative to its mount."""
+    """Return the service of a path, and the path relative to the service."""
     for mount, service in _MOUNTS.items():
         if path == mount or path.startswith(f"{mount}/"):
             return service, path[len(mount) :]
@@ -76,13 +76,13 @@ _WORDS = {401: "authentication_error", 402: "payment_required", 429: "too_many_r
 
 
 def build_web_page(title: str, status: int = 200) -> Response:
-    """Build a web page instead of a JSON response, as from proxies and during maintenance."""
+    """Build an HTML response, as from proxies and during maintenance."""
     body = f"<html>\r\n<head><title>{title}</title></head>\r\n<body>\r\n<center><h1>{title}</h1></center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n"
     return Response(body, status, media_type="text/html")
 
 
 def build_refusal(service: Service, status: int) -> Response:
-    """Build the error response of a service, or of its proxy, with status 401, 402, 429, 500, 502, 503 or 504."""
+    """Build the error response of a service for status 401, 402, 429, 500, 502, 503 or 504."""
     if status in _GATEWAYS:
         return build_web_page(f"{status} {_GATEWAYS[status]}", status)
     if service is Service.MODELS:

@@ -1,4 +1,4 @@
-"""Interface of a generated or recorded world to the routes: rows to be filtered and paged, and their bodies."""
+"""Interface between Kalshi's routes and a generated or recorded world, which supplies rows and their bodies."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any, Protocol
 
 from bellwether.sandbox.clock import Clock
 
-#: Position of a row in its listing; listings run in ascending order of it.
+#: Sort key of a row; listings are in ascending order.
 Key = tuple[int, ...]
 
-#: One candle as the live endpoints send it.
+#: Candle in the format of the live endpoints.
 Candle = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class MarketRow:
-    """Market at one instant: the fields for filters (instants, None if not stated), and its body as JSON."""
+    """Market at one instant: fields for filters (times as instants), and its body as JSON."""
 
     key: Key
     ticker: str
@@ -32,7 +32,7 @@ class MarketRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """Event at one instant: the fields for filters, its body without markets, and its markets in order."""
+    """Event at one instant: fields for filters, its body without markets, and its markets in order."""
 
     key: Key
     ticker: str
@@ -44,13 +44,14 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class ListingFilter:
-    """Hints about a listing, so that a world can skip rows. A world may also yield rows that do not match.
+    """Hints with which a world can skip rows of a listing. A world may also yield rows that do not match.
 
     Attributes:
         after: only rows after this key.
         tickers, event_ticker, series_ticker: only these.
         closes: only markets whose close lies within these instants.
-        settled_before, settled_after: only markets that settled before this instant; only markets not settled before it.
+        settled_before: only markets that settled before this instant.
+        settled_after: only markets that did not.
     """
 
     after: Key | None = None
@@ -63,31 +64,25 @@ class ListingFilter:
 
 
 class Source(Protocol):
-    """World behind the routes. No result for `now` (an instant) depends on later events."""
+    """World behind Kalshi's routes. A result for the instant `now` does not depend on later events."""
 
     def default_clock(self) -> Clock:
-        """Return the clock to use if the user sets none."""
-        ...
+        """Create the default clock."""
 
     def cutoff(self, now: int) -> int:
-        """Return the instant before which settled markets are only in the historical endpoints."""
-        ...
+        """Return the instant before which settled markets are archived."""
 
     def series(self) -> Iterator[dict[str, Any]]:
-        """Return the objects of all series."""
-        ...
+        """Yield the objects of all series."""
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Yield events in ascending order of key, including multivariate ones."""
-        ...
+        """Yield events by sort key, including multivariate ones."""
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Yield markets in ascending order of key, both live and archived."""
-        ...
+        """Yield markets by sort key, both live and archived."""
 
     def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:
-        """Return candles of `period` minutes whose end lies within [start, end] (instants) and is not later than `now`.
+        """Return the candles of `period` minutes that end within [start, end] (instants) and not after `now`.
 
-        None if the market is unknown.
+        Returns None for an unknown market.
         """
-        ...

@@ -1,4 +1,4 @@
-"""Instants as integer microseconds since 1970 UTC, and their wire format."""
+"""Instants: integer microseconds since 1970 UTC, and their conversion to times."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def to_instant(moment: datetime) -> int:
-    """Convert an aware datetime to microseconds since 1970, exactly."""
+    """Convert an aware datetime to an instant."""
     return (moment - EPOCH) // _MICROSECOND
 
 
@@ -29,12 +29,12 @@ def midnight(day: date) -> int:
 
 
 def format_time(at: int) -> str:
-    """Format an instant as RFC 3339 in UTC, without trailing zeros of the second's fraction, like the venue."""
+    """Format an instant as RFC 3339 in UTC, like the venue, without trailing zeros."""
     text = to_datetime(at).isoformat()[:-6]
     return f"{text.rstrip('0') if '.' in text else text}Z"
 
 
 def parse_time(text: str) -> int:
-    """Parse an RFC 3339 text, truncated to microseconds. Raises `ValueError` for any other text."""
+    """Parse an RFC 3339 time; return the instant. Raises `ValueError` for any other text."""
     parsed = datetime.fromisoformat(text)
     return to_instant(parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC))

@@ -1,4 +1,4 @@
-"""Construction of the application that replaces the venues, from the settings of a world."""
+"""Construction of the sandbox's application from the settings of a world."""
 
 from __future__ import annotations
 
@@ -26,41 +26,32 @@ from bellwether.settings import Settings, World
 
 @lru_cache(maxsize=2)
 def _world(seed: int) -> tuple[GeneratedWorld, GeneratedPolymarket, Truth]:
-    """Build one world per process, with its truth and index of questions.
-
-    They never change, and drawing days dominates the cost of serving.
-    """
+    """Build a world with its Polymarket and its truth; cached, because drawing its days is slow."""
     world = GeneratedWorld(seed)
     polymarket = GeneratedPolymarket(world)
     return world, polymarket, Truth(world, polymarket)
 
 
 def build_generated(seed: int, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
-    """Build the application of the generated world of `seed` on all venues.
+    """Build the application of the generated world with this seed.
 
-    Its clock starts at `now` and runs at `rate` (0 is fixed); default: the real clock. terms: faults, as in `create_app`.
+    now: start of its clock; None: the real time. rate: of the clock; 0 is fixed. terms: faults, as in `create_app`.
     """
     world, polymarket, truth = _world(seed)
-    return create_app(
-        world,
-        polymarket=polymarket,
-        exchange=GeneratedExchange(world),
-        truth=truth,
-        clock=Clock(now, rate=rate),
-        **terms,
-    )
+    clock = Clock(now, rate=rate)
+    return create_app(world, polymarket=polymarket, exchange=GeneratedExchange(world), truth=truth, clock=clock, **terms)
 
 
 def build_recorded(folder: Path | str | None, now: datetime | None, *, rate: float = 0.0, **terms: Any) -> Starlette:
     """Build the application of the recordings under `folder`, of any venue.
 
-    Its clock starts at `now`, or at the newest recorded response, and runs at `rate`. If only streams were recorded, it starts at the real
-    time, so that all recorded messages are in the past.
+    now: start of its clock; None: the newest recorded response, or the real time if only streams were recorded. rate, terms: as in
+    `build_generated`. Raises `ConfigError` for a folder without recordings.
     """
     if not folder:
         raise ConfigError("starting playback: BELLWETHER_PLAYBACK names no folder; set it to a folder of recorded bodies")
-    found = read_recordings(folder)
-    kalshi, polymarket, exchange = Recordings(found, required=False), RecordedPolymarket(found), RecordedExchange(folder)
+    objects = read_recordings(folder)
+    kalshi, polymarket, exchange = Recordings(objects, required=False), RecordedPolymarket(objects), RecordedExchange(folder)
     newest = max(kalshi.latest, polymarket.latest)
     if not newest and not exchange.tickers():
         raise ConfigError(f"starting playback: nothing under {folder} was recorded from a venue; set BELLWETHER_PLAYBACK to another folder")
@@ -69,9 +60,9 @@ def build_recorded(folder: Path | str | None, now: datetime | None, *, rate: flo
 
 
 def build_application(config: Settings, *, running: bool = False) -> Starlette:
-    """Build the application of a world that is not live; raises `ConfigError` for the live one.
+    """Build the application of the world in the settings. Raises `ConfigError` for the live world.
 
-    running: its clock runs at `sandbox_speed`; else it is fixed.
+    running: the clock runs at `sandbox_speed`; otherwise it is fixed.
     """
     if config.world is World.LIVE:
         raise ConfigError("starting a sandbox: the world is live, which needs none; set BELLWETHER_WORLD to sandbox or playback")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any
 
 import httpx
@@ -12,8 +12,17 @@ import pytest
 from starlette.applications import Starlette
 
 from bellwether.sandbox import Clock, GeneratedWorld, create_app
+from bellwether.sandbox.world.model import FIRST_DAY, to_day_number
+from bellwether.sandbox.world.timetable import EARLIEST_LEG
 
 NOW = datetime(2025, 6, 15, 17, 20, 3, tzinfo=UTC)
+
+
+def closing(world: GeneratedWorld, day: date) -> list[str]:
+    """Return the tickers of the markets, without combos, whose actual close is on a UTC day."""
+    first = (day - FIRST_DAY).days
+    events = (event for home in range(max(first, 0), first + EARLIEST_LEG + 1) for event in world.day(home).events if not event.is_combo)
+    return [market.ticker for event in events for market in event.markets if to_day_number(market.life.closes) == first]
 
 
 class Client:

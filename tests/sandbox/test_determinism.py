@@ -35,6 +35,7 @@ from bellwether.sandbox.worlds import build_generated
 from tests.golden.scenario import ANSWERS
 from tests.golden.scenario import NOW as NOW_OF_GOLDEN
 from tests.golden.wire import load
+from tests.sandbox.conftest import closing
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = to_instant(datetime(2025, 3, 20, 12, tzinfo=UTC))
@@ -114,7 +115,7 @@ def test_a_process_with_another_hash_seed_and_global_randomness_sees_the_same() 
 def test_another_seed_makes_another_world() -> None:
     first, other = GeneratedWorld(5), GeneratedWorld(6)
     day = to_datetime(NOW).date()
-    assert set(first.closing(day)).isdisjoint(other.closing(day))
+    assert set(closing(first, day)).isdisjoint(closing(other, day))
     wanted = PolymarketWanted(ends=(NOW, NOW + DAY))
     ids = [{row.id for row in GeneratedPolymarket(world).markets(wanted, NOW)} for world in (first, other)]
     assert ids[0] and ids[0].isdisjoint(ids[1])

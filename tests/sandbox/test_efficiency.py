@@ -149,7 +149,7 @@ def bets_of(venue: GeneratedPolymarket, at: int) -> list[tuple[float, float, boo
     claims: dict[str, PathClaim] = {one.id: one.claim for one in markets if one.opens <= at - SLOT and at + DAY < one.answered}
     prices = {one.id: float(quotes.compute_twice_prices(one, np.asarray([at]))[0]) / 2000 for one in markets if one.id in claims}
     listed = tuple(PromptMarket(name, name, {"YES": price, "NO": 1 - price}) for name, price in prices.items())
-    slip = ArenaPrompt(at=at, least=50, most=2_500, together=False, markets=listed, held=())
+    slip = ArenaPrompt(at=at, least=50, most=2_500, together=False, markets=listed, positions=())
     made = decide_bets(slip, lambda name: Belief("YES", known_at(claims[name], at)), "")
     sides = [(one["probability"], one["market_id"], one["side"] == "YES") for one in made.get("bets", ())]
     return [(p, prices[name] if yes else 1 - prices[name], claims[name].pays == yes) for p, name, yes in sides]

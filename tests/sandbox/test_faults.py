@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from bellwether.errors import ConfigError
 from bellwether.sandbox.clock import Clock
-from bellwether.sandbox.faults import HTTP_FAULTS, LASTING, STREAM_FAULTS, FaultMiddleware, Faults, parse_header
+from bellwether.sandbox.faults import HTTP_FAULTS, PERMANENT, STREAM_FAULTS, FaultMiddleware, Faults, parse_header
 from bellwether.sandbox.services import Service
 
 NOW = datetime(2025, 6, 15, tzinfo=UTC)
@@ -204,7 +204,7 @@ def test_the_same_seed_and_requests_give_the_same_faults_in_any_order() -> None:
 
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
-    names=st.dictionaries(st.sampled_from([name for name in HTTP_FAULTS if name not in LASTING]), st.floats(0.01, 1), min_size=1),
+    names=st.dictionaries(st.sampled_from([name for name in HTTP_FAULTS if name not in PERMANENT]), st.floats(0.01, 1), min_size=1),
     seed=st.integers(0, 1000),
 )
 def test_no_request_is_faulted_for_ever(names: dict[str, float], seed: int) -> None:

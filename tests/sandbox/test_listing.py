@@ -10,6 +10,7 @@ import pytest
 from bellwether.sandbox import GeneratedWorld
 from bellwether.sandbox.params import STATUSES
 from bellwether.sandbox.timestamps import to_instant
+from tests.sandbox.conftest import closing
 
 Object = dict[str, Any]
 
@@ -112,7 +113,7 @@ def test_a_day_of_closes_holds_every_market_that_closed_on_it(world: GeneratedWo
         mve_filter="exclude",
         limit=1000,
     )
-    assert set(tickers(found)) == set(world.closing(day.date()))
+    assert set(tickers(found)) == set(closing(world, day.date()))
 
 
 def test_ticker_filters_keep_what_they_name(venue: Any, live: list[Object]) -> None:

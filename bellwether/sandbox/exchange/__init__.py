@@ -1,1 +1,1 @@
-"""Kalshi's exchange, with order books, trades and the WebSocket, over a generated world or over captured frames."""
+"""Kalshi's order books, trades and WebSocket, over a generated world or over captured frames."""

@@ -12,7 +12,7 @@ from bellwether.sandbox.timestamps import SECOND
 
 
 class KalshiBooks:
-    """Handlers of order books and trades. Their routes must precede `/markets/{ticker}`, which would match them."""
+    """Handlers of order books and trades. Their routes must precede `/markets/{ticker}`, which also matches their paths."""
 
     def __init__(self, exchange: Exchange, clock: Clock) -> None:
         self._exchange = exchange
@@ -20,19 +20,11 @@ class KalshiBooks:
 
     def routes(self) -> list[Route]:
         """Return the routes, relative to the base URL."""
-        return build_json_routes(
-            {
-                "/markets/orderbooks": self.orderbooks,
-                "/markets/trades": self.trades,
-            },
-            self._clock,
-        )
-
-    # --- order books -------------------------------------------------------------------------------------------
+        return build_json_routes({"/markets/orderbooks": self.orderbooks, "/markets/trades": self.trades}, self._clock)
 
     def orderbooks(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /markets/orderbooks: one `tickers` parameter per ticker; unknown and archived tickers are left out."""
-        tickers = params.every("tickers") or ()
+        """Serve GET /markets/orderbooks; unknown and archived tickers are left out."""
+        tickers = params.get_all("tickers") or ()
         if not 1 <= len(tickers) <= MOST_TICKERS:
             raise bad_request(f"{len(tickers)} tickers: between 1 and {MOST_TICKERS}")
         books = (self._live_book(ticker, now) for ticker in dict.fromkeys(tickers))
@@ -47,10 +39,8 @@ class KalshiBooks:
     def _live_book(self, ticker: str, now: int) -> ExchangeBook | None:
         return None if self._exchange.is_archived(ticker, now) else self._exchange.book(ticker, now)
 
-    # --- trades ------------------------------------------------------------------------------------------------
-
     def trades(self, params: Params, path: dict[str, str], now: int) -> Body:
-        """Serve GET /markets/trades, newest first: trades since the historical cutoff within the timestamps (whole seconds, inclusive)."""
+        """Serve GET /markets/trades, newest first, since the historical cutoff; min_ts and max_ts are inclusive."""
         low, high, first = params.seconds("min_ts"), params.seconds("max_ts"), self._exchange.cutoff(now)
         wanted = TradeFilter(
             ticker=params.text("ticker"),

@@ -1,4 +1,4 @@
-"""Captured frames of Kalshi's WebSocket, recognised by content: bare lines, wrapped lines of recorders, and lists of frames.
+"""Reader of captured frames of Kalshi's WebSocket, in several formats that are recognised by content.
 
 Supported formats are a bare message, `{"frame": message, "received_at": nanoseconds}` (or `received_ms`), a list of those under `frames` of
 a JSON document, and a recorder's event with the message's body as `payload_json`. Anything else is skipped.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ CHANNEL_OF = {
 }
 
 _LINES = (".ndjson", ".jsonl")
-#: A file without a message among so many lines is no capture.
+#: Lines without a message after which a file is no capture.
 _PEEK = 50
 
 Object = dict[str, Any]
@@ -40,7 +40,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CapturedMessage:
-    """Captured message: its receive time (an instant), its number on its subscription (0 if it has none), and its body."""
+    """Captured message. at: receive time (instant). number: sequence number; 0 without one."""
 
     at: int
     number: int
@@ -51,14 +51,14 @@ class CapturedMessage:
 
 @dataclass(frozen=True, slots=True)
 class CaptureContents:
-    """Markets, events and channels of a file's messages; empty if the file is not a capture."""
+    """Tickers and channels of a file's messages; empty if the file is not a capture."""
 
     tickers: frozenset[str] = frozenset()
     channels: frozenset[str] = frozenset()
 
 
 def _read_received(node: Object) -> int | None:
-    """Return the instant at which the recorder received a frame, if it is recorded."""
+    """Return the instant at which the recorder received a frame; None if it is not recorded."""
     for name, per_second in (("received_at", 10**9), ("local_recv_ns", 10**9), ("received_ms", 10**3)):
         value = node.get(name)
         if isinstance(value, int):
@@ -66,8 +66,8 @@ def _read_received(node: Object) -> int | None:
     return None
 
 
-def read_stamp(body: Object) -> int | None:
-    """Return the exchange's time of a message; None if it has none."""
+def read_exchange_time(body: Object) -> int | None:
+    """Return the exchange's time of a message; None if missing."""
     milliseconds, value = body.get("ts_ms"), body.get("ts")
     if isinstance(value, str):
         return read_time(value)
@@ -77,7 +77,7 @@ def read_stamp(body: Object) -> int | None:
 
 
 def _message(node: Object) -> tuple[Object, int | None]:
-    """Return the message in a line, and its receive time."""
+    """Return the message in a line, and its receive time (None if not recorded)."""
     inner = node.get("frame", node.get("text"))
     if isinstance(inner, str):
         inner = orjson.loads(inner)
@@ -89,7 +89,7 @@ def _message(node: Object) -> tuple[Object, int | None]:
 
 
 def _parse_line(node: object) -> tuple[int | None, CapturedMessage] | None:
-    """Parse a line's message and, if recorded, its receive time; None for a line without a message of a channel."""
+    """Parse a line into receive time (None if not recorded) and message; None for a line without a message of a channel."""
     if not isinstance(node, dict):
         return None
     message, received = _message(node)
@@ -100,9 +100,8 @@ def _parse_line(node: object) -> tuple[int | None, CapturedMessage] | None:
     if not isinstance(ticker, str):
         return None
     number = message.get("seq")
-    return read_stamp(body) if received is None else received, CapturedMessage(
-        0, number if isinstance(number, int) else 0, kind, ticker, body
-    )
+    at = read_exchange_time(body) if received is None else received
+    return at, CapturedMessage(0, number if isinstance(number, int) else 0, kind, ticker, body)
 
 
 def _is_lines(path: Path) -> bool:
@@ -110,7 +109,7 @@ def _is_lines(path: Path) -> bool:
 
 
 def _raw_lines(path: Path) -> Iterator[bytes]:
-    """Yield the nonempty lines, without an incomplete last line."""
+    """Yield the nonempty lines; stop at the end of a truncated gzip file."""
     with open_bytes(path) as file:
         try:
             for line in file:
@@ -121,7 +120,7 @@ def _raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def _nodes(path: Path) -> Iterator[object]:
-    """Yield the objects of a file: one per line, or the list under `frames`. Raises `BellwetherError` naming a broken file."""
+    """Yield the JSON values of a file: one per line, or the list under `frames`. Raises `BellwetherError` for a broken file."""
     try:
         if not _is_lines(path):
             with open_bytes(path) as file:
@@ -141,33 +140,32 @@ def _nodes(path: Path) -> Iterator[object]:
 
 
 def read_capture(path: Path) -> Iterator[CapturedMessage]:
-    """Read the messages of a capture in order; a message with a missing or earlier time gets the time of the previous one."""
+    """Yield the messages of a capture in order; a message with a missing or earlier time gets that of the previous message."""
     waiting: list[CapturedMessage] = []
     now: int | None = None
     for node in _nodes(path):
-        found = _parse_line(node)
-        if found is None:
+        parsed = _parse_line(node)
+        if parsed is None:
             continue
-        at, message = found
+        at, message = parsed
         if at is None and now is None:
             waiting.append(message)
             continue
         now = max(now or 0, at or 0)
-        for one in (*waiting, message):
-            yield CapturedMessage(now, one.number, one.kind, one.ticker, one.body)
+        yield from (replace(dated, at=now) for dated in (*waiting, message))
         waiting.clear()
     yield from waiting
 
 
 def scan_contents(path: Path) -> CaptureContents:
-    """Return the contents of a file; empty for an unreadable capture, which the reader of REST bodies reports."""
+    """Return the tickers and channels in a file; empty for a broken file, which the reader of REST responses reports."""
     tickers, channels = set[str](), set[str]()
     if path.name.removesuffix(".gz").endswith((*_LINES, ".json")) and path.is_file():
         with suppress(BellwetherError, orjson.JSONDecodeError):
             for number, node in enumerate(_nodes(path)):
-                if (found := _parse_line(node)) is not None:
-                    tickers.add(found[1].ticker)
-                    channels.add(CHANNEL_OF[found[1].kind])
+                if (parsed := _parse_line(node)) is not None:
+                    tickers.add(parsed[1].ticker)
+                    channels.add(CHANNEL_OF[parsed[1].kind])
                 elif number > _PEEK and not tickers:
                     break
     return CaptureContents(frozenset(tickers), frozenset(channels))

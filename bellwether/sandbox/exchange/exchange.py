@@ -1,4 +1,4 @@
-"""Interface of a generated or recorded exchange to the routes of books and to the WebSocket."""
+"""Interface of a generated or recorded exchange, used by the REST routes of books and by the WebSocket."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any, Protocol
 
 from bellwether.sandbox.source import Key
 
-#: A price level as the wire writes it: dollars of that side's outcome, and contracts.
+#: Price level as in a response: dollars of that side's outcome, and contracts.
 Level = tuple[str, str]
 
 BOOKS, TRADES, TICKER = "orderbook_delta", "trade", "ticker"
 LIFECYCLE, COMBO_LIFECYCLE = "market_lifecycle_v2", "multivariate_market_lifecycle"
 
-#: Channels of the WebSocket that are served. Those of `MARKET_CHANNELS` carry the messages of chosen markets.
+#: Channels of the WebSocket; those of `MARKET_CHANNELS` need the tickers of markets.
 MARKET_CHANNELS = frozenset({BOOKS, TRADES, TICKER})
 CHANNELS = MARKET_CHANNELS | {LIFECYCLE, COMBO_LIFECYCLE}
 
 
 @dataclass(frozen=True, slots=True)
 class ExchangeBook:
-    """Bids of both sides in ascending order of price, best last. `clock` is the clock of the newest change in the book."""
+    """Order book: bids of both sides in ascending order of price. `clock` is the number of the last change in the book."""
 
     ticker: str
     yes: tuple[Level, ...]
@@ -31,7 +31,7 @@ class ExchangeBook:
 
 @dataclass(frozen=True, slots=True)
 class StreamMessage:
-    """Message of the exchange on one channel, without the envelope of a subscription. `body` is shared: do not change it."""
+    """Message of one channel, without the envelope of a subscription. `body` is shared and must not be changed."""
 
     at: int
     channel: str
@@ -42,7 +42,7 @@ class StreamMessage:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """Channels to which a client has subscribed: `tickers` has them by market, `everywhere` those of all markets or of no market."""
+    """Channels to which a client has subscribed: `tickers` has the channels by market, `everywhere` those for all markets."""
 
     tickers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     everywhere: frozenset[str] = frozenset()
@@ -50,7 +50,7 @@ class Interest:
 
 @dataclass(frozen=True, slots=True)
 class TradeRow:
-    """Trade: its place in a listing (newest first), and its body."""
+    """Trade: its sort key in a listing (newest first), and its body."""
 
     key: Key
     body: dict[str, Any]
@@ -58,7 +58,7 @@ class TradeRow:
 
 @dataclass(frozen=True, slots=True)
 class TradeFilter:
-    """Filter for trades of one or all markets, between two instants (inclusive), after a key."""
+    """Filter for trades of one or all markets, between two instants (inclusive) and after a sort key."""
 
     ticker: str | None
     low: int
@@ -67,36 +67,28 @@ class TradeFilter:
 
 
 class Exchange(Protocol):
-    """Exchange of a world. No result for `now` (an instant) depends on later events."""
+    """Exchange of a world. A result for the instant `now` does not depend on later events."""
 
     def cutoff(self, now: int) -> int:
-        """Return the instant before which trades are only in the historical endpoint."""
-        ...
+        """Return the instant before which trades are only in the archive."""
 
     def lists(self, ticker: str, now: int) -> bool:
-        """Return True if a market with this ticker is listed by now."""
-        ...
+        """Return True if a market with this ticker is listed at `now`."""
 
     def is_archived(self, ticker: str, now: int) -> bool:
-        """Return True if a market has left the live endpoints."""
-        ...
+        """Return True if a market is archived, and not in the live endpoints."""
 
     def book(self, ticker: str, now: int) -> ExchangeBook | None:
         """Return the book of a market; None if it is not listed yet."""
-        ...
 
     def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
         """Yield trades in ascending order of key, newest first."""
-        ...
 
     def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
-        """Return the first messages of a subscription."""
-        ...
+        """Yield the first messages of a subscription."""
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
         """Yield the messages of an interest in [start, end), in order."""
-        ...
 
     def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
         """Return the book as a message; None if the market is not listed yet."""
-        ...

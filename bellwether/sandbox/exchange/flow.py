@@ -1,12 +1,11 @@
-"""Order flow of one market: the events in its book that produce the quotes and trades of its tape.
+"""Order flow of one market: orders and trades that give the quotes and trades of its tape.
 
-Each side of the book contains bids in the price of its own outcome (no at 0.42 is an offer of yes at 0.58). At the start of each slot the
+Each side of the book contains bids in the price of its own outcome (NO at 0.42 is an offer of YES at 0.58). At the start of each slot the
 best bids, their sizes and the trade come from the tape. Within a slot, orders arrive and leave behind the best, and the last order at the
-best is sometimes replaced, so that quotes stay constant in the slot, as in the tape and its candles.
+best is sometimes replaced, so that the quotes stay constant, as in the tape and its candles.
 
-Each slot has its own seed: for its orders, the split of the quote into orders, and the replacements. An order lives at most `LOOKBACK`
-slots, and the queue at the best depends only on the trades since it was posted, so that any moment can be computed without replaying
-earlier slots. Nothing depends on a later slot.
+Each slot has its own seed. An order lives at most `LOOKBACK` slots, and the queue at the best depends only on the trades since it was
+posted, so that any instant can be computed without replaying earlier slots. Nothing depends on a later slot.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ from bellwether.sandbox.world.tape import DOLLAR, GRIDS, Ints, MarketTape, Tradi
 YES, NO = 0, 1
 SIDES = ("yes", "no")
 
-#: An order is gone at the latest when so many slots have begun after its own.
+#: Maximum life of an order in slots.
 LOOKBACK = 8
 
-#: A trade of more than so many times the size at the best is negotiated outside the book, as a block.
+#: A trade of more than this multiple of the size at the best is a block trade, outside the book.
 BLOCK = 3
 
-#: Clocks of one slot: more than anything that can happen in it.
+#: Numbers of changes reserved for one slot, more than can happen in it.
 CLOCKS = 1 << 13
 
 _WORD = 1 << 16
 _STANDING_DISTANCE = 50
-#: Words that split a quote into orders, and words that make an order.
+#: Random numbers that split a quote into orders, and those that determine an order.
 _CUTS = 9
 _FIELDS = 5
 
 
 class LevelChange(NamedTuple):
-    """Change of a level's size: price in mills of that side's outcome, size in hundredths of a contract."""
+    """Change of a level's size (`delta`, hundredths of a contract); price in mills of that side's outcome."""
 
     at: int
     clock: int
@@ -52,7 +51,7 @@ class LevelChange(NamedTuple):
 
 
 class TradePrint(NamedTuple):
-    """Trade: price in mills of yes, size in hundredths; `number` counts the prints of its slot."""
+    """Trade: price in mills of YES, size in hundredths of a contract; `number` counts the trades of its slot."""
 
     at: int
     slot: int
@@ -84,7 +83,7 @@ class Order(NamedTuple):
 
 
 class Replacement(NamedTuple):
-    """Removal and return of the last order at the best of a side."""
+    """Instant at which the last order at a side's best leaves and returns."""
 
     at: int
     side: int
@@ -92,7 +91,7 @@ class Replacement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SlotDraws:
-    """Random draws of a slot: its orders and replacements."""
+    """Orders and replacements drawn for a slot."""
 
     orders: tuple[Order, ...]
     replacements: tuple[Replacement, ...]
@@ -104,14 +103,14 @@ Queues = tuple[dict[int, list[int]], dict[int, list[int]]]
 
 @lru_cache(maxsize=len(GRIDS))
 def _prices(grid: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the prices of a grid in ascending order, and for each of the thousand mills the number of prices below it."""
+    """Return the prices of a grid in ascending order, and for each mill of a dollar the number of prices below it."""
     prices = sorted({price for start, end, step in GRIDS[grid] for price in range(start, end, step)} - {0})
     below = np.searchsorted(np.asarray(prices), np.arange(DOLLAR + 1)).tolist()
     return tuple(prices), tuple(below)
 
 
 def split_size(total: int, unit: int, cuts: list[int]) -> list[int]:
-    """Split the total into one to eight sizes, multiples of `unit`."""
+    """Split a total into one to eight sizes that are multiples of `unit`, in proportion to `cuts`."""
     weights = [1 + cut for cut in cuts[1 : 2 + cuts[0] % 8]]
     parts = [total // unit * weight // sum(weights) * unit for weight in weights]
     parts[0] += total - sum(parts)
@@ -119,18 +118,18 @@ def split_size(total: int, unit: int, cuts: list[int]) -> list[int]:
 
 
 def take_fills(queue: list[int], size: int) -> tuple[list[int], list[int]]:
-    """Split a queue that is long enough into a taker's fills and the remaining queue."""
+    """Take `size` from the front of a queue; return the fills and the remaining queue."""
     fills: list[int] = []
-    left = list(queue)
+    rest = list(queue)
     while size:
-        fill = min(left[0], size)
+        fill = min(rest[0], size)
         fills.append(fill)
         size -= fill
-        if fill < left[0]:
-            left[0] -= fill
+        if fill < rest[0]:
+            rest[0] -= fill
         else:
-            left.pop(0)
-    return fills, left
+            rest.pop(0)
+    return fills, rest
 
 
 class OrderFlow:
@@ -139,7 +138,7 @@ class OrderFlow:
     Attributes:
         tape: its quotes and trades.
         trading: its trading profile; a livelier market has more orders.
-        closes: instant of the close, at which the book is wiped.
+        closes: instant of the close, which removes all orders.
     """
 
     def __init__(self, tape: MarketTape, trading: TradingProfile, closes: int) -> None:
@@ -164,7 +163,7 @@ class OrderFlow:
     # --- draws --------------------------------------------------------------------------------------------------
 
     def _draw_standing(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Draw prices and sizes of the orders that stand for the market's whole life, whenever they are far enough from the best."""
+        """Draw (price, size) of each side's standing orders, which are in the book whenever they are far enough from the best."""
         words = create_generator(*self.trading.entropy, Purpose.FLOW).integers(0, _WORD, (2, 2, DOLLAR // 10)).tolist()
         chance = int(_WORD * (0.1 + 0.5 * self.trading.requote))
         scale = 100 * self.trading.size // self._unit
@@ -197,21 +196,21 @@ class OrderFlow:
         return SlotDraws(tuple(sorted(orders)), tuple(sorted(replacements)))
 
     def _draw_cuts(self, slot: int) -> list[list[int]]:
-        """Draw the cuts of the quotes that are posted in a slot, per side."""
+        """Draw the numbers that split the quotes posted in a slot into orders, per side."""
         cuts: list[list[int]] = create_generator(*self.trading.entropy, Purpose.FLOW, slot, 1).integers(0, _WORD, (2, _CUTS)).tolist()
         return cuts
 
-    def _order(self, slot: int, words: list[int]) -> Order | None:
-        """Draw an order behind the best of its side; None without a best, or without room behind it."""
-        side = words[0] & 1
-        place = self._below[int(self._bests[side][slot])] - 1 - 3 * words[3] // (_WORD - words[3] + 3000)
+    def _order(self, slot: int, draws: list[int]) -> Order | None:
+        """Build an order behind the best of its side from random numbers; None if there is no price behind a best."""
+        side = draws[0] & 1
+        place = self._below[int(self._bests[side][slot])] - 1 - 3 * draws[3] // (_WORD - draws[3] + 3000)
         if place < 0:
             return None
         begins = self.begins(slot)
-        born = begins + 1 + (words[1] * (self.ends(slot) - begins - 1) >> 16)
-        dies = born + 1 + SLOT * 3 * words[2] // (20 * (_WORD - words[2] + 1311))
+        born = begins + 1 + (draws[1] * (self.ends(slot) - begins - 1) >> 16)
+        dies = born + 1 + SLOT * 3 * draws[2] // (20 * (_WORD - draws[2] + 1311))
         dies += (dies - self.tape.opens) % SLOT == 0
-        size = 100 * self.trading.size * words[4] // (_WORD - words[4] + 6000) // self._unit + 1
+        size = 100 * self.trading.size * draws[4] // (_WORD - draws[4] + 6000) // self._unit + 1
         return Order(born, dies, side, self._prices[place], size * self._unit)
 
     # --- time --------------------------------------------------------------------------------------------------
@@ -225,7 +224,7 @@ class OrderFlow:
         return min(self.begins(slot + 1), self.closes)
 
     def slots(self, start: int, end: int) -> range:
-        """Return the slots that overlap [start, end)."""
+        """Return the slots that overlap the instants [start, end)."""
         if end <= start:
             return range(0)
         last = min((end - 1 - self.tape.opens) // SLOT, len(self.tape.price) - 1)
@@ -234,11 +233,11 @@ class OrderFlow:
     # --- the best ----------------------------------------------------------------------------------------------
 
     def best(self, slot: int, side: int) -> tuple[int, int]:
-        """Return price and size of a side's best during a slot; price 0 without a bid."""
+        """Return price and size of a side's best bid during a slot; price 0 without a bid."""
         return int(self._bests[side][slot]), int(self._sizes[side][slot])
 
     def _quote(self, slot: int, side: int) -> list[int]:
-        """Return the queue at the best at the start of the slot, before its trade."""
+        """Return the sizes queued at the best at the start of the slot, before its trade."""
         posted = int(self._posted[side][slot])
         price, size = self.best(slot, side)
         if not price:
@@ -250,21 +249,21 @@ class OrderFlow:
         return queue
 
     def _traded(self, slot: int, size: int, queue: list[int]) -> tuple[int, list[int], list[int]]:
-        """Return the size that a taker needs beyond the queue, its fills, and the queue afterwards."""
+        """Return the size that a trade needs beyond the queue, its fills, and the queue afterwards."""
         wanted = int(self.tape.size[slot])
         if wanted > BLOCK * size:
             return 0, [wanted], queue
         missing = max(wanted - sum(queue), 0)
-        fills, left = take_fills([*queue, missing] if missing else queue, wanted)
-        return missing, fills, [*left, size - sum(left)] if sum(left) < size else left
+        fills, rest = take_fills([*queue, missing] if missing else queue, wanted)
+        return missing, fills, [*rest, size - sum(rest)] if sum(rest) < size else rest
 
     def _passive(self, slot: int) -> int | None:
-        """Return the side that a slot's trade hits; None without a trade."""
+        """Return the side whose bids a slot's trade fills; None without a trade."""
         price = int(self.tape.price[slot])
         return None if not price else YES if price == int(self.tape.bid[slot]) else NO
 
     def prints(self, slot: int) -> list[TradePrint]:
-        """Return the trades at the start of a slot: one per resting order that the taker filled, or one block trade."""
+        """Return the trades at the start of a slot: one per filled order, or one block trade."""
         passive = self._passive(slot)
         if passive is None:
             return []
@@ -277,22 +276,21 @@ class OrderFlow:
         """Return the slots that begin in [start, end) with a trade."""
         slots = self._trade_slots
         first, last = np.searchsorted(slots, [-((self.tape.opens - at) // SLOT) for at in (start, end)]).tolist()
-        found: list[int] = slots[first:last].tolist()
-        return found
+        return list(map(int, slots[first:last]))
 
     def last_print(self, slot: int) -> TradePrint | None:
-        """Return the newest trade up to a slot's beginning."""
+        """Return the last trade up to the start of a slot; None before the first."""
         index = int(np.searchsorted(self._trade_slots, slot, "right"))
         return self.prints(int(self._trade_slots[index - 1]))[-1] if index else None
 
-    def is_news(self, slot: int) -> bool:
-        """Return True if a slot begins with a new quote or with a trade."""
+    def has_news(self, slot: int) -> bool:
+        """Return True if a slot begins with a new quote or a trade."""
         return bool(self.tape.price[slot]) or any(int(posted[slot]) == slot for posted in self._posted)
 
     # --- behind the best ---------------------------------------------------------------------------------------
 
     def _resting(self, slot: int) -> list[Order]:
-        """Return the orders of earlier slots that remain after the slot's beginning: those that no best has reached since."""
+        """Return the orders of earlier slots that are still in the book after the start of a slot."""
         begins = self.begins(slot)
         resting: list[Order] = []
         bounds = [DOLLAR, DOLLAR]
@@ -302,49 +300,47 @@ class OrderFlow:
             resting += [order for order in self._draws(earlier).orders if order.dies > begins and order.price < bounds[order.side]]
         return sorted(resting)
 
-    def _stands(self, slot: int, side: int) -> list[tuple[int, int]]:
+    def _list_standing(self, slot: int, side: int) -> list[tuple[int, int]]:
         """Return price and size of a side's standing orders that are in the book during a slot."""
         bound = int(self._bests[side][slot]) - _STANDING_DISTANCE
         return [(price, size) for price, size in self._standing[side] if price <= bound]
 
-    # --- what happens ------------------------------------------------------------------------------------------
+    # --- events ------------------------------------------------------------------------------------------------
 
     def _departures(self, slot: int) -> list[tuple[int, int, int]]:
-        """Return side, price and size of every order that the beginning of a slot removes."""
-        gone: list[tuple[int, int, int]] = []
+        """Return (side, price, size) of the orders that leave at the start of a slot."""
+        orders: list[tuple[int, int, int]] = []
         if not slot:
-            return gone
-        before = slot - 1
+            return orders
+        previous = slot - 1
         for side in (YES, NO):
             if int(self._posted[side][slot]) == slot:
-                price = self.best(before, side)[0]
-                gone += [(side, price, size) for size in self._after_trade(before, side)]
-            stays = set(self._stands(slot, side))
-            gone += [(side, price, size) for price, size in self._stands(before, side) if (price, size) not in stays]
-        stays_resting = set(self._resting(slot))
-        begins = self.begins(slot)
-        there = [*self._resting(before), *self._draws(before).orders]
-        gone += [(order.side, order.price, order.size) for order in there if order.dies > begins and order not in stays_resting]
-        return gone
+                price = self.best(previous, side)[0]
+                orders += [(side, price, size) for size in self._after_trade(previous, side)]
+            kept = set(self._list_standing(slot, side))
+            orders += [(side, price, size) for price, size in self._list_standing(previous, side) if (price, size) not in kept]
+        resting, begins = set(self._resting(slot)), self.begins(slot)
+        earlier = [*self._resting(previous), *self._draws(previous).orders]
+        return orders + [(order.side, order.price, order.size) for order in earlier if order.dies > begins and order not in resting]
 
     def _arrivals(self, slot: int) -> list[tuple[int, int, int]]:
-        """Return side, price and size of every order that the beginning of a slot adds before its trade."""
-        come: list[tuple[int, int, int]] = []
+        """Return (side, price, size) of the orders that arrive at the start of a slot, before its trade."""
+        orders: list[tuple[int, int, int]] = []
         for side in (YES, NO):
             if int(self._posted[side][slot]) == slot:
                 price, size = self.best(slot, side)
-                come += [(side, price, part) for part in (split_size(size, self._unit, self._cuts(slot)[side]) if price else ())]
-            there = set(self._stands(slot - 1, side)) if slot else set()
-            come += [(side, price, size) for price, size in self._stands(slot, side) if (price, size) not in there]
-        return come
+                orders += [(side, price, part) for part in (split_size(size, self._unit, self._cuts(slot)[side]) if price else ())]
+            earlier = set(self._list_standing(slot - 1, side)) if slot else set()
+            orders += [(side, price, size) for price, size in self._list_standing(slot, side) if (price, size) not in earlier]
+        return orders
 
     def _after_trade(self, slot: int, side: int) -> list[int]:
-        """Return the queue at the best after the slot's trade."""
+        """Return the sizes queued at the best after the slot's trade."""
         queue = self._quote(slot, side)
         return self._traded(slot, self.best(slot, side)[1], queue)[2] if self._passive(slot) == side else queue
 
     def _beginning(self, slot: int) -> tuple[Event, ...]:
-        """Return the events at the beginning of a slot: orders leave, orders arrive, then the trade."""
+        """Return the events at the start of a slot: orders leave, orders arrive, then the trade."""
         at, clock = self.begins(slot), CLOCKS * slot
         events: list[Event] = []
         for sign, orders in ((-1, self._departures(slot)), (1, self._arrivals(slot))):
@@ -368,11 +364,11 @@ class OrderFlow:
         return [*events, LevelChange(at, clock + 3, passive, price, refill)]
 
     def _within(self, slot: int) -> tuple[LevelChange, ...]:
-        """Return the events after the beginning of a slot and before the next slot or the close."""
+        """Return the events between the start of a slot and the next slot or the close."""
         begins, ends, draws = self.begins(slot), self.ends(slot), self._draws(slot)
         moves: list[tuple[int, int, int, int]] = [(order.born, order.side, order.price, order.size) for order in draws.orders]
-        there = [*self._resting(slot), *draws.orders]
-        moves += [(order.dies, order.side, order.price, -order.size) for order in there if begins < order.dies < ends]
+        present = [*self._resting(slot), *draws.orders]
+        moves += [(order.dies, order.side, order.price, -order.size) for order in present if begins < order.dies < ends]
         for at, side in draws.replacements:
             queue = self._after_trade(slot, side)
             if len(queue) > 1:
@@ -393,20 +389,20 @@ class OrderFlow:
     # --- the book ----------------------------------------------------------------------------------------------
 
     def queues(self, slot: int) -> Queues:
-        """Return all resting orders after the events at the beginning of a slot."""
+        """Return the sizes of all resting orders by price, for both sides, after the events at the start of a slot."""
         queues: Queues = ({}, {})
         for side in (YES, NO):
             price, _ = self.best(slot, side)
             if price:
                 queues[side][price] = self._after_trade(slot, side)
-            for standing, size in self._stands(slot, side):
+            for standing, size in self._list_standing(slot, side):
                 queues[side].setdefault(standing, []).append(size)
         for order in self._resting(slot):
             queues[order.side].setdefault(order.price, []).append(order.size)
         return queues
 
     def levels(self, now: int) -> tuple[dict[int, int], dict[int, int]]:
-        """Return the size at each price of both sides at an instant; empty before the opening and from the close on."""
+        """Return the size at each price, for both sides, at an instant; empty before the opening and from the close on."""
         if not self.tape.opens <= now < self.closes:
             return {}, {}
         slot = self.tape.at(now)
@@ -419,7 +415,7 @@ class OrderFlow:
         return yes, no
 
     def clock(self, now: int) -> int:
-        """Return the clock of the newest change up to an instant; 0 before the opening."""
+        """Return the number of the last change up to an instant; 0 before the opening."""
         if now < self.tape.opens:
             return 0
         if now >= self.closes:
@@ -430,7 +426,7 @@ class OrderFlow:
 
 
 def _find_posted(price: Ints, size: Ints) -> Ints:
-    """Return for each slot the slot in which its quote was posted."""
+    """Return for each slot the slot since when its quote is unchanged."""
     slots = np.arange(len(price))
     changed = (np.diff(price, prepend=-1) != 0) | (np.diff(size, prepend=-1) != 0)
     return np.maximum.accumulate(np.where(changed, slots, 0))

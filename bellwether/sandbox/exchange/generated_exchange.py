@@ -1,4 +1,4 @@
-"""`GeneratedExchange`: the books, trades and messages of the generated world."""
+"""Order books, trades and WebSocket messages of the generated world."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ _AT = attrgetter("at")
 
 
 class GeneratedExchange:
-    """Exchange of a generated world with every market's order flow, computed on demand from the seed.
+    """Exchange of a generated world, which computes the order flow of each market on demand from the seed.
 
-    Quotes, trades, volumes and candles of the world's REST interface match this flow at every instant.
+    The flow matches the quotes, trades, volumes and candles of the world's REST interface at every instant.
     """
 
     def __init__(self, world: GeneratedWorld) -> None:
@@ -66,29 +66,25 @@ class GeneratedExchange:
         return OrderFlow(market.tape(), market.trading, market.life.closes)
 
     def _markets_trading(self, hour: int) -> list[Market]:
-        """Return the markets that trade in an hour (counted from 1970), in order."""
+        """Return the markets that trade in an hour (counted from 1970), by sort key."""
         start, end = hour * HOUR, (hour + 1) * HOUR
         homes = range(to_day_number(end) + LONGEST_LIFE + 1, max(to_day_number(start), 0) - 1, -1)
         markets = (market for home in homes for event in self._world.day(home).events for market in event.markets)
         return sorted((market for market in markets if market.life.opens < end and market.life.closes >= start), key=attrgetter("key"))
 
     def cutoff(self, now: int) -> int:
-        """Return the instant before which trades are only in the historical endpoint."""
         return self._world.cutoff(now)
 
     def lists(self, ticker: str, now: int) -> bool:
-        """Return True if a market with this ticker is listed by now."""
         return self._market(ticker, now) is not None
 
     def is_archived(self, ticker: str, now: int) -> bool:
-        """Return True if a market has left the live endpoints."""
         market = self._market(ticker, now)
         return market is not None and market.life.settled < self.cutoff(now)
 
     # --- books and events --------------------------------------------------------------------------------------
 
     def book(self, ticker: str, now: int) -> ExchangeBook | None:
-        """Return the book of a market; None if it is not listed yet."""
         if self._market(ticker, now) is None:
             return None
         flow = self._flows(ticker)
@@ -96,11 +92,10 @@ class GeneratedExchange:
         return ExchangeBook(ticker, format_levels(yes), format_levels(no), flow.clock(now))
 
     def events(self, ticker: str, start: int, end: int) -> Iterator[Event]:
-        """Yield all events in a market's book in [start, end). Raises `KeyError` for an unknown market."""
+        """Yield the events in a market's book in [start, end). Raises `KeyError` for an unknown market."""
         return self._flows(ticker).events(start, end)
 
     def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
-        """Return the book as a message; None if the market is not listed yet."""
         book, market = self.book(ticker, now), self._market(ticker, now)
         return build_snapshot(book, build_market_id(market), now) if book is not None and market is not None else None
 
@@ -113,7 +108,6 @@ class GeneratedExchange:
         return [TradeRow((-trade.at, *market.key, -trade.number), build_trade(trade, market)) for trade in reversed(prints)]
 
     def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
-        """Yield trades in ascending order of key, newest first."""
         low = max(wanted.low, _BEGIN - LONGEST_LIFE * DAY)
         high = wanted.high if wanted.after is None else min(wanted.high, -wanted.after[0])
         rows = self._all_trades(low, high + 1) if wanted.ticker is None else self._trades_of(wanted.ticker, low, high + 1)
@@ -139,12 +133,10 @@ class GeneratedExchange:
     # --- messages ----------------------------------------------------------------------------------------------
 
     def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
-        """Return snapshots of the chosen books."""
         chosen = (ticker for ticker, channels in interest.tickers.items() if BOOKS in channels)
         return (book for ticker in chosen if (book := self.snapshot(ticker, now)) is not None)
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
-        """Yield the messages of an interest in [start, end), in order; lifecycle messages of all markets, others of the chosen markets."""
         markets = ((self._world.market(ticker), channels) for ticker, channels in interest.tickers.items())
         sources = [self._market_messages(market, channels, start, end) for market, channels in markets if market is not None]
         if interest.everywhere & {LIFECYCLE, COMBO_LIFECYCLE}:
@@ -159,8 +151,8 @@ class GeneratedExchange:
         for slot in flow.slots(start, end):
             if start <= flow.begins(slot) < end:
                 events = flow.beginning(slot) if BOOKS in channels else flow.prints(slot)
-                yield from self._told(events, market, uuid_of_market, channels)
-                if TICKER in channels and flow.is_news(slot):
+                yield from self._build_messages(events, market, uuid_of_market, channels)
+                if TICKER in channels and flow.has_news(slot):
                     yield build_ticker(market, flow, uuid_of_market, flow.begins(slot))
             if BOOKS in channels:
                 yield from (build_delta(event, market.ticker, uuid_of_market) for event in flow.within(slot) if start <= event.at < end)
@@ -170,7 +162,9 @@ class GeneratedExchange:
             if TICKER in channels:
                 yield build_ticker(market, flow, uuid_of_market, life.closes)
 
-    def _told(self, events: Iterable[Event], market: Market, uuid_of_market: str, channels: frozenset[str]) -> Iterator[StreamMessage]:
+    def _build_messages(
+        self, events: Iterable[Event], market: Market, uuid_of_market: str, channels: frozenset[str]
+    ) -> Iterator[StreamMessage]:
         for event in events:
             if isinstance(event, LevelChange):
                 yield build_delta(event, market.ticker, uuid_of_market)
@@ -183,15 +177,15 @@ class GeneratedExchange:
         """Return the lifecycle messages of UTC day `number`, in order."""
         start = _BEGIN + number * DAY
         homes = range(max(number - LATEST_SETTLEMENT - 1, 0), number + LONGEST_LIFE + 2)
-        said: list[StreamMessage] = []
+        messages: list[StreamMessage] = []
         for event in (event for home in homes for event in self._world.day(home).events):
             channel = COMBO_LIFECYCLE if event.is_combo else LIFECYCLE
-            said.append(build_event_created(event, channel))
-            said += [message for market in event.markets for message in build_lifecycle(market, channel)]
-        return sorted((message for message in said if start <= message.at < start + DAY), key=_AT)
+            messages.append(build_event_created(event, channel))
+            messages += [message for market in event.markets for message in build_lifecycle(market, channel)]
+        return sorted((message for message in messages if start <= message.at < start + DAY), key=_AT)
 
     def _lifecycles(self, channels: frozenset[str], start: int, end: int) -> Iterator[StreamMessage]:
         for number in range(to_day_number(start), to_day_number(end - 1) + 1):
-            said: list[StreamMessage] = self._lives(number)
-            first, last = bisect_left(said, start, key=_AT), bisect_left(said, end, key=_AT)
-            yield from (message for message in said[first:last] if message.channel in channels)
+            messages: list[StreamMessage] = self._lives(number)
+            first, last = bisect_left(messages, start, key=_AT), bisect_left(messages, end, key=_AT)
+            yield from (message for message in messages[first:last] if message.channel in channels)

@@ -1,4 +1,4 @@
-"""API keys of the sandbox's exchange, and verification of signed requests."""
+"""API keys of the sandbox's exchange, which verify signed requests."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from bellwether.venues.kalshi.stream.signing import KEY_HEADER, SIGNATURE_HEADER
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-#: How far the time of a signature may be off (milliseconds).
+#: Maximum difference between the time of a signature and the clock (milliseconds).
 TOLERANCE_MS = 10_000
 
 _KEY_BITS = 2048
 
 
 def unauthorized(details: str) -> VenueRefusal:
-    """Return the HTTP 401 refusal."""
+    """Build Kalshi's HTTP 401."""
     return VenueRefusal(401, {"error": {"code": "authentication_error", "message": "authentication_error", "details": details}})
 
 
 class KeyRing:
-    """API keys that the exchange has issued. May be used from any thread."""
+    """API keys that the exchange accepts. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,20 +45,20 @@ class KeyRing:
         return credentials
 
     def admit(self, credentials: Credentials) -> None:
-        """Accept an existing key; only its public half is stored."""
+        """Accept an existing key; only the public key is stored."""
         public = credentials.private_key.public_key()
         with self._lock:
             self._keys[credentials.key_id] = public
 
     def expire(self, key_id: str) -> None:
-        """Refuse this key from now on; an unknown key is always refused."""
+        """Remove a key, which is refused from now on."""
         with self._lock:
             self._keys.pop(key_id, None)
 
     def verify(self, headers: Mapping[str, str], method: str, path: str, *now_ms: int) -> None:
-        """Verify the signature of a request; its time must be near one of the clocks `now_ms` (milliseconds since 1970, UTC).
+        """Verify the signature of a request. Raises `VenueRefusal` (401) for a missing or invalid one.
 
-        Raises `VenueRefusal` with the venue's 401.
+        now_ms: clocks in milliseconds since 1970, UTC; the time of the signature must be near one of them.
         """
         values = {name.lower(): value for name, value in headers.items()}
         key_id, signature, timestamp = (values.get(name.lower()) for name in (KEY_HEADER, SIGNATURE_HEADER, TIMESTAMP_HEADER))
@@ -73,11 +73,11 @@ class KeyRing:
             key = self._keys.get(key_id)
         if key is None:
             raise unauthorized("NOT_FOUND")
-        if not _signed(key, signature, f"{timestamp}{method}{path}".encode()):
+        if not _is_valid(key, signature, f"{timestamp}{method}{path}".encode()):
             raise unauthorized("INCORRECT_API_KEY_SIGNATURE")
 
 
-def _signed(key: RSAPublicKey, signature: str, message: bytes) -> bool:
+def _is_valid(key: RSAPublicKey, signature: str, message: bytes) -> bool:
     try:
         key.verify(b64decode(signature, validate=True), message, PSS(mgf=MGF1(SHA256()), salt_length=PSS.DIGEST_LENGTH), SHA256())
     except (InvalidSignature, binascii.Error, ValueError):

@@ -1,4 +1,4 @@
-"""`RecordedExchange`: captured WebSocket frames of a folder, served unchanged."""
+"""Exchange over captured WebSocket frames, whose bodies are served unchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from typing import Any
 
 import orjson
 
-from bellwether.sandbox.exchange.captures import CHANNEL_OF, CaptureContents, CapturedMessage, read_capture, read_stamp, scan_contents
+from bellwether.sandbox.exchange.captures import (
+    CHANNEL_OF,
+    CaptureContents,
+    CapturedMessage,
+    read_capture,
+    read_exchange_time,
+    scan_contents,
+)
 from bellwether.sandbox.exchange.exchange import BOOKS, TRADES, ExchangeBook, Interest, StreamMessage, TradeFilter, TradeRow
 from bellwether.sandbox.exchange.wire import build_snapshot, build_uuid
 from bellwether.sandbox.timestamps import format_time
@@ -24,7 +31,7 @@ _ORDER = attrgetter("at", "number")
 
 
 class _Cursor:
-    """Position in the captures of an interest; the last message can be requested again."""
+    """Position in a sequence of captured messages. `passed` is the instant of the last message that was passed."""
 
     def __init__(self, captures: Iterator[CapturedMessage]) -> None:
         self._captures = captures
@@ -32,7 +39,7 @@ class _Cursor:
         self.passed = -1
 
     def within(self, start: int, end: int) -> Iterator[CapturedMessage]:
-        """Yield the messages in [start, end), skipping earlier ones; after an interrupted iteration, its last message is yielded again."""
+        """Yield the messages in [start, end) and skip earlier ones. The last message of an interrupted iteration is yielded again."""
         while self._next is not None and self._next.at < end:
             if self._next.at >= start:
                 yield self._next
@@ -41,7 +48,7 @@ class _Cursor:
 
 
 class _Replay:
-    """Replay of captured frames that rebuilds a book up to an instant."""
+    """Order book rebuilt from captured messages up to an instant."""
 
     def __init__(self, cursor: _Cursor) -> None:
         self._cursor = cursor
@@ -51,7 +58,7 @@ class _Replay:
         self.clock = 0
 
     def advance(self, now: int) -> None:
-        """Apply the frames received up to now."""
+        """Apply the messages received up to `now`."""
         for message in self._cursor.within(self.at + 1, now + 1):
             body = message.body
             self.market_id = body.get("market_id", self.market_id)
@@ -70,18 +77,18 @@ class _Replay:
             side[price] = size
 
     def book(self, ticker: str) -> ExchangeBook:
-        """Return the book in the current format."""
+        """Return the book in the venue's current format."""
         yes, no = (tuple((f"{price:.4f}", f"{size:.2f}") for price, size in sorted(self._sides[side].items())) for side in ("yes", "no"))
         return ExchangeBook(ticker, yes, no, self.clock)
 
 
 def _price(dollars: str | None, cents: int | None) -> Decimal:
-    """Return a price in dollars, from either generation of the format."""
+    """Return a price in dollars from either of its fields; older formats have cents."""
     return Decimal(dollars) if dollars is not None else Decimal(cents or 0) * _CENT
 
 
 def _levels(body: dict[str, Any], side: str) -> dict[Decimal, Decimal]:
-    """Return a side of a snapshot of any generation."""
+    """Return the size by price (dollars) of a side of a snapshot, in any of its formats."""
     for name, unit in ((f"{side}_dollars_fp", Decimal(1)), (f"{side}_dollars", Decimal(1)), (side, _CENT)):
         if body.get(name):
             return {Decimal(str(price)) * unit: Decimal(str(size)) for price, size in body[name]}
@@ -89,11 +96,11 @@ def _levels(body: dict[str, Any], side: str) -> dict[Decimal, Decimal]:
 
 
 class RecordedExchange:
-    """All captured WebSocket messages under a folder, recognised by content; without captures it has no markets.
+    """Exchange over all captured WebSocket messages under a folder.
 
     A subscription begins with the first captured message of its markets. Messages before the clock are sent at once, later ones when the
-    clock reaches them, in captured order. Bodies are unchanged; only the numbers of the subscription are new. Files are read on first use:
-    each is scanned once for its markets, and read again for playback. All markets count as live: the historical cutoff precedes everything.
+    clock reaches them, in captured order. Only the numbers of the subscription are new. Files are read on first use. All markets count as
+    live: nothing is archived.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -104,30 +111,27 @@ class RecordedExchange:
 
     @cached_property
     def _files(self) -> dict[Path, CaptureContents]:
-        """Captures by path, with the contents of each."""
-        found = ((path, scan_contents(path)) for path in sorted(self._folder.rglob("*")))
-        return {path: inside for path, inside in found if inside.tickers}
+        """Tickers and channels of each capture by path."""
+        contents = ((path, scan_contents(path)) for path in sorted(self._folder.rglob("*")))
+        return {path: inside for path, inside in contents if inside.tickers}
 
     def tickers(self) -> frozenset[str]:
-        """Return all markets and events with captured messages."""
+        """Return the tickers of all markets and events with captured messages."""
         return frozenset().union(*(inside.tickers for inside in self._files.values()))
 
     def cutoff(self, now: int) -> int:
-        """Return 1970, which precedes everything."""
         return 0
 
     def lists(self, ticker: str, now: int) -> bool:
-        """Return True if any message of this ticker was captured."""
         return any(ticker in inside.tickers for inside in self._files.values())
 
     def is_archived(self, ticker: str, now: int) -> bool:
-        """Return False: nothing is archived."""
         return False
 
     # --- messages ----------------------------------------------------------------------------------------------
 
     def _play(self, interest: Interest) -> Iterator[CapturedMessage]:
-        """Yield the captured messages of an interest from all files in order."""
+        """Yield the captured messages of an interest from all files, in order of time."""
         chosen = interest.tickers.keys()
         channels = interest.everywhere.union(*interest.tickers.values())
         paths = [
@@ -143,7 +147,7 @@ class RecordedExchange:
         return merge(*(filter(wanted, read_capture(path)) for path in paths), key=_ORDER)
 
     def _cursor(self, interest: Interest, start: int) -> _Cursor:
-        """Return a cursor that has skipped nothing from `start` on: a stored one if possible, else a new one."""
+        """Return a cursor that has not passed `start`: a cached one if possible, else a new one."""
         for number, (other, cursor) in self._cursors.items():
             if other == interest and cursor.passed < start:
                 del self._cursors[number]
@@ -156,11 +160,9 @@ class RecordedExchange:
             self._cursors.popitem(last=False)
 
     def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
-        """Return all messages captured up to now."""
         return self.messages(interest, 0, now + 1)
 
     def messages(self, interest: Interest, start: int, end: int) -> Iterator[StreamMessage]:
-        """Yield the messages captured in [start, end)."""
         if not (interest.tickers or interest.everywhere):
             return
         cursor = self._cursor(interest, start)
@@ -185,12 +187,10 @@ class RecordedExchange:
         return replay
 
     def book(self, ticker: str, now: int) -> ExchangeBook | None:
-        """Return the book rebuilt from the messages captured up to now; None for a ticker without captures."""
         replay = self._replay(ticker, now)
         return replay.book(ticker) if replay else None
 
     def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
-        """Return the book as a message; None for a ticker without captures."""
         replay = self._replay(ticker, now)
         if replay is None:
             return None
@@ -199,7 +199,6 @@ class RecordedExchange:
     # --- trades ------------------------------------------------------------------------------------------------
 
     def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
-        """Yield captured trades, newest first, in the current format."""
         traded = [(number, path) for number, (path, inside) in enumerate(self._files.items()) if TRADES in inside.channels]
 
         def rows(number: int, path: Path) -> Iterator[TradeRow]:
@@ -209,21 +208,21 @@ class RecordedExchange:
                     continue
                 body = orjson.loads(line)
                 if wanted.ticker in (None, body["market_ticker"]):
-                    yield TradeRow(key, _listed(body, at))
+                    yield TradeRow(key, _convert_trade(body, at))
 
         paths = [(number, path) for number, path in traded if wanted.ticker is None or wanted.ticker in self._files[path].tickers]
         return merge(*(rows(number, path) for number, path in paths), key=attrgetter("key"))
 
 
 def _trades_of(path: Path) -> list[tuple[int, int, bytes]]:
-    """Return instant, place and body of the trades in a capture, newest first."""
-    trades = enumerate(one for one in read_capture(path) if one.kind == "trade")
-    found = [(read_stamp(one.body) or one.at, ordinal, orjson.dumps(one.body)) for ordinal, one in trades]
-    return sorted(found, key=lambda trade: trade[:2], reverse=True)
+    """Return (instant, ordinal, body) of the trades in a capture, newest first."""
+    messages = enumerate(message for message in read_capture(path) if message.kind == "trade")
+    trades = [(read_exchange_time(message.body) or message.at, ordinal, orjson.dumps(message.body)) for ordinal, message in messages]
+    return sorted(trades, key=lambda trade: trade[:2], reverse=True)
 
 
-def _listed(body: dict[str, Any], at: int) -> dict[str, Any]:
-    """Convert a trade of any generation to the format of GET /markets/trades."""
+def _convert_trade(body: dict[str, Any], at: int) -> dict[str, Any]:
+    """Convert a captured trade to the current format of GET /markets/trades."""
     yes = _price(body.get("yes_price_dollars"), body.get("yes_price"))
     side = body.get("taker_outcome_side") or body.get("taker_side")
     return {

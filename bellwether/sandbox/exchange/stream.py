@@ -1,4 +1,4 @@
-"""Kalshi's WebSocket over an exchange: handshake, commands, subscriptions, and messages sent when the clock reaches them."""
+"""Server of Kalshi's WebSocket: handshake, commands, and messages that are sent when the clock reaches them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from bellwether.sandbox.params import VenueRefusal
 from bellwether.sandbox.services import KALSHI_STREAM_PATH
 from bellwether.sandbox.timestamps import to_instant
 
-#: How often a connection looks at the clock.
+#: Seconds between two looks at the clock.
 POLL_SECONDS = 0.02
 
-#: Frames that are sent before others get a turn.
+#: Frames that are sent before other tasks get a turn.
 _BURST = 200
 
-#: Codes of errors and what they say.
+#: Messages of error codes.
 ERRORS = {
     1: "Unable to process message",
     2: "Params required",
@@ -48,7 +48,7 @@ Frame = dict[str, Any]
 
 
 class CommandError(Exception):
-    """Failed command, answered with an error of this code; `tickers` are the affected markets."""
+    """Invalid command, which is answered with an error message. tickers: affected markets."""
 
     def __init__(self, code: int, tickers: Iterable[str] = ()) -> None:
         super().__init__(ERRORS[code])
@@ -58,9 +58,9 @@ class CommandError(Exception):
 
 @dataclass(slots=True, eq=False)
 class Subscription:
-    """Subscription to one channel on one connection; `tickers` None means all markets.
+    """Subscription to one channel on one connection.
 
-    Sequence numbers count everything sent on it, including answers.
+    tickers: None means all markets. numbers: sequence numbers of everything that is sent, including responses.
     """
 
     sid: int
@@ -69,12 +69,12 @@ class Subscription:
     yes_prices: bool = False
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
-    def hears(self, message: StreamMessage) -> bool:
+    def includes(self, message: StreamMessage) -> bool:
         """Return True if a message belongs to the subscription."""
         return message.channel == self.channel and (self.tickers is None or message.ticker in self.tickers)
 
     def frame(self, message: StreamMessage) -> Frame:
-        """Return the message in its envelope. The ticker channel has no sequence numbers."""
+        """Wrap a message in the envelope of the subscription; the ticker channel has no sequence numbers."""
         numbered = {} if self.channel == TICKER else {"seq": next(self.numbers)}
         body = to_yes_prices(message) if self.yes_prices else message.body
         return {"type": message.kind, "sid": self.sid, **numbered, "msg": body}
@@ -83,9 +83,8 @@ class Subscription:
 class KalshiSocket:
     """WebSocket at `/trade-api/ws/v2`.
 
-    A handshake is signed; its time must be within ten seconds of the sandbox's clock or of the real one, so that a client on real time can
-    connect whatever the sandbox's clock shows. Each message is sent once, in order, as soon as the clock has passed it. The `StreamFaults`
-    in the scope disturb frames.
+    The handshake is signed; its time must be within ten seconds of the sandbox's clock or of the real time. Each message is sent once, in
+    order, as soon as the clock has passed it. The `StreamFaults` in the scope disturb frames.
     """
 
     def __init__(self, exchange: Exchange, clock: Clock, keys: KeyRing) -> None:
@@ -95,7 +94,7 @@ class KalshiSocket:
         self._connections = count()
 
     def routes(self) -> list[BaseRoute]:
-        """Return the route with its whole path: a mount would not match the path without a trailing slash."""
+        """Return the route with its complete path, as a mount would require a trailing slash."""
         return [WebSocketRoute(KALSHI_STREAM_PATH, self._serve)]
 
     async def _serve(self, websocket: WebSocket) -> None:
@@ -112,7 +111,7 @@ class KalshiSocket:
 
 
 async def _deny(websocket: WebSocket, refusal: VenueRefusal) -> None:
-    """Answer a handshake with an error if the server supports it; else close it."""
+    """Refuse a handshake with an error response, or close it if the server does not support that."""
     if "websocket.http.response" in websocket.scope.get("extensions", {}):
         await websocket.send_denial_response(refusal.response())
     else:
@@ -120,7 +119,7 @@ async def _deny(websocket: WebSocket, refusal: VenueRefusal) -> None:
 
 
 class Connection:
-    """Connection of one client. All due messages are sent before a command is executed, which applies from that instant on."""
+    """Connection of one client. All due messages are sent before a command is executed."""
 
     def __init__(self, websocket: WebSocket, exchange: Exchange, clock: Clock, plan: StreamFaults | None, number: int) -> None:
         self._websocket = websocket
@@ -134,7 +133,7 @@ class Connection:
         self._sids = count(1)
         self._commands: asyncio.Queue[str | None] = asyncio.Queue()
         self._frames = 0
-        self._held: bytes | None = None
+        self._delayed: bytes | None = None
         self._silent = False
 
     async def run(self) -> None:
@@ -151,7 +150,7 @@ class Connection:
                     return
                 if command:
                     await self._catch_up()
-                    await self._obey(command)
+                    await self._execute(command)
         finally:
             reader.cancel()
 
@@ -177,8 +176,8 @@ class Connection:
     async def _answer(self, command_id: int | None, frame: Frame) -> None:
         await self._send(self._encoded({**({"id": command_id} if command_id else {}), **frame}))
 
-    async def _tell(self, frame: Frame) -> None:
-        """Send a message of a subscription, unless a planned fault prevents it."""
+    async def _send_message(self, frame: Frame) -> None:
+        """Send a message of a subscription, with its planned fault if any."""
         fault = self._plan.plan(self._frames, self._number) if self._plan and not self._silent else None
         self._frames += 1
         if fault == "disconnect":
@@ -186,8 +185,8 @@ class Connection:
         if fault == "gap":
             return
         encoded = self._encoded(frame)
-        if fault == "reorder" and self._held is None:
-            self._held = encoded
+        if fault == "reorder" and self._delayed is None:
+            self._delayed = encoded
             return
         await self._send(encoded)
         await self._release()
@@ -196,9 +195,9 @@ class Connection:
 
     async def _release(self) -> None:
         """Send the delayed frame."""
-        if self._held is not None:
-            held, self._held = self._held, None
-            await self._send(held)
+        if self._delayed is not None:
+            delayed, self._delayed = self._delayed, None
+            await self._send(delayed)
 
     async def _catch_up(self) -> None:
         """Send the messages that have become due."""
@@ -209,18 +208,18 @@ class Connection:
         if not self._subscriptions:
             self._position = now
             return
-        told = self._frames
+        sent = self._frames
         for message in self._exchange.messages(self._interest, self._position + 1, now + 1):
             for subscription in tuple(self._subscriptions.values()):
-                if subscription.hears(message):
-                    await self._tell(subscription.frame(message))
+                if subscription.includes(message):
+                    await self._send_message(subscription.frame(message))
         self._position = now
-        if self._frames == told:
+        if self._frames == sent:
             await self._release()
 
     # --- commands ----------------------------------------------------------------------------------------------
 
-    async def _obey(self, text: str) -> None:
+    async def _execute(self, text: str) -> None:
         command_id: int | None = None
         try:
             command = _parse_command(text)
@@ -233,7 +232,7 @@ class Connection:
                 case "update_subscription":
                     await self._update(command_id, _params(command))
                 case "list_subscriptions":
-                    listed = [{"channel": one.channel, "sid": one.sid} for one in self._subscriptions.values()]
+                    listed = [{"channel": item.channel, "sid": item.sid} for item in self._subscriptions.values()]
                     await self._answer(command_id, {"type": "ok", "msg": listed})
                 case _:
                     raise CommandError(5)
@@ -244,8 +243,8 @@ class Connection:
         about = {"market_tickers": error.tickers} if error.tickers else {}
         await self._answer(command_id, {"type": "error", "msg": {"code": error.code, "msg": str(error), **about}})
 
-    async def _known(self, command_id: int | None, tickers: Iterable[str]) -> list[str]:
-        """Return the known tickers; unknown ones are reported in an error."""
+    async def _filter_known(self, command_id: int | None, tickers: Iterable[str]) -> list[str]:
+        """Return the tickers of listed markets; send an error that names the others."""
         unique = list(dict.fromkeys(tickers))
         unknown = [ticker for ticker in unique if not self._exchange.lists(ticker, self._position)]
         if unknown:
@@ -256,7 +255,7 @@ class Connection:
         channels, tickers = params.get("channels"), _read_tickers(params)
         if not isinstance(channels, list) or not channels:
             raise CommandError(3)
-        known = set(await self._known(command_id, tickers))
+        known = set(await self._filter_known(command_id, tickers))
         added: list[Subscription] = []
         for channel in dict.fromkeys(map(str, channels)):
             if channel not in CHANNELS:
@@ -265,15 +264,15 @@ class Connection:
                 await self._refuse(command_id, CommandError(14))
             elif channel not in MARKET_CHANNELS or known:
                 yes_prices = channel == BOOKS and params.get("use_yes_price") is True
-                one = Subscription(next(self._sids), channel, known if channel in MARKET_CHANNELS else None, yes_prices)
-                self._subscriptions[one.sid] = one
-                added.append(one)
-                await self._answer(command_id, {"type": "subscribed", "msg": {"channel": channel, "sid": one.sid}})
+                subscription = Subscription(next(self._sids), channel, known if channel in MARKET_CHANNELS else None, yes_prices)
+                self._subscriptions[subscription.sid] = subscription
+                added.append(subscription)
+                await self._answer(command_id, {"type": "subscribed", "msg": {"channel": channel, "sid": subscription.sid}})
         self._interest = _collect_interest(self._subscriptions.values())
         for message in self._exchange.opening(_collect_interest(added), self._position):
             for subscription in added:
-                if subscription.hears(message):
-                    await self._tell(subscription.frame(message))
+                if subscription.includes(message):
+                    await self._send_message(subscription.frame(message))
 
     async def _unsubscribe(self, command_id: int | None, params: Frame) -> None:
         sids = params.get("sids")
@@ -288,7 +287,7 @@ class Connection:
         self._interest = _collect_interest(self._subscriptions.values())
 
     async def _update(self, command_id: int | None, params: Frame) -> None:
-        """Send the books of these markets, subscribed or not: the only supported action."""
+        """Send the complete books of markets: the only supported action of update_subscription."""
         sids, tickers = params.get("sids"), _read_tickers(params)
         if not isinstance(sids, list) or len(sids) != 1:
             raise CommandError(12)
@@ -299,21 +298,21 @@ class Connection:
             raise CommandError(13)
         if not tickers:
             raise CommandError(14)
-        for ticker in await self._known(command_id, tickers):
+        for ticker in await self._filter_known(command_id, tickers):
             message = self._exchange.snapshot(ticker, self._position)
             if message is not None:
                 await self._answer(command_id, subscription.frame(message))
 
 
 def _collect_interest(subscriptions: Iterable[Subscription]) -> Interest:
-    """Return the channels of these subscriptions, by market and of all markets."""
+    """Collect the channels of subscriptions, by market and for all markets."""
     chosen: dict[str, frozenset[str]] = {}
     everywhere: frozenset[str] = frozenset()
-    for one in subscriptions:
-        if one.tickers is None:
-            everywhere |= {one.channel}
-        for ticker in sorted(one.tickers or ()):
-            chosen[ticker] = chosen.get(ticker, frozenset()) | {one.channel}
+    for subscription in subscriptions:
+        if subscription.tickers is None:
+            everywhere |= {subscription.channel}
+        for ticker in sorted(subscription.tickers or ()):
+            chosen[ticker] = chosen.get(ticker, frozenset()) | {subscription.channel}
     return Interest(chosen, everywhere)
 
 
@@ -335,7 +334,7 @@ def _params(command: Frame) -> Frame:
 
 
 def _read_tickers(params: Frame) -> list[str]:
-    """Read the markets of a command."""
+    """Return the tickers in a command's parameters."""
     tickers = params.get("market_tickers", [])
     if not isinstance(tickers, list) or not all(isinstance(ticker, str) for ticker in tickers):
         raise CommandError(11)

@@ -1,4 +1,4 @@
-"""JSON objects of the exchange in the venue's current format: books, trades, and bodies of WebSocket messages."""
+"""JSON objects of books, trades and WebSocket messages, in the venue's current format."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from bellwether.sandbox.exchange.exchange import BOOKS, TICKER, TRADES, ExchangeBook, Level, StreamMessage
 from bellwether.sandbox.exchange.flow import NO, SIDES, YES, LevelChange, OrderFlow, TradePrint
 from bellwether.sandbox.timestamps import SECOND, format_time, parse_time
-from bellwether.sandbox.world.candles import PRICES, format_contracts
+from bellwether.sandbox.world.candles import PRICES, format_contracts, format_dollars
 from bellwether.sandbox.world.model import Market, WorldEvent
 from bellwether.sandbox.world.tape import DOLLAR, NO_ASK, NO_BID
 
@@ -21,18 +21,18 @@ Body = dict[str, Any]
 
 
 def build_uuid(*parts: object) -> str:
-    """Build a UUID from these parts, the same on every machine."""
+    """Build a UUID from the hash of `parts`."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
 def build_market_id(market: Market) -> str:
-    """Build the UUID of a market."""
+    """Build the `market_id` of a market."""
     return build_uuid("market", *market.trading.entropy, market.ticker)
 
 
 def format_levels(side: dict[int, int]) -> tuple[Level, ...]:
-    """Format the levels of a side of the flow, in ascending order."""
+    """Format the levels of a side, given as size by price."""
     return tuple((PRICES[price], format_contracts(size)) for price, size in side.items())
 
 
@@ -45,14 +45,14 @@ def _seconds(at: int) -> Body:
 
 
 def build_snapshot(book: ExchangeBook, uuid_of_market: str, at: int) -> StreamMessage:
-    """Build the snapshot of a book; a side without levels is left out."""
+    """Build the message with a complete book; a side without levels is left out."""
     sides = {"yes_dollars_fp": book.yes, "no_dollars_fp": book.no}
     body = {"market_ticker": book.ticker, "market_id": uuid_of_market, "clock": book.clock}
     return StreamMessage(at, BOOKS, "orderbook_snapshot", book.ticker, {**body, **{name: side for name, side in sides.items() if side}})
 
 
 def build_delta(change: LevelChange, ticker: str, uuid_of_market: str) -> StreamMessage:
-    """Build the message of a level's change."""
+    """Build the message about the change of a level."""
     sign = "-" if change.delta < 0 else ""
     body = {
         "market_ticker": ticker,
@@ -91,7 +91,7 @@ def build_trade_message(trade: TradePrint, market: Market) -> StreamMessage:
 
 
 def build_ticker(market: Market, flow: OrderFlow, uuid_of_market: str, at: int) -> StreamMessage:
-    """Build prices and statistics of a market at an instant after its opening."""
+    """Build the ticker message of a market at an instant after its opening."""
     tape, slot = flow.tape, flow.tape.at(at)
     bid, ask, bid_size, ask_size = NO_BID, NO_ASK, 0, 0
     if at < flow.closes:
@@ -122,19 +122,19 @@ def build_ticker(market: Market, flow: OrderFlow, uuid_of_market: str, at: int) 
 
 
 def build_event_created(event: WorldEvent, channel: str) -> StreamMessage:
-    """Build the message of a new event."""
-    body = event.body
-    found: Body = {
+    """Build the message about a new event."""
+    terms = event.body
+    body: Body = {
         "event_ticker": event.ticker,
-        "exchange_index": body["exchange_index"],
-        "title": body["title"],
-        "subtitle": body["sub_title"],
-        "collateral_return_type": body["collateral_return_type"],
+        "exchange_index": terms["exchange_index"],
+        "title": terms["title"],
+        "subtitle": terms["sub_title"],
+        "collateral_return_type": terms["collateral_return_type"],
         "series_ticker": event.series_ticker,
     }
-    if "strike_period" in body:
-        found["strike_period"] = body["strike_period"]
-    return StreamMessage(event.created, channel, "event_lifecycle", event.ticker, found)
+    if "strike_period" in terms:
+        body["strike_period"] = terms["strike_period"]
+    return StreamMessage(event.created, channel, "event_lifecycle", event.ticker, body)
 
 
 def _created(market: Market) -> Body:
@@ -161,7 +161,7 @@ def _created(market: Market) -> Body:
 def _determined(market: Market) -> Body:
     value = market.determination.value
     body: Body = {"event_type": "determined", "determination_ts": market.life.determined // SECOND, "result": market.determination.result}
-    return body if value is None else {**body, "settlement_value": f"{value // 10_000}.{value % 10_000:04d}"}
+    return body if value is None else {**body, "settlement_value": format_dollars(value)}
 
 
 def build_lifecycle(market: Market, channel: str) -> Iterable[StreamMessage]:
@@ -183,12 +183,12 @@ def build_lifecycle(market: Market, channel: str) -> Iterable[StreamMessage]:
 
 
 def _other(price: str) -> str:
-    """Return one dollar minus a price, with as many decimals."""
+    """Return one dollar minus a price, with the same decimals."""
     return str(1 - Decimal(price))
 
 
 def to_yes_prices(message: StreamMessage) -> Body:
-    """Convert a book message's body to prices of yes on the no side."""
+    """Convert the NO prices in a book message to prices of YES; return the body."""
     body = message.body
     if body.get("side") == "no":
         return {**body, "price_dollars": _other(body["price_dollars"])}

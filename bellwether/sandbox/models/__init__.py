@@ -1,4 +1,4 @@
-"""OpenAI-compatible endpoint whose models have known skill: they know the generated world's truth, and distort it in a known way."""
+"""OpenAI-compatible endpoint whose models have known skill: they distort the generated world's truth in a known way."""
 
 from bellwether.sandbox.models.beliefs import Truth
 from bellwether.sandbox.models.endpoint import ModelEndpoint

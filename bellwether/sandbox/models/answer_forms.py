@@ -1,16 +1,16 @@
-"""Answer format that a prompt requests, and answers in this or a deliberately wrong format."""
+"""Detection of the answer format that a prompt requests, and answers in that format or in a deliberately wrong one."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
-#: Size of the answer that is far too long (characters).
+#: Characters of the answer that is far too long.
 HUGE = 1 << 20
 
 _OF_P = ("p_yes", "probability", "probability_yes", "yes_probability", "prob", "forecast")
@@ -33,7 +33,7 @@ _TAGS = re.compile(r"<(answer|confidence|probability)>")
 
 
 class AnswerForm(Enum):
-    """Form in which an answer is requested."""
+    """Kind of answer format."""
 
     TAGS = "tags"
     OBJECT = "object"
@@ -45,8 +45,8 @@ class AnswerForm(Enum):
 class AnswerFormat:
     """Requested format of an answer.
 
-    form: see `AnswerForm`. of_yes: the number is the probability of yes; otherwise it is the confidence in the given answer. percent: the
-    number is from 0 to 100. fields: names of the tags or of the object's members, in the order in which the prompt names them.
+    of_yes: the number is the probability of yes; otherwise it is the confidence in the given answer. percent: the number is from 0 to 100.
+    fields: names of the tags or of the object's members, in the order of the prompt.
     """
 
     form: AnswerForm
@@ -56,7 +56,7 @@ class AnswerFormat:
 
 
 def read_answer_format(text: str, *, as_object: bool) -> AnswerFormat:
-    """Read the requested format from the instructions; `as_object` if the request demands JSON."""
+    """Detect the requested format in instructions. as_object: the request demands JSON."""
     of_yes = bool(_ABOUT_YES.search(text)) and not _IN_ANSWER.search(text)
     percent = bool(_PERCENT.search(text))
     if tags := tuple(dict.fromkeys(_TAGS.findall(text))):
@@ -68,7 +68,7 @@ def read_answer_format(text: str, *, as_object: bool) -> AnswerFormat:
 
 
 def write_thoughts(p: float, key: int) -> str:
-    """Write a few sentences of reasoning that lead to the probability."""
+    """Write some sentences of reasoning that end with the probability."""
     return _THOUGHTS[key % len(_THOUGHTS)].format(p=f"{100 * p:.0f}%")
 
 
@@ -79,10 +79,9 @@ def format_number(value: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """Contents of an answer: the requested format, the probability of yes, the reasoning, and any requested decision.
+    """Content of an answer, and its format (`wish`).
 
-    `answer` and `number` replace the values derived from the probability, to state something wrong. `thinks`: the answer includes the
-    reasoning.
+    p: probability of yes. thinks: include the reasoning. answer, number: replace the values derived from `p`, for wrong answers.
     """
 
     wish: AnswerFormat
@@ -94,8 +93,8 @@ class Statement:
     number: str | None = None
 
     @property
-    def word(self) -> str:
-        """Yes or no."""
+    def label(self) -> str:
+        """The answer: "yes" or "no"."""
         return self.answer if self.answer is not None else "yes" if self.p >= 0.5 else "no"
 
     def _number(self, value: float, *, percent: bool) -> str:
@@ -103,12 +102,12 @@ class Statement:
 
     @property
     def confidence(self) -> float:
-        """The probability of yes, or of the given answer, whichever the format calls confidence."""
+        """Confidence by the format: the probability of yes, or of the given answer."""
         return self.p if self.wish.of_yes else max(self.p, 1 - self.p)
 
     def _tags(self) -> str:
         values = {
-            "answer": self.word,
+            "answer": self.label,
             "confidence": self._number(self.confidence, percent=self.wish.percent),
             "probability": self._number(self.p, percent=self.wish.percent),
         }
@@ -117,7 +116,7 @@ class Statement:
 
     def _member(self, name: str) -> str:
         if name in ("answer", "prediction", "outcome"):
-            return json.dumps(self.word)
+            return json.dumps(self.label)
         if name in ("reasoning", "rationale", "explanation"):
             return json.dumps(self.thoughts)
         value = 1 - self.p if name == "p_no" else self.p if name in _OF_P else self.confidence
@@ -136,7 +135,7 @@ class Statement:
         )
 
     def text(self) -> str:
-        """Return the answer as text."""
+        """Format the answer as text."""
         if self.wish.form is AnswerForm.TAGS:
             return self._tags()
         if self.wish.form is AnswerForm.OBJECT:
@@ -146,15 +145,10 @@ class Statement:
         return f"{self.thoughts}\n\nProbability of yes: {self._number(self.p, percent=True)}%"
 
 
-def _but(statement: Statement, **changes: Any) -> Statement:
-    fields = {name: getattr(statement, name) for name in Statement.__slots__}
-    return Statement(**{**fields, **changes})
-
-
 def _other_form(statement: Statement) -> Statement:
     """Return the same statement in a form that was not requested."""
     form = AnswerForm.TAGS if statement.wish.form in (AnswerForm.OBJECT, AnswerForm.DECISION) else AnswerForm.OBJECT
-    return _but(statement, wish=AnswerFormat(form, statement.wish.of_yes, form is AnswerForm.TAGS))
+    return replace(statement, wish=AnswerFormat(form, statement.wish.of_yes, form is AnswerForm.TAGS))
 
 
 def _unclosed(statement: Statement) -> str:
@@ -163,25 +157,25 @@ def _unclosed(statement: Statement) -> str:
 
 
 def _contradiction(statement: Statement) -> str:
-    opposite = _but(statement, p=round(1 - statement.p, 4), decision={"action": "HOLD", "reasoning": "Or rather not."})
+    opposite = replace(statement, p=round(1 - statement.p, 4), decision={"action": "HOLD", "reasoning": "Or rather not."})
     return f"{statement.text()}\n\nOn second thought:\n\n{opposite.text()}"
 
 
-#: Every wrong format by name: what the model sends in the place of the right answer.
+#: Wrong formats by name: functions that convert the right answer.
 MALFORMED: Mapping[str, Callable[[Statement], str]] = MappingProxyType(
     {
-        "prose": lambda right: f"{right.thoughts} So I lean {right.word}, though it is hard to put a number on it.",
-        "out of range": lambda right: _but(right, number="250").text(),
-        "negative": lambda right: _but(right, number="-5").text(),
-        "not a number": lambda right: _but(right, number="NaN").text(),
-        "in words": lambda right: _but(right, number="about seventy").text(),
+        "prose": lambda right: f"{right.thoughts} So I lean {right.label}, though it is hard to put a number on it.",
+        "out of range": lambda right: replace(right, number="250").text(),
+        "negative": lambda right: replace(right, number="-5").text(),
+        "not a number": lambda right: replace(right, number="NaN").text(),
+        "in words": lambda right: replace(right, number="about seventy").text(),
         "contradiction": _contradiction,
         "unclosed": _unclosed,
         "code fence": lambda right: f"Sure! Here is my answer:\n\n```json\n{right.text()}\n```\n\nLet me know if you need anything else.",
         "other form": lambda right: _other_form(right).text(),
         "empty": lambda right: "",
         "null": lambda right: "null",
-        "neither": lambda right: _but(right, answer="maybe", decision={"action": "WAIT", "reasoning": right.thoughts}).text(),
+        "neither": lambda right: replace(right, answer="maybe", decision={"action": "WAIT", "reasoning": right.thoughts}).text(),
         "huge": lambda right: (f"{right.thoughts} " * (HUGE // (len(right.thoughts) + 1) + 1))[:HUGE],
         "other language": lambda right: (
             f"Ich halte das für {'wahrscheinlich' if right.p >= 0.5 else 'unwahrscheinlich'}. 我的信心不高，无法给出确切的数字。"
@@ -191,7 +185,7 @@ MALFORMED: Mapping[str, Callable[[Statement], str]] = MappingProxyType(
 
 
 def choose_malformed(key: int, sample: int) -> str:
-    """Choose the wrong format for this question and sample, in rotation."""
+    """Choose the name of the wrong format for a question and a sample, in rotation."""
     return list(MALFORMED)[(key + sample) % len(MALFORMED)]
 
 

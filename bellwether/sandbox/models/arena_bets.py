@@ -1,6 +1,6 @@
-"""Bets of a model in the arena: it parses its prompt line by line, and acts on its beliefs about the listed markets.
+"""Decisions of a model in the arena, by its beliefs about the markets that the prompt lists.
 
-The same prompt gives the same decision, whatever the sandbox's clock: beliefs depend on the date in the prompt.
+The same prompt gives the same decision at any time of the sandbox's clock, because beliefs depend on the date in the prompt.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from bellwether.sandbox.timestamps import parse_time
 if TYPE_CHECKING:
     from bellwether.sandbox.models.request import ChatRequest
 
-#: A price must be off by so much (dollars) before it is worth acting on.
+#: Minimum difference between belief and price for a bet, in dollars.
 EDGE = 0.05
-#: Most bets of one decision.
+#: Maximum number of bets of one decision.
 MOST_BETS = 3
-#: A position is sold when its price exceeds what it is believed to be worth by so much (dollars).
+#: Minimum difference between price and belief for a sale, in dollars.
 DEAR = 0.1
 
 _DATE = re.compile(r"^Date: (\d{4}-\d{2}-\d{2}) ", re.MULTILINE)
@@ -38,7 +38,7 @@ _PRICE = re.compile(rf"(YES|NO|{_TEXT}) ([\d.]+)%")
 
 @dataclass(frozen=True, slots=True)
 class PromptMarket:
-    """Market in a prompt: its id, its question, and the price of each side in dollars."""
+    """Market in a prompt. prices: by side, in dollars."""
 
     market_id: str
     question: str
@@ -47,7 +47,7 @@ class PromptMarket:
 
 @dataclass(frozen=True, slots=True)
 class PromptPosition:
-    """Position in a prompt that can be sold. price: of its side, in dollars."""
+    """Position in a prompt. price: of its side, in dollars."""
 
     position_id: str
     question: str
@@ -57,9 +57,10 @@ class PromptPosition:
 
 @dataclass(frozen=True, slots=True)
 class ArenaPrompt:
-    """Contents of an arena prompt: the date as an instant, the bounds of a bet in dollars, and the listed markets and positions.
+    """Content of an arena prompt.
 
-    most: 0 if no bet is possible. together: the maximum is for all bets together instead of each.
+    at: instant of its date. least, most: bounds of a bet in dollars; `most` is 0 if no bet is possible. together: the maximum is for all
+    bets together instead of each.
     """
 
     at: int
@@ -67,40 +68,40 @@ class ArenaPrompt:
     most: float
     together: bool
     markets: tuple[PromptMarket, ...]
-    held: tuple[PromptPosition, ...]
+    positions: tuple[PromptPosition, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Belief:
-    """Probability that one outcome of a market wins; the other of two outcomes has the complement."""
+    """Believed probability that one of the two outcomes of a market wins."""
 
     outcome: str
     probability: float
 
     def of(self, side: str) -> float:
-        """Return the probability of a side."""
+        """Return the probability that a side wins."""
         return self.probability if side.casefold() == self.outcome.casefold() else 1 - self.probability
 
 
-#: What is believed of the market of this id; None of one that is unknown.
+#: Returns the belief about a market by its id; None for an unknown market.
 Beliefs = Callable[[str], Belief | None]
 
 
 def read_arena_prompt(request: ChatRequest) -> ArenaPrompt | None:
     """Parse the arena prompt in a request; None for any other request."""
-    said = request.question
-    date, least = _DATE.search(said), _LEAST.search(request.instructions)
-    if request.tools or date is None or least is None or "\nMarkets (" not in said:
+    text = request.question
+    date, least = _DATE.search(text), _LEAST.search(request.instructions)
+    if request.tools or date is None or least is None or "\nMarkets (" not in text:
         return None
-    lines = said.splitlines()
-    most = _MOST.search(said)
+    lines = text.splitlines()
+    most = _MOST.search(text)
     return ArenaPrompt(
         at=parse_time(f"{date[1]}T00:00:00Z"),
         least=_dollars(least[1]),
         most=_dollars(most[2]) if most else 0.0,
         together=most is not None and most[1].startswith("Most"),
         markets=tuple(_parse_markets(match) for line in lines if (match := _MARKET.match(line))),
-        held=tuple(_parse_positions(match) for line in lines if (match := _POSITION.match(line))),
+        positions=tuple(_parse_positions(match) for line in lines if (match := _POSITION.match(line))),
     )
 
 
@@ -118,13 +119,17 @@ def _dollars(text: str) -> float:
 
 
 def decide_bets(slip: ArenaPrompt, beliefs: Beliefs, thoughts: str) -> dict[str, Any]:
-    """Decide to sell overpriced positions; else to bet where the price is furthest off; else to hold.
+    """Decide to sell overpriced positions; else to bet on the largest differences between belief and price; else to hold.
 
-    A bet is the maximum times the probability that it wins, so that its size states the probability, which is also given as a number.
+    The amount of a bet is the maximum times the probability that it wins.
     """
-    believed = {market.market_id: found for market in slip.markets if (found := beliefs(market.market_id)) is not None}
+    believed = {market.market_id: belief for market in slip.markets if (belief := beliefs(market.market_id)) is not None}
     if sold := _find_sales(slip, believed):
-        return {"action": "SELL", "sells": [{"position_id": one.position_id, "percentage": 100} for one in sold], "reasoning": thoughts}
+        return {
+            "action": "SELL",
+            "sells": [{"position_id": position.position_id, "percentage": 100} for position in sold],
+            "reasoning": thoughts,
+        }
     chosen = sorted(_find_edges(slip, believed), reverse=True)[:MOST_BETS]
     most = slip.most / len(chosen) if slip.together and chosen else slip.most
     bets = [
@@ -136,24 +141,24 @@ def decide_bets(slip: ArenaPrompt, beliefs: Beliefs, thoughts: str) -> dict[str,
 
 
 def _find_sales(slip: ArenaPrompt, believed: Mapping[str, Belief]) -> list[PromptPosition]:
-    """Return positions worth less than their price, on markets whose question occurs once in the prompt."""
-    asked = Counter(market.question for market in slip.markets)
-    of_question = {market.question: believed.get(market.market_id) for market in slip.markets if asked[market.question] == 1}
-    return [one for one in slip.held if (held := of_question.get(one.question)) and one.price - held.of(one.side) >= DEAR]
+    """Return the overpriced positions in markets whose question occurs once in the prompt."""
+    counts = Counter(market.question for market in slip.markets)
+    beliefs = {market.question: believed.get(market.market_id) for market in slip.markets if counts[market.question] == 1}
+    return [item for item in slip.positions if (belief := beliefs.get(item.question)) and item.price - belief.of(item.side) >= DEAR]
 
 
 def _find_edges(slip: ArenaPrompt, believed: Mapping[str, Belief]) -> list[tuple[float, str, str, float]]:
-    """Return the believed value minus the price, for the best side of each two-sided market worth a bet."""
-    found = []
+    """Return (belief minus price, market id, side, belief) for the best side of each market worth a bet."""
+    edges = []
     for market in slip.markets:
-        if len(market.prices) != 2 or (known := believed.get(market.market_id)) is None:
+        if len(market.prices) != 2 or (belief := believed.get(market.market_id)) is None:
             continue
-        edge, side = max((known.of(side) - price, side) for side, price in market.prices.items())
+        edge, side = max((belief.of(side) - price, side) for side, price in market.prices.items())
         if edge >= EDGE and 0 < market.prices[side] < 1:
-            found.append((round(edge, 6), market.market_id, side, known.of(side)))
-    return found
+            edges.append((round(edge, 6), market.market_id, side, belief.of(side)))
+    return edges
 
 
 def complete_fields(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Complete a decision for a strict schema: all fields, with null for unused ones."""
+    """Add the missing fields of a decision as null, as a strict schema requires."""
     return {name: decision.get(name) for name in ("action", "bets", "sells", "reasoning")}

@@ -1,4 +1,4 @@
-"""Knowledge of the sandbox's models: the market behind a prompt, and its probability some time before the close."""
+"""Knowledge of the sandbox's models: the market that a prompt is about, and its probability a day before the close."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bellwether.sandbox.polymarket.model import ListedMarket
     from bellwether.sandbox.world import GeneratedWorld
 
-#: A model knows what was known so long before the close (microseconds).
+#: A model knows the probability as of this time before the close (microseconds).
 LEAD = DAY
 
 _TICKER = re.compile(r"\bKX[A-Z0-9]+-[A-Z0-9.]+(?:-[A-Z0-9.]+)*")
@@ -36,18 +36,18 @@ _LONGEST_SEARCHED = 40_000
 
 
 def normalize_text(text: str) -> str:
-    """Normalize a text for comparison: case-folded, with single spaces."""
+    """Normalize case and spaces of a text for comparison."""
     return " ".join(text.split()).casefold()
 
 
 def hash_text(text: str) -> int:
-    """Hash a text to an integer."""
+    """Hash a text to an integer of 64 bits."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8])
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Subject of a question: its id at the venue ("" for none or several), its key for drawing, and the known probability of yes."""
+    """Subject of a question. id: of the market; "" for none or several. key: seed for draws. probability: of YES, as known."""
 
     id: str
     key: int
@@ -56,7 +56,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class MarketEstimate:
-    """Estimate of a market in the arena: the market's key for drawing, and the probability of one of its outcomes."""
+    """Estimate of a market in the arena. key: seed for draws. probability: of `outcome`."""
 
     key: int
     outcome: str
@@ -65,7 +65,7 @@ class MarketEstimate:
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
-    """Market that a text may be about; its rules, close and label distinguish it from others with the same question."""
+    """Market that a text may be about. Rules, close and label distinguish markets with the same question."""
 
     id: str
     latent: PathClaim | Combo
@@ -76,24 +76,23 @@ class _Candidate:
     label: str
 
     def known_at(self, now: int, at: int | None) -> int:
-        """Return `at`, else a day before the close as announced at `now`; never before the opening or after `now`."""
+        """Return the instant of a model's knowledge: `at`, else a day before the close; from the opening to `now`."""
         if at is None:
             at = now if self.close is None else self.close - LEAD
         return min(now, max(self.opens, at))
 
     def probability(self, now: int, at: int | None = None) -> float:
-        """Return the probability known at `now`, as of the instant `at` if given."""
-        known = np.asarray([self.known_at(now, at)], dtype=np.int64)
-        return float(self.latent.probabilities_at(known)[0])
+        """Return the probability that a model knows at `now`; see `known_at`."""
+        return float(self.latent.probabilities_at(np.asarray([self.known_at(now, at)], dtype=np.int64))[0])
 
     def subject(self, now: int, at: int | None = None) -> Subject:
-        """Return the market as the subject of a question."""
+        """Convert the market to the subject of a question."""
         return Subject(self.id, hash_text(self.id), self.probability(now, at))
 
     def fits(self, context: str) -> tuple[bool, bool, bool]:
-        """Return three flags: the text contains the market's rules, the date of its close, its label."""
+        """Return whether a text contains the market's rules, the date of its close, and its label."""
         close = "" if self.close is None else to_datetime(self.close).date().isoformat()
-        rules, dated, labelled = (bool(words) and words in context for words in (self.rules, close, self.label))
+        rules, dated, labelled = (bool(text) and text in context for text in (self.rules, close, self.label))
         return rules, dated, labelled
 
 
@@ -110,7 +109,10 @@ def _of_polymarket(market: ListedMarket, now: int) -> _Candidate:
 
 
 class _Index:
-    """Index of market ids by question, extended day by day to all days with markets listed by now. Indexed days are kept."""
+    """Index of market ids by question, which grows day by day.
+
+    questions: yields (question, market id) of a day by its number.
+    """
 
     def __init__(self, questions: Callable[[int], Iterator[tuple[str, str]]]) -> None:
         self._questions = questions
@@ -119,7 +121,7 @@ class _Index:
         self._ids: dict[str, list[str]] = {}
 
     def at(self, now: int) -> Mapping[str, list[str]]:
-        """Return the index with all markets listed by now, and some that are not."""
+        """Return an index with all markets that are listed at `now`, and some that are not."""
         days = to_day_number(now) + LONGEST_LIFE + 2
         with self._lock:
             for home in range(self._days, days):
@@ -130,14 +132,14 @@ class _Index:
 
 
 class Truth:
-    """Source of the market behind a text, and of a model's knowledge of it.
+    """Finds the market that a text is about, and what a model knows of it.
 
-    A model knows the latent probability as of 24 hours before the market's close, or of the opening of a shorter market, but never as of a
-    time after the sandbox's clock. Before the close, the announced close is used. The latent probability is a martingale and its instant is
-    chosen independently of the outcome, so this knowledge is exactly calibrated.
+    A model knows the latent probability as of 24 hours before the market's close, or of the opening of a shorter market, but not as of a
+    time after the sandbox's clock. Before the close, the announced close is used. This instant does not depend on the outcome, so the
+    knowledge is exactly calibrated.
 
-    A text that fits several markets equally, because it has neither rules nor a date, gets the mean of their known probabilities. A text
-    about no market of the world gets a probability drawn from the text itself.
+    A text that fits several markets equally gets the mean of their known probabilities. A text about no market of the world gets a
+    probability that is drawn from the text itself.
 
     Attributes:
         world: the generated world; None in playback.
@@ -152,7 +154,7 @@ class Truth:
         self._estimates = lru_cache(maxsize=1 << 14)(self._estimate)
 
     def _of_world(self, home: int) -> Iterator[tuple[str, str]]:
-        """Yield the questions of one day, as worded by the venue and the clean tables."""
+        """Yield (question, market id) of a day, in the wording of the venue and of the clean tables."""
         for event in self._world.day(home).events if self._world else ():
             for market in event.markets if not event.is_combo else ():
                 title, label = market.terms["title"], market.terms["yes_sub_title"]
@@ -164,38 +166,33 @@ class Truth:
             for market in event.markets:
                 yield market.question, market.id
 
-    # --- finding -----------------------------------------------------------------------------------------------
+    def by_id(self, market_id: str, now: int, at: int | None = None) -> Subject | None:
+        """Find a listed market by its ticker, id, condition id or token id.
 
-    def by_id(self, market_id: str, now: int) -> Subject | None:
-        """Return the market with this ticker, id, condition id or token id, if it is listed by now."""
-        found = self._candidate(market_id, now)
-        return found.subject(now) if found else None
-
-    def latent(self, market_id: str, at: int | None, now: int) -> Subject | None:
-        """Return the market like `by_id`, with its probability as of the instant `at`, for trading at a past time; None: like `by_id`."""
-        found = self._candidate(market_id, now)
-        return found.subject(now, at) if found else None
+        at: instant of its probability, for trading at a past time; None: as for questions.
+        """
+        candidate = self._candidate(market_id, now)
+        return candidate.subject(now, at) if candidate else None
 
     def estimate(self, market_id: str, date: int, now: int) -> MarketEstimate | None:
-        """Return the estimate of a market in the arena: a Polymarket market, a Kalshi contract, or a Kalshi event with two outcomes.
+        """Estimate a market of the arena: a Polymarket market, a Kalshi contract, or a Kalshi event with two outcomes.
 
-        date: midnight of the date that the prompt states. The probability is as of `now` on this date, else as of midnight, so that a past
-        week that is decided later gets the same decision. None for a market that is not listed by `now`, or whose question is already
-        answered.
+        date: midnight of the date in the prompt. The probability is as of `now` on this date, else as of midnight. None for a market that
+        is not listed at `now`, or whose question is already answered.
         """
         return self._estimates(market_id, now if date <= now < date + DAY else date, now)
 
     def _estimate(self, market_id: str, at: int, now: int) -> MarketEstimate | None:
-        found = self._arena_market(market_id)
-        if found is None:
+        market = self._arena_market(market_id)
+        if market is None:
             return None
-        name, outcome, created, claim = found
+        name, outcome, created, claim = market
         if created > now or at >= claim.closes:
             return None
         return MarketEstimate(hash_text(name), outcome, float(claim.probabilities_at(np.asarray([at], dtype=np.int64))[0]))
 
     def _arena_market(self, market_id: str) -> tuple[str, str, int, PathClaim | Combo] | None:
-        """Return name, outcome, instant of creation and claim of the market with this id."""
+        """Return id, outcome, instant of creation and claim of a market of the arena."""
         market = self._polymarket.listed(market_id) if self._polymarket else None
         if market is not None:
             return market.id, market.outcomes[market.yes], market.created, market.claim
@@ -210,13 +207,12 @@ class Truth:
 
     def _candidate(self, market_id: str, now: int) -> _Candidate | None:
         market = self._world.market(market_id) if self._world and market_id.startswith("KX") else None
-        found = _of_kalshi(market, now) if market else self._at_polymarket(market_id, now)
-        return found if found and found.created <= now else None
+        candidate = _of_kalshi(market, now) if market else self._at_polymarket(market_id, now)
+        return candidate if candidate and candidate.created <= now else None
 
     def _at_polymarket(self, name: str, now: int) -> _Candidate | None:
         if self._polymarket is None:
             return None
-
         names = frozenset({name})
         wanted = (
             ListingFilter(condition_ids=names)
@@ -228,22 +224,22 @@ class Truth:
         row = next(self._polymarket.markets(wanted, now), None)
         return _of_polymarket(self._polymarket.market(row.id), now) if row else None
 
-    def _best(self, found: Iterable[str], context: str, now: int) -> Subject | None:
-        """Return the market that fits the context best; if several fit equally, the mean of their known probabilities."""
-        candidates = [candidate for market_id in dict.fromkeys(found) if (candidate := self._candidate(market_id, now))]
+    def _best(self, ids: Iterable[str], context: str, now: int) -> Subject | None:
+        """Return the market that fits the text best; if several fit equally, one subject with their mean probability."""
+        candidates = [candidate for market_id in dict.fromkeys(ids) if (candidate := self._candidate(market_id, now))]
         best = max((candidate.fits(context) for candidate in candidates), default=None)
-        meant = [candidate for candidate in candidates if candidate.fits(context) == best]
-        if len(meant) < 2:
-            return meant[0].subject(now) if meant else None
-        mean = math.fsum(candidate.probability(now) for candidate in meant) / len(meant)
-        return Subject("", hash_text(" ".join(sorted(candidate.id for candidate in meant))), mean)
+        fitting = [candidate for candidate in candidates if candidate.fits(context) == best]
+        if len(fitting) < 2:
+            return fitting[0].subject(now) if fitting else None
+        mean = math.fsum(candidate.probability(now) for candidate in fitting) / len(fitting)
+        return Subject("", hash_text(" ".join(sorted(candidate.id for candidate in fitting))), mean)
 
     def find(self, text: str, now: int) -> Subject | None:
         """Find the market that a text is about: by its id if the text contains one, else by its question."""
-        return self.named(text, now) or self._contained(text, now)
+        return self.find_named(text, now) or self._find_contained(text, now)
 
-    def named(self, text: str, now: int) -> Subject | None:
-        """Return the market whose id the text contains, or whose question is one of its lines or quotations."""
+    def find_named(self, text: str, now: int) -> Subject | None:
+        """Find the market whose id the text contains, or whose question is one of its lines or quotations."""
         for name in (*_TICKER.findall(text), *_TOKEN.findall(text)):
             if subject := self.by_id(name.rstrip("."), now):
                 return subject
@@ -255,30 +251,29 @@ class Truth:
                     return subject
         return None
 
-    def _contained(self, text: str, now: int) -> Subject | None:
-        """Return the market whose question occurs anywhere in a text that is not too long; the longest question wins."""
+    def _find_contained(self, text: str, now: int) -> Subject | None:
+        """Find the market whose question occurs anywhere in a text that is not too long; the longest question wins."""
         context = normalize_text(text)
         for index in self._indexes if len(context) <= _LONGEST_SEARCHED else ():
             ids = index.at(now)
-            for question in sorted(
-                (question for question in tuple(ids) if question in context), key=lambda question: (-len(question), question)
-            ):
+            contained = [question for question in tuple(ids) if question in context]
+            for question in sorted(contained, key=lambda question: (-len(question), question)):
                 if subject := self._best(ids[question], context, now):
                     return subject
         return None
 
     def subject(self, text: str, now: int) -> Subject:
-        """Return the subject of a text; a text about no market is its own subject, with a probability drawn from it."""
-        return self.find(text, now) or self.invented(text)
+        """Return the market that a text is about; for a text about no market, an invented subject."""
+        return self.find(text, now) or self.invent(text)
 
-    def invented(self, text: str) -> Subject:
-        """Return a subject outside the world: uniform on [0.05, 0.95), the same for the same text."""
+    def invent(self, text: str) -> Subject:
+        """Draw a subject outside of the world from a text, with a probability uniform on [0.05, 0.95)."""
         key = hash_text(normalize_text(text))
         return Subject("", key, RandomDraws(self.seed, Purpose.MODEL, key).uniform(0.05, 0.95))
 
 
 def _possible_questions(text: str) -> Iterator[str]:
-    """Yield lines labelled as the question, then quotations, then all other lines."""
+    """Yield the parts of a text that may be a question: labelled lines, then quotations, then all lines."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if match := _LABELLED.match(line):

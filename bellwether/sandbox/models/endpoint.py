@@ -1,4 +1,4 @@
-"""Model endpoint: OpenAI's chat completions over the sandbox's personalities."""
+"""Routes of the model endpoint: OpenAI's chat completions, answered by the sandbox's personalities."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from bellwether.sandbox.models.request import BadRequest, ChatRequest, read_requ
 from bellwether.sandbox.services import OpenAIError, Service, build_refusal
 from bellwether.sandbox.timestamps import SECOND, to_instant
 
-#: Every token is so many characters.
+#: Characters of every token.
 CHARACTERS_PER_TOKEN = 4
 #: Tokens that a message takes in addition to its text.
 TOKENS_PER_MESSAGE = 4
-#: A key begins so.
+#: Beginning of every valid key.
 KEY_PREFIX = "sandbox-"
 
 Body = dict[str, Any]
@@ -37,7 +37,7 @@ def count_tokens(text: str) -> int:
 
 
 def _refuse_key(authorization: str) -> Response | None:
-    """Return the refusal of a key, or None for a valid one. No response contains the key."""
+    """Return the error response for an invalid key; None for a valid one."""
     scheme, _, key = authorization.partition(" ")
     if scheme.lower() != "bearer" or not key.startswith(KEY_PREFIX):
         message = "Incorrect API key provided." if key else "You didn't provide an API key."
@@ -53,10 +53,10 @@ class ModelEndpoint:
     Any bearer key that begins with `sandbox-` is accepted, except `sandbox-expired` (401) and `sandbox-broke` (402).
 
     Attributes:
-        truth: the knowledge of the models.
-        clock: time of the responses, and bound of that knowledge.
-        delay: seconds of real time by which `slow` is late.
-        sleep: coroutine that waits for the delay.
+        truth: knowledge of the models.
+        clock: time of the responses, which limits that knowledge.
+        delay: delay of the model `slow` in seconds of real time.
+        sleep: coroutine function that waits for the delay.
     """
 
     def __init__(
@@ -124,21 +124,21 @@ def _message(reply: ModelReply) -> Body:
 
 
 def _calls(reply: ModelReply) -> list[Body]:
-    made = []
-    for place, call in enumerate(reply.calls):
-        call_id = hashlib.sha256(f"{place}\0{call.name}\0{call.arguments}".encode()).hexdigest()[:24]
-        made.append({"id": f"call_{call_id}", "type": "function", "function": {"name": call.name, "arguments": call.arguments}})
-    return made
+    hashes = (hashlib.sha256(f"{place}\0{call.name}\0{call.arguments}".encode()).hexdigest() for place, call in enumerate(reply.calls))
+    return [
+        {"id": f"call_{digest[:24]}", "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+        for digest, call in zip(hashes, reply.calls, strict=True)
+    ]
 
 
 def _usage(chat: ChatRequest, reply: ModelReply) -> Body:
     prompt = sum(count_tokens(turn.text) + TOKENS_PER_MESSAGE for turn in chat.turns)
-    thought = count_tokens(reply.reasoning)
-    said = count_tokens("".join((reply.content or "", reply.refusal or "", *(call.name + call.arguments for call in reply.calls))))
+    reasoning = count_tokens(reply.reasoning)
+    answer = count_tokens("".join((reply.content or "", reply.refusal or "", *(call.name + call.arguments for call in reply.calls))))
     return {
         "prompt_tokens": prompt,
-        "completion_tokens": thought + said,
-        "total_tokens": prompt + thought + said,
+        "completion_tokens": reasoning + answer,
+        "total_tokens": prompt + reasoning + answer,
         "prompt_tokens_details": {"cached_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": thought},
+        "completion_tokens_details": {"reasoning_tokens": reasoning},
     }

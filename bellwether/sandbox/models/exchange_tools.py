@@ -1,7 +1,6 @@
-"""Trading of a model with exchange tools: it queries its view, acts on its beliefs, and calls `done`.
+"""Trading of a model with the tools of an exchange: it queries the market, acts on its beliefs, and calls `done`.
 
-A request offers these tools if its tools place and cancel orders. Quotes, positions and resting orders, with prices in cents, are read from
-the tools' JSON. The same request gives the same calls.
+Quotes, positions and resting orders are read from the results of earlier calls. The same request gives the same calls.
 """
 
 from __future__ import annotations
@@ -19,13 +18,13 @@ if TYPE_CHECKING:
     from bellwether.sandbox.models.request import ChatRequest
     from bellwether.sandbox.world.random_draws import RandomDraws
 
-#: Contracts of an order, and the maximum position on one side of a market.
+#: Contracts of an order, and maximum contracts on one side of a market.
 CONTRACTS, MOST_HELD = 10.0, 50.0
-#: A price must be off by so much (dollars) before it is worth acting on: about the error of the market's prices.
+#: Minimum difference between belief and price for an order, in dollars; about the error of the market's prices.
 EDGE = 0.03
-#: A resting bid is taken out when it is worth less than this margin (dollars) more than it pays.
+#: Minimum difference between belief and price for a resting bid, in dollars.
 STALE = 0.02
-#: How often the random trader does nothing.
+#: Probability that the random trader does nothing.
 IDLE = 0.5
 
 _TIME = re.compile(r"^Time: *(\S+)", re.MULTILINE)
@@ -45,24 +44,24 @@ class ToolUse:
 
 @dataclass(frozen=True, slots=True)
 class ToolQuote:
-    """Best prices of a market in dollars; None if missing."""
+    """Best bid and ask of YES in dollars; None if missing."""
 
     ticker: str
     yes_bid: float | None
     yes_ask: float | None
 
     def bid(self, side: str) -> float | None:
-        """Return the price at which a contract of a side can be sold."""
+        """Return the price for which a contract of a side can be sold; None if missing."""
         return self.yes_bid if side == "yes" else _other(self.yes_ask)
 
     def ask(self, side: str) -> float | None:
-        """Return the price at which a contract of a side can be bought."""
+        """Return the price for which a contract of a side can be bought; None if missing."""
         return self.yes_ask if side == "yes" else _other(self.yes_bid)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolOrder:
-    """Resting order: its price in dollars of its side, and its remaining contracts."""
+    """Resting order. price: of its side, in dollars. count: remaining contracts."""
 
     order_id: Any
     ticker: str
@@ -74,38 +73,39 @@ class ToolOrder:
 
 @dataclass(frozen=True, slots=True)
 class ExchangeTools:
-    """View of a trader: names of its tools, the simulated time (microseconds; None if not stated), and the tools' results.
+    """Content of a trader's request.
 
-    held: contracts by (ticker, side). looked, acted: whether tools of these kinds were called since the last user message.
+    tools: names. at: simulated instant; None if not stated. positions: contracts by (ticker, side). has_queried, has_acted: a tool that
+    queries, or that changes orders, was called since the last user message.
     """
 
     tools: frozenset[str]
     at: int | None
     quotes: tuple[ToolQuote, ...]
-    held: Mapping[tuple[str, str], float]
+    positions: Mapping[tuple[str, str], float]
     resting: tuple[ToolOrder, ...]
-    looked: bool
-    acted: bool
+    has_queried: bool
+    has_acted: bool
 
-    def look(self) -> list[ToolUse]:
-        """Call all tools that query the view."""
+    def query(self) -> list[ToolUse]:
+        """Build the calls of all tools that query."""
         return [ToolUse(name, "{}") for name in _LOOKS if name in self.tools]
 
-    def done(self) -> list[ToolUse]:
-        """Call the tool that ends the step."""
+    def end_step(self) -> list[ToolUse]:
+        """Build the call of the tool that ends the step, if offered."""
         return [ToolUse(_DONE, "{}")] if _DONE in self.tools else []
 
     def order(self, ticker: str, side: str, price: float, *, tif: str, action: str = "buy", count: float = CONTRACTS) -> ToolUse:
-        """Place a limit order."""
+        """Build the call that places a limit order."""
         size = {"type": "limit", "count": _plain(count), "price_cents": _cents(price), "time_in_force": tif}
         return ToolUse(_PLACE, json.dumps({"ticker": ticker, "side": side, "action": action, **size}, ensure_ascii=False))
 
     def cancel(self, order: ToolOrder) -> ToolUse:
-        """Cancel a resting order."""
+        """Build the call that cancels a resting order."""
         return ToolUse(_CANCEL, json.dumps({"order_id": order.order_id}))
 
     def amend(self, order: ToolOrder, price: float) -> ToolUse:
-        """Move a resting order to another price."""
+        """Build the call that moves a resting order to another price."""
         return ToolUse(_AMEND, json.dumps({"order_id": order.order_id, "price_cents": _cents(price), "count": _plain(order.count)}))
 
 
@@ -118,7 +118,7 @@ def _cents(price: float) -> float:
 
 
 def _plain(count: float) -> float:
-    """Format a count, without decimals if it is whole."""
+    """Return a whole count as an integer, and any other unchanged."""
     return int(count) if count == int(count) else count
 
 
@@ -126,19 +126,19 @@ def _plain(count: float) -> float:
 
 
 def read_exchange_tools(request: ChatRequest) -> ExchangeTools | None:
-    """Read the view of a trader from a request; None unless its tools both place and cancel orders."""
+    """Parse a trader's request; None unless its tools both place and cancel orders."""
     if not {_PLACE, _CANCEL} <= request.tools:
         return None
-    objects = list(_objects(request.answered))
+    objects = list(_objects(request.tool_results))
     used = request.used_tools
     return ExchangeTools(
         tools=request.tools,
         at=_time(request.question),
-        quotes=tuple({quote.ticker: quote for one in objects if (quote := _quote(one))}.values()),
-        held=_held(objects),
-        resting=tuple(order for one in objects if (order := _resting(one))),
-        looked=not used.isdisjoint(_LOOKS),
-        acted=not used.isdisjoint(_ACTS),
+        quotes=tuple({quote.ticker: quote for item in objects if (quote := _quote(item))}.values()),
+        positions=_positions(objects),
+        resting=tuple(order for item in objects if (order := _resting(item))),
+        has_queried=not used.isdisjoint(_LOOKS),
+        has_acted=not used.isdisjoint(_ACTS),
     )
 
 
@@ -151,7 +151,7 @@ def _time(text: str) -> int | None:
 
 
 def _objects(texts: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-    """Yield every JSON object in the tools' results since the last user message, at most one list deep."""
+    """Yield the JSON objects in the lists of the tools' results."""
     for text in texts:
         try:
             whole = json.loads(text)
@@ -159,40 +159,37 @@ def _objects(texts: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
             continue
         parts = whole.values() if isinstance(whole, dict) else [whole]
         for part in parts:
-            yield from (one for one in part if isinstance(one, dict)) if isinstance(part, list) else ()
+            yield from (item for item in part if isinstance(item, dict)) if isinstance(part, list) else ()
 
 
-def _dollars(found: Mapping[str, Any], *names: str) -> float | None:
-    value = next((found[name] for name in names if name in found), None)
+def _dollars(item: Mapping[str, Any], name: str) -> float | None:
+    value = item.get(name)
     good = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 100
     return round(value / 100, 4) if good and value is not None else None
 
 
-def _quote(found: Mapping[str, Any]) -> ToolQuote | None:
-    if (
-        "ticker" not in found
-        or not {"yes_bid_cents", "yes_ask_cents"} & found.keys()
-        or found.get("status", "open") not in ("open", "active")
-    ):
+def _quote(item: Mapping[str, Any]) -> ToolQuote | None:
+    has_quote = "ticker" in item and {"yes_bid_cents", "yes_ask_cents"} & item.keys()
+    if not has_quote or item.get("status", "open") not in ("open", "active"):
         return None
-    return ToolQuote(str(found["ticker"]), _dollars(found, "yes_bid_cents"), _dollars(found, "yes_ask_cents"))
+    return ToolQuote(str(item["ticker"]), _dollars(item, "yes_bid_cents"), _dollars(item, "yes_ask_cents"))
 
 
-def _held(objects: list[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
+def _positions(objects: list[Mapping[str, Any]]) -> dict[tuple[str, str], float]:
     return {
-        (str(one["ticker"]), side): float(one[f"{side}_contracts"])
-        for one in objects
+        (str(item["ticker"]), side): float(item[f"{side}_contracts"])
+        for item in objects
         for side in ("yes", "no")
-        if "ticker" in one and isinstance(one.get(f"{side}_contracts"), int | float)
+        if "ticker" in item and isinstance(item.get(f"{side}_contracts"), int | float)
     }
 
 
-def _resting(found: Mapping[str, Any]) -> ToolOrder | None:
-    price, count = _dollars(found, "price_cents"), found.get("resting_contracts")
-    if "order_id" not in found or price is None or not isinstance(count, int | float):
+def _resting(item: Mapping[str, Any]) -> ToolOrder | None:
+    price, count = _dollars(item, "price_cents"), item.get("resting_contracts")
+    if "order_id" not in item or price is None or not isinstance(count, int | float):
         return None
-    ticker, side, action = (str(found.get(name, "")) for name in ("ticker", "side", "action"))
-    return ToolOrder(found["order_id"], ticker, side, action, price, float(count))
+    ticker, side, action = (str(item.get(name, "")) for name in ("ticker", "side", "action"))
+    return ToolOrder(item["order_id"], ticker, side, action, price, float(count))
 
 
 # --- traders -----------------------------------------------------------------------------------------------------------
@@ -201,26 +198,26 @@ Trader = Callable[[ExchangeTools, Belief, "RandomDraws"], list[ToolUse]]
 
 
 def choose_trader(manner: str) -> Trader:
-    """Return the trading function of a personality with this manner."""
+    """Return the trading function of personalities with this manner."""
     return {"malformed": garble_calls, "random": trade_randomly}.get(manner, trade_beliefs)
 
 
 def trade_beliefs(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
-    """Cancel overpriced bids, sell overpriced contracts, buy the largest edge, or else bid inside the widest spread."""
-    if not exchange.looked:
-        return exchange.look()
-    if exchange.acted:
-        return exchange.done()
+    """Cancel overpriced bids, sell overpriced contracts, and buy the most underpriced one, or else bid inside the widest spread."""
+    if not exchange.has_queried:
+        return exchange.query()
+    if exchange.has_acted:
+        return exchange.end_step()
     fair = {quote.ticker: {"yes": p, "no": 1 - p} for quote in exchange.quotes for p in (belief(quote.ticker),)}
-    calls = [*_tidied(exchange, fair), *_sales(exchange, fair), *(_purchase(exchange, fair) or _bid(exchange, fair))]
-    return calls or exchange.done()
+    calls = [*_adjust_bids(exchange, fair), *_sales(exchange, fair), *(_purchase(exchange, fair) or _bid(exchange, fair))]
+    return calls or exchange.end_step()
 
 
 Fair = Mapping[str, Mapping[str, float]]
 
 
-def _tidied(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
-    """Cancel resting bids that are now too expensive, and raise those that the market has moved away from."""
+def _adjust_bids(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
+    """Cancel resting bids that are too expensive, and raise bids that are too low."""
     calls = []
     for order in exchange.resting:
         worth = fair.get(order.ticker, {}).get(order.side)
@@ -237,7 +234,7 @@ def _sales(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
     calls = []
     for quote in exchange.quotes:
         for side in ("yes", "no"):
-            count, bid = exchange.held.get((quote.ticker, side), 0.0), quote.bid(side)
+            count, bid = exchange.positions.get((quote.ticker, side), 0.0), quote.bid(side)
             if count > 0 and bid is not None and bid - fair[quote.ticker][side] >= EDGE:
                 calls.append(exchange.order(quote.ticker, side, bid, tif="ioc", action="sell", count=count))
     return calls
@@ -254,7 +251,7 @@ def _purchase(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
 
 
 def _bid(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
-    """Place a bid inside the spread, below the value of a contract, if the trader has no resting one there."""
+    """Bid inside the spread, below the believed value, unless a bid rests there already."""
     working = {(order.ticker, order.side) for order in exchange.resting}
     most, chosen = 0.0, None
     for quote in exchange.quotes:
@@ -266,7 +263,7 @@ def _bid(exchange: ExchangeTools, fair: Fair) -> list[ToolUse]:
 
 
 def _room(exchange: ExchangeTools, quote: ToolQuote, side: str) -> bool:
-    return exchange.held.get((quote.ticker, side), 0.0) + CONTRACTS <= MOST_HELD
+    return exchange.positions.get((quote.ticker, side), 0.0) + CONTRACTS <= MOST_HELD
 
 
 def _floor(price: float) -> float:
@@ -275,12 +272,12 @@ def _floor(price: float) -> float:
 
 
 def trade_randomly(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
-    """Do nothing often; else buy one to three contracts of a random side at or below the ask, or cancel a resting order."""
-    if not exchange.looked:
-        return exchange.done() if draw.chance(IDLE) else exchange.look()
+    """Do nothing, cancel a resting order, or buy or sell one to three contracts of a random side."""
+    if not exchange.has_queried:
+        return exchange.end_step() if draw.chance(IDLE) else exchange.query()
     quoted = [quote for quote in exchange.quotes if quote.yes_bid is not None and quote.yes_ask is not None]
-    if exchange.acted or not quoted:
-        return exchange.done()
+    if exchange.has_acted or not quoted:
+        return exchange.end_step()
     if exchange.resting and draw.chance(0.5):
         return [exchange.cancel(draw.choose(exchange.resting))]
     quote, side, count = draw.choose(quoted), draw.choose(("yes", "no")), float(draw.integer(1, 3))
@@ -288,24 +285,24 @@ def trade_randomly(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -
     assert ask is not None and bid is not None
     if draw.chance(0.5):
         return [exchange.order(quote.ticker, side, ask, tif="ioc", count=count)]
-    if exchange.held.get((quote.ticker, side), 0.0) >= count:
+    if exchange.positions.get((quote.ticker, side), 0.0) >= count:
         return [exchange.order(quote.ticker, side, bid, tif="ioc", action="sell", count=count)]
     return [exchange.order(quote.ticker, side, bid, tif="gtc", count=count)]
 
 
 def garble_calls(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> list[ToolUse]:
-    """Return wrong calls mixed with correct ones; no call at all means text instead."""
-    if not exchange.looked and draw.chance(0.5):
-        return exchange.look()
-    if exchange.acted and draw.chance(0.5):
-        return exchange.done()
+    """Return invalid calls, mixed with correct ones; without calls the model answers with text."""
+    if not exchange.has_queried and draw.chance(0.5):
+        return exchange.query()
+    if exchange.has_acted and draw.chance(0.5):
+        return exchange.end_step()
     right = _example(exchange)
     name, text = _PLACE, right.arguments
     whole = json.loads(text)
     wrong: tuple[list[ToolUse], ...] = (
         [],
         [right],
-        exchange.look(),
+        exchange.query(),
         [ToolUse(name, text[: len(text) // 2])],
         [ToolUse(name, f"```json\n{text}\n```")],
         [ToolUse(name, "")],
@@ -322,13 +319,13 @@ def garble_calls(exchange: ExchangeTools, belief: Belief, draw: RandomDraws) -> 
         [ToolUse(_CANCEL, json.dumps({"order_id": 10**12}))],
         [ToolUse("get_weather", json.dumps({"city": "New York"})), right],
         [ToolUse("drop table; --", "{}")],
-        [*exchange.done(), right],
+        [*exchange.end_step(), right],
     )
     return draw.choose(wrong)
 
 
 def _example(exchange: ExchangeTools) -> ToolUse:
-    """Return a possibly valid order: one contract at the first market's ask, or at one cent."""
+    """Build an order for one contract, at the ask of the first market, or at one cent of an unknown market."""
     quote = next((quote for quote in exchange.quotes if quote.yes_ask is not None), ToolQuote("KX-1", None, 0.01))
     assert quote.yes_ask is not None
     return exchange.order(quote.ticker, "yes", quote.yes_ask, tif="gtc", count=1.0)

@@ -1,4 +1,4 @@
-"""Model personalities of known skill: each distorts the true probability in a known way."""
+"""Models of known skill: each distorts the true probability in a known way."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal
 
 from bellwether.sandbox.world.random_draws import NORMAL, Purpose, RandomDraws
 
-#: Stated probabilities have four decimals and stay within these.
+#: Bounds of stated probabilities, which have four decimals.
 LEAST, MOST = 0.0001, 0.9999
 
 Manner = Literal["well formed", "malformed", "refusing", "random"]
@@ -19,25 +19,25 @@ _QUANTILES = 200
 
 
 def logit(p: float) -> float:
-    """Return the log odds of a probability."""
+    """Compute the log odds of a probability."""
     return math.log(p / (1 - p))
 
 
 def expit(x: float) -> float:
-    """Return the probability with these log odds."""
+    """Compute the probability with these log odds."""
     return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
 
 
 def round_stated(p: float) -> float:
-    """Round a stated probability to four decimals, excluding 0 and 1."""
+    """Round a probability to four decimals within `LEAST` and `MOST`."""
     return round(min(max(p, LEAST), MOST), 4)
 
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """Transformation of the known probability p into the stated one: logit q = slope * logit p + noise * z.
+    """Transformation of the known probability p into the stated one, q: logit q = slope * logit p + noise * z.
 
-    z is standard normal, drawn from (seed, question, sample); q is stated with four decimals within [0.0001, 0.9999].
+    z is standard normal, drawn per question and sample; q has four decimals within [0.0001, 0.9999].
     """
 
     slope: float
@@ -50,16 +50,16 @@ class Skill:
             return "q = p"
         if self.slope == -1 and not self.noise:
             return "q = 1 - p"
-        known = "" if not self.slope else "logit p" if self.slope == 1 else f"{self.slope:g} logit p"
+        truth = "" if not self.slope else "logit p" if self.slope == 1 else f"{self.slope:g} logit p"
         noise = f"{self.noise:g} z, z standard normal per question and sample" if self.noise else ""
-        return f"logit q = {' + '.join(part for part in (known, noise) if part) or '0'}"
+        return f"logit q = {' + '.join(part for part in (truth, noise) if part) or '0'}"
 
     def states(self, p: float, z: float = 0.0) -> float:
-        """Return the stated probability for a known p."""
+        """Compute the stated probability q for a known p and a noise z."""
         return round_stated(expit(self.slope * logit(round_stated(p)) + self.noise * z))
 
     def excess_brier(self, known: Iterable[float]) -> float:
-        """Return the excess of the expected Brier score over that of the known probabilities: the mean of (q - p)².
+        """Compute the excess of the expected Brier score over that of the known probabilities: the mean of (q - p)².
 
         Without noise p is a function of q, and this is exactly the expected reliability term of Murphy's decomposition.
         """
@@ -70,7 +70,7 @@ class Skill:
 
 @dataclass(frozen=True, slots=True)
 class Personality:
-    """Model of the sandbox: its skill, its manner of answering, whether its reasoning has a separate field, and whether it is late."""
+    """Model of the sandbox. manner: of its answers. reasons: reasoning has a separate field. late: its answers are delayed."""
 
     model: str
     skill: Skill
@@ -79,7 +79,7 @@ class Personality:
     late: bool = False
 
     def states(self, p: float, seed: int, question: int, sample: int) -> float:
-        """Return the stated probability for a known p; `question` and `sample` identify the answer."""
+        """Compute the stated probability for a known p; `seed`, `question` and `sample` determine the noise."""
         z = RandomDraws(seed, Purpose.MODEL, question, sample).normal() if self.skill.noise else 0.0
         return self.skill.states(p, z)
 
@@ -88,8 +88,8 @@ _KNOWN = Skill(1.0)
 #: All personalities by model id.
 PERSONALITIES: Mapping[str, Personality] = MappingProxyType(
     {
-        one.model: one
-        for one in (
+        personality.model: personality
+        for personality in (
             Personality("calibrated", _KNOWN),
             Personality("overconfident", Skill(2.5), reasons=True),
             Personality("timid", Skill(0.4)),
@@ -105,5 +105,5 @@ PERSONALITIES: Mapping[str, Personality] = MappingProxyType(
 
 
 def skill(model: str) -> Skill:
-    """Return the exact transformation of a model, whose id may have a provider prefix (sandbox/timid). Raises `KeyError` if unknown."""
+    """Return the transformation of a model by its id, such as timid or sandbox/timid. Raises `KeyError` for an unknown model."""
     return PERSONALITIES[model.rpartition("/")[2]].skill

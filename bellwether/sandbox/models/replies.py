@@ -1,4 +1,4 @@
-"""Answers of the sandbox's model personalities to chat requests."""
+"""Answers of the sandbox's models to chat requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from bellwether.sandbox.world.random_draws import Purpose, RandomDraws
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """Parts of an answer: text, reasoning, refusal and tool calls."""
+    """Answer of a model: text, reasoning, refusal and tool calls."""
 
     content: str | None
     reasoning: str = ""
@@ -34,7 +34,7 @@ class ModelReply:
 
 
 class ReplyWriter:
-    """Writer of the answers to one request. The same request, sample and time give the same answer in every process."""
+    """Writer of the answers to a request. The same request, sample and time give the same answer."""
 
     def __init__(self, truth: Truth, request: ChatRequest, now: int) -> None:
         self._truth = truth
@@ -43,7 +43,6 @@ class ReplyWriter:
 
     @cached_property
     def _subject(self) -> Subject:
-        """Subject of the question; traders do not use it."""
         return self._truth.subject(self._request.question, self._now)
 
     @property
@@ -54,68 +53,72 @@ class ReplyWriter:
         return self._request.personality.states(subject.probability, self._truth.seed, subject.key, sample)
 
     def reply(self, sample: int) -> ModelReply:
-        """Return answer number `sample`."""
+        """Write answer number `sample`."""
         request = self._request
         if (slip := read_arena_prompt(request)) is not None:
             return self._bet(slip, sample)
         exchange = read_exchange_tools(request)
         if self._manner == "refusing":
-            words = REFUSALS[self._subject.key % len(REFUSALS)]
-            return ModelReply(None, refusal=words) if request.json_schema is not None or exchange is not None else ModelReply(words)
+            return self._refuse(self._subject.key, as_field=request.json_schema is not None or exchange is not None)
         if exchange is not None:
             return self._trade(exchange, sample)
         return self._forecast(sample)
 
+    def _refuse(self, key: int, *, as_field: bool) -> ModelReply:
+        text = REFUSALS[key % len(REFUSALS)]
+        return ModelReply(None, refusal=text) if as_field else ModelReply(text)
+
     def _bet(self, slip: ArenaPrompt, sample: int) -> ModelReply:
-        """Return an arena decision."""
+        """Write a decision of the arena."""
         request, truth, personality = self._request, self._truth, self._request.personality
         key = hash_text(request.question)
         if self._manner == "refusing":
-            words = REFUSALS[key % len(REFUSALS)]
-            return ModelReply(None, refusal=words) if request.json_schema is not None else ModelReply(words)
+            return self._refuse(key, as_field=request.json_schema is not None)
 
         def belief(market_id: str) -> Belief | None:
-            known = truth.estimate(market_id, slip.at, self._now)
-            return None if known is None else Belief(known.outcome, personality.states(known.probability, truth.seed, known.key, sample))
+            estimate = truth.estimate(market_id, slip.at, self._now)
+            if estimate is None:
+                return None
+            return Belief(estimate.outcome, personality.states(estimate.probability, truth.seed, estimate.key, sample))
 
-        said = f"{len(slip.markets)} markets are listed and {len(slip.held)} positions can be sold. I act where the price is furthest from what I expect."
-        decision = decide_bets(slip, belief, said)
-        reasoning = said if personality.reasons else ""
+        thoughts = f"{len(slip.markets)} markets are listed and {len(slip.positions)} positions can be sold. I act where the price is furthest from what I expect."
+        decision = decide_bets(slip, belief, thoughts)
+        reasoning = thoughts if personality.reasons else ""
         if request.json_schema is not None and self._manner != "malformed":
             return ModelReply(json.dumps(complete_fields(decision), ensure_ascii=False), reasoning)
-        statement = Statement(AnswerFormat(AnswerForm.DECISION, of_yes=True, percent=False), 0.5, said, decision)
+        statement = Statement(AnswerFormat(AnswerForm.DECISION, of_yes=True, percent=False), 0.5, thoughts, decision)
         return ModelReply(
             MALFORMED[choose_malformed(key, sample)](statement) if self._manner == "malformed" else statement.text(), reasoning
         )
 
     def _trade(self, exchange: ExchangeTools, sample: int) -> ModelReply:
-        """Return a trader's calls of the exchange tools."""
+        """Write the calls of a trader."""
         request = self._request
 
         def belief(ticker: str) -> float:
-            known = self._truth.latent(ticker, exchange.at, self._now) or self._truth.invented(ticker)
-            return self._states(known, sample)
+            subject = self._truth.by_id(ticker, self._now, exchange.at) or self._truth.invent(ticker)
+            return self._states(subject, sample)
 
         key = hash_text(f"{request.question}\0{len(request.turns)}\0{sample}")
         calls = choose_trader(self._manner)(exchange, belief, RandomDraws(self._truth.seed, Purpose.MODEL, key))
-        said = f"{len(exchange.quotes)} markets are quoted; I call {', '.join(call.name for call in calls) or 'nothing'}."
-        return ModelReply(None if calls else said, said if request.personality.reasons else "", calls=tuple(calls))
+        thoughts = f"{len(exchange.quotes)} markets are quoted; I call {', '.join(call.name for call in calls) or 'nothing'}."
+        return ModelReply(None if calls else thoughts, thoughts if request.personality.reasons else "", calls=tuple(calls))
 
     def _forecast(self, sample: int) -> ModelReply:
-        """Return a probability in the requested answer format."""
+        """Write a probability in the requested answer format."""
         request, subject = self._request, self._subject
         p = self._states(subject, sample)
-        said = write_thoughts(p, subject.key)
+        thoughts = write_thoughts(p, subject.key)
         wish = read_answer_format(request.instructions, as_object=request.wants_object)
         if request.json_schema is not None and self._manner != "malformed":
             wish = replace(wish, form=AnswerForm.OBJECT, fields=tuple(request.json_schema.get("properties", ())))
-        statement = Statement(wish, p, said, thinks=not request.personality.reasons)
+        statement = Statement(wish, p, thoughts, thinks=not request.personality.reasons)
         text = MALFORMED[choose_malformed(subject.key, sample)](statement) if self._manner == "malformed" else statement.text()
-        return ModelReply(text, said if request.personality.reasons else "")
+        return ModelReply(text, thoughts if request.personality.reasons else "")
 
 
 def cut_reply(reply: ModelReply, room: int) -> ModelReply:
-    """Truncate a reply to `room` characters, counting the reasoning first."""
+    """Truncate a reply to `room` characters, of which the reasoning comes first."""
     reasoning, room = reply.reasoning[:room], max(0, room - len(reply.reasoning))
     content = None if reply.content is None else reply.content[:room]
     calls = []

@@ -1,4 +1,4 @@
-"""Parsing and validation of a chat request."""
+"""Parsing of chat requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
 
 class BadRequest(Exception):
-    """Invalid request, answered with an error."""
+    """Invalid request, which is answered with `error`."""
 
     def __init__(self, error: OpenAIError) -> None:
         self.error = error
@@ -29,7 +29,7 @@ def refuse_invalid(message: str, param: str | None = None) -> BadRequest:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """Message with its role, its text, and the tools that it called."""
+    """Message of a chat: role, text, and names of the tools that it called."""
 
     role: str
     text: str
@@ -38,7 +38,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ChatRequest:
-    """Body of POST /chat/completions. `json_schema` is None unless the request demands one; `tools` are names of functions."""
+    """Body of POST /chat/completions. json_schema: None unless the request demands one. tools: names of the offered functions."""
 
     personality: Personality
     model: str
@@ -51,18 +51,18 @@ class ChatRequest:
 
     @property
     def question(self) -> str:
-        """The user's messages with the question, last one first."""
-        said = [turn.text for turn in reversed(self.turns) if turn.role == "user"]
-        return "\n\n".join(said) or self.instructions
+        """The user's messages, last one first; without any, all messages."""
+        texts = [turn.text for turn in reversed(self.turns) if turn.role == "user"]
+        return "\n\n".join(texts) or self.instructions
 
     @property
     def instructions(self) -> str:
-        """The messages of all roles except the model's."""
+        """All messages except the model's."""
         return "\n\n".join(turn.text for turn in self.turns if turn.role != "assistant")
 
     @property
-    def answered(self) -> tuple[str, ...]:
-        """The tools' results since the last user message."""
+    def tool_results(self) -> tuple[str, ...]:
+        """Results of tools since the last user message."""
         last = max((place for place, turn in enumerate(self.turns) if turn.role == "user"), default=-1)
         return tuple(turn.text for turn in self.turns[last + 1 :] if turn.role in ("tool", "function"))
 
@@ -103,15 +103,15 @@ def _integer(body: Mapping[str, Any], name: str, least: int) -> int | None:
 def _personality(model: Any) -> Personality:
     if not isinstance(model, str) or not model:
         raise refuse_invalid("you must provide a model parameter", "model")
-    found = PERSONALITIES.get(model.rpartition("/")[2])
-    if found is None:
+    personality = PERSONALITIES.get(model.rpartition("/")[2])
+    if personality is None:
         message = f"The model '{model[:100]}' does not exist; the sandbox has {', '.join(PERSONALITIES)}."
         raise BadRequest(OpenAIError(404, message, "invalid_request_error", "model_not_found"))
-    return found
+    return personality
 
 
 def _format(body: Mapping[str, Any]) -> tuple[bool, Any]:
-    """Return whether a JSON object is demanded, and its schema."""
+    """Return True if a JSON object is demanded, and its schema."""
     form = body.get("response_format") or {"type": "text"}
     if form["type"] == "json_schema":
         return True, form["json_schema"]["schema"]
@@ -119,16 +119,15 @@ def _format(body: Mapping[str, Any]) -> tuple[bool, Any]:
 
 
 def _tools(body: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of the functions that may be called."""
+    """Return the names of the offered functions."""
     names = frozenset(str(entry["function"]["name"]) for entry in body.get("tools") or ())
     return frozenset() if body.get("tool_choice") == "none" else names
 
 
 def read_request(content: bytes) -> ChatRequest:
-    """Parse the body of a chat request. Raises `BadRequest`."""
+    """Parse the body of a chat request. Raises `BadRequest` for an invalid one."""
     try:
-        body = orjson.loads(content)
-        return _read(body)
+        return _read(orjson.loads(content))
     except orjson.JSONDecodeError:
         raise refuse_invalid("We could not parse the JSON body of your request.") from None
     except (AttributeError, KeyError, TypeError) as error:

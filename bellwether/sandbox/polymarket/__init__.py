@@ -1,4 +1,4 @@
-"""Polymarket's Gamma and CLOB over a generated world or recordings."""
+"""Polymarket's Gamma and CLOB, over a generated world or recordings."""
 
 from bellwether.sandbox.polymarket.clob import Clob
 from bellwether.sandbox.polymarket.gamma import Gamma

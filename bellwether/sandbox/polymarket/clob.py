@@ -1,4 +1,4 @@
-"""HTTP routes of Polymarket's CLOB, served from a generated or recorded world."""
+"""Routes of Polymarket's CLOB, over a generated or recorded world."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_BOOK = "No orderbook exists for the requested token id"
 
 
 class Clob:
-    """Request handlers. Each takes the query and path parameters, or the tokens, and the current time, and returns the response body."""
+    """Handlers of the CLOB's routes; each returns the body of the response."""
 
     def __init__(self, source: PolymarketSource, clock: Clock) -> None:
         self._source = source
@@ -30,7 +30,7 @@ class Clob:
 
     def routes(self) -> list[Route]:
         """Return the routes, relative to the base URL."""
-        reading: dict[str, Callable[[Params, dict[str, str], int], Any]] = {
+        single: dict[str, Callable[[Params, dict[str, str], int], Any]] = {
             "/time": self.time,
             "/book": self.book,
             "/midpoint": self.midpoint,
@@ -39,14 +39,14 @@ class Clob:
         }
         batches: dict[str, Callable[[list[str], int], Any]] = {"/books": self.books, "/midpoints": self.midpoints}
         return [
-            *(Route(path, self._reading(handler), methods=["GET"]) for path, handler in reading.items()),
+            *(Route(path, self._single(handler), methods=["GET"]) for path, handler in single.items()),
             *(Route(path, self._batch(handler), methods=["POST"]) for path, handler in batches.items()),
         ]
 
     def _now(self) -> int:
         return to_instant(self._clock.now())
 
-    def _reading(self, handler: Callable[[Params, dict[str, str], int], Any]) -> Callable[[Request], Any]:
+    def _single(self, handler: Callable[[Params, dict[str, str], int], Any]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
             params = Params(request.query_params, lambda name: clob_error(400, f"invalid {name}"))
             return _answer(lambda: handler(params, request.path_params, self._now()))
@@ -63,8 +63,6 @@ class Clob:
     def time(self, params: Params, path: dict[str, str], now: int) -> int:
         """Serve GET /time: Unix time in seconds."""
         return now // SECOND
-
-    # --- books -------------------------------------------------------------------------------------------------
 
     def _book(self, params: Params, now: int) -> TokenBook:
         token = params.text("token_id")
@@ -95,10 +93,8 @@ class Clob:
         books = {token: book for token in tokens if (book := self._source.book(token, now))}
         return {token: _text(book.middle) for token, book in books.items() if book.middle is not None}
 
-    # --- history -----------------------------------------------------------------------------------------------
-
     def prices_history(self, params: Params, path: dict[str, str], now: int) -> Any:
-        """Serve GET /prices-history: an empty history for an unknown token."""
+        """Serve GET /prices-history; the history of an unknown token is empty."""
         token, start, end = params.text("market"), params.integer("startTs"), params.integer("endTs")
         if token is None or start is None:
             raise clob_error(400, "invalid filters: 'market' and 'startTs' are required")
@@ -106,14 +102,12 @@ class Clob:
         points = self._source.prices(token, PriceTimes(start * SECOND, last, minutes * MINUTE), now)
         return {"history": [{"t": seconds, "p": price} for seconds, price in points]}
 
-    # --- markets -----------------------------------------------------------------------------------------------
-
     def market(self, params: Params, path: dict[str, str], now: int) -> Any:
         """Serve GET /markets/{condition_id}."""
-        found = self._source.clob_market(path["condition_id"], now)
-        if found is None:
+        market = self._source.clob_market(path["condition_id"], now)
+        if market is None:
             raise clob_error(404, "market not found")
-        return found
+        return market
 
 
 def _answer(handle: Callable[[], Any]) -> Response:
@@ -131,7 +125,7 @@ def _text(price: Decimal) -> str:
 def _tokens(content: bytes) -> list[str]:
     """Parse the tokens of a batch: a JSON array of objects with `token_id`."""
     try:
-        tokens = [str(one["token_id"]) for one in orjson.loads(content)]
+        tokens = [str(item["token_id"]) for item in orjson.loads(content)]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         raise clob_error(400, "Invalid payload") from None
     if len(tokens) > MOST_TOKENS:

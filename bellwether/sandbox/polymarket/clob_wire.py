@@ -1,4 +1,4 @@
-"""CLOB objects of the generated world at an instant: markets, books and prices."""
+"""CLOB objects of the generated world as of an instant: markets, books and prices."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _MILL, _HUNDREDTH = Decimal("0.001"), Decimal("0.01")
 
 
 def _yes_value(market: ListedMarket, at: int) -> int:
-    """Return the price of yes in 1/2000 dollar: the final value once the market is closed, before that the price of its quotes."""
+    """Return the price of YES in 1/2000 dollar: the final value from the close on, before that the price of its quotes."""
     step = market.step(at)
     if step is not None and step.closed:
         return 2 * step.value if step.value is not None else 0
-    standing = quotes.compute_quote(market, at)
-    return standing.twice_price if standing else DOLLAR
+    quote = quotes.compute_quote(market, at)
+    return quote.twice_price if quote else DOLLAR
 
 
 def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, at: int) -> Object:
-    """Build the market with its tokens; it has no winner before the resolution."""
+    """Build a market's object; its tokens have no winner before the resolution."""
     closed, winner, step = market.closed(at), market.winner(at), market.step(at)
     yes = _yes_value(market, at)
     lost = step is not None and step.closed and step.value is None
@@ -77,7 +77,7 @@ def _mirrored(levels: list[RawLevel]) -> list[RawLevel]:
 
 
 def _wire(levels: list[RawLevel]) -> list[Level]:
-    """Return levels in wire format, best last."""
+    """Format levels as in a response, best last."""
     return [{"price": format_decimal(price, 3), "size": format_decimal(size, 2)} for price, size in reversed(levels)]
 
 
@@ -86,21 +86,21 @@ def _exact(levels: list[RawLevel]) -> tuple[tuple[Decimal, Decimal], ...]:
 
 
 def build_book(market: ListedMarket, event: ListedEvent, side: int, seed: int, at: int) -> TokenBook | None:
-    """Build the book of token number `side`; None before the opening and from the close on."""
-    standing = quotes.compute_quote(market, at)
-    if standing is None or market.closed(at):
+    """Build the order book of token number `side`; None before the opening and from the close on."""
+    quote = quotes.compute_quote(market, at)
+    if quote is None or market.closed(at):
         return None
-    bids, asks = quotes.build_levels(market, seed, standing)
+    bids, asks = quotes.build_levels(market, seed, quote)
     if side != market.yes:
         bids, asks = _mirrored(asks), _mirrored(bids)
-    last = standing.last if side == market.yes or not standing.last else DOLLAR - standing.last
+    last = quote.last if side == market.yes or not quote.last else DOLLAR - quote.last
     terms = {
         "min_order_size": "5",
         "tick_size": format_decimal(market.tick, 3),
         "neg_risk": bool(event.group),
         "last_trade_price": f"{last / DOLLAR:.3f}" if last else "",
     }
-    names = {"market": market.condition_id, "asset_id": market.tokens[side], "timestamp": str(standing.since // 1000)}
+    names = {"market": market.condition_id, "asset_id": market.tokens[side], "timestamp": str(quote.since // 1000)}
     body = partial(_book_object, names, terms, _wire(bids), _wire(asks))
     return TokenBook(market.condition_id, market.tokens[side], _exact(bids), _exact(asks), body)
 
@@ -112,7 +112,7 @@ def _book_object(names: Object, terms: Object, bids: list[Level], asks: list[Lev
 
 
 def compute_prices(market: ListedMarket, side: int, ticks: PriceTimes, at: int) -> list[Point]:
-    """Compute the token's prices at those instants that lie between opening and close and not after `at`."""
+    """Compute the prices of token number `side` at the instants `ticks`, from the opening to the close and not after `at`."""
     begin = -(-max(ticks.first, market.opens) // ticks.step)
     end = min(ticks.last, at, market.closes - 1) // ticks.step
     if begin > end:

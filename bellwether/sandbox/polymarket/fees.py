@@ -1,4 +1,4 @@
-"""Fees of a market by category and creation day, in the venue's three regimes."""
+"""Choice of a market's fees by its category and its creation, in the venue's three regimes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BASE_FEE = 1000
 
 @dataclass(frozen=True, slots=True)
 class MarketFees:
-    """Fee type of a market and, since April 2026, rate and rebate of its schedule; a market without fees has no type."""
+    """Fees of a market. type: None without fees. rate, rebate: of the schedule that markets have since April 2026."""
 
     type: str | None = None
     rate: float | None = None
@@ -48,7 +48,7 @@ class MarketFees:
         return BASE_FEE if self.type else 0
 
     def fields(self) -> Object:
-        """Return the fields of the Gamma object."""
+        """Return the fields of a Gamma object that state the fees."""
         if self.type is None:
             return {"feesEnabled": False, "feeType": None}
         fields: Object = {"makerBaseFee": BASE_FEE, "takerBaseFee": BASE_FEE, "feesEnabled": True, "feeType": self.type}
@@ -59,7 +59,10 @@ class MarketFees:
 
 
 def choose_fees(category: str, created: int, recurring: bool) -> MarketFees:
-    """Choose the fees of a market by its category in the generated world; `recurring`: one of the short crypto markets."""
+    """Choose the fees of a market.
+
+    category: in the generated world. created: instant. recurring: True for a short crypto market.
+    """
     name, rate = _RATES.get(category, _OTHERS)
     if created >= _SPORTS_RAISED and name == "sports":
         return MarketFees("sports_fees_v2", 0.05, 0.15)

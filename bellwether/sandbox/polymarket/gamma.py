@@ -1,4 +1,4 @@
-"""Gamma's routes over a world: filters, sorting, and both kinds of paging with their limits."""
+"""Routes of Polymarket's Gamma over a world: filters, sorting, and paging by keyset and by offset."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from bellwether.sandbox.params import Params, VenueRefusal, build_position_curso
 from bellwether.sandbox.polymarket.source import EventRow, ListingFilter, MarketRow, PolymarketSource
 from bellwether.sandbox.timestamps import to_instant
 
-#: Most rows of a page by keyset, and of one by offset.
+#: Maximum rows of a page by keyset and, as `MOST_LISTED`, by offset.
 MOST = {"markets": 100, "events": 500}
 MOST_LISTED = 500
 MOST_CONDITIONS = 100
 LAST_OFFSET = 2000
 
 _DEFAULT_LIMIT = 20
-#: With this parameter an answer may take seconds: it must not hold up the others.
+#: Requests with this parameter may take seconds, so they run in a thread.
 _SORTS = "order"
 _DEPRECATED = {"Deprecation": "true", "Sunset": "Fri, 01 May 2026 00:00:00 GMT"}
 
 Row = MarketRow | EventRow
 Position = tuple[Any, ...]
 
-#: The fields that markets can be sorted by.
+#: Sort keys of markets by field.
 _NUMBERS: dict[str, Callable[[MarketRow], float | None]] = {
     "volumeNum": lambda row: row.volume(),
     "endDate": lambda row: row.ends,
@@ -43,7 +43,7 @@ _NUMBERS: dict[str, Callable[[MarketRow], float | None]] = {
 
 @dataclass(frozen=True, slots=True)
 class Filters:
-    """Filters of a listing; those by name, announced end and closed state are in `wanted`."""
+    """Filters of a listing; `wanted` has those that a world can use."""
 
     wanted: ListingFilter
     active: bool | None
@@ -51,19 +51,19 @@ class Filters:
 
     @classmethod
     def of(cls, params: Params, closed: bool | None = None) -> Filters:
-        """Parse the filters; `closed` is the default of that filter. Raises `VenueRefusal`."""
-        names = {name: params.every(name) for name in ("id", "condition_ids", "clob_token_ids")}
+        """Parse the filters in a query; `closed` is the default of that filter. Raises `VenueRefusal` for an invalid one."""
+        names = {name: params.get_all(name) for name in ("id", "condition_ids", "clob_token_ids")}
         ids, conditions, tokens = (None if named is None else frozenset(named) for named in names.values())
         if conditions is not None and len(conditions) > MOST_CONDITIONS:
             raise gamma_invalid(f"condition_ids exceeds the maximum of {MOST_CONDITIONS}")
         if ids is not None and not all(map(str.isdecimal, ids)):
             raise gamma_invalid("id is invalid")
-        given, ends = params.flag("closed"), (params.instant("end_date_min"), params.instant("end_date_max"))
-        wanted = ListingFilter(ids=ids, condition_ids=conditions, tokens=tokens, ends=ends, closed=closed if given is None else given)
+        stated, ends = params.flag("closed"), (params.instant("end_date_min"), params.instant("end_date_max"))
+        wanted = ListingFilter(ids=ids, condition_ids=conditions, tokens=tokens, ends=ends, closed=closed if stated is None else stated)
         return cls(wanted, params.flag("active"), params.text("uma_resolution_status"))
 
     def matches(self, row: Row) -> bool:
-        """Return True if a row matches."""
+        """Return True if a row passes all filters."""
         wanted, (low, high) = self.wanted, self.wanted.ends
         return (
             (wanted.ids is None or row.id in wanted.ids)
@@ -85,14 +85,14 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SortOrder:
-    """Order of a listing. Without a field, rows keep the world's own order and are read lazily."""
+    """Order of a listing. field: None for the world's own order, in which rows are read lazily."""
 
     field: str | None
     sign: int
 
     @classmethod
     def of(cls, params: Params, name: str) -> SortOrder:
-        """Parse the order; only markets can be sorted. Raises `VenueRefusal` for an unknown field."""
+        """Parse the order in a query; only markets can be sorted. Raises `VenueRefusal` for an unknown field."""
         field = params.text("order") if name == "markets" else None
         if field is not None and field not in _NUMBERS:
             raise gamma_invalid("order fields are not valid")
@@ -120,7 +120,7 @@ class Gamma:
         return [
             Route(f"/{name}{rest}", self._endpoint(name, handler), methods=["GET"])
             for name in MOST
-            for rest, handler in (("/keyset", self._keyset), ("/{id}", self._one), ("", self._by_offset))
+            for rest, handler in (("/keyset", self._keyset), ("/{id}", self._by_id), ("", self._by_offset))
         ]
 
     def _endpoint(self, name: str, handler: Callable[[str, Params, dict[str, str], int], Response]) -> Callable[[Request], Any]:
@@ -137,7 +137,7 @@ class Gamma:
         return endpoint
 
     def _keyset(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
-        """Serve GET /markets/keyset and /events/keyset: the next rows, and the cursor after them unless they are the last."""
+        """Serve GET /markets/keyset and /events/keyset: the next rows, and a cursor if there are more."""
         filters, order, after = Filters.of(params), SortOrder.of(params, name), params.position("after_cursor")
         if params.text("offset") is not None:
             raise gamma_invalid("offset is not supported, use after_cursor")
@@ -146,13 +146,13 @@ class Gamma:
         if after is not None and order.field is None:
             wanted = replace(wanted, after=tuple(map(int, after)))
         rows = self._rows(name, replace(filters, wanted=wanted), order, now)
-        behind = (row for row in rows if after is None or order.position(row) > after)
-        page = list(islice(behind, limit))
-        cursor = {} if next(behind, None) is None else {"next_cursor": build_position_cursor(order.position(page[-1]))}
+        following = (row for row in rows if after is None or order.position(row) > after)
+        page = list(islice(following, limit))
+        cursor = {} if next(following, None) is None else {"next_cursor": build_position_cursor(order.position(page[-1]))}
         return _respond_json({name: [_body(row, params) for row in page], **cursor})
 
     def _by_offset(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
-        """Serve GET /markets and /events as a bare list from an offset; events are closed ones unless `closed` states otherwise."""
+        """Serve GET /markets and /events: a list of rows from an offset; by default only closed events."""
         filters, order = Filters.of(params, closed=True if name == "events" else None), SortOrder.of(params, name)
         offset, limit = params.integer("offset", 0) or 0, params.integer("limit", 0)
         if offset > LAST_OFFSET:
@@ -162,7 +162,7 @@ class Gamma:
         link = f'</{name}/keyset>; rel="successor-version"'
         return _respond_json([_body(row, params) for row in page], {**_DEPRECATED, "Link": link})
 
-    def _one(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
+    def _by_id(self, name: str, params: Params, path: dict[str, str], now: int) -> Response:
         """Serve GET /markets/{id} and /events/{id}."""
         row = next(self._listed(name, ListingFilter(ids=frozenset((path["id"],))), now), None)
         if row is None:
@@ -174,12 +174,12 @@ class Gamma:
 
     def _rows(self, name: str, filters: Filters, order: SortOrder, now: int) -> Iterator[Row]:
         """Return the matching rows in order; a sorted listing is cached for its next pages at the same instant."""
-        found = filter(filters.matches, self._listed(name, filters.wanted, now))
+        rows = filter(filters.matches, self._listed(name, filters.wanted, now))
         if order.field is None:
-            return found
+            return rows
         with self._sorting:
             if self._sorted is None or self._sorted[0] != (filters, order, now):
-                self._sorted = (filters, order, now), sorted(found, key=order.position)
+                self._sorted = (filters, order, now), sorted(rows, key=order.position)
             return iter(self._sorted[1])
 
 

@@ -1,4 +1,4 @@
-"""`GeneratedPolymarket`: the generated world as listed by Polymarket, generated day by day on demand."""
+"""The generated world as listed by Polymarket, generated day by day on demand."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from bellwether.sandbox.polymarket.listing import EARLIEST_CREATION, EARLIEST_EN
 from bellwether.sandbox.polymarket.model import INDEX_BITS, POSITION_BITS, ListedEvent, ListedMarket
 from bellwether.sandbox.polymarket.resolution_steps import HALF, LATEST_RESOLUTION, YES
 from bellwether.sandbox.polymarket.source import EventRow, ListingFilter, MarketRow, Object, Point, PriceTimes, TokenBook
-from bellwether.sandbox.polymarket.wire import format_money
+from bellwether.sandbox.polymarket.wire import to_dollars
 from bellwether.sandbox.timestamps import DAY, to_instant
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.sandbox.world.model import to_day_number
 
-#: How long after its close the prices of a market are still there (days).
+#: Days after a market's close for which its prices are served.
 PRICE_DAYS = 400
 
 _DAYS = 1 << 16
@@ -29,8 +29,8 @@ _DAYS = 1 << 16
 _Pair = tuple[ListedEvent, ListedMarket]
 
 
-def _may_fit(market: ListedMarket, wanted: ListingFilter, now: int) -> bool:
-    """Return True if a market ends within the requested instants, and has the requested closed state."""
+def _matches(market: ListedMarket, wanted: ListingFilter, now: int) -> bool:
+    """Return True if a market passes the filters by end and by closed state."""
     low, high = wanted.ends
     if wanted.closed is not None and market.closed(now) != wanted.closed:
         return False
@@ -41,10 +41,10 @@ def _may_fit(market: ListedMarket, wanted: ListingFilter, now: int) -> bool:
 
 
 class GeneratedPolymarket:
-    """Polymarket over a generated world, with most of its events and some short markets of its own; about 17 markets end per day.
+    """Polymarket over a generated world, with most of its events, and some short markets of its own; about 17 markets end per day.
 
-    Shared events have the same truth, but this venue's own texts, ids, quotes and resolutions. At any instant all markets created by then
-    are listed. Markets are never removed, but prices of markets that closed more than 400 days ago are.
+    Shared events have the same truth, but different texts, ids, quotes and resolutions. At any instant all markets created by then are
+    listed. Prices of markets that closed more than 400 days ago are missing.
     """
 
     def __init__(self, world: GeneratedWorld) -> None:
@@ -55,10 +55,10 @@ class GeneratedPolymarket:
         self._market_body = lru_cache(maxsize=4096)(self._make_market_body)
         self._event_body = lru_cache(maxsize=1024)(self._make_event_body)
 
-    # --- finding -----------------------------------------------------------------------------------------------
+    # --- search ------------------------------------------------------------------------------------------------
 
     def day(self, home: int) -> tuple[ListedEvent, ...]:
-        """Return the events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
+        """Return the events whose last question is answered on day number `home`; 0 is 2025-01-01."""
         return self._listing.day(home)
 
     def _event(self, number: int | None) -> ListedEvent | None:
@@ -88,7 +88,7 @@ class GeneratedPolymarket:
         return pair if padded[0] == padded[1] else None
 
     def _homes(self, wanted: ListingFilter, now: int) -> range | None:
-        """Return numbers of the days that may have matching events; None if there are many."""
+        """Return the numbers of the days that may have matching events; None if the filters do not limit them."""
         first, last = 0, to_day_number(now) + EARLIEST_CREATION
         low, high = wanted.ends
         if wanted.closed is not False and low is None:
@@ -102,7 +102,7 @@ class GeneratedPolymarket:
         return range(first, last + 1)
 
     def _candidates(self, wanted: ListingFilter, now: int) -> Iterator[ListedEvent]:
-        """Yield events that may match, in the order of listings."""
+        """Yield events that may match, by sort key."""
         homes = self._homes(wanted, now)
         if homes is not None:
             events = (event for home in homes for event in self._listing.day(home) if event.created <= now)
@@ -115,42 +115,39 @@ class GeneratedPolymarket:
             yield from (event for event in self._listing.created(day) if event.created <= now)
 
     def _numbers(self, wanted: ListingFilter) -> set[int | None] | None:
-        """Return numbers of the markets requested by name; None without names."""
-        ids, asked = self._ids, []
+        """Return the numbers of the markets that a filter names by id, condition or token; None without such a filter."""
+        ids, named = self._ids, []
         if wanted.ids is not None:
-            asked.append({ids.market_number(text) for text in wanted.ids})
+            named.append({ids.market_number(text) for text in wanted.ids})
         if wanted.condition_ids is not None:
-            asked.append({ids.condition_number(text) for text in wanted.condition_ids})
+            named.append({ids.condition_number(text) for text in wanted.condition_ids})
         if wanted.tokens is not None:
-            asked.append({(ids.token_number(text) or (None,))[0] for text in wanted.tokens})
-        return set.intersection(*asked) if asked else None
+            named.append({(ids.token_number(text) or (None,))[0] for text in wanted.tokens})
+        return set.intersection(*named) if named else None
 
     # --- Gamma -------------------------------------------------------------------------------------------------
 
     def default_clock(self) -> Clock:
-        """Return the real clock."""
         return Clock()
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Yield markets created by now, starting with the events of the latest creation day."""
         numbers = self._numbers(wanted)
         pairs: Iterable[_Pair]
         if numbers is not None:
-            found = [pair for number in numbers if (pair := self._pair(number))]
-            pairs = sorted(found, key=lambda pair: pair[1].key)
+            named = [pair for number in numbers if (pair := self._pair(number))]
+            pairs = sorted(named, key=lambda pair: pair[1].key)
         else:
             candidates = self._candidates(wanted, now)
-            pairs = ((event, market) for event in candidates for market in event.markets if _may_fit(market, wanted, now))
+            pairs = ((event, market) for event in candidates for market in event.markets if _matches(market, wanted, now))
         for event, market in pairs:
             if market.created <= now and (wanted.after is None or market.key > wanted.after):
                 yield self._market_row(event, market, now)
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Yield events created by now, latest creation day first."""
         events: Iterable[ListedEvent] = self._candidates(wanted, now)
         if wanted.ids is not None:
-            found = [event for text in wanted.ids if (event := self._event(self._ids.event_number(text)))]
-            events = sorted(found, key=lambda event: event.key)
+            named = [event for text in wanted.ids if (event := self._event(self._ids.event_number(text)))]
+            events = sorted(named, key=lambda event: event.key)
         for event in events:
             if event.created <= now and (wanted.after is None or event.key > wanted.after):
                 yield self._event_row(event, now)
@@ -158,24 +155,23 @@ class GeneratedPolymarket:
     def _read_figures(self, market: ListedMarket, at: int) -> wire.MarketFigures:
         return wire.compute_figures(market, self._seed, at)
 
-    def _shown(self, event: ListedEvent, at: int) -> dict[int, wire.MarketFigures]:
-        """Return the figures of the event's listed markets."""
+    def _event_figures(self, event: ListedEvent, at: int) -> dict[int, wire.MarketFigures]:
+        """Return the figures of the event's listed markets by number."""
         return {market.number: self._figures(market, at) for market in event.markets if market.created <= at}
 
     def _make_market_body(self, event: ListedEvent, market: ListedMarket, at: int, embedded: bool) -> bytes:
-        """Build the market's JSON, including its event unless the market is itself nested in one."""
-        shown = self._shown(event, at) if embedded else {market.number: self._figures(market, at)}
-        body = wire.build_market(market, event, self._ids, shown[market.number], at)
+        """Build the market's JSON. embedded: include its event."""
+        body = wire.build_market(market, event, self._ids, self._figures(market, at), at)
         if embedded:
-            body["events"] = [wire.build_event(event, shown, at)]
+            body["events"] = [wire.build_event(event, self._event_figures(event, at), at)]
         return orjson.dumps(body)
 
     def _make_event_body(self, event: ListedEvent, at: int) -> bytes:
-        body = wire.build_event(event, self._shown(event, at), at)
+        body = wire.build_event(event, self._event_figures(event, at), at)
         markets = (market for market in event.markets if market.created <= at)
         body["markets"] = [orjson.Fragment(self._market_body(event, market, at, False)) for market in markets]
         if event.recurrence:
-            body["series"] = wire.build_series(event)
+            body["series"] = wire.build_series(event.recurrence)
         return orjson.dumps({**body, "tags": [wire.build_tag(tag) for tag in event.tags]})
 
     def _market_row(self, event: ListedEvent, market: ListedMarket, now: int) -> MarketRow:
@@ -192,7 +188,7 @@ class GeneratedPolymarket:
             closed_at=market.closes if closed else None,
             uma_status=step.status if step else None,
             tags=lambda: [wire.build_tag(tag) for tag in event.tags],
-            volume=lambda: format_money(self._figures(market, at).turnover.total) or None,
+            volume=lambda: to_dollars(self._figures(market, at).turnover.total) or None,
             body=partial(self._market_body, event, market, at, True),
         )
 
@@ -203,40 +199,39 @@ class GeneratedPolymarket:
     # --- CLOB --------------------------------------------------------------------------------------------------
 
     def clob_market(self, condition_id: str, now: int) -> Object | None:
-        """Return the market with this condition; None if it is not listed."""
         pair = self._by_condition(condition_id, now)
         return clob_wire.build_market(pair[1], pair[0], self._ids, now) if pair else None
 
     def book(self, token: str, now: int) -> TokenBook | None:
-        """Return the token's book while its market trades."""
-        found = self._by_token(token, now)
-        return clob_wire.build_book(found[1], found[0], found[2], self._seed, now) if found else None
+        if (found := self._by_token(token, now)) is None:
+            return None
+        event, market, side = found
+        return clob_wire.build_book(market, event, side, self._seed, now)
 
     def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
-        """Return the token's mid prices; empty for an unknown token and for a market that closed too long ago."""
-        found = self._by_token(token, now)
-        if found is None or now > found[1].closes + PRICE_DAYS * DAY:
+        _, market, side = self._by_token(token, now) or (None, None, 0)
+        if market is None or now > market.closes + PRICE_DAYS * DAY:
             return []
-        return clob_wire.compute_prices(found[1], found[2], ticks, now)
+        return clob_wire.compute_prices(market, side, ticks, now)
 
     # --- the truth ---------------------------------------------------------------------------------------------
 
     def listed(self, market_id: str) -> ListedMarket | None:
-        """Return the market with this id; None for an id that the world never lists."""
+        """Return the market with this id; None for an unknown id."""
         pair = self._pair(self._ids.market_number(market_id))
         return pair[1] if pair else None
 
     def market(self, market_id: str) -> ListedMarket:
-        """Return the market with its whole future. Raises `BellwetherError` for an unknown id."""
-        found = self.listed(market_id)
-        if found is None:
+        """Return the market with this id. Raises `BellwetherError` for an unknown id."""
+        market = self.listed(market_id)
+        if market is None:
             raise BellwetherError(
                 f"look up Polymarket's market {market_id}: the world of seed {self._seed} has no market of this id; take an id that it listed"
             )
-        return found
+        return market
 
     def outcome(self, market_id: str) -> str:
-        """Return the market's predetermined end: the winning outcome, 50-50, or "" if it never resolves."""
+        """Return the resolution that the market will have: the winning outcome, "50-50", or "" if it never resolves."""
         market = self.market(market_id)
         if market.truth is None:
             return ""
@@ -245,7 +240,7 @@ class GeneratedPolymarket:
         return market.outcomes[market.yes if market.truth == YES else 1 - market.yes]
 
     def truth(self, market_id: str, at: datetime) -> float:
-        """Return the latent probability of the first outcome: a martingale in `at`; 1 or 0 from the answer on."""
+        """Return the latent probability of the first outcome as of an instant; 1 or 0 from the answer on."""
         market = self.market(market_id)
         yes = float(market.claim.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
         return 1.0 - yes if market.yes else yes

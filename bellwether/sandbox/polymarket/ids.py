@@ -1,4 +1,4 @@
-"""Ids in the venue's formats, which the sandbox can decode but which reveal nothing to a client."""
+"""Ids in Polymarket's formats, which the sandbox can decode, but its clients cannot."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _BINARY = b"\x01"
 
 
 def build_slug(text: str, number: str) -> str:
-    """Build a slug from the text's letters and digits, and a number that makes it unique."""
+    """Build a slug from a text, with a number that makes it unique."""
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower().replace("'", "")
-    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:70].strip("-")
-    return f"{words}-{number}" if words else number
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:70].strip("-")
+    return f"{slug}-{number}" if slug else number
 
 
 class Ids:
-    """Ids of a world's events (numbers of 20 bits) and markets (numbers of 24 bits)."""
+    """Codec between ids and the numbers of a world's events (20 bits) and markets (24 bits)."""
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
@@ -43,11 +43,11 @@ class Ids:
         return str(_FIRST_MARKET + self._codes.hide(number, _MARKET_BITS))
 
     def event_number(self, text: str) -> int | None:
-        """Return the event's number; None for any other text."""
+        """Decode the number of an event from its id; None for an invalid id."""
         return self._number(text, _FIRST_EVENT, _EVENT_BITS)
 
     def market_number(self, text: str) -> int | None:
-        """Return the market's number; None for any other text."""
+        """Decode the number of a market from its id; None for an invalid id."""
         return self._number(text, _FIRST_MARKET, _MARKET_BITS)
 
     def _number(self, text: str, first: int, bits: int) -> int | None:
@@ -58,13 +58,13 @@ class Ids:
         return hashlib.sha256(f"{self._seed}|mask|".encode() + plain).digest()[:4]
 
     def digest(self, kind: Kind, number: int) -> bytes:
-        """Return 32 bytes: a hash, followed by the masked number."""
+        """Return the 32 bytes of an id: a hash, followed by the masked number."""
         plain = hashlib.sha256(f"{self._seed}|{kind}|{number}".encode()).digest()[:28]
         masked = int.from_bytes(self._mask(plain)) ^ number
         return plain + masked.to_bytes(4)
 
     def text(self, kind: Kind, number: int) -> str:
-        """Format the bytes as 0x and 64 hexadecimal digits."""
+        """Return an id as 0x and 64 hexadecimal digits."""
         return "0x" + self.digest(kind, number).hex()
 
     def address(self, kind: Kind, number: int) -> str:
@@ -76,7 +76,7 @@ class Ids:
         return str(int.from_bytes(self.digest("token 1" if side else "token 0", number)))
 
     def _structured(self, number: int) -> bytes:
-        """Return 31 bytes: the condition of a Protocol V2 market, whose ids end in an outcome byte instead of being separate hashes."""
+        """Return the 31 bytes that all ids of a Protocol V2 market begin with; an outcome byte follows."""
         plain = _BINARY + hashlib.sha256(f"{self._seed}|condition v2|{number}".encode()).digest()[:26]
         masked = int.from_bytes(self._mask(plain)) ^ number
         return plain + masked.to_bytes(4)
@@ -98,15 +98,15 @@ class Ids:
         return number if number < 1 << _MARKET_BITS and self.digest(kind, number) == content else None
 
     def condition_number(self, text: str) -> int | None:
-        """Return the number of the market with this condition id; None for any other text."""
+        """Decode the number of a market from its condition id; None for an invalid id."""
         if not _HASH.fullmatch(text):
             return None
         content = bytes.fromhex(text[2:].ljust(64, "0"))
-        found = self._read(content, "condition")
-        return self._read_structured(content) if found is None and not content[31] else found
+        number = self._read(content, "condition")
+        return self._read_structured(content) if number is None and not content[31] else number
 
     def token_number(self, text: str) -> tuple[int, int] | None:
-        """Return the number of the market and the side of this token; None for any other text."""
+        """Decode the number of the market and the side from a token id; None for an invalid id."""
         if not _TOKEN.fullmatch(text) or int(text) >= 1 << 256:
             return None
         content = int(text).to_bytes(32)

@@ -1,4 +1,4 @@
-"""The sandbox's Polymarket listing, one day at a time: events of the generated world, and events that only this venue has."""
+"""Events that Polymarket lists in the sandbox, by day: most events of the generated world, and short markets of its own."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from bellwether.sandbox.world.model import FIRST_DAY, WorldEvent, to_day_number
 from bellwether.sandbox.world.random_draws import DrawCache, RandomDraws
 from bellwether.sandbox.world.timetable import FAR_FUTURE, LONGEST_LIFE
 
-#: Bounds that a listing relies on (days): the announced end lies at most so long after the day of the event's last answer, and
-#: at most so long before it; a market is created at most so long before that day.
+#: Maximum days from the day of an event's last answer to the announced end, from the announced end to that day, and from a market's
+#: creation to that day. Listings rely on these bounds.
 LATEST_END, EARLIEST_END, EARLIEST_CREATION = 48, 1, LONGEST_LIFE + 1
 
 _SHARE = 0.93
-#: Of 256 markets that are created since `V2_SINCE`, so many are on Protocol V2.
+#: Number of markets on Protocol V2 among 256 created since `V2_SINCE`.
 _V2_SHARE = 51
 _GAMES = ("Games", "Soccer", "Totals", "Player props")
 _LABELS = {"Climate and Weather": "Weather", "Economics": "Economy", "Financials": "Finance", "Science and Technology": "Tech"}
@@ -48,7 +48,7 @@ _UNANSWERED = "If the question cannot be answered by the source, or has no answe
 
 
 class Purpose(IntEnum):
-    """Purpose of a random stream of this venue; part of its seed, distinct from the world's purposes."""
+    """Purpose of a random stream of this venue; part of its seed. The values differ from those of the world."""
 
     EVENT = 101
     MARKET = 102
@@ -60,14 +60,14 @@ class Purpose(IntEnum):
 
 @lru_cache(maxsize=1)
 def tags() -> dict[str, Tag]:
-    """Return all tags by label."""
+    """Build all tags by label."""
     families = {series.family.prefix: series.family for series in load_catalogue().series}.values()
     labels = {_label(family.category) for family in families}.union(_RECURRING_TAGS, *(family.tags for family in families))
     return {label: Tag(str(101 + place), label, label.lower().replace(" ", "-")) for place, label in enumerate(sorted(labels))}
 
 
 def _created(claim: PathClaim, draw: RandomDraws) -> int:
-    """Draw the instant of an event's creation: shortly before the first of its markets, which all open together."""
+    """Draw the instant of an event's creation, shortly before that of its markets."""
     return claim.opens - _LONGEST_NOTICE - draw.integer(MINUTE, 10 * MINUTE)
 
 
@@ -77,9 +77,9 @@ def _label(category: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _EventPlan:
-    """Common part of the markets of an event.
+    """Common properties of the markets of an event.
 
-    `ends` and `starts` as in `ListedMarket`; `delay`: from the answer to its proposal.
+    ends, starts: as in `ListedMarket`. delay: from the answer to its proposal.
     """
 
     seed: int
@@ -97,7 +97,7 @@ class _EventPlan:
 
     @property
     def key(self) -> tuple[int, int]:
-        """Event's place in listings: latest creation day first, then by id, which reveals nothing about its end."""
+        """Sort key of the event in listings: latest creation day first, then by id."""
         return -to_day_number(self.created), int(self.ids.event(event_number(self.home, self.index)))
 
 
@@ -111,13 +111,13 @@ class _MarketTexts:
     outcomes: tuple[str, str]
 
 
-def _market(plan: _EventPlan, position: int, claim: PathClaim, words: _MarketTexts) -> ListedMarket:
+def _market(plan: _EventPlan, position: int, claim: PathClaim, texts: _MarketTexts) -> ListedMarket:
     ids, number = plan.ids, market_number(plan.home, plan.index, position)
     draw = RandomDraws(plan.seed, Purpose.MARKET, plan.home, plan.index, position)
     created = claim.opens - draw.integer(10 * MINUTE, _LONGEST_NOTICE)
     grid = "deci_cent" if draw.chance(0.85) else "linear_cent"
     trading = draw_trading((plan.seed, Purpose.TRADING, plan.home, plan.index, position), grid, False, draw)
-    swapped = draw.chance(0.04) and words.outcomes == ("Yes", "No")
+    swapped = draw.chance(0.04) and texts.outcomes == ("Yes", "No")
     # Not drawn: no draw depends on it.
     is_v2 = created >= V2_SINCE and ids.digest("condition", number)[0] < _V2_SHARE
     hides_prices = draw.chance(0.004)
@@ -136,11 +136,11 @@ def _market(plan: _EventPlan, position: int, claim: PathClaim, words: _MarketTex
         id=ids.market(number),
         condition_id=ids.structured_condition(number) if is_v2 else ids.text("condition", number),
         question_id=f"{plan.group[:-2]}{position:02x}" if plan.group else ids.text("question", number),
-        slug=build_slug(words.question, ids.market(number)),
-        question=words.question,
-        description=words.description,
-        group_title=words.group_title,
-        outcomes=("No", "Yes") if swapped else words.outcomes,
+        slug=build_slug(texts.question, ids.market(number)),
+        question=texts.question,
+        description=texts.description,
+        group_title=texts.group_title,
+        outcomes=("No", "Yes") if swapped else texts.outcomes,
         tokens=(ids.position(0, number), ids.position(1, number)) if is_v2 else (ids.token(0, number), ids.token(1, number)),
         version="v2" if is_v2 else "v1",
         yes=int(swapped),
@@ -160,7 +160,7 @@ def _market(plan: _EventPlan, position: int, claim: PathClaim, words: _MarketTex
 
 
 def _ends(family: QuestionFamily, event: WorldEvent, draw: RandomDraws) -> tuple[int | None, int | None]:
-    """Draw the announced end of an event (None if it announces none), and the start of a game."""
+    """Draw the announced end of an event, and the start of a game; None if missing."""
     closes, scheduled = max(market.life.closes for market in event.markets), event.markets[0].life.scheduled
     luck = draw.unit()
     if scheduled == FAR_FUTURE or luck < 0.006:
@@ -175,14 +175,14 @@ def _ends(family: QuestionFamily, event: WorldEvent, draw: RandomDraws) -> tuple
 
 
 def _texts(event: WorldEvent, family: QuestionFamily) -> Iterator[tuple[PathClaim, _MarketTexts]]:
-    """Yield the claim and the texts of each market; two opponents of a game become one market."""
+    """Yield the claim and the texts of each market of an event; a game of two opponents becomes one market."""
     markets = event.markets
     first, last = _CONDITION
     if family.pair and family.category == "Sports":
         sides = (markets[0].terms["yes_sub_title"], markets[1].terms["yes_sub_title"])
         rules = " ".join(f"If {side} wins, this market will resolve to “{side}”." for side in sides)
-        words = _MarketTexts(event.body["title"].replace(" vs ", " vs. "), f"{rules}\n\n{_UNANSWERED}", "", sides)
-        yield _claim(markets[0].latent), words
+        question = event.body["title"].replace(" vs ", " vs. ")
+        yield _claim(markets[0].latent), _MarketTexts(question, f"{rules}\n\n{_UNANSWERED}", "", sides)
         return
     for market in markets:
         condition = market.terms["rules_primary"].removeprefix(first).removesuffix(last)
@@ -198,7 +198,7 @@ def _claim(latent: object) -> PathClaim:
 
 
 def _listed(seed: int, ids: Ids, event: WorldEvent) -> ListedEvent:
-    """Convert a world's event to this venue's listing."""
+    """Convert an event of the generated world to an event of this venue."""
     home, index = event.home, event.index
     number, family = event_number(home, index), load_catalogue().by_ticker[event.series_ticker].family
     draw = RandomDraws(seed, Purpose.EVENT, home, index)
@@ -236,20 +236,20 @@ def _listed(seed: int, ids: Ids, event: WorldEvent) -> ListedEvent:
 
 
 def _clock_text(at: int) -> str:
-    """Format an hour in US Eastern time, such as Apr 10, 2025, 3PM ET."""
+    """Format an instant in US Eastern time: Apr 10, 2025, 3PM ET."""
     local = to_datetime(at - _EASTERN)
     return f"{format_day(local.date())}, {local.hour % 12 or 12}{'AM' if local.hour < 12 else 'PM'} ET"
 
 
 def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) -> ListedEvent:
-    """Draw a short market that only this venue has: whether a coin goes up or down within an hour or a day."""
+    """Draw a short market that only this venue has: whether a coin rises or falls within an hour or a day."""
     number, begin = event_number(home, index), midnight(FIRST_DAY) + home * DAY
     coin = draw.choose([series.name for series in load_catalogue().series if series.family.prefix == "COIN"])
-    word, length = ("hourly", HOUR) if draw.chance(0.7) else ("daily", DAY)
+    period, length = ("hourly", HOUR) if draw.chance(0.7) else ("daily", DAY)
     closes = begin + draw.integer(1, 23) * HOUR
     path = Path((seed, Purpose.PATH, home, index), draw.normal(), 3, 0.0, (closes - length - DAY) // SLOT * SLOT, closes)
     title = f"{coin} Up or Down - {_clock_text(closes - length) if length == HOUR else _clock_text(closes)}"
-    rules = f"This market will resolve to “Up” if the price of {coin} is not lower at the end of the {word[:-2]} named in the title"
+    rules = f"This market will resolve to “Up” if the price of {coin} is not lower at the end of the {period[:-2]} named in the title"
     claim = PathClaim(path, lower=0.0)
     plan = _EventPlan(
         seed=seed,
@@ -265,9 +265,9 @@ def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) ->
         starts=closes - length,
         recurring=True,
     )
-    words = _MarketTexts(title, f"{rules} than at its beginning. Otherwise, it will resolve to “Down”.", "", ("Up", "Down"))
-    market = _market(plan, 0, claim, words)
-    name = f"{coin} Up or Down {word.capitalize()}"
+    texts = _MarketTexts(title, f"{rules} than at its beginning. Otherwise, it will resolve to “Down”.", "", ("Up", "Down"))
+    market = _market(plan, 0, claim, texts)
+    name = f"{coin} Up or Down {period.capitalize()}"
     return ListedEvent(
         key=plan.key,
         number=number,
@@ -278,14 +278,17 @@ def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) ->
         source="https://prices.example",
         tags=tuple(tags()[label] for label in _RECURRING_TAGS),
         group="",
-        recurrence=Recurrence(str(10_000 + sum(name.encode())), name.lower().replace(" ", "-"), name, word),
+        recurrence=Recurrence(str(10_000 + sum(name.encode())), name.lower().replace(" ", "-"), name, period),
         created=plan.created,
         markets=(market,),
     )
 
 
 class Listing:
-    """Events of each day, drawn from (seed, day) on first use and kept in a bounded cache."""
+    """Events of each day, drawn from (seed, day) on first use and cached.
+
+    `day(home)` returns the events whose last question is answered on that day, `created(day)` those created on that day.
+    """
 
     def __init__(self, world: GeneratedWorld) -> None:
         self._world = world
@@ -294,7 +297,7 @@ class Listing:
         self.created = DrawCache(self._collect_created, 1024)
 
     def _draw_day(self, home: int) -> tuple[ListedEvent, ...]:
-        """Draw the events whose last question is answered on day number `home`, counted from 2025-01-01 as 0."""
+        """Draw the events whose last question is answered on day number `home`."""
         seed = self._world.seed
         draw = RandomDraws(seed, Purpose.RECURRING, home)
         events = [
@@ -306,7 +309,7 @@ class Listing:
         return (*events, *(_recurring(seed, self.ids, home, index, draw) for index in added))
 
     def _collect_created(self, day: int) -> tuple[ListedEvent, ...]:
-        """Return the events created on a day (negative before 2025-01-01), in the order of listings."""
+        """Return the events created on day number `day`, by sort key."""
         homes = range(max(day, 0), day + EARLIEST_CREATION + 1)
         events = (event for home in homes for event in self.day(home) if to_day_number(event.created) == day)
         return tuple(sorted(events, key=lambda event: event.key))

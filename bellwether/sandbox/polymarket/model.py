@@ -1,4 +1,4 @@
-"""Polymarket's events and markets of the generated world, with their whole future."""
+"""Polymarket's events and markets in the generated world, with all later events of their lives."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from bellwether.sandbox.timestamps import midnight
 from bellwether.sandbox.world.latent_paths import PathClaim
 from bellwether.sandbox.world.tape import TradingProfile
 
-#: Day number, index and position take so many bits in the number of a market.
+#: Bits of the index of an event, and of the position of a market, in the number of a market.
 INDEX_BITS, POSITION_BITS = 4, 4
 #: Instant from which markets are created on Protocol V2.
 V2_SINCE = midnight(date(2026, 10, 1))
 
 
 def event_number(home: int, index: int) -> int:
-    """Return the number of an event: its day's number and its index in the day."""
+    """Return the number of an event, from the number of its day and its index in the day."""
     return home << INDEX_BITS | index
 
 
 def market_number(home: int, index: int, position: int) -> int:
-    """Return the number of a market: its event's number and its position in the event."""
+    """Return the number of a market, from the number of its event and its position in the event."""
     return event_number(home, index) << POSITION_BITS | position
 
 
@@ -40,7 +40,7 @@ class Tag:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """Series of a recurring event."""
+    """Series of recurring events. word: its frequency."""
 
     id: str
     slug: str
@@ -50,10 +50,10 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedMarket:
-    """Market whose outcome number `yes` pays if its claim does. `starts` is the start of its game or window.
+    """Market whose outcome number `yes` pays if its claim does.
 
-    A market that `lacks_token` names only one of its two tokens, so that its object is invalid. The tokens of a Protocol V2 market are
-    position ids.
+    starts: start of its game or period. tokens: position ids on Protocol V2. lacks_token: its object states only one token, which is
+    invalid. hides_prices: its object has no prices while it trades.
     """
 
     key: Key
@@ -88,21 +88,21 @@ class ListedMarket:
 
     @property
     def answered(self) -> int:
-        """Instant at which its question is answered."""
+        """Instant at which the answer to its question is known."""
         return self.claim.closes
 
     @property
     def truth(self) -> int | None:
-        """Final value of yes in tenths of a cent; None for a market that never resolves."""
+        """Final value of YES in tenths of a cent; None for a market that never resolves."""
         return self.steps[-1].value
 
     @property
     def closes(self) -> int:
-        """Instant at which it closes, and its book ends."""
+        """Instant at which it closes, and trading ends."""
         return find_close(self.steps)
 
     def step(self, at: int) -> ResolutionStep | None:
-        """Return the state of its resolution at an instant."""
+        """Return the step of its resolution at an instant; None before the first."""
         return find_step(self.steps, at)
 
     def closed(self, at: int) -> bool:
@@ -110,7 +110,7 @@ class ListedMarket:
         return at >= self.closes
 
     def winner(self, at: int) -> int | None:
-        """Return the outcome that has won by an instant; None if there is none (yet)."""
+        """Return the number of the outcome that has won by an instant; None before the resolution, or without a winner."""
         step = self.step(at)
         if step is None or not step.final or step.value not in (YES, NO):
             return None
@@ -118,13 +118,13 @@ class ListedMarket:
 
     @property
     def tick(self) -> int:
-        """Tick size of its prices in tenths of a cent."""
+        """Price step in tenths of a cent."""
         return 10 if self.trading.grid == "linear_cent" else 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListedEvent:
-    """Event with its markets. `group` is the id shared by mutually exclusive markets; empty for other events."""
+    """Event with its markets. group: id of mutually exclusive markets; empty for other events."""
 
     key: Key
     number: int

@@ -1,4 +1,4 @@
-"""`RecordedPolymarket`: a folder of recorded responses, served through the same routes as the generated world."""
+"""Polymarket's recorded responses, as the source of the sandbox's routes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MILLISECOND = SECOND // 1000
 
 
 def _milliseconds(value: Any) -> int | None:
-    """Return the instant of a text of milliseconds since 1970."""
+    """Parse a text of milliseconds since 1970; return the instant, or None for other values."""
     return int(value) * _MILLISECOND if isinstance(value, str) and value.isascii() and value.isdecimal() else None
 
 
@@ -36,7 +36,7 @@ def _book_time(body: Object) -> int | None:
 
 
 def _list(value: Any) -> list[Any]:
-    """Return a list, or parse one from a string."""
+    """Return a list, or the list in a JSON text; empty for other values."""
     try:
         value = orjson.loads(value) if isinstance(value, str) else value
     except orjson.JSONDecodeError:
@@ -45,12 +45,12 @@ def _list(value: Any) -> list[Any]:
 
 
 def _objects(value: Any) -> list[Object]:
-    """Return the objects in a list; none for any other value."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    """Return the objects in a list; empty for other values."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _number(body: Object, *names: str) -> float | None:
-    """Return the first of these fields that is a number or numeric text."""
+    """Return the first of these fields that is a number or numeric text; None without one."""
     for name in names:
         try:
             return float(body[name])
@@ -79,18 +79,18 @@ def _book(body: Object) -> TokenBook:
 
 
 def _select_rows(rows: list[Row], wanted: ListingFilter) -> Iterator[Row]:
-    """Return the rows with these ids after this key."""
+    """Return the rows that pass the filters by id and by sort key."""
     return (row for row in rows if (wanted.ids is None or row.id in wanted.ids) and (wanted.after is None or row.key > wanted.after))
 
 
 class RecordedPolymarket:
-    """All recorded responses of Polymarket under a folder, recognised by content: JSON and JSON lines, plain or gzipped.
+    """Recorded objects of Polymarket, from JSON and JSON lines (plain or gzipped).
 
-    Objects are served unchanged in the order of their files, the last updated one per id, whatever the clock; only paging and filtering are
-    simulated. A market's tags are served with `include_tag`; an event contains its recorded markets. Prices are the mid prices of the
-    recorded books. A folder without objects of Polymarket gives an empty source.
+    Objects are served unchanged in the order of their files, the last updated one per id, at any time of the clock; only paging and filters
+    are simulated. A market's tags are served with `include_tag`; an event contains its recorded markets. Prices are the mid prices of the
+    recorded books.
 
-    Raises `ConfigError` for a missing folder, `BellwetherError` naming a broken file.
+    Raises `ConfigError` for a missing folder, `BellwetherError` for a broken file.
     """
 
     def __init__(self, folder: str | Path | RecordedObjects) -> None:
@@ -106,10 +106,8 @@ class RecordedPolymarket:
         #: Instant of the latest capture or update; 0 for an empty source.
         self.latest = self._latest_time(findings)
 
-    # --- reading -----------------------------------------------------------------------------------------------
-
     def _nesting(self, findings: RecordedObjects) -> dict[str, list[str]]:
-        """Return the ids of each event's recorded markets, by the references in either object."""
+        """Return the ids of the recorded markets by event, from the references in either object."""
         nested: dict[str, dict[str, None]] = {event: {} for event in self._events}
         pairs = [(event, market.body) for market in findings.gamma_markets for event in _objects(market.body.get("events"))]
         pairs += [(event.body, market) for event in findings.gamma_events for market in _objects(event.body.get("markets"))]
@@ -119,18 +117,18 @@ class RecordedPolymarket:
         return {event: list(markets) for event, markets in nested.items()}
 
     @staticmethod
-    def _price_points(found: list[RecordedObject]) -> dict[str, list[Point]]:
-        """Return the mid prices of each token's books by their time in seconds."""
+    def _price_points(books: list[RecordedObject]) -> dict[str, list[Point]]:
+        """Return the mid prices of the books by token, in order of time."""
         points: dict[str, dict[int, float]] = {}
-        for at, book in sorted(((_book_time(one.body) or 0, one.body) for one in found), key=lambda pair: pair[0]):
+        for at, book in sorted(((_book_time(item.body) or 0, item.body) for item in books), key=lambda pair: pair[0]):
             middle = _book(book).middle
             if middle is not None:
                 points.setdefault(book["asset_id"], {})[at // SECOND] = float(middle)
-        return {token: list(known.items()) for token, known in points.items()}
+        return {token: list(prices.items()) for token, prices in points.items()}
 
     def _latest_time(self, findings: RecordedObjects) -> int:
-        found = (*findings.gamma_markets, *findings.gamma_events, *findings.clob_markets, *findings.clob_books)
-        times = [time for one in found for time in (one.captured, _updated(one.body), _book_time(one.body)) if time is not None]
+        objects = (*findings.gamma_markets, *findings.gamma_events, *findings.clob_markets, *findings.clob_books)
+        times = [time for item in objects for time in (item.captured, _updated(item.body), _book_time(item.body)) if time is not None]
         return max(times, default=0)
 
     def _market_tags(self, body: Object) -> list[Object]:
@@ -162,30 +160,24 @@ class RecordedPolymarket:
         active, closed = (body.get(name) is True for name in ("active", "closed"))
         return EventRow((place,), body["id"], active, closed, read_time(body.get("endDate")), partial(self._event_body, body))
 
-    # --- what the routes see -----------------------------------------------------------------------------------
-
     def default_clock(self) -> Clock:
-        """Return a clock fixed at the latest capture or update; the real one for an empty source."""
+        """Create a clock fixed at the latest capture or update; without objects, the real clock."""
         return Clock(to_datetime(self.latest)) if self.latest else Clock()
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Yield markets in recorded order."""
         return _select_rows(self._market_rows, wanted)
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Yield events in recorded order."""
         return _select_rows(self._event_rows, wanted)
 
     def clob_market(self, condition_id: str, now: int) -> Object | None:
-        """Return the CLOB's market with this condition."""
         return self._conditions.get(condition_id)
 
     def book(self, token: str, now: int) -> TokenBook | None:
-        """Return the token's latest book."""
         return self._books.get(token)
 
     def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
-        """Return the mid prices of the recorded books within the requested time, the last one of each step."""
+        """Return the mid prices of the recorded books, the last one of each step."""
         points = self._prices.get(token, [])
         first = bisect_left(points, ticks.first, key=lambda point: point[0] * SECOND)
         last = bisect_right(points, ticks.last, key=lambda point: point[0] * SECOND)
@@ -193,5 +185,5 @@ class RecordedPolymarket:
 
 
 def _trading_ids(body: Object) -> list[str]:
-    """Return the ids under which the outcomes of a market trade, depending on its version."""
+    """Return the ids under which the outcomes of a market trade, by its protocol version."""
     return list(map(str, _list(body.get("positionIds" if body.get("version") == "v2" else "clobTokenIds"))))

@@ -1,4 +1,4 @@
-"""Quotes, traded dollars and book levels of a market at any instant of its life."""
+"""Quotes, book levels and turnover of a market at any instant."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _DEPTH = 9
 
 @dataclass(frozen=True, slots=True)
 class MarketQuote:
-    """Best prices of yes (tenths of a cent), their sizes (hundredths of a share), twice the price, and the last trade (0 for none).
+    """Quote of YES: prices in tenths of a cent, sizes in hundredths of a share.
 
-    `since` is an instant from which the quote is valid; it may have been valid earlier.
+    twice_price: twice the market's price. last: price of the last trade; 0 without one. since: instant since when the quote is known to be
+    valid.
     """
 
     bid: int
@@ -43,72 +44,72 @@ class MarketQuote:
 
 @lru_cache(maxsize=192)
 def build_tape(market: ListedMarket) -> MarketTape:
-    """Build the quotes and trades from the opening to the answer."""
+    """Draw the quotes and trades of a market from its opening to the answer."""
     return record_tape.__wrapped__(market.claim, market.trading)
 
 
 def _pinned(value: int, tick: int) -> tuple[int, int]:
-    """Return bid and ask after the answer is known."""
+    """Return bid and ask at a known value of YES."""
     if value == HALF:
         return HALF - tick, HALF + tick
     return (DOLLAR - tick, NO_ASK) if value == YES else (NO_BID, tick)
 
 
 def _answer(market: ListedMarket) -> int:
-    """Return the value of yes expected by all traders after the answer."""
+    """Return the value of YES that traders expect after the answer."""
     return market.truth if market.truth is not None else YES if market.claim.pays else NO
 
 
 def _pins(market: ListedMarket) -> list[tuple[int, int, int]]:
-    """Return instants from the answer on, each with its bid and ask."""
+    """Return (instant, bid, ask) of the changes from the answer on."""
     values = [(market.answered, _answer(market))]
     values += [(step.at, step.value) for step in market.steps if step.value is not None]
     return [(at, *_pinned(value, market.tick)) for at, value in values]
 
 
 def compute_quote(market: ListedMarket, at: int) -> MarketQuote | None:
-    """Compute the quote at an instant, the last one after the close; None before the opening."""
+    """Compute the quote at an instant; from the close on the last one, before the opening None."""
     at = min(at, market.closes - 1)
     if at < market.opens:
         return None
-    known = build_tape(market)
-    slot = known.at(min(at, market.answered - 1))
+    tape = build_tape(market)
+    slot = tape.at(min(at, market.answered - 1))
     if at < market.answered:
-        standing = {name: int(getattr(known, name)[slot]) for name in ("bid", "ask", "bid_size", "ask_size", "twice_price", "last")}
-        return MarketQuote(**standing, since=market.opens + slot * SLOT)
+        fields = {name: int(getattr(tape, name)[slot]) for name in ("bid", "ask", "bid_size", "ask_size", "twice_price", "last")}
+        return MarketQuote(**fields, since=market.opens + slot * SLOT)
     since, bid, ask = next(pin for pin in reversed(_pins(market)) if pin[0] <= at)
     size = 5_000 * market.trading.size
-    return MarketQuote(bid, ask, size if bid > NO_BID else 0, size if ask < NO_ASK else 0, bid + ask, int(known.last[slot]), since)
+    return MarketQuote(bid, ask, size if bid > NO_BID else 0, size if ask < NO_ASK else 0, bid + ask, int(tape.last[slot]), since)
 
 
 def compute_twice_prices(market: ListedMarket, times: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Compute twice the price of yes at these instants, all while the market trades."""
-    known = build_tape(market)
-    slots = np.clip((times - market.opens) // SLOT, 0, len(known.price) - 1)
-    prices = known.twice_price[slots].astype(np.int64)
+    """Compute twice the price of YES at instants at which the market trades."""
+    tape = build_tape(market)
+    slots = np.clip((times - market.opens) // SLOT, 0, len(tape.price) - 1)
+    prices = tape.twice_price[slots].astype(np.int64)
     for at, bid, ask in _pins(market):
         prices = np.where(times >= at, bid + ask, prices)
     return prices
 
 
 def _side(best: int, size: int, step: int, luck: list[float]) -> list[RawLevel]:
-    """Return the levels of one side, best first, with distance `step` (tenths of a cent, negative for bids)."""
+    """Build the levels of one side, best first. step: between two prices, in tenths of a cent; negative for bids."""
     if not size:
         return []
     prices = range(best, DOLLAR if step > 0 else 0, step)[: 2 + int(luck[0] * (_DEPTH - 1))]
     return [(price, size if place == 0 else 1 + int(size * (0.4 + 4.0 * luck[place]))) for place, price in enumerate(prices)]
 
 
-def build_levels(market: ListedMarket, seed: int, standing: MarketQuote) -> tuple[list[RawLevel], list[RawLevel]]:
-    """Build bids and asks of yes, best first."""
-    luck = create_generator(seed, Purpose.BOOK, market.number, standing.since).random(2 * _DEPTH + 2).tolist()
-    bids = _side(standing.bid, standing.bid_size, -market.tick, luck[: _DEPTH + 1])
-    return bids, _side(standing.ask, standing.ask_size, market.tick, luck[_DEPTH + 1 :])
+def build_levels(market: ListedMarket, seed: int, quote: MarketQuote) -> tuple[list[RawLevel], list[RawLevel]]:
+    """Draw the bids and asks of YES behind a quote, best first."""
+    luck = create_generator(seed, Purpose.BOOK, market.number, quote.since).random(2 * _DEPTH + 2).tolist()
+    bids = _side(quote.bid, quote.bid_size, -market.tick, luck[: _DEPTH + 1])
+    return bids, _side(quote.ask, quote.ask_size, market.tick, luck[_DEPTH + 1 :])
 
 
 @dataclass(frozen=True, slots=True)
 class Turnover:
-    """Traded dollars (1/100000) up to an instant: in total, and in the last day, week, month of 30 days and year."""
+    """Traded 1/100000 dollars up to an instant: in total, and in the last day, week, 30 days and year."""
 
     total: int
     day: int
@@ -119,19 +120,22 @@ class Turnover:
 
 def compute_turnover(market: ListedMarket, at: int) -> Turnover:
     """Compute the turnover up to an instant."""
-    known = build_tape(market)
-    end = known.at(at) + 1
-    money = known.price[:end].astype(np.int64) * known.size[:end].astype(np.int64)
-    starts = [max(known.at(at - days * DAY) + 1, 0) for days in (1, 7, 30, 365)]
+    tape = build_tape(market)
+    end = tape.at(at) + 1
+    money = tape.price[:end].astype(np.int64) * tape.size[:end].astype(np.int64)
+    starts = [max(tape.at(at - days * DAY) + 1, 0) for days in (1, 7, 30, 365)]
     return Turnover(int(money.sum()), *(int(money[start:].sum()) for start in starts))
 
 
 def compute_changes(market: ListedMarket, at: int) -> dict[str, int]:
-    """Compute changes of twice the price of yes, by field name, over the periods in which the market traded."""
+    """Compute the changes of twice the price of YES over an hour, a day, a week and a month, by field.
+
+    Periods that begin before the opening are left out.
+    """
     periods = {"oneHourPriceChange": DAY // 24, "oneDayPriceChange": DAY, "oneWeekPriceChange": 7 * DAY, "oneMonthPriceChange": 30 * DAY}
     at = min(at, market.closes - 1)
     names = [name for name, period in periods.items() if at - period >= market.opens]
     if not names:
         return {}
     prices = compute_twice_prices(market, np.asarray([at, *(at - periods[name] for name in names)], dtype=np.int64)).tolist()
-    return {name: prices[0] - before for name, before in zip(names, prices[1:], strict=True)}
+    return {name: prices[0] - price for name, price in zip(names, prices[1:], strict=True)}

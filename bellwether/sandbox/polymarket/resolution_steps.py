@@ -1,4 +1,4 @@
-"""Steps of a market's resolution: proposals, disputes, resolutions and corrections."""
+"""Drawing of the steps of a market's resolution: proposals, disputes, resolutions and corrections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bellwether.sandbox.world.random_draws import RandomDraws
 #: The value of yes in tenths of a cent.
 YES, NO, HALF = 1000, 0, 500
 
-#: A market resolves at most so long after trading on its truth has ended (days); corrections come at most so long after that.
+#: Maximum days from a market's answer to its resolution, and from there to a correction.
 LATEST_RESOLUTION, LATEST_CORRECTION = 34, 12
 
 _LIVENESS = 2 * HOUR
@@ -24,14 +24,10 @@ Legacy = Literal["", "zero", "frayed", "silent"]
 
 @dataclass(frozen=True, slots=True)
 class ResolutionStep:
-    """State of a resolution from an instant on.
+    """State of a resolution from the instant `at` on.
 
-    Attributes:
-        at: the instant.
-        status: UMA's state; None if the object has none.
-        history: the states so far.
-        value: the proposed or final value of yes; None for a market that ends without one.
-        closed: whether the market is closed.
+    status, history: UMA's status (None if missing), and all so far. value: proposed or final value of YES; None for a market that ends
+    without one. closed: the market is closed.
     """
 
     at: int
@@ -47,7 +43,7 @@ class ResolutionStep:
 
 
 def find_step(steps: Sequence[ResolutionStep], at: int) -> ResolutionStep | None:
-    """Return the step at an instant; None before the first."""
+    """Return the current step at an instant; None before the first."""
     return next((step for step in reversed(steps) if step.at <= at), None)
 
 
@@ -57,7 +53,7 @@ def find_close(steps: Sequence[ResolutionStep]) -> int:
 
 
 def draw_delay(draw: RandomDraws) -> int:
-    """Draw the time from the answer to its proposal: mostly minutes to hours, sometimes days, rarely weeks."""
+    """Draw the delay from the answer to its proposal: mostly hours, sometimes days, rarely weeks."""
     luck = draw.unit()
     if luck < 0.82:
         return draw.integer(5 * MINUTE, 4 * HOUR)
@@ -72,7 +68,7 @@ def _wrong(value: int, draw: RandomDraws) -> int:
 
 
 def draw_legacy(closes: int, draw: RandomDraws) -> Legacy:
-    """Draw the oddity of an old market's object; nearly all have none."""
+    """Draw the defect of an old market's object; most have none."""
     luck = draw.unit()
     if closes >= _LEGACY_UNTIL or luck > 0.12:
         return ""
@@ -80,18 +76,18 @@ def draw_legacy(closes: int, draw: RandomDraws) -> Legacy:
 
 
 def resolve_automatically(answered: int, value: int, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
-    """Return the steps of a resolution by the venue itself, without UMA, within about a minute."""
+    """Draw the steps of a resolution by the venue itself, within about a minute of the answer."""
     return (ResolutionStep(answered + draw.integer(10 * SECOND, 90 * SECOND), "resolved", (), value, True),)
 
 
 def resolve_silently(answered: int, value: int, legacy: Legacy, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
-    """Return the steps of an old market that closed without a state of UMA; in some, prices never showed the result."""
+    """Draw the steps of an old market that closed without any status of UMA."""
     at = answered + draw.integer(HOUR, 2 * DAY)
     return (ResolutionStep(at, None, (), None if legacy == "zero" else value, True),)
 
 
 def resolve_by_uma(proposed: int, value: int, draw: RandomDraws) -> tuple[ResolutionStep, ...]:
-    """Draw the steps of a proposal that is resolved after two hours, or disputed once or twice; rarely corrected later."""
+    """Draw the steps of a resolution by UMA: a proposal, up to two disputes, the resolution, and rarely a correction."""
     luck = draw.unit()
     disputes = 2 if luck < 0.006 else 1 if luck < 0.03 else 0
     first = _wrong(value, draw) if disputes and draw.chance(0.45) else value

@@ -1,4 +1,4 @@
-"""Interface of a generated or recorded world to the routes: rows to be filtered, sorted and paged, and their bodies."""
+"""Interface between Polymarket's routes and a generated or recorded world, which supplies rows and their bodies."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ Level = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class MarketRow:
-    """Gamma market at one instant: the fields for filters (instants, None if not stated), and its body as JSON.
-
-    `tags` are objects that the body leaves out.
-    """
+    """Gamma market at one instant: fields for filters (times as instants), and its body as JSON without tags."""
 
     key: Key
     id: str
@@ -42,7 +39,7 @@ class MarketRow:
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
-    """Gamma event at one instant: the fields for filters, and its body as JSON, with its markets and tags."""
+    """Gamma event at one instant: fields for filters, and its body as JSON with markets and tags."""
 
     key: Key
     id: str
@@ -54,7 +51,7 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class ListingFilter:
-    """Hints about a listing, so that a world can skip rows. A world may also yield rows that do not match.
+    """Hints with which a world can skip rows of a listing. A world may also yield rows that do not match.
 
     Attributes:
         after: only rows after this key.
@@ -73,7 +70,7 @@ class ListingFilter:
 
 @dataclass(frozen=True, slots=True)
 class PriceTimes:
-    """Instants of requested prices: the multiples of `step` within [first, last]."""
+    """Instants of prices: the multiples of `step` within [first, last]."""
 
     first: int
     last: int
@@ -82,7 +79,7 @@ class PriceTimes:
 
 @dataclass(frozen=True, slots=True)
 class TokenBook:
-    """Order book of a token: both sides with the best price last, in dollars and shares, and its object."""
+    """Order book of a token: levels (price in dollars, shares) with the best price last, and its object."""
 
     condition_id: str
     token: str
@@ -109,28 +106,22 @@ class TokenBook:
 
 
 class PolymarketSource(Protocol):
-    """World behind the routes. No result for `now` (an instant) depends on later events."""
+    """World behind Polymarket's routes. A result for the instant `now` does not depend on later events."""
 
     def default_clock(self) -> Clock:
-        """Return the clock to use if the user sets none."""
-        ...
+        """Create the default clock."""
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Yield Gamma's markets in ascending order of key."""
-        ...
+        """Yield Gamma's markets by sort key."""
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Yield Gamma's events in ascending order of key."""
-        ...
+        """Yield Gamma's events by sort key."""
 
     def clob_market(self, condition_id: str, now: int) -> Object | None:
-        """Return the CLOB's market with this condition; None if unknown."""
-        ...
+        """Return the CLOB's object of the market with this condition id; None if unknown."""
 
     def book(self, token: str, now: int) -> TokenBook | None:
-        """Return the token's book; None if there is none (any more)."""
-        ...
+        """Return the order book of a token; None if it has none."""
 
     def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
-        """Return prices at these instants, none later than `now`; empty for an unknown token."""
-        ...
+        """Return the prices of a token at the instants `ticks` up to `now`; empty for an unknown token."""

@@ -1,4 +1,4 @@
-"""Gamma objects of the generated world at an instant, without later information."""
+"""Gamma objects of the generated world as of an instant."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import orjson
 
 from bellwether.sandbox.polymarket import quotes
 from bellwether.sandbox.polymarket.ids import Ids
-from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Tag
+from bellwether.sandbox.polymarket.model import V2_SINCE, ListedEvent, ListedMarket, Recurrence, Tag
 from bellwether.sandbox.polymarket.quotes import MONEY, MarketQuote, Turnover
 from bellwether.sandbox.polymarket.resolution_steps import HALF, YES
 from bellwether.sandbox.polymarket.source import Object
@@ -23,7 +23,7 @@ _FRAYED = ("0.9999989871426158", "0.0000010128573842")
 
 @dataclass(frozen=True, slots=True)
 class MarketFigures:
-    """Figures of a market at an instant, for filters, sorting, its own object and its event's object."""
+    """Quote, turnover and liquidity (1/100000 dollars) of a market at an instant."""
 
     quote: MarketQuote | None
     turnover: Turnover
@@ -31,18 +31,18 @@ class MarketFigures:
 
 
 def compute_figures(market: ListedMarket, seed: int, at: int) -> MarketFigures:
-    """Compute the figures; after the close they no longer change."""
+    """Compute the figures of a market, which no longer change after its close."""
     at = min(at, market.closes)
-    standing = quotes.compute_quote(market, at)
+    quote = quotes.compute_quote(market, at)
     liquidity = 0
-    if standing is not None and not market.closed(at):
-        bids, asks = quotes.build_levels(market, seed, standing)
+    if quote is not None and not market.closed(at):
+        bids, asks = quotes.build_levels(market, seed, quote)
         liquidity = sum(price * size for price, size in bids) + sum((DOLLAR - price) * size for price, size in asks)
-    return MarketFigures(standing, quotes.compute_turnover(market, at), liquidity)
+    return MarketFigures(quote, quotes.compute_turnover(market, at), liquidity)
 
 
 def _texts(values: tuple[str, str] | tuple[str, ...]) -> str:
-    """Format a list inside a string, with the venue's spacing."""
+    """Format texts as a JSON list inside a string, with the venue's spacing."""
     return "[" + ", ".join(orjson.dumps(value).decode() for value in values) + "]"
 
 
@@ -50,8 +50,8 @@ def _in_order(market: ListedMarket, yes: str, no: str) -> tuple[str, str]:
     return (yes, no) if market.yes == 0 else (no, yes)
 
 
-def _prices(market: ListedMarket, shown: MarketFigures, at: int) -> tuple[str, str] | None:
-    """Return the outcomes' prices; None if the object has none."""
+def _prices(market: ListedMarket, figures: MarketFigures, at: int) -> tuple[str, str] | None:
+    """Return the texts of the outcomes' prices; None if the object has no prices."""
     step = market.step(at)
     if step is not None and step.closed:
         if step.value is None:
@@ -60,19 +60,18 @@ def _prices(market: ListedMarket, shown: MarketFigures, at: int) -> tuple[str, s
             return "0.5", "0.5"
         corner = _FRAYED if market.legacy == "frayed" else ("1", "0")
         return _in_order(market, *(corner if step.value == YES else (corner[1], corner[0])))
-    if shown.quote is None or market.hides_prices:
+    if figures.quote is None or market.hides_prices:
         return None
-    yes = 5 * shown.quote.twice_price
+    yes = 5 * figures.quote.twice_price
     return _in_order(market, format_decimal(yes, 4), format_decimal(10_000 - yes, 4))
 
 
-def _quotes(market: ListedMarket, shown: MarketFigures, at: int) -> Object:
-    """Return best quotes and changes of the first outcome. A missing bid has no key, a missing ask is one dollar."""
-    standing = shown.quote
-    if standing is None:
+def _quotes(market: ListedMarket, figures: MarketFigures, at: int) -> Object:
+    """Build the fields with quote and price changes of the first outcome. A missing bid has no field, a missing ask is 1."""
+    quote = figures.quote
+    if quote is None:
         return {"spread": 1, "lastTradePrice": 0, "bestAsk": 1}
-    bid, ask, sign = standing.bid, standing.ask, 1
-    last = standing.last
+    bid, ask, last, sign = quote.bid, quote.ask, quote.last, 1
     if market.yes:
         bid, ask, last, sign = DOLLAR - ask, DOLLAR - bid, DOLLAR - last if last else 0, -1
     fields: Object = {name: sign * change / (2 * DOLLAR) for name, change in quotes.compute_changes(market, at).items() if change}
@@ -84,11 +83,11 @@ def _quotes(market: ListedMarket, shown: MarketFigures, at: int) -> Object:
 
 def _volumes(traded: Turnover, suffix: str = "") -> Object:
     names = {"volume24hr": traded.day, "volume1wk": traded.week, "volume1mo": traded.month, "volume1yr": traded.year}
-    return {name + suffix: format_money(amount) for name, amount in names.items()}
+    return {name + suffix: to_dollars(amount) for name, amount in names.items()}
 
 
 def _updated(market: ListedMarket, at: int) -> int:
-    """Return the last change in the object: that of the quotes during trading, later that of its state."""
+    """Return the instant of the object's last change: of its quotes while it trades, later of its resolution."""
     step = market.step(at)
     if step is not None:
         return step.at
@@ -100,8 +99,8 @@ def _updated(market: ListedMarket, at: int) -> int:
 def _resolution(market: ListedMarket, at: int) -> Object:
     step = market.step(at)
     if market.version == "v2":
-        word = "resolved" if step and step.final else "active" if at >= market.opens else "inactive"
-        fields: Object = {"resolutionStatus": word}
+        status = "resolved" if step and step.final else "active" if at >= market.opens else "inactive"
+        fields: Object = {"resolutionStatus": status}
     else:
         fields = {"umaResolutionStatuses": _texts(step.history if step else ())}
     if step is None:
@@ -111,7 +110,7 @@ def _resolution(market: ListedMarket, at: int) -> Object:
     if step.closed:
         fields["closedTime"] = format_spaced(market.closes)
     if step.final:
-        ended = next(one.at for one in market.steps if one.final)
+        ended = next(later.at for later in market.steps if later.final)
         fields["umaEndDate"] = format_seconds(ended) if ended >= _FIRST_Z_UMA_END else format_spaced(ended)
         fields["automaticallyResolved"] = market.recurring
     return fields
@@ -120,13 +119,13 @@ def _resolution(market: ListedMarket, at: int) -> Object:
 def _times(market: ListedMarket, at: int) -> Object:
     fields: Object = {
         "startDate": format_milliseconds(market.opens + 500_000),
-        "startDateIso": to_date(market.opens),
+        "startDateIso": format_date(market.opens),
         "createdAt": format_time(market.created),
         "updatedAt": format_time(_updated(market, at)),
         "acceptingOrdersTimestamp": format_seconds(market.opens - MINUTE),
     }
     if market.ends is not None:
-        fields |= {"endDate": format_seconds(market.ends), "endDateIso": to_date(market.ends)}
+        fields |= {"endDate": format_seconds(market.ends), "endDateIso": format_date(market.ends)}
     if market.starts is not None and market.recurring:
         fields["eventStartTime"] = format_seconds(market.starts)
     elif market.starts is not None:
@@ -135,7 +134,7 @@ def _times(market: ListedMarket, at: int) -> Object:
 
 
 def _trading_ids(market: ListedMarket, ids: Ids, at: int) -> Object:
-    """Return the trading ids: position ids in Protocol V2. Some V1 markets also have position ids, which only combos use."""
+    """Build the fields with trading ids: position ids on Protocol V2. Some V1 markets have both, of which combos use one."""
     tokens = market.tokens[:1] if market.lacks_token else market.tokens
     if market.version == "v2":
         return {"version": "v2", "clobTokenIds": "", "positionIds": tokens}
@@ -146,9 +145,9 @@ def _trading_ids(market: ListedMarket, ids: Ids, at: int) -> Object:
     return {**fields, "version": "v1", **combos}
 
 
-def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, shown: MarketFigures, at: int) -> Object:
-    """Build the market's object without its event."""
-    closed, prices = market.closed(at), _prices(market, shown, at)
+def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, figures: MarketFigures, at: int) -> Object:
+    """Build a market's object, without its event and tags."""
+    closed, prices = market.closed(at), _prices(market, figures, at)
     body: Object = {
         "id": market.id,
         "question": market.question,
@@ -193,20 +192,20 @@ def build_market(market: ListedMarket, event: ListedEvent, ids: Ids, shown: Mark
         "rewardsMinSize": 50 if market.recurring else 20,
         "rewardsMaxSpread": 4.5 if market.recurring else 3.5,
         **_times(market, at),
-        **_quotes(market, shown, at),
+        **_quotes(market, figures, at),
         **_resolution(market, at),
         **market.fees.fields(),
     }
-    if shown.turnover.total:
-        total = shown.turnover.total
-        body |= {"volume": format_decimal(total, 5), "volumeNum": format_money(total), "volumeClob": format_money(total)}
-        body |= {**_volumes(shown.turnover), **_volumes(shown.turnover, "Clob")}
-    liquidity = shown.liquidity
+    if figures.turnover.total:
+        total = figures.turnover.total
+        body |= {"volume": format_decimal(total, 5), "volumeNum": to_dollars(total), "volumeClob": to_dollars(total)}
+        body |= {**_volumes(figures.turnover), **_volumes(figures.turnover, "Clob")}
+    liquidity = figures.liquidity
     return {
         **body,
         "liquidity": format_decimal(liquidity, 5),
-        "liquidityNum": format_money(liquidity),
-        "liquidityClob": format_money(liquidity),
+        "liquidityNum": to_dollars(liquidity),
+        "liquidityClob": to_dollars(liquidity),
     }
 
 
@@ -214,13 +213,12 @@ def _archived(market: ListedMarket, at: int) -> bool:
     return market.legacy == "zero" and market.closed(at)
 
 
-def build_event(event: ListedEvent, shown: dict[int, MarketFigures], at: int) -> Object:
-    """Build the event's object without markets and tags; `shown` has the figures of its listed markets by number."""
-    markets = [market for market in event.markets if market.number in shown]
-    traded = [shown[market.number].turnover for market in markets]
-    amounts = (sum(getattr(one, name) for one in traded) for name in Turnover.__slots__)
-    total = Turnover(*amounts)
-    liquidity = sum(shown[market.number].liquidity for market in markets)
+def build_event(event: ListedEvent, figures: dict[int, MarketFigures], at: int) -> Object:
+    """Build an event's object, without markets and tags. figures: of its listed markets, by number."""
+    markets = [market for market in event.markets if market.number in figures]
+    traded = [figures[market.number].turnover for market in markets]
+    total = Turnover(*(sum(getattr(turnover, name) for turnover in traded) for name in Turnover.__slots__))
+    liquidity = sum(figures[market.number].liquidity for market in markets)
     closed = find_close(event, at) is not None
     body: Object = {
         "id": event.id,
@@ -239,14 +237,14 @@ def build_event(event: ListedEvent, shown: dict[int, MarketFigures], at: int) ->
         "new": False,
         "featured": False,
         "restricted": True,
-        "liquidity": format_money(liquidity),
-        "volume": format_money(total.total),
+        "liquidity": to_dollars(liquidity),
+        "volume": to_dollars(total.total),
         "openInterest": 0,
         "createdAt": format_time(event.created),
         "updatedAt": format_time(max([event.created, *(_updated(market, at) for market in markets)])),
         **_volumes(total),
         "enableOrderBook": True,
-        "liquidityClob": format_money(liquidity),
+        "liquidityClob": to_dollars(liquidity),
         "negRisk": bool(event.group),
         "enableNegRisk": bool(event.group),
         "commentCount": int(event.id) % 53,
@@ -265,20 +263,17 @@ def build_event(event: ListedEvent, shown: dict[int, MarketFigures], at: int) ->
 
 
 def find_close(event: ListedEvent, at: int) -> int | None:
-    """Return the instant at which the event closed, with the last of its markets; None while it is open."""
+    """Return the instant at which an event closed with its last market; None while it is open."""
     return event.closes if at >= event.closes else None
 
 
 def build_tag(tag: Tag) -> Object:
-    """Build a tag's object."""
+    """Build the object of a tag."""
     return {"id": tag.id, "label": tag.label, "slug": tag.slug, "forceShow": False, "createdAt": "2024-12-01T12:00:00Z"}
 
 
-def build_series(event: ListedEvent) -> list[Object]:
-    """Build the series of a recurring event."""
-    series = event.recurrence
-    if series is None:
-        return []
+def build_series(series: Recurrence) -> list[Object]:
+    """Build the list with the object of a recurring event's series."""
     names = {"id": series.id, "ticker": series.slug, "slug": series.slug, "title": series.title}
     return [{**names, "seriesType": "single", "recurrence": series.word, "active": True, "closed": False}]
 
@@ -287,31 +282,31 @@ def build_series(event: ListedEvent) -> list[Object]:
 
 
 def format_decimal(value: int, digits: int) -> str:
-    """Format an integer with this many decimal digits, without trailing zeros: (4700, 4) is 0.47."""
+    """Format value / 10**digits as text without trailing zeros: (4700, 4) is 0.47."""
     whole, rest = divmod(value, 10**digits)
     return f"{whole}.{rest:0{digits}d}".rstrip("0").rstrip(".")
 
 
-def format_money(amount: int) -> float:
-    """Format 1/100000 dollars as dollars."""
+def to_dollars(amount: int) -> float:
+    """Convert 1/100000 dollars to dollars."""
     return amount / MONEY
 
 
-def to_date(at: int) -> str:
-    """Return the UTC date of an instant."""
+def format_date(at: int) -> str:
+    """Format the UTC date of an instant."""
     return to_datetime(at).date().isoformat()
 
 
 def format_seconds(at: int) -> str:
-    """Format an instant to the second, with Z."""
+    """Format an instant as 2026-07-24T00:00:16Z."""
     return f"{to_datetime(at // SECOND * SECOND).isoformat()[:19]}Z"
 
 
 def format_milliseconds(at: int) -> str:
-    """Format an instant to the millisecond, with Z."""
+    """Format an instant as 2026-07-24T00:00:16.500Z."""
     return f"{to_datetime(at).isoformat(timespec='milliseconds')[:23]}Z"
 
 
 def format_spaced(at: int) -> str:
-    """Format an instant to the second in the venue's other format, such as 2026-07-24 00:00:16+00."""
+    """Format an instant as 2026-07-24 00:00:16+00."""
     return f"{to_datetime(at // SECOND * SECOND).isoformat(sep=' ')[:19]}+00"

@@ -1,4 +1,4 @@
-"""World generated from a seed, with known truth and prices that are martingales."""
+"""World generated from a seed, whose probabilities are known and whose outcomes are drawn from them."""
 
 from bellwether.sandbox.world.world import GeneratedWorld
 

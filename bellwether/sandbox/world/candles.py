@@ -1,4 +1,4 @@
-"""Candles of a market's tape, for any period, in the format of the live endpoints."""
+"""Candles of any period from a market's tape, in the format of the live endpoints."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ PRICES = [f"0.{mills:03d}0" for mills in range(DOLLAR)] + ["1.0000"]
 
 
 def format_contracts(hundredths: int) -> str:
-    """Format a size for the wire."""
+    """Format hundredths of a contract as contracts with two decimals."""
     return f"{hundredths // 100}.{hundredths % 100:02d}"
 
 
 def format_dollars(ten_thousandths: int) -> str:
-    """Format an amount for the wire."""
+    """Format 1/10000 dollars as dollars with four decimals."""
     return f"{ten_thousandths // 10_000}.{ten_thousandths % 10_000:04d}"
 
 
 def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
-    """Return open, high, low and close of a quote per candle; the open is the quote at the beginning of the candle."""
+    """Compute open, high, low and close of a quote for candles that begin at the slots `starts`."""
     ends = np.append(starts[1:], len(values)) - 1
     opens = values[np.maximum(starts - 1, 0)]
     highs = np.maximum(np.maximum.reduceat(values, starts), opens)
@@ -35,7 +35,7 @@ def _bars(values: Ints, starts: Ints) -> list[dict[str, str]]:
 
 
 def _trades(tape: MarketTape, starts: Ints) -> list[dict[str, str]]:
-    """Return first, highest, lowest, last and mean trade per candle, and the last one before it; missing values are left out."""
+    """Compute open, high, low, close and mean of the trades per candle, and the previous close; missing values are left out."""
     traded = tape.price > 0
     ends = np.append(starts[1:], len(tape.price)) - 1
     highs = np.maximum.reduceat(tape.price, starts)
@@ -48,7 +48,7 @@ def _trades(tape: MarketTape, starts: Ints) -> list[dict[str, str]]:
     previous = np.where(starts > 0, tape.last[starts - 1], 0)
     columns = (opens, highs, lows, tape.last[ends], means, sizes, previous)
     bars = []
-    for opened, high, low, close, mean, size, before in zip(*(column.tolist() for column in columns), strict=True):
+    for opened, high, low, close, mean, size, last in zip(*(column.tolist() for column in columns), strict=True):
         bar = {}
         if size:
             bar = {
@@ -58,8 +58,8 @@ def _trades(tape: MarketTape, starts: Ints) -> list[dict[str, str]]:
                 "mean_dollars": format_dollars(mean),
                 "open_dollars": PRICES[opened],
             }
-        if before:
-            bar["previous_dollars"] = PRICES[before]
+        if last:
+            bar["previous_dollars"] = PRICES[last]
         bars.append(bar)
     return bars
 
@@ -72,17 +72,17 @@ def build_candles(tape: MarketTape, period: int, start: int, end: int) -> list[C
     length = period * MINUTE
     close = -(-tape.times // length) * length
     starts = np.flatnonzero(np.diff(close, prepend=close[0] - 1))
-    before = np.maximum(np.arange(len(close)) - 1, 0)
-    news = (tape.price > 0) | (tape.bid != tape.bid[before]) | (tape.ask != tape.ask[before])
+    previous = np.maximum(np.arange(len(close)) - 1, 0)
+    news = (tape.price > 0) | (tape.bid != tape.bid[previous]) | (tape.ask != tape.ask[previous])
     news[0] = True
-    kept = np.logical_or.reduceat(news, starts) & (close[starts] >= start) & (close[starts] <= end)
-    if not kept.any():
+    exists = np.logical_or.reduceat(news, starts) & (close[starts] >= start) & (close[starts] <= end)
+    if not exists.any():
         return []
-    first, last = np.flatnonzero(kept)[[0, -1]]
+    first, last = np.flatnonzero(exists)[[0, -1]]
     cut = slice(max(int(starts[first]) - 1, 0), int(starts[last + 1]) if last + 1 < len(starts) else len(close))
     part = tape.part(cut)
     local = starts[first : last + 1] - cut.start
-    kept = kept[first : last + 1]
+    exists = exists[first : last + 1]
     bids, asks, trades = _bars(part.bid, local), _bars(part.ask, local), _trades(part, local)
     ends = np.append(local[1:], len(part.price)) - 1
     volumes = np.add.reduceat(part.size, local).tolist()
@@ -97,5 +97,5 @@ def build_candles(tape: MarketTape, period: int, start: int, end: int) -> list[C
             "yes_ask": asks[i],
             "yes_bid": bids[i],
         }
-        for i in np.flatnonzero(kept).tolist()
+        for i in np.flatnonzero(exists).tolist()
     ]

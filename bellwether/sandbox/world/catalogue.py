@@ -1,4 +1,4 @@
-"""Series of the generated world: families of questions from `catalogue.toml`, one series per entity."""
+"""Series of the generated world: `catalogue.toml` defines families of questions, with one series per entity."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Kind = Literal["single", "ladder", "brackets", "contest", "members"]
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Quantity behind a ladder or brackets, in the unit of the question.
+    """Quantity about which a ladder or brackets ask, in the unit of the question.
 
-    `half`: whole-numbered outcomes with strikes between them. `whole`: whole-numbered outcomes with ranges that include both ends.
+    half: integer outcomes with strikes between them. whole: integer outcomes with ranges that include both ends.
     """
 
     centre: tuple[float, float]
@@ -34,7 +34,7 @@ class Quantity:
     whole: bool = False
 
     def text(self, value: Decimal) -> str:
-        """Format the value as in the question."""
+        """Format a value as in the question."""
         digits = 1 if self.half else self.decimals
         return f"{self.prefix}{value:{',' if self.thousands else ''}.{digits}f}{self.suffix}"
 
@@ -65,13 +65,13 @@ class QuestionFamily:
 
     @property
     def late(self) -> bool:
-        """True if markets close after midnight UTC, in the American evening: tickers and texts name the day before."""
+        """True if markets close between midnight and 6:00 UTC, so that tickers and texts name the previous, American day."""
         return self.hours[0] < 6
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionSeries:
-    """Family applied to one entity; `scale` multiplies its numbers."""
+    """Series of questions about one entity; `scale` multiplies the numbers of its family."""
 
     ticker: str
     family: QuestionFamily
@@ -86,7 +86,7 @@ class QuestionSeries:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All series with their shares of all events, which add up to 1."""
+    """All series, with their shares of the events, which add up to 1."""
 
     series: tuple[QuestionSeries, ...]
     shares: tuple[float, ...]
@@ -94,13 +94,13 @@ class Catalogue:
 
 
 def _code(name: str) -> str:
-    """Return the letters and digits of a name, upper-case, without accents, truncated to six."""
+    """Return the first six letters and digits of a name, in upper case and without accents."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
     return "".join(letter for letter in plain.upper() if letter.isalnum())[:6]
 
 
 def build_option_code(name: str) -> str:
-    """Build the ticker suffix of a named option: its letters, or its code points if it has no Latin letters."""
+    """Build the ticker suffix of a named option from its letters, or from its code points if it has no Latin letters."""
     return _code(name)[:4] or "".join(f"{ord(letter):X}" for letter in name if letter.isalnum())[:8]
 
 
@@ -133,7 +133,7 @@ def _series(family: QuestionFamily, entity: str) -> QuestionSeries:
 
 @lru_cache(maxsize=1)
 def load_catalogue() -> Catalogue:
-    """Load the built-in catalogue once."""
+    """Load the built-in catalogue."""
     content = tomllib.loads(files("bellwether.sandbox.world").joinpath("catalogue.toml").read_text("utf-8"))
     series: list[QuestionSeries] = []
     shares: list[float] = []
@@ -141,9 +141,9 @@ def load_catalogue() -> Catalogue:
         family, entities = _family(entry, content["pools"])
         series += [_series(family, entity) for entity in entities]
         shares += [family.share / len(entities)] * len(entities)
-    by_ticker = {one.ticker: one for one in series}
+    by_ticker = {item.ticker: item for item in series}
     if len(by_ticker) != len(series):
-        twice = next(one.ticker for one in series if by_ticker[one.ticker] is not one)
+        twice = next(item.ticker for item in series if by_ticker[item.ticker] is not item)
         raise ConfigError(f"read the sandbox's catalogue.toml: two series have the ticker {twice}; give one of the entities its own code")
     total = sum(shares)
     return Catalogue(tuple(series), tuple(share / total for share in shares), by_ticker)

@@ -1,4 +1,4 @@
-"""Multivariate markets: products of legs of other events, mostly never traded."""
+"""Multivariate markets (combos): they pay if several markets of other events, the legs, have given outcomes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOON = DAY
 
 
 def _determination(legs: list[tuple[Market, bool]]) -> Determination:
-    """Return the product of the legs' values, rounded down to 1/10000 dollar; void if any leg is void."""
+    """Return the end of a combo: the product of the legs' values, rounded down to 1/10000 dollar; void if a leg is void."""
     value = 10_000
     for market, side in legs:
         worth = market.determination.value
@@ -28,9 +28,9 @@ def _determination(legs: list[tuple[Market, bool]]) -> Determination:
 
 
 def _life(legs: list[tuple[Market, bool]], draw: RandomDraws) -> Life | None:
-    """Draw the life of a combo; None if its legs never trade together.
+    """Draw the life of a combo, which opens in the last day before the first leg closes and ends with the last leg.
 
-    It opens within the last day before the first leg closes, and ends with the last leg.
+    None if the legs never trade at the same time.
     """
     lives = [market.life for market, _ in legs]
     first_close = min(life.closes for life in lives)
@@ -107,7 +107,7 @@ def _event_body(event_ticker: str, collection: str, life: Life) -> dict[str, Any
 
 
 def draw_combos(seed: int, codes: TickerCodes, home: int, events: tuple[WorldEvent, ...], first: int) -> list[WorldEvent]:
-    """Draw the combos over this day's events; the first has the index `first` among the day's events."""
+    """Draw the combos over a day's events. first: index of the first combo among all events of the day."""
     draw = RandomDraws(seed, Purpose.COMBO, home)
     combos: list[WorldEvent] = []
     for index in range(draw.integer(5, 12)):

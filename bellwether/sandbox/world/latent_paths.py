@@ -1,8 +1,8 @@
-"""Truth of the generated world: Brownian paths, and probabilities that are martingales converging to the outcome.
+"""Truth of the generated world: Brownian paths, and the probabilities of outcomes given the path so far.
 
 Each event has a latent Brownian motion W on [0, 1]; a market asks whether lower < W(1) <= upper. Given the path up to s, W(1) is normal
 with mean W(s) and variance 1 - s, so the probability of yes is Phi((upper - W(s)) / sqrt(1 - s)) - Phi((lower - W(s)) / sqrt(1 - s)): an
-exact martingale whatever the deterministic pace at which s runs through the market's life.
+exact martingale, at whatever deterministic pace s runs through the market's life.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Path:
     Attributes:
         entropy: seed of the path between its ends.
         end: W(1), which decides the outcome.
-        pace: s is proportional to this power of the elapsed time; at 1 it is linear, above 1 it accelerates.
-        residual: 1 - s at the close, the remaining uncertainty when trading ends.
+        pace: s is proportional to this power of the elapsed time.
+        residual: 1 - s at the close, the remaining uncertainty.
         opens, closes: instants.
     """
 
@@ -49,7 +49,7 @@ class Path:
         return -((self.opens - self.closes) // SLOT)
 
     def elapsed(self) -> Floats:
-        """Return s at the beginning of each slot."""
+        """Return s at the start of each slot."""
         share = np.arange(self.slots, dtype=np.float64) / self.slots
         power = share.copy()
         for _ in range(self.pace - 1):
@@ -59,7 +59,7 @@ class Path:
 
 @lru_cache(maxsize=64)
 def compute_path(path: Path) -> tuple[Floats, Floats]:
-    """Compute s and W(s) at the beginning of each slot: a Brownian bridge from 0 to the path's end."""
+    """Compute s and W(s) at the start of each slot: a Brownian bridge from 0 to the path's end."""
     s = path.elapsed()
     gaps = np.diff(s, append=1.0)
     free = np.cumsum(np.sqrt(gaps) * create_generator(*path.entropy).standard_normal(len(s)))
@@ -98,7 +98,7 @@ class PathClaim:
         return self.lower < self.path.end <= self.upper
 
     def probabilities(self, slots: Slots | None = None) -> Floats:
-        """Return the probability of yes at the beginning of these slots (default: all)."""
+        """Compute the probability of YES at the start of these slots (default: all)."""
         from scipy.special import ndtr
 
         s, w = compute_path(self.path)
@@ -110,16 +110,16 @@ class PathClaim:
         return np.asarray(np.broadcast_to(above - below, s.shape), dtype=np.float64)
 
     def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
-        """Return the probability at these instants: the initial one before the opening, the outcome from the close on."""
+        """Compute the probability of YES at these instants: the initial one before the opening, the outcome from the close on."""
         slots = np.clip((times - self.opens) // SLOT, 0, self.slots - 1)
         return np.where(times < self.closes, self.probabilities(slots), float(self.pays))
 
 
 @dataclass(frozen=True, slots=True)
 class Combo:
-    """Claim that pays one dollar if every leg has its required outcome; legs are independent of each other.
+    """Claim that pays one dollar if every leg has its required outcome. Legs are independent.
 
-    A leg is a claim and whether it must be yes.
+    legs: claim, and True if its outcome must be YES.
     """
 
     legs: tuple[tuple[PathClaim, bool], ...]
@@ -128,7 +128,7 @@ class Combo:
 
     @property
     def pays(self) -> bool:
-        """True if every latent outcome is the required one."""
+        """True if every leg has its required outcome."""
         return all(claim.pays == side for claim, side in self.legs)
 
     @property
@@ -137,15 +137,15 @@ class Combo:
         return -((self.opens - self.closes) // SLOT)
 
     def probabilities(self) -> Floats:
-        """Return the probability of yes at the beginning of each slot."""
+        """Compute the probability of YES at the start of each slot."""
         return self.probabilities_at(self.opens + SLOT * np.arange(self.slots, dtype=np.int64))
 
     def probabilities_at(self, times: NDArray[np.int64]) -> Floats:
-        """Return the probability at these instants; before the opening, the initial one."""
+        """Compute the probability of YES at these instants; before the opening, the initial one."""
         product = np.ones(len(times))
         for claim, side in self.legs:
-            known = claim.probabilities_at(np.maximum(times, self.opens))
-            product *= known if side else 1.0 - known
+            probability = claim.probabilities_at(np.maximum(times, self.opens))
+            product *= probability if side else 1.0 - probability
         return product
 
 

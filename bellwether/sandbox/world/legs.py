@@ -1,4 +1,4 @@
-"""Markets of an event: their claims on the latent path, and their texts and strikes."""
+"""Drawing of an event's markets (legs): their claims on the latent path, their texts and their strikes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NAMES = uuid.UUID("6f1c0f0e-3c55-4f0e-9d55-9a1f6d1c7b11")
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """Market of an event: yes if lower < W(1) <= upper on the event's path number `path`.
+    """Market of an event, which is YES if lower < W(1) <= upper on path number `path` of the event.
 
-    `words` fill the templates; `strike` has the wire's strike fields; an empty `suffix` gives the market the event's own ticker.
+    words: values of the templates' fields. strike: fields of the market object. suffix: of the ticker; empty for the event's own ticker.
     """
 
     lower: float
@@ -34,7 +34,7 @@ class Leg:
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """All markets of an event; `answer` converts W(1) to the text of the outcome."""
+    """All markets of an event. answer: converts W(1) to the text of the outcome."""
 
     legs: tuple[Leg, ...]
     exclusive: bool
@@ -47,7 +47,7 @@ def _no_answer(_: float) -> str:
 
 
 def _prior(draw: RandomDraws) -> float:
-    """Draw a prior probability of yes: spread over (0, 1), more often low than high, with a mean of about 0.4."""
+    """Draw the initial probability of YES in (0, 1), with a mean of about 0.4."""
     return 0.03 + 0.94 * draw.unit() ** 1.55
 
 
@@ -76,7 +76,7 @@ def _members(series: QuestionSeries, draw: RandomDraws) -> Legs:
 
 
 def _codes(options: list[str]) -> dict[str, str]:
-    """Return a short code per option, numbered if two would be equal."""
+    """Build a short code for each option; equal codes are numbered."""
     codes: dict[str, str] = {}
     for option in options:
         code = build_option_code(option)
@@ -117,7 +117,7 @@ def _contest(series: QuestionSeries, draw: RandomDraws) -> Legs:
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Conversion of W(1) to the quantity in question: mean + spread * W(1)."""
+    """Linear conversion of W(1) to the quantity in question: mean + spread * W(1)."""
 
     number: Quantity
     mean: float

@@ -1,4 +1,4 @@
-"""Markets and events of the generated world, with their whole future."""
+"""Markets and events of the generated world, with all later events of their lives."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from bellwether.sandbox.timestamps import DAY, midnight
 from bellwether.sandbox.world.latent_paths import Latent
 from bellwether.sandbox.world.tape import MarketTape, TradingProfile, record_tape
 
-#: The first UTC day on which events of the world close.
+#: First UTC day on which events of the world close.
 FIRST_DAY = date(2025, 1, 1)
 
 
 def to_day_number(at: int) -> int:
-    """Return the number of the UTC day of an instant; 0 is the world's first, earlier days are negative."""
+    """Return the number of an instant's UTC day; 0 is 2025-01-01, earlier days are negative."""
     return (at - midnight(FIRST_DAY)) // DAY
 
 
@@ -24,7 +24,7 @@ def to_day_number(at: int) -> int:
 class Life:
     """Instants of a market's life.
 
-    scheduled: the close that it announces until it closes. disputed: None for most markets.
+    scheduled: close that is announced until the market closes. disputed: None without a dispute.
     """
 
     created: int
@@ -36,7 +36,7 @@ class Life:
     settled: int
 
     def status(self, at: int) -> str:
-        """Return the venue's name of the market's state."""
+        """Return the venue's status of the market at an instant."""
         if at < self.opens:
             return "initialized"
         if at < self.closes:
@@ -48,18 +48,18 @@ class Life:
         return "disputed" if self.disputed is not None and at >= self.disputed else "determined"
 
     def announced_close(self, at: int) -> int:
-        """Return the close time that the market shows, which becomes the actual one when it closes."""
+        """Return the close that the market states: the scheduled one until it closes, then the actual one."""
         return self.closes if at >= self.closes else self.scheduled
 
     def updated(self, at: int) -> int:
-        """Return the last change of state up to this instant."""
+        """Return the instant of the last status change up to `at`."""
         changes = (self.settled, self.disputed, self.determined, self.closes, self.created)
         return next(change for change in changes if change is not None and (change <= at or change == self.created))
 
 
 @dataclass(frozen=True, slots=True)
 class Determination:
-    """End of a market: the venue's result, the value of YES in 1/10000 dollars (None for a void), and its free text."""
+    """Determination of a market: result, value of YES in 1/10000 dollar (None if void), and text of the outcome."""
 
     result: str
     value: int | None
@@ -68,7 +68,7 @@ class Determination:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """Market; `terms` are the fields of its wire object that never change."""
+    """Market. terms: fields of its object that never change."""
 
     key: Key
     ticker: str
@@ -88,9 +88,9 @@ class Market:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WorldEvent:
-    """Event; `body` is its wire object without markets, `home` the number of the day of its last close, `index` its number in that day.
+    """Event. body: its object without markets. home: number of the day of its last close. index: its number in that day.
 
-    `key` is its place in listings: latest creation day first, which reveals nothing about its end.
+    key: sort key in listings, latest creation day first; it does not reveal the day of the close.
     """
 
     home: int
@@ -114,6 +114,6 @@ class WorldDay:
 
     @classmethod
     def of(cls, events: tuple[WorldEvent, ...]) -> WorldDay:
-        """Index the events and their markets."""
+        """Build a day with indexes of its events and markets by ticker."""
         markets = {market.ticker: market for event in events for market in event.markets}
         return cls(events, {event.ticker: event for event in events}, markets)

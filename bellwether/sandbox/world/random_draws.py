@@ -1,4 +1,4 @@
-"""Random draws for the generated world, with one Philox stream per purpose, so that no draw depends on another purpose's."""
+"""Random draws for the generated world: one independent Philox stream per purpose."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Purpose(IntEnum):
 
 
 def create_generator(*entropy: int) -> np.random.Generator:
-    """Create an independent generator for these integers (at least 0), the same on every machine."""
+    """Create a generator seeded by these integers (at least 0)."""
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
 
 
 class RandomDraws:
-    """Scalar draws from one stream, all computed from its uniform numbers in the order of the calls."""
+    """Scalar draws from one stream of uniform numbers, in the order of the calls."""
 
     _BLOCK = 256
 
@@ -71,20 +71,20 @@ class RandomDraws:
         return items[self.integer(0, len(items) - 1)]
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """Draw this many different items, in random order."""
+        """Draw `count` different items, in random order."""
         pool = list(items)
         return [pool.pop(self.integer(0, len(pool) - 1)) for _ in range(min(count, len(pool)))]
 
 
 class DrawCache(Generic[T]):
-    """Thread-safe cache of the last `most` results of `draw`; without its lock, two concurrent listings would draw every day twice."""
+    """Thread-safe cache of the last `most` results of `draw`, which draws each number once."""
 
     def __init__(self, draw: Callable[[int], T], most: int) -> None:
         self._lock = RLock()
-        self._kept = lru_cache(maxsize=most)(draw)
-        self.cache_info = self._kept.cache_info
+        self._cached = lru_cache(maxsize=most)(draw)
+        self.cache_info = self._cached.cache_info
 
     def __call__(self, number: int) -> T:
         """Return the draw of a number."""
         with self._lock:
-            return self._kept(number)
+            return self._cached(number)

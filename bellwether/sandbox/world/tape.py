@@ -1,6 +1,6 @@
-"""Quotes and trades of one market: prices on its grid around the traders' probability, with the market's liquidity.
+"""Quotes and trades of one market (its tape), drawn around the traders' probability.
 
-Traders nearly know the truth: their probability is the latent one p plus 0.03 * 4p(1 - p) * z. z is standard normal, independent of p, and
+Traders nearly know the truth: their probability is the latent probability p plus 0.03 * 4p(1 - p) * z. z is standard normal, independent of p, and
 mean-reverting: an autoregression whose correlation falls to 1/e within a day.
 """
 
@@ -26,9 +26,9 @@ NO_BID, NO_ASK = 0, DOLLAR
 ERROR = 0.03
 #: Share of the error that one slot passes on to the next.
 _KEPT = math.exp(-SLOT / DAY)
-#: The traders' error in standard deviations at most, so that their probability stays between 0 and 1.
+#: Maximum error in standard deviations, so that the traders' probability stays between 0 and 1.
 _LARGEST_ERROR = 4.0
-#: A price is the middle of the book if the spread, a missing side at 0 or one dollar, is at most so wide, or if both sides are quoted.
+#: Widest spread in mills, with a missing side at 0 or one dollar, whose middle counts as the price.
 _WIDEST = 100
 
 Ints = NDArray[np.integer[Any]]
@@ -43,7 +43,7 @@ GRIDS: dict[str, tuple[tuple[int, int, int], ...]] = {
 
 
 def list_price_ranges(grid: str) -> list[dict[str, str]]:
-    """List the price ranges of the grid as on the wire."""
+    """Return the price ranges of a grid in the format of a market object."""
     return [
         {"end": f"{end / DOLLAR:.4f}", "start": f"{start / DOLLAR:.4f}", "step": f"{step / DOLLAR:.4f}"} for start, end, step in GRIDS[grid]
     ]
@@ -71,13 +71,12 @@ class TradingProfile:
         entropy: seed of its quotes and trades.
         grid: name of its price grid.
         half_spread: mean distance of a quote from the traders' probability, in dollars; less below 0.1 and above 0.9.
-        requote: probability per slot that quotes are renewed; they are also renewed when the latent probability moves by about the half
-        spread.
+        requote: probability per slot that quotes are renewed; they are also renewed when p moves by about the half spread.
         one_sided: probability that a renewed quote lacks one of its sides.
         trades: probability per slot of a trade.
         size: scale of the contracts per trade and per quote.
         whole: contracts trade in whole numbers only.
-        kept: tenths of the traded contracts that stay open.
+        kept: tenths of the traded contracts that increase the open interest.
     """
 
     entropy: tuple[int, ...]
@@ -93,10 +92,10 @@ class TradingProfile:
 
 @dataclass(frozen=True, slots=True)
 class MarketTape:
-    """State at the beginning of each slot since `opens`, and the trade at that instant (price 0: none).
+    """Quotes at the start of each slot since `opens`, and the trade at that instant. Prices are in mills, sizes in 1/100 contract.
 
-    `twice_price` is twice the market's price in mills: the mid price or, if a side is missing, the previous mid price limited to the
-    current quote. `price` is the price of the trade.
+    twice_price: twice the mid price or, if a side is missing, twice the previous mid price, limited to the current quote. price, size: the
+    trade; 0 without a trade. last: price of the last trade.
     """
 
     opens: int
@@ -113,52 +112,52 @@ class MarketTape:
 
     @property
     def times(self) -> Ints:
-        """Instants at which the slots begin."""
+        """Start of each slot."""
         return self.opens + SLOT * np.arange(len(self.price), dtype=np.int64)
 
     def at(self, instant: int) -> int:
-        """Return the index of the slot at this instant, the last one after the close; -1 before the opening."""
+        """Return the index of the slot at an instant; that of the last slot after the close, -1 before the opening."""
         return min(max((instant - self.opens) // SLOT, -1), len(self.price) - 1)
 
     def volume_at(self, instant: int) -> int:
-        """Return the contracts (hundredths) traded up to this instant."""
+        """Return the volume up to an instant, in hundredths of a contract."""
         slot = self.at(instant)
         return int(self.volume[slot]) if slot >= 0 else 0
 
     def part(self, cut: slice) -> MarketTape:
-        """Return the slots of a slice with a start."""
+        """Return a part of the tape; `cut` has a start."""
         columns: dict[str, Any] = {name: getattr(self, name)[cut] for name in MarketTape.__slots__ if name != "opens"}
         return MarketTape(self.opens + SLOT * cut.start, **columns)
 
 
 def draw_traders_error(entropy: tuple[int, ...], slots: int) -> Floats:
-    """Draw the error of a market's traders at the beginning of each slot, in standard deviations: a stationary autoregression."""
+    """Draw the traders' error in standard deviations at the start of each slot: a stationary autoregression."""
     error = create_generator(*entropy, Purpose.ERROR).standard_normal(slots)
     error[1:] *= math.sqrt(1.0 - _KEPT**2)
-    # Sums the kept shares of all shocks before it, twice as many with each step.
-    lag, kept = 1, _KEPT
+    # Adds the discounted earlier shocks, twice as many with each step.
+    lag, factor = 1, _KEPT
     while lag < slots:
-        error[lag:] += kept * error[:-lag]
-        lag, kept = 2 * lag, kept * kept
+        error[lag:] += factor * error[:-lag]
+        lag, factor = 2 * lag, factor * factor
     return error.clip(-_LARGEST_ERROR, _LARGEST_ERROR)
 
 
-def _renewals(known: Floats, trading: TradingProfile, noise: Noise) -> Ints:
+def _renewals(latent: Floats, trading: TradingProfile, noise: Noise) -> Ints:
     """Draw the slots at which quotes are renewed: at random, and when the latent probability has moved by about the half spread.
 
-    Moves are measured on a scale on which a step at even odds counts once, and one near 0 or 1 more.
+    Moves are measured on the arcsine scale, on which a move near 0 or 1 counts more.
     """
-    cell = np.floor(np.arcsin(np.sqrt(known)) / trading.half_spread)
+    cell = np.floor(np.arcsin(np.sqrt(latent)) / trading.half_spread)
     renewed = (noise < trading.requote) | (np.diff(cell, prepend=-1.0) != 0)
     return np.flatnonzero(renewed)
 
 
 def _quotes(latent: Latent, trading: TradingProfile, noise: Noise) -> dict[str, Ints]:
-    """Return quotes and their sizes: renewed at some slots, unchanged between them. The first quote has both sides."""
-    known = latent.probabilities().clip(0.0, 1.0)
-    at = _renewals(known, trading, noise[0])
-    doubt = 4.0 * known[at] * (1.0 - known[at])
-    fair = known[at] + ERROR * doubt * draw_traders_error(trading.entropy, len(known))[at]
+    """Draw quotes and their sizes, which are renewed at some slots. The first quote has both sides."""
+    truth = latent.probabilities().clip(0.0, 1.0)
+    at = _renewals(truth, trading, noise[0])
+    doubt = 4.0 * truth[at] * (1.0 - truth[at])
+    fair = truth[at] + ERROR * doubt * draw_traders_error(trading.entropy, len(truth))[at]
     wide, luck, deep = noise[1, at].astype(np.float64), noise[2, at], noise[3, at]
     half = trading.half_spread * (0.6 + 0.8 * wide) * np.minimum(doubt / 0.36, 1.0)
     luck[0] = 1.0
@@ -176,12 +175,12 @@ def _quotes(latent: Latent, trading: TradingProfile, noise: Noise) -> dict[str, 
         "ask_size": np.where(ask == NO_ASK, 0, ask_size),
         "twice_price": _twice_prices(bid, ask),
     }
-    standing = np.searchsorted(at, np.arange(len(known)), "right") - 1
+    standing = np.searchsorted(at, np.arange(len(truth)), "right") - 1
     return {name: values.astype(np.int32)[standing] for name, values in quotes.items()}
 
 
 def _quote_around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
-    """Return bids and asks on the grid around these probabilities.
+    """Compute bids and asks on the grid around probabilities.
 
     A side is missing only if its outcome is worth less than a fifth of a price step.
     """
@@ -195,7 +194,7 @@ def _quote_around(grid: str, fair: Floats, half: Floats) -> tuple[Ints, Ints]:
 
 
 def _twice_prices(bid: Ints, ask: Ints) -> Ints:
-    """Return twice the price implied by each quote; see `MarketTape`."""
+    """Compute twice the price of each quote; see `MarketTape`."""
     whole = ((bid > NO_BID) & (ask < NO_ASK)) | (ask - bid <= _WIDEST)
     whole[0] = True
     last = np.maximum.accumulate(np.where(whole, np.arange(len(bid)), 0))
@@ -204,7 +203,7 @@ def _twice_prices(bid: Ints, ask: Ints) -> Ints:
 
 @lru_cache(maxsize=128)
 def record_tape(latent: Latent, trading: TradingProfile) -> MarketTape:
-    """Generate all quotes and trades of a market from its opening to its close."""
+    """Draw all quotes and trades of a market from its opening to its close."""
     noise = create_generator(*trading.entropy).random((6, latent.slots), dtype=np.float32)
     quotes = _quotes(latent, trading, noise)
     buys = (noise[4] < trading.trades / 2) & (quotes["ask"] < NO_ASK)
@@ -221,11 +220,11 @@ def record_tape(latent: Latent, trading: TradingProfile) -> MarketTape:
     volumes = np.cumsum(sizes)
     unit = 100 if trading.whole else 1
     interests = volumes * trading.kept // (10 * unit) * unit
-    after = np.cumsum(traded, dtype=np.int64)
-    last, volume, open_interest = (_standing(values, after) for values in (price[at], volumes, interests))
+    counts = np.cumsum(traded, dtype=np.int64)
+    last, volume, open_interest = (_fill_forward(values, counts) for values in (price[at], volumes, interests))
     return MarketTape(latent.opens, price=price, last=last, size=size, volume=volume, open_interest=open_interest, **quotes)
 
 
-def _standing(values: Ints, after: Ints) -> Ints:
-    """Return for each slot the value of the last of this many trades; 0 before the first."""
-    return np.concatenate((np.zeros(1, values.dtype), values))[after]
+def _fill_forward(values: Ints, counts: Ints) -> Ints:
+    """Return for each slot the value of the last trade, given values by trade and the number of trades so far; 0 before the first."""
+    return np.concatenate((np.zeros(1, values.dtype), values))[counts]

@@ -1,4 +1,4 @@
-"""Instants at which an event's markets open, close, are determined and settle."""
+"""Drawing of the instants at which an event's markets open, close, are determined and settle."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from bellwether.sandbox.world.latent_paths import SLOT
 from bellwether.sandbox.world.model import FIRST_DAY, Life
 from bellwether.sandbox.world.random_draws import RandomDraws
 
-#: Bounds that a listing relies on: a market exists at most so long before its event's last close, closes at most so long before
-#: it, and settles at most so long after its own close (days).
+#: Maximum days that a market exists before its event's last close, that it closes before it, and that it settles after its own close.
+#: Listings rely on these bounds.
 LONGEST_LIFE, EARLIEST_LEG, LATEST_SETTLEMENT = 58, 6, 40
 
 FAR_FUTURE = midnight(date(2099, 12, 1))
@@ -20,7 +20,7 @@ FAR_FUTURE = midnight(date(2099, 12, 1))
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """Instants of an event, and the delays of later steps from a market's close."""
+    """Instants of an event, and the delays from a market's close to its determination and settlement."""
 
     opens: int
     created: int
@@ -36,16 +36,16 @@ class Timetable:
 
     @property
     def local_date(self) -> date:
-        """Local date that the event is about."""
+        """American date of the event."""
         return FIRST_DAY + timedelta(days=self.home - self.late)
 
     @property
     def deadline(self) -> date:
-        """Date by which the event must happen."""
+        """American date of the scheduled close."""
         return to_datetime(self.scheduled - 5 * HOUR * self.late).date()
 
     def life(self, closes: int, draw: RandomDraws) -> Life:
-        """Return the life of one of its markets that closes at this instant."""
+        """Draw the life of a market of the event that closes at this instant."""
         created = self.created + draw.integer(0, 60 * SECOND)
         determined = closes + self.determination + draw.integer(0, 2 * SECOND)
         disputed, settles = None, determined
@@ -58,7 +58,7 @@ class Timetable:
 
 
 def _determination(draw: RandomDraws) -> int:
-    """Draw the time from close to determination: mostly minutes to hours, sometimes days, rarely weeks."""
+    """Draw the delay from close to determination: mostly hours, sometimes days, rarely weeks."""
     luck = draw.unit()
     if luck < 0.85:
         return draw.integer(2 * MINUTE, 6 * HOUR)
@@ -70,7 +70,7 @@ def _determination(draw: RandomDraws) -> int:
 
 
 def _scheduled(family: QuestionFamily, closes: int, draw: RandomDraws) -> int:
-    """Draw the announced close."""
+    """Draw the close that is announced for an event that closes at `closes`."""
     if family.early == "result":
         return (closes + draw.integer(2 * DAY, 14 * DAY)) // HOUR * HOUR
     if family.early == "deadline" and draw.chance(0.45):
@@ -106,7 +106,7 @@ def draw_timetable(home: int, family: QuestionFamily, draw: RandomDraws) -> Time
 
 
 def draw_leg_close(table: Timetable, draw: RandomDraws) -> int:
-    """Draw the close of a market that may end days before its event, whatever its outcome."""
+    """Draw the close of a market, which may be days before its event's last close."""
     most = min(EARLIEST_LEG, table.home)
     if not most or not draw.chance(0.4):
         return table.closes

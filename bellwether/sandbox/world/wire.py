@@ -1,4 +1,4 @@
-"""JSON objects of the generated world at one instant, in the venue's current format, without later information."""
+"""JSON objects of the generated world as of an instant, in Kalshi's current format."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIPED = (NO_BID, NO_ASK, 0, 0)
 
 
 def _quote(tape: MarketTape, slot: int, closed: bool) -> tuple[int, int, int, int]:
-    """Return bid, ask and their sizes; none before the opening and after the close."""
+    """Return bid, ask and their sizes; an empty quote before the opening and after the close."""
     if closed or slot < 0:
         return _WIPED
     return int(tape.bid[slot]), int(tape.ask[slot]), int(tape.bid_size[slot]), int(tape.ask_size[slot])
@@ -24,16 +24,16 @@ def _quote(tape: MarketTape, slot: int, closed: bool) -> tuple[int, int, int, in
 
 def _trading_fields(market: Market, at: int) -> dict[str, Any]:
     life, tape = market.life, market.tape()
-    slot, before = tape.at(at), tape.at(at - DAY)
+    slot, previous = tape.at(at), tape.at(at - DAY)
     bid, ask, bid_size, ask_size = _quote(tape, slot, at >= life.closes)
-    old_bid, old_ask, _, _ = _quote(tape, before, at - DAY >= life.closes)
+    old_bid, old_ask, _, _ = _quote(tape, previous, at - DAY >= life.closes)
     volume = tape.volume_at(at)
     return {
         "last_price_dollars": PRICES[tape.last[slot] if slot >= 0 else 0],
         "no_ask_dollars": PRICES[DOLLAR - bid],
         "no_bid_dollars": PRICES[DOLLAR - ask],
         "open_interest_fp": format_contracts(int(tape.open_interest[slot]) if slot >= 0 else 0),
-        "previous_price_dollars": PRICES[tape.last[before] if before >= 0 else 0],
+        "previous_price_dollars": PRICES[tape.last[previous] if previous >= 0 else 0],
         "previous_yes_ask_dollars": PRICES[old_ask],
         "previous_yes_bid_dollars": PRICES[old_bid],
         "volume_24h_fp": format_contracts(volume - tape.volume_at(at - DAY)),
@@ -46,7 +46,7 @@ def _trading_fields(market: Market, at: int) -> dict[str, Any]:
 
 
 def build_market(market: Market, at: int) -> bytes:
-    """Build the market's object at this instant."""
+    """Build the market's object as of an instant."""
     life, determination = market.life, market.determination
     body = {
         **market.terms,

@@ -1,10 +1,10 @@
-"""`GeneratedWorld`: an endless world, generated day by day from its seed on demand."""
+"""Endless world of Kalshi events, generated from a seed day by day on demand."""
 
 from __future__ import annotations
 
 from bisect import bisect
 from collections.abc import Iterator
-from datetime import date, datetime
+from datetime import datetime
 from functools import lru_cache, partial
 from itertools import accumulate
 from operator import attrgetter
@@ -21,15 +21,15 @@ from bellwether.sandbox.world.catalogue import load_catalogue
 from bellwether.sandbox.world.codes import TickerCodes
 from bellwether.sandbox.world.combos import draw_combos
 from bellwether.sandbox.world.events import draw_event
-from bellwether.sandbox.world.model import FIRST_DAY, Market, WorldDay, WorldEvent, to_day_number
+from bellwether.sandbox.world.model import Market, WorldDay, WorldEvent, to_day_number
 from bellwether.sandbox.world.random_draws import DrawCache, Purpose, RandomDraws
 from bellwether.sandbox.world.timetable import EARLIEST_LEG, LATEST_SETTLEMENT, LONGEST_LIFE
 from bellwether.sandbox.world.wire import build_market, build_series, find_final
 
-#: How long settled markets stay in the live endpoints (days).
+#: Days for which settled markets stay in the live endpoints.
 LIVE_DAYS = 90
 
-#: A ticker that points beyond so many days is unknown.
+#: Number of days; a ticker of a later day is unknown.
 _DAYS = 1 << 16
 
 _KEY = attrgetter("key")
@@ -38,9 +38,8 @@ _KEY = attrgetter("key")
 class GeneratedWorld:
     """Events and markets of every UTC day from 2025-01-01 on, the same for the same seed on every machine.
 
-    A day is drawn from (seed, day) on first use and kept in a bounded cache. At any instant the world lists all markets created by then:
-    those that have closed, and the open markets, which close within the next 58 days. Settled markets leave the live endpoints at the first
-    UTC midnight 90 days after their settlement.
+    A day is drawn from (seed, day) on first use and kept in a bounded cache. At any instant the world lists all markets created by then,
+    which close within 58 days at the latest. Settled markets are archived at the first UTC midnight 90 days after their settlement.
 
     Raises `ConfigError` for a negative seed.
     """
@@ -56,7 +55,7 @@ class GeneratedWorld:
         # The archive of 2025 and early 2026 has 6,500 markets, read in turn: a smaller cache would draw all of them each time.
         self._final_body = lru_cache(maxsize=16384)(lambda market: build_market(market, find_final(market)))
 
-    # --- making it ---------------------------------------------------------------------------------------------
+    # --- days --------------------------------------------------------------------------------------------------
 
     def _draw_day(self, home: int) -> WorldDay:
         draw = RandomDraws(self.seed, Purpose.DAY, home)
@@ -70,11 +69,11 @@ class GeneratedWorld:
         return WorldDay.of((*events, *draw_combos(self.seed, self._codes, home, events, len(events))))
 
     def day(self, home: int) -> WorldDay:
-        """Return the events whose last market closes on day number `home`, counted from 2025-01-01 as 0."""
+        """Return the events whose last market closes on day number `home`; 0 is 2025-01-01."""
         return self._days(home)
 
     def _day_of(self, event_ticker: str) -> WorldDay | None:
-        """Return the day encoded in an event's ticker."""
+        """Return the day that an event's ticker encodes; None for an invalid ticker."""
         home = self._codes.home(event_ticker)
         return self.day(home) if home is not None and 0 <= home < _DAYS else None
 
@@ -94,30 +93,18 @@ class GeneratedWorld:
     # --- the truth ---------------------------------------------------------------------------------------------
 
     def truth(self, ticker: str, at: datetime) -> float:
-        """Return the latent probability of yes at this instant: a martingale in `at`; 1 or 0 from the close on.
+        """Return the latent probability of YES as of an instant; 1 or 0 from the close on.
 
-        For a market that ends void or scalar it is the probability of the outcome that was then not used.
+        The determination of a void or scalar market does not use the latent outcome.
         """
-        latent = self._known(ticker).latent
+        latent = self._find_market(ticker).latent
         return float(latent.probabilities_at(np.asarray([to_instant(at)], dtype=np.int64))[0])
 
     def outcome(self, ticker: str) -> str:
-        """Return the predetermined end of the market: yes, no, scalar or void."""
-        return self._known(ticker).determination.result
+        """Return the result that the market will have: yes, no, scalar or void."""
+        return self._find_market(ticker).determination.result
 
-    def closing(self, day: date) -> list[str]:
-        """Return the tickers of the markets, without combos, whose actual close is on this UTC day."""
-        first = (day - FIRST_DAY).days
-        return [
-            market.ticker
-            for home in range(max(first, 0), first + EARLIEST_LEG + 1)
-            for event in self.day(home).events
-            if not event.is_combo
-            for market in event.markets
-            if to_day_number(market.life.closes) == first
-        ]
-
-    def _known(self, ticker: str) -> Market:
+    def _find_market(self, ticker: str) -> Market:
         market = self.market(ticker)
         if market is None:
             raise BellwetherError(
@@ -125,22 +112,19 @@ class GeneratedWorld:
             )
         return market
 
-    # --- what the routes see -----------------------------------------------------------------------------------
+    # --- rows for the routes -----------------------------------------------------------------------------------
 
     def default_clock(self) -> Clock:
-        """Return the real clock."""
         return Clock()
 
     def cutoff(self, now: int) -> int:
-        """Return the last UTC midnight minus 90 days."""
         return now // DAY * DAY - LIVE_DAYS * DAY
 
     def series(self) -> Iterator[dict[str, Any]]:
-        """Yield all series; they exist from the first day on."""
         return map(build_series, load_catalogue().series)
 
     def _homes(self, wanted: ListingFilter, now: int) -> range:
-        """Return numbers of the days that may have matching rows."""
+        """Return the numbers of the days that may have matching rows."""
         last, first = to_day_number(now) + LONGEST_LIFE + 1, 0
         earliest, latest = wanted.closes
         if wanted.settled_before is not None:
@@ -148,19 +132,19 @@ class GeneratedWorld:
         if wanted.settled_after is not None:
             first = max(first, to_day_number(wanted.settled_after) - LATEST_SETTLEMENT)
         if earliest is not None:
-            # Open markets announce a later close than they will have, so every day from today on may hold one.
+            # Open markets may close earlier than they announce, so every day from today on may have a match.
             first = max(first, min(to_day_number(earliest), to_day_number(now)))
         if latest is not None and latest < now:
             last = min(last, to_day_number(latest) + EARLIEST_LEG)
         return range(first, last + 1)
 
     def _collect_created(self, day: int) -> tuple[WorldEvent, ...]:
-        """Return the events created on a day (negative before 2025-01-01), in the order of listings."""
+        """Return the events created on day number `day`, by sort key."""
         homes = range(max(day, 0), day + LONGEST_LIFE + 2)
         return tuple(sorted((event for home in homes for event in self.day(home).events if event.key[0] == -day), key=_KEY))
 
     def _candidates(self, wanted: ListingFilter, now: int) -> Iterator[WorldEvent]:
-        """Yield events that may match, in the order of listings; some may not be created yet."""
+        """Yield events that may match, by sort key, including some that are not created yet."""
         homes = self._homes(wanted, now)
         if len(homes) <= LONGEST_LIFE:
             yield from sorted((event for home in homes for event in self.day(home).events), key=_KEY)
@@ -173,8 +157,8 @@ class GeneratedWorld:
 
     def _events(self, wanted: ListingFilter, now: int) -> Iterator[WorldEvent]:
         if wanted.event_ticker is not None:
-            found = self.event(wanted.event_ticker)
-            candidates: Iterator[WorldEvent] = iter((found,) if found else ())
+            named = self.event(wanted.event_ticker)
+            candidates: Iterator[WorldEvent] = iter((named,) if named else ())
         else:
             candidates = self._candidates(wanted, now)
         for event in candidates:
@@ -208,10 +192,9 @@ class GeneratedWorld:
         return self._final_body(market) if now >= find_final(market) else build_market(market, now)
 
     def events(self, wanted: ListingFilter, now: int) -> Iterator[EventRow]:
-        """Yield events created by now, latest creation day first."""
         if wanted.tickers is not None:
-            found = {event.key: event for ticker in wanted.tickers if (event := self.event(ticker)) and event.created <= now}
-            events: Iterator[WorldEvent] = iter([found[key] for key in sorted(found)])
+            named = [event for ticker in set(wanted.tickers) if (event := self.event(ticker)) and event.created <= now]
+            events: Iterator[WorldEvent] = iter(sorted(named, key=_KEY))
         else:
             events = self._events(wanted, now)
         for event in events:
@@ -219,10 +202,9 @@ class GeneratedWorld:
                 yield self._event_row(event, now)
 
     def markets(self, wanted: ListingFilter, now: int) -> Iterator[MarketRow]:
-        """Yield markets created by now, starting with the events of the latest creation day."""
         if wanted.tickers is not None:
-            found = {market.key: market for ticker in wanted.tickers if (market := self.market(ticker))}
-            markets: Iterator[Market] = iter([found[key] for key in sorted(found)])
+            named = [market for ticker in set(wanted.tickers) if (market := self.market(ticker))]
+            markets: Iterator[Market] = iter(sorted(named, key=_KEY))
         else:
             markets = (market for event in self._events(wanted, now) for market in event.markets)
         for market in markets:
@@ -230,7 +212,6 @@ class GeneratedWorld:
                 yield self._market_row(market, now)
 
     def candles(self, ticker: str, period: int, start: int, end: int, now: int) -> list[Candle] | None:
-        """Return candles of `period` minutes that end within [start, end] and by now; None if the market is not listed yet."""
         market = self.market(ticker)
         if market is None or market.life.created > now:
             return None

@@ -69,7 +69,7 @@ def two_days_before(market: Market) -> datetime:
 
 
 def believed(truth: Truth, market: Market) -> float:
-    return truth.latent(market.ticker, to_instant(two_days_before(market)), to_instant(LATER)).probability  # type: ignore[union-attr]
+    return truth.by_id(market.ticker, to_instant(LATER), to_instant(two_days_before(market))).probability  # type: ignore[union-attr]
 
 
 def told(at: datetime) -> str:
@@ -196,9 +196,9 @@ def test_a_bid_that_the_market_has_left_behind_is_amended(says: Says, truth: Tru
 
 def test_it_knows_what_was_known_at_the_stated_time_and_nothing_later(truth: Truth, likely: Market) -> None:
     early, late = to_instant(two_days_before(likely)), likely.life.closes
-    known = [truth.latent(likely.ticker, at, to_instant(LATER)).probability for at in (early, late)]  # type: ignore[union-attr]
+    known = [truth.by_id(likely.ticker, to_instant(LATER), at).probability for at in (early, late)]  # type: ignore[union-attr]
     direct = likely.latent.probabilities_at(np.array([early, late]))
     assert known == pytest.approx(list(direct))
     assert known[0] != known[1]
-    before = truth.latent(likely.ticker, late, early)
+    before = truth.by_id(likely.ticker, early, late)
     assert before is not None and before.probability == pytest.approx(known[0])
