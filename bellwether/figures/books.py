@@ -16,6 +16,7 @@ from bellwether.figures.canvas import (
     MOST_PANELS,
     ORANGE,
     PALE,
+    PALETTE,
     Palette,
     Rows,
     chart_rows,
@@ -47,11 +48,11 @@ def heat_map() -> alt.LayerChart:
     A row is a state of the book from x until `until` (bid_prices, bid_sizes, ask_prices and ask_sizes as lists), the trades before x (trade_price,
     traded), or a fill (fill: its price, way: `bought` or `sold`, what: a text). All rows have name and x; other fields are null.
     """
-    trades = _drop_missing(alt.Chart(), "trade_price").mark_circle(style="ink", opacity=0.7)
+    trades = _drop_missing(alt.Chart(), "trade_price").mark_circle(style="ink", opacity=0.85)
     fills = _drop_missing(alt.Chart(), "fill").mark_point(filled=True, size=70, opacity=1, fill=_FILL, style="ink", strokeWidth=0.8)
     amount = alt.Scale(type="sqrt", range=[4, 90])
     return layer_charts(
-        *(_side_cells(side, shade) for side, shade in (("bid", BLUE), ("ask", ORANGE))),
+        *(_side_cells(side, shade) for side, shade in (("bid", PALETTE[0]), ("ask", PALETTE[1]))),
         trades.encode(
             x=time("x", "UTC"),
             y=number("trade_price", title=_YES),
@@ -70,7 +71,7 @@ def heat_map() -> alt.LayerChart:
 def _side_cells(side: str, shade: str) -> alt.Chart:
     """Draw a rectangle of a cent per price of a side, more opaque for more contracts."""
     price, size = f"{side}_prices", f"{side}_sizes"
-    own = _drop_missing(alt.Chart(), "until").transform_flatten([price, size])
+    own = alt.Chart().transform_filter(f"datum.{price} != null").transform_flatten([price, size])
     own = own.transform_calculate(low=f"datum.{price} - 0.005", high=f"datum.{price} + 0.005")
     return own.mark_rect(color=shade).encode(
         x=time("x", "UTC"),

@@ -172,7 +172,7 @@ def _rules() -> list[dict[str, Any]]:
 def book_heat_map(title: str, rows: Rows, first: Sequence[str] = ()) -> Chart:
     """Build a heat map of the contracts at each price over time. rows: as for `bellwether.figures.books.heat_map`."""
     description = (
-        f"{title}: blue bids and orange asks, darker for more contracts; dots are trades, triangles fills, up where YES was bought"
+        f"{title}: blue bids and orange asks, more opaque for more contracts; dots are trades, triangles fills, up where YES was bought"
     )
     return Chart(title, description, spec(books.heat_map), rows, "name", first)
 

@@ -16,7 +16,7 @@ from bellwether.pages.values import money, number, percent, slug, text, timestam
 from bellwether.site import arena_agents, arena_curves, arena_markets, arena_rankings
 from bellwether.site.arena_activity import Activity
 from bellwether.site.arena_paths import ABOVE, agent_path, cohort_path, family_path
-from bellwether.site.arena_rankings import Rankings
+from bellwether.site.arena_rankings import Ranking, Rankings
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables.arena_rankings import GROUP
@@ -123,7 +123,9 @@ def _overview(
     *,
     activity: Activity,
 ) -> Iterator[File]:
-    sections = list(_sections(board, rankings, curves, colours))
+    first = next(rankings.groups, None)
+    sections = [Section("", [_arena_headline(first, board, agents)])] if first and board.height else []
+    sections += _sections(board, rankings, curves, colours)
     if not sections:
         sections.append(Section("Leaderboard", [Note("The warehouse has no leaderboard of the arena yet.")]))
     sections += [
@@ -136,6 +138,19 @@ def _overview(
     for (name,), part in agents.group_by("family", maintain_order=True):
         own = pl.col("family") == name
         yield from _family(str(name), part, curves, colours, board=board.filter(own), rankings=rankings.rankings.filter(own))
+
+
+def _arena_headline(first: Ranking, board: pl.DataFrame, agents: pl.DataFrame) -> Stats:
+    """Build the headline numbers of the arena. first: the group whose leader is shown."""
+    bets, costs = board["bets"].sum(), board["cost"]
+    return Stats(
+        [
+            *arena_rankings.leader_tiles(first),
+            ("Cohorts", number(agents["week"].n_unique()), f"of {agents['family'].n_unique()} families"),
+            ("Bets", number(bets), f"{number(board['scored'].sum()).text} on markets with a winner"),
+            ("Cost", columns.cost(None if costs.null_count() else costs.sum()), f"of {number(board['decisions'].sum()).text} decisions"),
+        ]
+    )
 
 
 def _cohorts(agents: pl.DataFrame, curves: arena_curves.Curves) -> Grid | Note:

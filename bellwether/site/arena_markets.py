@@ -11,7 +11,7 @@ import polars as pl
 
 from bellwether.figures.canvas import palette
 from bellwether.pages import charts, columns
-from bellwether.pages.model import Grid, Head, Note, Page, PageTable, Part, Section
+from bellwether.pages.model import Cell, Grid, Head, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
 from bellwether.pages.values import cast_decimals, finite, group_rows, minute, money, number, text, thin_indices, timestamp, yes_no
 from bellwether.site.arena_agents import Books
@@ -108,6 +108,7 @@ def _page(name: str, own: dict[str, Rows]) -> Iterator[File]:
     about: Mapping[str, Any] = own["universe"][0] if own["universe"] else {}
     title = text(about.get("question", name)).text
     sections = [
+        Section("", [_headline(own)]),
         Section("Positions", [_positions(own["positions"])]),
         Section("Price", _prices(own["prices"])),
         Section("Trades", [_trades(own["trades"])]),
@@ -118,6 +119,28 @@ def _page(name: str, own: dict[str, Rows]) -> Iterator[File]:
         category = f"{text(about['category']).text}; " if about["category"] else ""
         lead += f"; {category}outcomes {', '.join(about['outcomes'])}; ends {timestamp(about['closes_at']).text}."
     yield from render(Page(market_path(name), title, lead, sections, _ABOVE))
+
+
+def _headline(own: Mapping[str, Rows]) -> Stats:
+    """Build the headline numbers of a market."""
+    trades, positions, prices, settlements = (own[name] for name in ("trades", "positions", "prices", "settlements"))
+    last = max(prices, key=lambda row: row["at"], default=None)
+    gains = [row["realized"] for row in positions if row["realized"] is not None]
+    settlement = settlements[-1] if settlements else None
+    return Stats(
+        [
+            (
+                "Resolution",
+                text(settlement["winner"] or settlement["result"] if settlement else "open"),
+                settlement["rule"] if settlement else "",
+            ),
+            ("Last price", number(last["price"] if last else None, 3), f"of {last['outcome']}" if last else ""),
+            ("Agents", number(len({row["agent_id"] for row in trades})), f"{len(positions)} positions"),
+            ("Trades", number(len(trades)), ""),
+            ("Traded", money(sum(row["amount"] for row in trades)), "by all agents"),
+            ("Gain", money(sum(gains), signed=True) if gains else Cell("–"), "of all positions"),
+        ]
+    )
 
 
 def _positions(positions: Rows) -> Grid | Note:

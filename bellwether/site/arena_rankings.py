@@ -14,7 +14,7 @@ from bellwether.figures.reliability import diagram_rows as bins
 from bellwether.formatting import p_value as p_text
 from bellwether.pages import charts, columns
 from bellwether.pages.model import Cell, Chart, Grid, Head, Note, PageTable, Part
-from bellwether.pages.values import finite, interval, number, percent, slug, text, yes_no
+from bellwether.pages.values import finite, interval, interval_note, number, percent, slug, text, yes_no
 from bellwether.site import pairs
 from bellwether.site.arena_paths import family_path
 from bellwether.site.source import SiteSource
@@ -109,6 +109,19 @@ def group_title(methodology: str, reconstructed: bool, *, contaminated: bool = F
     """Return the title of a group of cohorts."""
     known = " of models that could know the outcomes" if contaminated else ""
     return f"{methodology}, {'reconstructed' if reconstructed else 'live'} cohorts{known}"
+
+
+def leader_tiles(ranking: Ranking) -> list[tuple[str, Cell, str]]:
+    """Build the headline numbers of the first family: name, primary metric and return."""
+    metric, best = ranking.metrics[0], ranking.families[0]
+    rows = ranking.rankings.filter(pl.col("metric").is_in([metric, "return"]) & (pl.col("family") == best)).rows(named=True)
+    own = {row["metric"]: row for row in rows}
+    main, gain = own.get(metric, {}), own.get("return", {})
+    return [
+        ("Leader", text(best, family_path(best)), f"of {len(ranking.families)} families"),
+        (f"Its {metric_title(metric)}", number(main.get("value"), 3), interval_note(main.get("lower"), main.get("upper"))),
+        ("Its return", percent(gain.get("value"), 1), interval_note(gain.get("lower"), gain.get("upper"), 1, unit="%")),
+    ]
 
 
 def heads(metrics: Sequence[str]) -> list[Head]:

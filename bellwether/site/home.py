@@ -10,9 +10,8 @@ from bellwether.pages import charts, columns
 from bellwether.pages.charts import Colours
 from bellwether.pages.model import Cell, Facts, Head, Links, Note, Page, PageTable, Part, Section, Stats
 from bellwether.pages.render import File, render
-from bellwether.pages.values import NONE, interval_note, money, number, text, timestamp
+from bellwether.pages.values import NONE, interval_note, number, text, timestamp
 from bellwether.site import arena_rankings, release, trading
-from bellwether.site.arena_paths import family_path
 from bellwether.site.arena_rankings import Rankings
 from bellwether.site.source import SiteSource
 
@@ -72,29 +71,12 @@ def _arena(source: SiteSource, colours: Colours) -> list[Part]:
     ranking = next(Rankings.read(source).groups, None) if source.rows("arena/leaderboard") else None
     if ranking is None:
         return [Note("No week of the arena has been run: the warehouse has no rows of arena.leaderboard.")]
-    metric, best = ranking.metrics[0], ranking.families[0]
-    rows = ranking.rankings.filter(pl.col("metric").is_in([metric, "return"]) & (pl.col("family") == best)).rows(named=True)
-    own = {row["metric"]: row for row in rows}
-    main, gain = own.get(metric, {}), own.get("return", {})
+    metric = ranking.metrics[0]
     newest_fact = max(
         (stored.known_at for name, stored in source.tables.items() if name.startswith("arena/") and stored.known_at), default=None
     )
-    stats = Stats(
-        [
-            ("Leader", text(best, family_path(best)), f"of {len(ranking.families)} families"),
-            (
-                f"Its {arena_rankings.metric_title(metric)}",
-                number(main.get("value"), 3),
-                interval_note(main.get("lower"), main.get("upper")),
-            ),
-            (
-                "Its return",
-                number(gain.get("value"), 1, unit="%"),
-                interval_note(gain.get("lower"), gain.get("upper"), 1, unit="%"),
-            ),
-            ("Newest fact", timestamp(newest_fact.date() if newest_fact else None), ranking.title),
-        ]
-    )
+    known = timestamp(newest_fact.date() if newest_fact else None)
+    stats = Stats([*arena_rankings.leader_tiles(ranking), ("Newest fact", known, ranking.title)])
     note = f"Families of {ranking.title}, ranked by the {arena_rankings.metric_title(metric)}: how far their probabilities were from the outcomes."
     drawn = arena_rankings.interval_charts(ranking, colours.of(ranking.families), _LINES)[:1]
     return [stats, Note(note), *drawn, Links([Cell("Cohorts, families and markets", href="arena/index.html")])]
@@ -105,18 +87,7 @@ def _trading(source: SiteSource, colours: Colours) -> list[Part]:
     if not summary.height:
         return [Note("No backtest has been summarised: the warehouse has no rows of replay.summary.")]
     best = summary.row(0, named=True)
-    stats = Stats(
-        [
-            ("Leader", text(best["agent"], trading.agent_path(best["agent"])), f"of {summary['agent'].n_unique()} agents"),
-            (
-                "Mean P&L",
-                money(best["pnl_mean"], signed=True),
-                interval_note(best["pnl_mean_lower"], best["pnl_mean_upper"], 2, unit="$"),
-            ),
-            ("Episodes", number(best["episodes"]), best["rules"]),
-            ("Newest fact", timestamp(best["known_at"].date()), ""),
-        ]
-    )
+    stats = Stats([*trading.leader_tiles(summary), ("Newest fact", timestamp(best["known_at"].date()), "")])
     note = "Mean profit or loss of an episode in dollars, orders replayed against the recorded book with the fees of the venue."
     drawn = trading.mean_rows(summary.filter(pl.col("rules") == best["rules"]).head(_LINES))
     chart = charts.intervals(

@@ -148,11 +148,30 @@ def _overview(
     episodes: pl.DataFrame, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.DataFrame, colours: dict[str, str]
 ) -> Iterator[File]:
     lead = "Recorded markets, replayed order by order. The queue band is the range of P&L over possible places in the queue."
-    sections = [Section("Agents", _agents(summary, ratios_of(runs), colours)), Section("Episodes", [_episodes(episodes, runs)])]
+    sections = [Section("", [Stats([*leader_tiles(summary), *_totals(episodes, runs)])])] if summary.height else []
+    sections += [Section("Agents", _agents(summary, ratios_of(runs), colours)), Section("Episodes", [_episodes(episodes, runs)])]
     yield from render(Page("trading/index.html", "Trading", lead, sections))
     for (name,), part in runs.group_by("agent", maintain_order=True):
         own = pl.col("agent") == name
         yield from _agent(str(name), part, summary.filter(own), markets.filter(own), colours)
+
+
+def leader_tiles(summary: pl.DataFrame) -> list[tuple[str, Cell, str]]:
+    """Build the headline numbers of the agent with the highest mean P&L. summary: rows of replay/summary, not empty."""
+    best = summary.sort("pnl_mean", "agent", descending=[True, False], nulls_last=True).row(0, named=True)
+    return [
+        ("Leader", text(best["agent"], agent_path(best["agent"])), f"of {summary['agent'].n_unique()} agents"),
+        ("Mean P&L", money(best["pnl_mean"], signed=True), interval_note(best["pnl_mean_lower"], best["pnl_mean_upper"], 2, unit="$")),
+        ("Episodes", number(best["episodes"]), best["rules"]),
+    ]
+
+
+def _totals(episodes: pl.DataFrame, runs: pl.DataFrame) -> list[tuple[str, Cell, str]]:
+    return [
+        ("Markets", number(episodes.height), f"of {episodes['episode'].n_unique()} episodes"),
+        ("Recorded trades", number(episodes["trades"].sum()), f"{number(episodes['volume'].sum(), 0).text} contracts"),
+        ("Fills", number(runs["fills"].sum()), f"of {number(runs['orders'].sum()).text} orders in {runs.height} backtests"),
+    ]
 
 
 def mean_rows(summary: pl.DataFrame) -> list[dict[str, object]]:
@@ -345,7 +364,7 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
         parts.append(charts.lines("Equity", "UTC", "dollars", curves, colours, first=first))
     fills = sorted((row for own in rows["fills"].values() for row in own), key=lambda row: row["filled_at"])
     recorded = source.frame("replay/books", *BOOK_COLUMNS, episode=name)
-    sections = [Section("Agents", parts)]
+    sections = [Section("", [_episode_headline(markets, ranked)]), Section("Agents", parts)]
     sections.append(Section("Book", book_parts(recorded, fills)))
     sections.append(Section("Markets", [_markets(markets)]))
     warnings = sorted({one for row in markets["warnings"].to_list() for one in row or ()})
@@ -359,6 +378,26 @@ def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.Data
     for run in runs.iter_rows(named=True):
         own = {one: part.get(run["agent"], []) for one, part in rows.items()}
         yield from _run(run, title, colours, equity=equity.get(run["agent"], []), book=book, markets=own.pop("market_pnl"), **own)
+
+
+def _episode_headline(markets: pl.DataFrame, ranked: pl.DataFrame) -> Stats:
+    """Build the headline numbers of an episode. ranked: its backtests by P&L, best first."""
+    best = ranked.row(0, named=True) if ranked.height else None
+    settled = markets["settled_at"].max()
+    return Stats(
+        [
+            ("Best agent", text(best["agent"], run_path(best["episode"], best["agent"])) if best else Cell("–"), f"of {ranked.height}"),
+            (
+                "Its P&L",
+                money(best["pnl"] if best else None, signed=True),
+                f"{percent(best['return'], 2).text} of the bankroll" if best else "",
+            ),
+            ("Markets", number(markets.height), f"{(markets['result'] == 'YES').sum()} settled as YES"),
+            ("Recorded trades", number(markets["trades"].sum()), f"{number(markets['volume'].sum(), 0).text} contracts"),
+            ("Fills", number(ranked["fills"].sum()), f"of {number(ranked['orders'].sum()).text} orders"),
+            ("Settled", timestamp(settled.date() if settled else None), ""),  # type: ignore[union-attr]
+        ]
+    )
 
 
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:

@@ -171,6 +171,7 @@ const bellwether = (() => {
       header: { labelColor: colour("--soft"), titleColor: colour("--soft") },
       text: { color: colour("--ink") }, rule: { color: colour("--soft") },
       range: { heatmap: { scheme: "blueorange" } },
+      style: { ink: { fill: colour("--ink"), stroke: colour("--paper"), strokeWidth: .6 } },
     };
   }
 
@@ -234,10 +235,10 @@ const bellwether = (() => {
     for (const name of names.length > 1 ? names : []) {
       const label = element("label"), box = element("input", undefined, { type: "checkbox" }), swatch = element("span", undefined, { class: "swatch" });
       box.checked = chosen.has(name);
-      swatch.style.backgroundColor = colours[name] ?? "transparent";
+      swatch.style.backgroundColor = colours[name] ?? "";
       if (about.dashes?.[name]) swatch.classList.add("d" + about.dashes[name]);
       box.addEventListener("change", () => { if (box.checked) chosen.add(name); else chosen.delete(name); draw(); });
-      label.append(box, swatch, document.createTextNode(name)); picks.append(label);
+      label.append(box, ...(colours[name] ? [swatch] : []), document.createTextNode(name)); picks.append(label);
     }
     const fill = () => {
       const wide = data.querySelector(".wide");

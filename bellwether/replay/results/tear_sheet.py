@@ -237,7 +237,7 @@ def _is_up(row: Mapping[str, Any]) -> bool:
 
 #: Explanation of the heat map.
 BOOK_NOTE = (
-    "Blue: bids, orange: asks, darker for more contracts. Dots are trades of the venue, larger for more contracts; triangles are fills, up where "
+    "Blue: bids, orange: asks, more opaque for more contracts. Dots are trades of the venue, larger for more contracts; triangles are fills, up where "
     "YES was bought or NO sold. Prices are of YES."
 )
 
