@@ -59,7 +59,7 @@ HEADER = "X-Sandbox-Fault"
 SCOPE_KEY = "sandbox.faults"
 
 _HANDSHAKE = ("storm", "status", "expired", "credit")
-_EXPECTED = frozenset(f"ASGI callable returned without completing {what}." for what in ("response", "handshake"))
+_EXPECTED = frozenset(f"ASGI callable returned without completing {step}." for step in ("response", "handshake"))
 _MOST_REMEMBERED = 1 << 16
 _MOST_IN_A_ROW, _LONGEST_STORM = 2, 4
 _MOST_PAGES = 4096
@@ -140,8 +140,6 @@ class Faults:
                 raise ConfigError(f"set the sandbox's faults: {part!r} has no rate; write NAME=PROBABILITY, such as status=0.1") from None
         return cls(rates, seed)
 
-    # --- HTTP --------------------------------------------------------------------------------------------------
-
     def decide(self, service: Service, request: bytes, forced: str | None = None) -> Fault | None:
         """Choose the fault of a request; None for no fault.
 
@@ -187,8 +185,6 @@ class Faults:
         with self._lock:
             self.stats[name] += 1
         log.info("fault %s on %s", name, target)
-
-    # --- streams -----------------------------------------------------------------------------------------------
 
     def plan(self, frame_number: int, connection_number: int) -> str | None:
         """Choose the fault of a frame: reorder, gap, disconnect or None. Frames and connections are numbered from 0.
@@ -246,12 +242,9 @@ def parse_header(value: str) -> tuple[str, int]:
     name, equals, text = map(str.strip, value.partition("="))
     count = text if equals else "4" if name == "storm" else "1"
     if (name not in HTTP_FAULTS and name not in STREAM_FAULTS) or not (count.isascii() and count.isdigit() and 1 <= int(count) <= 1000):
-        known = ", ".join((*HTTP_FAULTS, *STREAM_FAULTS))
-        raise ConfigError(f"force a fault: {HEADER} is {value!r}; write NAME or NAME=COUNT (1 to 1000), known are {known}")
+        names = ", ".join((*HTTP_FAULTS, *STREAM_FAULTS))
+        raise ConfigError(f"force a fault: {HEADER} is {value!r}; write NAME or NAME=COUNT (1 to 1000), known are {names}")
     return name, int(count)
-
-
-# --- the middleware ------------------------------------------------------------------------------------------------
 
 
 async def read_body(receive: Receive) -> bytes:
@@ -403,8 +396,6 @@ class FaultMiddleware:
                     while (await exchange.receive())["type"] != "http.disconnect":
                         pass
 
-    # --- listings ----------------------------------------------------------------------------------------------
-
     def _remember(self, exchange: _Exchange) -> None:
         """Store the query of a page for the fault `duplicate`."""
         if exchange.service not in _CURSORS or exchange.scope["method"] != "GET":
@@ -433,8 +424,6 @@ class FaultMiddleware:
         if name == "cursor" and page and cursor:
             return orjson.dumps({**page, field: cursor})
         return None
-
-    # --- streams -----------------------------------------------------------------------------------------------
 
     async def _websocket(self, service: Service, scope: Scope, receive: Receive, send: Send) -> None:
         header = _header(scope)

@@ -84,8 +84,6 @@ class Kalshi:
         }
         return build_json_routes(handlers, self._clock)
 
-    # --- exchange ----------------------------------------------------------------------------------------------
-
     def exchange_status(self, params: Params, path: dict[str, str], now: int) -> Body:
         """Serve GET /exchange/status; the exchange is always open."""
         return {
@@ -101,13 +99,9 @@ class Kalshi:
         names = ("market_positions_last_updated_ts", "market_settled_ts", "orders_updated_ts", "trades_created_ts")
         return dict.fromkeys(names, cutoff)
 
-    # --- series ------------------------------------------------------------------------------------------------
-
     def series(self, params: Params, path: dict[str, str], now: int) -> Body:
         """Serve GET /series: all series in one response."""
         return {"series": list(self._source.series())}
-
-    # --- events ------------------------------------------------------------------------------------------------
 
     def events(self, params: Params, path: dict[str, str], now: int) -> Body:
         """Serve GET /events, without multivariate events and without archived markets."""
@@ -134,8 +128,6 @@ class Kalshi:
     def _live(self, markets: Iterable[MarketRow], now: int) -> Iterator[MarketRow]:
         cutoff = self._source.cutoff(now)
         return (market for market in markets if market.settled is None or market.settled >= cutoff)
-
-    # --- markets -----------------------------------------------------------------------------------------------
 
     def markets(self, params: Params, path: dict[str, str], now: int) -> Body:
         """Serve GET /markets: live markets."""
@@ -184,8 +176,6 @@ class Kalshi:
             and (series is None or row.series_ticker == series)
         )
         return _market_page(rows, params)
-
-    # --- candlesticks ------------------------------------------------------------------------------------------
 
     def _live_candles(self, ticker: str, span: tuple[int, int, int], now: int, series: str | None = None) -> list[Candle] | None:
         """Return the candles of a live market; None if it is unknown, archived, or not in `series`."""

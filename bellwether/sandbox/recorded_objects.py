@@ -114,9 +114,6 @@ def _captured(node: Object) -> int | None:
     return next((time for name in _CAPTURED if (time := read_time(node.get(name))) is not None), None)
 
 
-# --- recognition -------------------------------------------------------------------------------------------------------
-
-
 def _texts(node: Object, *names: str) -> bool:
     return all(isinstance(node.get(name), str) for name in names)
 

@@ -160,11 +160,9 @@ class OrderFlow:
         self.beginning = lru_cache(maxsize=4)(self._beginning)
         self.within = lru_cache(maxsize=4)(self._within)
 
-    # --- draws --------------------------------------------------------------------------------------------------
-
     def _draw_standing(self) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
         """Draw (price, size) of each side's standing orders, which are in the book whenever they are far enough from the best."""
-        words = create_generator(*self.trading.entropy, Purpose.FLOW).integers(0, _WORD, (2, 2, DOLLAR // 10)).tolist()
+        draws = create_generator(*self.trading.entropy, Purpose.FLOW).integers(0, _WORD, (2, 2, DOLLAR // 10)).tolist()
         chance = int(_WORD * (0.1 + 0.5 * self.trading.requote))
         scale = 100 * self.trading.size // self._unit
         yes, no = (
@@ -173,23 +171,23 @@ class OrderFlow:
                 for cent in range(1, DOLLAR // 10)
                 if presence[cent] < chance
             ]
-            for presence, sizes in words
+            for presence, sizes in draws
         )
         return yes, no
 
     def _draw(self, slot: int) -> SlotDraws:
         mean = 1.0 + 22.0 * self.trading.requote
         most = int(1.5 * mean) + 1
-        words = create_generator(*self.trading.entropy, Purpose.FLOW, slot, 0).integers(0, _WORD, 2 + 7 * most).tolist()
-        rest = words[2:]
+        numbers = create_generator(*self.trading.entropy, Purpose.FLOW, slot, 0).integers(0, _WORD, 2 + 7 * most).tolist()
+        rest = numbers[2:]
         begins, span = self.begins(slot), self.ends(slot) - self.begins(slot) - 1
         orders = []
-        for index in range(int(mean * (_WORD // 2 + words[0]) / _WORD)):
+        for index in range(int(mean * (_WORD // 2 + numbers[0]) / _WORD)):
             order = self._order(slot, rest[_FIELDS * index : _FIELDS * (index + 1)])
             if order is not None:
                 orders.append(order)
         rest = rest[_FIELDS * most :]
-        replaced = int(mean * words[1] / _WORD) // 2
+        replaced = int(mean * numbers[1] / _WORD) // 2
         replacements = (
             Replacement(begins + 1 + (when * span >> 16), side & 1) for when, side in zip(rest[:replaced], rest[most:], strict=False)
         )
@@ -213,8 +211,6 @@ class OrderFlow:
         size = 100 * self.trading.size * draws[4] // (_WORD - draws[4] + 6000) // self._unit + 1
         return Order(born, dies, side, self._prices[place], size * self._unit)
 
-    # --- time --------------------------------------------------------------------------------------------------
-
     def begins(self, slot: int) -> int:
         """Return the instant at which a slot begins."""
         return self.tape.opens + SLOT * slot
@@ -229,8 +225,6 @@ class OrderFlow:
             return range(0)
         last = min((end - 1 - self.tape.opens) // SLOT, len(self.tape.price) - 1)
         return range(max((start - self.tape.opens) // SLOT, 0), last + 1)
-
-    # --- the best ----------------------------------------------------------------------------------------------
 
     def best(self, slot: int, side: int) -> tuple[int, int]:
         """Return price and size of a side's best bid during a slot; price 0 without a bid."""
@@ -287,8 +281,6 @@ class OrderFlow:
         """Return True if a slot begins with a new quote or a trade."""
         return bool(self.tape.price[slot]) or any(int(posted[slot]) == slot for posted in self._posted)
 
-    # --- behind the best ---------------------------------------------------------------------------------------
-
     def _resting(self, slot: int) -> list[Order]:
         """Return the orders of earlier slots that are still in the book after the start of a slot."""
         begins = self.begins(slot)
@@ -305,8 +297,6 @@ class OrderFlow:
         bound = int(self._bests[side][slot]) - _STANDING_DISTANCE
         return [(price, size) for price, size in self._standing[side] if price <= bound]
 
-    # --- events ------------------------------------------------------------------------------------------------
-
     def _departures(self, slot: int) -> list[tuple[int, int, int]]:
         """Return (side, price, size) of the orders that leave at the start of a slot."""
         orders: list[tuple[int, int, int]] = []
@@ -317,8 +307,8 @@ class OrderFlow:
             if int(self._posted[side][slot]) == slot:
                 price = self.best(previous, side)[0]
                 orders += [(side, price, size) for size in self._after_trade(previous, side)]
-            kept = set(self._list_standing(slot, side))
-            orders += [(side, price, size) for price, size in self._list_standing(previous, side) if (price, size) not in kept]
+            standing = set(self._list_standing(slot, side))
+            orders += [(side, price, size) for price, size in self._list_standing(previous, side) if (price, size) not in standing]
         resting, begins = set(self._resting(slot)), self.begins(slot)
         earlier = [*self._resting(previous), *self._draws(previous).orders]
         return orders + [(order.side, order.price, order.size) for order in earlier if order.dies > begins and order not in resting]
@@ -385,8 +375,6 @@ class OrderFlow:
             yield from (event for event in self.within(slot) if start <= event.at < end)
         if start <= self.closes < end:
             yield BookWipe(self.closes, self.clock(self.closes))
-
-    # --- the book ----------------------------------------------------------------------------------------------
 
     def queues(self, slot: int) -> Queues:
         """Return the sizes of all resting orders by price, for both sides, after the events at the start of a slot."""

@@ -53,8 +53,6 @@ class GeneratedExchange:
         self._trading = lru_cache(maxsize=64)(self._markets_trading)
         self._lives = lru_cache(maxsize=4)(self._lives_of_day)
 
-    # --- markets -----------------------------------------------------------------------------------------------
-
     def _market(self, ticker: str, now: int) -> Market | None:
         market = self._world.market(ticker)
         return market if market is not None and market.life.created <= now else None
@@ -82,8 +80,6 @@ class GeneratedExchange:
         market = self._market(ticker, now)
         return market is not None and market.life.settled < self.cutoff(now)
 
-    # --- books and events --------------------------------------------------------------------------------------
-
     def book(self, ticker: str, now: int) -> ExchangeBook | None:
         if self._market(ticker, now) is None:
             return None
@@ -98,8 +94,6 @@ class GeneratedExchange:
     def snapshot(self, ticker: str, now: int) -> StreamMessage | None:
         book, market = self.book(ticker, now), self._market(ticker, now)
         return build_snapshot(book, build_market_id(market), now) if book is not None and market is not None else None
-
-    # --- trades ------------------------------------------------------------------------------------------------
 
     def _trade_rows(self, market: Market, start: int, end: int) -> list[TradeRow]:
         """Return a market's trades in [start, end), newest first."""
@@ -129,8 +123,6 @@ class GeneratedExchange:
             markets = (market for market in self._trading(hour) if market.trading.trades)
             rows = [row for market in markets for row in self._trade_rows(market, begin, until)]
             yield from sorted(rows, key=attrgetter("key"))
-
-    # --- messages ----------------------------------------------------------------------------------------------
 
     def opening(self, interest: Interest, now: int) -> Iterator[StreamMessage]:
         chosen = (ticker for ticker, channels in interest.tickers.items() if BOOKS in channels)
@@ -170,8 +162,6 @@ class GeneratedExchange:
                 yield build_delta(event, market.ticker, uuid_of_market)
             elif isinstance(event, TradePrint) and TRADES in channels:
                 yield build_trade_message(event, market)
-
-    # --- lifecycles --------------------------------------------------------------------------------------------
 
     def _lives_of_day(self, number: int) -> list[StreamMessage]:
         """Return the lifecycle messages of UTC day `number`, in order."""

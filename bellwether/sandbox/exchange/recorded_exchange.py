@@ -128,8 +128,6 @@ class RecordedExchange:
     def is_archived(self, ticker: str, now: int) -> bool:
         return False
 
-    # --- messages ----------------------------------------------------------------------------------------------
-
     def _play(self, interest: Interest) -> Iterator[CapturedMessage]:
         """Yield the captured messages of an interest from all files, in order of time."""
         chosen = interest.tickers.keys()
@@ -172,8 +170,6 @@ class RecordedExchange:
         finally:
             self._keep(interest, cursor)
 
-    # --- books -------------------------------------------------------------------------------------------------
-
     def _replay(self, ticker: str, now: int) -> _Replay | None:
         if not self.lists(ticker, now):
             return None
@@ -195,8 +191,6 @@ class RecordedExchange:
         if replay is None:
             return None
         return build_snapshot(replay.book(ticker), replay.market_id or build_uuid("market", ticker), now)
-
-    # --- trades ------------------------------------------------------------------------------------------------
 
     def trades(self, wanted: TradeFilter) -> Iterator[TradeRow]:
         traded = [(number, path) for number, (path, inside) in enumerate(self._files.items()) if TRADES in inside.channels]

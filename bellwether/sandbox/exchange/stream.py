@@ -164,8 +164,6 @@ class Connection:
         finally:
             self._commands.put_nowait(None)
 
-    # --- sending -----------------------------------------------------------------------------------------------
-
     async def _send(self, frame: bytes) -> None:
         if not self._silent:
             await self._websocket.send_text(frame.decode())
@@ -217,8 +215,6 @@ class Connection:
         if self._frames == sent:
             await self._release()
 
-    # --- commands ----------------------------------------------------------------------------------------------
-
     async def _execute(self, text: str) -> None:
         command_id: int | None = None
         try:
@@ -255,16 +251,16 @@ class Connection:
         channels, tickers = params.get("channels"), _read_tickers(params)
         if not isinstance(channels, list) or not channels:
             raise CommandError(3)
-        known = set(await self._filter_known(command_id, tickers))
+        listed = set(await self._filter_known(command_id, tickers))
         added: list[Subscription] = []
         for channel in dict.fromkeys(map(str, channels)):
             if channel not in CHANNELS:
                 await self._refuse(command_id, CommandError(8))
             elif channel in MARKET_CHANNELS and not tickers:
                 await self._refuse(command_id, CommandError(14))
-            elif channel not in MARKET_CHANNELS or known:
+            elif channel not in MARKET_CHANNELS or listed:
                 yes_prices = channel == BOOKS and params.get("use_yes_price") is True
-                subscription = Subscription(next(self._sids), channel, known if channel in MARKET_CHANNELS else None, yes_prices)
+                subscription = Subscription(next(self._sids), channel, listed if channel in MARKET_CHANNELS else None, yes_prices)
                 self._subscriptions[subscription.sid] = subscription
                 added.append(subscription)
                 await self._answer(command_id, {"type": "subscribed", "msg": {"channel": channel, "sid": subscription.sid}})

@@ -118,9 +118,6 @@ def build_ticker(market: Market, flow: OrderFlow, uuid_of_market: str, at: int) 
     return StreamMessage(at, TICKER, "ticker", market.ticker, body)
 
 
-# --- lifecycles ------------------------------------------------------------------------------------------------------
-
-
 def build_event_created(event: WorldEvent, channel: str) -> StreamMessage:
     """Build the message about a new event."""
     terms = event.body
@@ -177,9 +174,6 @@ def build_lifecycle(market: Market, channel: str) -> Iterable[StreamMessage]:
     if life.closes != life.scheduled:
         steps.insert(2, (life.closes, {"event_type": "close_date_updated", "close_ts": life.closes // SECOND}))
     return (StreamMessage(at, channel, channel, market.ticker, {"market_ticker": market.ticker, **body}) for at, body in steps)
-
-
-# --- prices of the other side ----------------------------------------------------------------------------------------
 
 
 def _other(price: str) -> str:

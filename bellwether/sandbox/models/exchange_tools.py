@@ -122,9 +122,6 @@ def _plain(count: float) -> float:
     return int(count) if count == int(count) else count
 
 
-# --- reading -----------------------------------------------------------------------------------------------------------
-
-
 def read_exchange_tools(request: ChatRequest) -> ExchangeTools | None:
     """Parse a trader's request; None unless its tools both place and cancel orders."""
     if not {_PLACE, _CANCEL} <= request.tools:
@@ -191,8 +188,6 @@ def _resting(item: Mapping[str, Any]) -> ToolOrder | None:
     ticker, side, action = (str(item.get(name, "")) for name in ("ticker", "side", "action"))
     return ToolOrder(item["order_id"], ticker, side, action, price, float(count))
 
-
-# --- traders -----------------------------------------------------------------------------------------------------------
 
 Trader = Callable[[ExchangeTools, Belief, "RandomDraws"], list[ToolUse]]
 

@@ -55,8 +55,6 @@ class GeneratedPolymarket:
         self._market_body = lru_cache(maxsize=4096)(self._make_market_body)
         self._event_body = lru_cache(maxsize=1024)(self._make_event_body)
 
-    # --- search ------------------------------------------------------------------------------------------------
-
     def day(self, home: int) -> tuple[ListedEvent, ...]:
         """Return the events whose last question is answered on day number `home`; 0 is 2025-01-01."""
         return self._listing.day(home)
@@ -124,8 +122,6 @@ class GeneratedPolymarket:
         if wanted.tokens is not None:
             named.append({(ids.token_number(text) or (None,))[0] for text in wanted.tokens})
         return set.intersection(*named) if named else None
-
-    # --- Gamma -------------------------------------------------------------------------------------------------
 
     def default_clock(self) -> Clock:
         return Clock()
@@ -196,16 +192,14 @@ class GeneratedPolymarket:
         body = partial(self._event_body, event, min(now, event.final))
         return EventRow(event.key, event.id, True, wire.find_close(event, now) is not None, event.ends, body)
 
-    # --- CLOB --------------------------------------------------------------------------------------------------
-
     def clob_market(self, condition_id: str, now: int) -> Object | None:
         pair = self._by_condition(condition_id, now)
         return clob_wire.build_market(pair[1], pair[0], self._ids, now) if pair else None
 
     def book(self, token: str, now: int) -> TokenBook | None:
-        if (found := self._by_token(token, now)) is None:
+        if (place := self._by_token(token, now)) is None:
             return None
-        event, market, side = found
+        event, market, side = place
         return clob_wire.build_book(market, event, side, self._seed, now)
 
     def prices(self, token: str, ticks: PriceTimes, now: int) -> list[Point]:
@@ -213,8 +207,6 @@ class GeneratedPolymarket:
         if market is None or now > market.closes + PRICE_DAYS * DAY:
             return []
         return clob_wire.compute_prices(market, side, ticks, now)
-
-    # --- the truth ---------------------------------------------------------------------------------------------
 
     def listed(self, market_id: str) -> ListedMarket | None:
         """Return the market with this id; None for an unknown id."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -99,6 +99,26 @@ class _EventPlan:
     def key(self) -> tuple[int, int]:
         """Sort key of the event in listings: latest creation day first, then by id."""
         return -to_day_number(self.created), int(self.ids.event(event_number(self.home, self.index)))
+
+    def build(
+        self, title: str, labels: Iterable[str], markets: tuple[ListedMarket, ...], source: str, recurrence: Recurrence | None = None
+    ) -> ListedEvent:
+        """Build the event with its markets."""
+        number = event_number(self.home, self.index)
+        return ListedEvent(
+            key=self.key,
+            number=number,
+            id=self.ids.event(number),
+            slug=build_slug(title, self.ids.event(number)),
+            title=title,
+            description=markets[0].description,
+            source=source,
+            tags=tuple(tags()[label] for label in labels),
+            group=self.group,
+            recurrence=recurrence,
+            created=self.created,
+            markets=markets,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,22 +237,9 @@ def _listed(seed: int, ids: Ids, event: WorldEvent) -> ListedEvent:
         ends=ends,
         starts=starts,
     )
-    markets = tuple(_market(plan, position, claim, words) for position, (claim, words) in enumerate(texts))
+    markets = tuple(_market(plan, position, claim, market_texts) for position, (claim, market_texts) in enumerate(texts))
     title = markets[0].question if len(markets) == 1 else event.body["title"]
-    return ListedEvent(
-        key=plan.key,
-        number=number,
-        id=ids.event(number),
-        slug=build_slug(title, ids.event(number)),
-        title=title,
-        description=markets[0].description,
-        source=family.source[1],
-        tags=tuple(tags()[label] for label in (_label(family.category), *family.tags)),
-        group=plan.group,
-        recurrence=None,
-        created=plan.created,
-        markets=markets,
-    )
+    return plan.build(title, (_label(family.category), *family.tags), markets, family.source[1])
 
 
 def _clock_text(at: int) -> str:
@@ -243,7 +250,7 @@ def _clock_text(at: int) -> str:
 
 def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) -> ListedEvent:
     """Draw a short market that only this venue has: whether a coin rises or falls within an hour or a day."""
-    number, begin = event_number(home, index), midnight(FIRST_DAY) + home * DAY
+    begin = midnight(FIRST_DAY) + home * DAY
     coin = draw.choose([series.name for series in load_catalogue().series if series.family.prefix == "COIN"])
     period, length = ("hourly", HOUR) if draw.chance(0.7) else ("daily", DAY)
     closes = begin + draw.integer(1, 23) * HOUR
@@ -268,20 +275,8 @@ def _recurring(seed: int, ids: Ids, home: int, index: int, draw: RandomDraws) ->
     texts = _MarketTexts(title, f"{rules} than at its beginning. Otherwise, it will resolve to “Down”.", "", ("Up", "Down"))
     market = _market(plan, 0, claim, texts)
     name = f"{coin} Up or Down {period.capitalize()}"
-    return ListedEvent(
-        key=plan.key,
-        number=number,
-        id=ids.event(number),
-        slug=build_slug(title, ids.event(number)),
-        title=title,
-        description=market.description,
-        source="https://prices.example",
-        tags=tuple(tags()[label] for label in _RECURRING_TAGS),
-        group="",
-        recurrence=Recurrence(str(10_000 + sum(name.encode())), name.lower().replace(" ", "-"), name, period),
-        created=plan.created,
-        markets=(market,),
-    )
+    series = Recurrence(str(10_000 + sum(name.encode())), name.lower().replace(" ", "-"), name, period)
+    return plan.build(title, _RECURRING_TAGS, (market,), "https://prices.example", series)
 
 
 class Listing:

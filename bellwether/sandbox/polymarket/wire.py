@@ -278,9 +278,6 @@ def build_series(series: Recurrence) -> list[Object]:
     return [{**names, "seriesType": "single", "recurrence": series.word, "active": True, "closed": False}]
 
 
-# --- numbers and times as the venue writes them ----------------------------------------------------------------------
-
-
 def format_decimal(value: int, digits: int) -> str:
     """Format value / 10**digits as text without trailing zeros: (4700, 4) is 0.47."""
     whole, rest = divmod(value, 10**digits)

@@ -74,7 +74,7 @@ def format_day(day: date) -> str:
     return f"{_MONTHS[day.month - 1]} {day.day}, {day.year}"
 
 
-def _words(series: QuestionSeries, table: Timetable) -> dict[str, str]:
+def _template_fields(series: QuestionSeries, table: Timetable) -> dict[str, str]:
     day = table.local_date
     return {
         "name": series.name,
@@ -216,7 +216,7 @@ def draw_event(seed: int, codes: TickerCodes, home: int, index: int, series: Que
         series=series,
         ticker=f"{series.ticker}-{code}",
         table=table,
-        words={**_words(series, table), **legs.words},
+        words={**_template_fields(series, table), **legs.words},
         question=draw.choose(family.question),
         secondary=draw.choose(_SECONDARY),
         grid=_grid(draw),

@@ -55,8 +55,6 @@ class GeneratedWorld:
         # The archive of 2025 and early 2026 has 6,500 markets, read in turn: a smaller cache would draw all of them each time.
         self._final_body = lru_cache(maxsize=16384)(lambda market: build_market(market, find_final(market)))
 
-    # --- days --------------------------------------------------------------------------------------------------
-
     def _draw_day(self, home: int) -> WorldDay:
         draw = RandomDraws(self.seed, Purpose.DAY, home)
         chosen: list[int] = []
@@ -90,8 +88,6 @@ class GeneratedWorld:
                 return market
         return None
 
-    # --- the truth ---------------------------------------------------------------------------------------------
-
     def truth(self, ticker: str, at: datetime) -> float:
         """Return the latent probability of YES as of an instant; 1 or 0 from the close on.
 
@@ -111,8 +107,6 @@ class GeneratedWorld:
                 f"look up the truth of {ticker}: the world of seed {self.seed} has no such market; take a ticker that it listed"
             )
         return market
-
-    # --- rows for the routes -----------------------------------------------------------------------------------
 
     def default_clock(self) -> Clock:
         return Clock()

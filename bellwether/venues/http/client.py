@@ -7,7 +7,7 @@ import logging
 import ssl
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -143,7 +143,7 @@ def listing_method(build: Callable[P, Listing]) -> Callable[Concatenate[Any, P],
 
     @wraps(build)
     def method(client: HttpClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[VenuePage]:
-        return client.follow_adapted(build(*args, **kwargs))
+        return client.follow(build(*args, **kwargs))
 
     return method
 
@@ -232,7 +232,7 @@ class HttpClient:
         await self._http.aclose()
 
     async def get(self, path: str, params: Params = (), *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
-        """Return the response to GET `path` with `params`; see `fetch`."""
+        """Send GET `path` with `params` and return the response; see `fetch`."""
         return await self.fetch(VenueCall(path, params), ordinal=ordinal, accept=accept)
 
     async def fetch(self, call: VenueCall, *, ordinal: int = 0, accept: frozenset[int] = frozenset()) -> VenuePage:
@@ -337,16 +337,16 @@ class HttpClient:
             self._count(failure=failure.kind, limited=state.upcoming_sleep if failure.kind == RATE_LIMIT else 0.0)
         log.info("%s: %s; attempt %d in %.1f s", call.request[:200], failure, state.attempt_number + 1, state.upcoming_sleep)
 
-    def follow(self, listing: Listing) -> AsyncGenerator[VenuePage, None]:
-        """Yield the pages of `listing`. Raises `PagingError` for an endless listing; see `iterate_pages`."""
-        return iterate_pages(listing, lambda path, params, ordinal: self.get(path, params, ordinal=ordinal), pause=self.pause)
+    async def follow(self, listing: Listing) -> AsyncIterator[VenuePage]:
+        """Yield the pages of `listing`, in the form that the server supports. Raises `PagingError` for an endless listing."""
 
-    async def follow_adapted(self, listing: Listing) -> AsyncIterator[VenuePage]:
-        """Yield the pages of `listing`, converted to the form that the server supports."""
-        async with aclosing(self.follow(await self.adapt_listing(listing))) as pages:
+        def fetch(path: str, params: Params, ordinal: int) -> Awaitable[VenuePage]:
+            return self.get(path, params, ordinal=ordinal)
+
+        async with aclosing(iterate_pages(await self.adapt_listing(listing), fetch, pause=self.pause)) as pages:
             async for page in pages:
                 yield page
 
     async def pause(self, number: int) -> None:
-        """Wait as long as after `number` failures in a row."""
+        """Wait for the back-off after `number` failures in a row."""
         await self._sleep(self._backoff.draw(number))

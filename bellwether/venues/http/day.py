@@ -212,8 +212,8 @@ class DayWork(ABC, Generic[M, D]):
         """Create an empty collector for the day."""
 
     @abstractmethod
-    async def collect_markets(self, puller: Puller, known: set[str]) -> BaseMarketCollector[M]:
-        """Request the listings of the day's markets, and by name the `known` markets that are not listed."""
+    async def collect_markets(self, puller: Puller, known_ids: set[str]) -> BaseMarketCollector[M]:
+        """Request the listings of the day's markets, and by name the markets in `known_ids` that are not listed."""
 
     @abstractmethod
     def list_named_calls(self, names: Iterable[str], answered: set[str | None]) -> Iterable[Listing]:
@@ -264,7 +264,7 @@ class DayWork(ABC, Generic[M, D]):
         if puller.pull.base is not None:
             return await self._follow(puller, Puller(self.client, puller.pull.base), stats)
         collector = await self.collect_markets(puller, self._read_known_ids() if puller.pull.note is None else set())
-        markets = collector.settle()
+        markets = collector.choose_records()
         if puller.pull.note is None:
             await self.complete(puller, markets)
             assert collector.responded_at is not None
@@ -276,14 +276,14 @@ class DayWork(ABC, Generic[M, D]):
     async def _follow(self, puller: Puller, base: Puller, stats: RequestStats) -> D:
         """Request again the markets that were open when the day was pulled, and the markets of its curable rejects."""
         collector = await self.collect_markets(base, set())
-        previous, curable = collector.settle(), collector.find_curable()
+        previous, curable = collector.choose_records(), collector.find_curable()
         names, responded_at = {*self.list_open_markets(base, previous), *curable}, collector.responded_at
-        async for page in puller.follow(FOLLOWED, self.list_named_calls(names, collector.answered[FOLLOWED])):
+        async for page in puller.follow(FOLLOWED, self.list_named_calls(names, collector.returned[FOLLOWED])):
             await puller.process(FOLLOWED, page, partial(collector.add, FOLLOWED))
             responded_at = page.fetched_at
         absent = collector.reject_absent(FOLLOWED)
         same = collector.refused | {(name, NOT_LISTED) for name in absent}
-        markets = collector.settle()
+        markets = collector.choose_records()
         changed = not (absent <= curable.keys() and same >= set(curable.items()) and markets.price_tokens <= previous.price_tokens)
         await self.complete_followed(puller, markets)
         if puller.pull.note is None:
@@ -292,9 +292,9 @@ class DayWork(ABC, Generic[M, D]):
             puller.finish({**end, "changed": changed, "plan": self.plan.note, "effort": stats.note})
         return self.result(puller, markets)
 
-    async def add_named(self, puller: Puller, collector: BaseMarketCollector[M], known: set[str]) -> None:
+    async def add_named(self, puller: Puller, collector: BaseMarketCollector[M], known_ids: set[str]) -> None:
         """Request by name the known markets that are not listed."""
-        async for page in puller.follow(NAMED, self.list_named_calls(known - collector.seen_ids(), collector.answered[NAMED])):
+        async for page in puller.follow(NAMED, self.list_named_calls(known_ids - collector.seen_ids(), collector.returned[NAMED])):
             await puller.process(NAMED, page, partial(collector.add, NAMED))
         collector.reject_absent(NAMED)
 

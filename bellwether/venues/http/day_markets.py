@@ -35,7 +35,7 @@ NAMED, FOLLOWED = "named", "followed"
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """Kind of record: its table, and its identifier's field on the wire and column in the table."""
+    """Kind of record of a table. field, column: of its identifier, in the response and in the table."""
 
     table: Table
     field: str
@@ -115,10 +115,10 @@ M = TypeVar("M", bound=BaseDayMarkets)
 
 @dataclass
 class BaseMarketCollector(ABC, Generic[M]):
-    """Collector of a day's markets and rejects from the pages of a pull.
+    """Collector of a day's markets and rejects, to which the pages of a pull are added.
 
-    parsed: cache of parsed pages. refused: record and reason of the rejects in the step `FOLLOWED`. asked: the last call for each market
-    requested by name in the current step. answered: ids in the responses, by step. responded_at: time of the venue's first response.
+    parsed: cache of parsed pages. refused: record and reason of the rejects in the step `FOLLOWED`. named_calls: the last call for
+    each market requested by name in the current step. returned: ids in the responses, by step. responded_at: time of the venue's first response.
     """
 
     tables: ClassVar[DayTables]
@@ -131,8 +131,8 @@ class BaseMarketCollector(ABC, Generic[M]):
     rejects: list[pl.DataFrame] = field(default_factory=list)
     parsed: ParsedPages[tuple[str, int]] = field(default_factory=ParsedPages)
     refused: set[tuple[str | None, str]] = field(default_factory=set)
-    asked: dict[str, Origin] = field(default_factory=dict)
-    answered: defaultdict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
+    named_calls: dict[str, Origin] = field(default_factory=dict)
+    returned: defaultdict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
     responded_at: datetime | None = None
 
     def __post_init__(self) -> None:
@@ -143,7 +143,7 @@ class BaseMarketCollector(ABC, Generic[M]):
         """Parse all markets of a page, of any day; a page that cannot be processed becomes a reject."""
 
     @abstractmethod
-    def keep(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
+    def add_parsed(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
         """Add the parsed markets of a page."""
 
     @abstractmethod
@@ -155,7 +155,7 @@ class BaseMarketCollector(ABC, Generic[M]):
         """Return the market ids in a page's request."""
 
     @abstractmethod
-    def settle(self) -> M:
+    def choose_records(self) -> M:
         """Choose one record per market."""
 
     def add(self, step: str, page: VenuePage, *, last: bool = False) -> bool:
@@ -170,31 +170,31 @@ class BaseMarketCollector(ABC, Generic[M]):
         key, kind = ("events", self.tables.events) if step == "events" else ("markets", self.tables.markets)
         if isinstance(page.json, dict) and page.json.get(self.tables.cursor) and not page.items(key):
             self.rejects.append(kind.quarantine(self.day, page.origin).reject_hole(page.json))
-        self.keep(step, page, parsed)
+        self.add_parsed(step, page, parsed)
         if step in (NAMED, FOLLOWED):
-            self._add_answer(step, page, parsed)
+            self._note_returned(step, page, parsed)
         new = parsed.rejects.filter(pl.col("day") == self.day)
         if new.height:
             self.rejects.append(new.join(pl.concat(self.rejects), on=["record_id", "field", "reason"], how="anti", maintain_order="left"))
         return True
 
-    def _add_answer(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
+    def _note_returned(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
         """Note which requested markets a page contains; a market that has moved to another day becomes a reject."""
         field_, column, reason = self.moved
         days = zip(parsed.ordinals, parsed.rows["day"], parsed.rows[column], strict=True)
         problems = {ordinal: RejectReason(field_, str(at), reason) for ordinal, day, at in days if day != self.day}
         self.rejects.append(self.tables.markets.quarantine(self.day, page.origin).rows(page.items("markets"), problems, {}))
-        self.asked.update(dict.fromkeys(self.requested(page), page.origin))
-        self.answered[step].update(parsed.rows[self.tables.markets.column], parsed.rejects["record_id"])
+        self.named_calls.update(dict.fromkeys(self.requested(page), page.origin))
+        self.returned[step].update(parsed.rows[self.tables.markets.column], parsed.rejects["record_id"])
         if step == FOLLOWED:
             self.refused.update(zip(parsed.rejects["record_id"], parsed.rejects["reason"], strict=True))
 
     def reject_absent(self, step: str) -> set[str]:
         """Return the ids that a step requested and no response contains; each becomes a reject."""
-        absent = self.asked.keys() - self.answered[step]
+        absent = self.named_calls.keys() - self.returned[step]
         new = absent.difference(pl.concat(self.rejects).filter(pl.col("reason") == NOT_LISTED)["record_id"])
-        self.rejects += self.tables.markets.reject_missing(self.day, self.asked, new, NOT_LISTED)
-        self.asked.clear()
+        self.rejects += self.tables.markets.reject_missing(self.day, self.named_calls, new, NOT_LISTED)
+        self.named_calls.clear()
         return absent
 
     def drop_moved(self, pages: PageStore) -> None:
@@ -206,7 +206,7 @@ class BaseMarketCollector(ABC, Generic[M]):
 
     def known_ids(self) -> set[str]:
         """Return the ids of the day's markets and of its curable rejects."""
-        return {*self.settle().rows[self.tables.markets.column], *self.find_curable()}
+        return {*self.choose_records().rows[self.tables.markets.column], *self.find_curable()}
 
     def find_curable(self) -> dict[str, str]:
         """Return the reason of each curable reject by its id, if the id can be requested."""

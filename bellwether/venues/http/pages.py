@@ -1,4 +1,4 @@
-"""Store of the verbatim pages of pulls, from which a pull is resumed, and parsed again without requests.
+"""Store of verbatim pages, from which a pull can be resumed, and parsed again without requests.
 
 `raw/<venue>_pages/<listing>/<partition>/<pull>/` contains a pull. During the pull each page is a file, `<step>/00000.page`; finally all
 pages are in one file, `pages.parquet`, and `done.json`, written last, marks the pull as finished. Finished pulls never change: a refresh
@@ -137,17 +137,17 @@ class StoredPull:
             page = page_files.load(stored) if stored is not None else None
             if page is not None:
                 return page
-        return self._read_single(step, ordinal) or self._read_together(step, ordinal)
+        return self._read_single(step, ordinal) or self._read_combined(step, ordinal)
 
     def _read_finished(self, step: str, ordinal: int) -> VenuePage | None:
-        return self._read_single(step, ordinal) if self._has_single_files else self._read_together(step, ordinal)
+        return self._read_single(step, ordinal) if self._has_single_files else self._read_combined(step, ordinal)
 
     @property
     def _has_single_files(self) -> bool:
         """True if an earlier version stored the finished pull, in one Parquet file per page."""
         return f"{self.folder}/{PAGES}" not in self.files
 
-    def _read_together(self, step: str, ordinal: int) -> VenuePage | None:
+    def _read_combined(self, step: str, ordinal: int) -> VenuePage | None:
         """Read a page from `pages.parquet`."""
         if self._has_single_files:
             return None

@@ -1,4 +1,4 @@
-"""Bodies of streamed responses, bounded both as sent and decompressed: a small body can decompress to gigabytes."""
+"""Reading of response bodies with a maximum size, which also applies to the decompressed body."""
 
 from __future__ import annotations
 

@@ -62,12 +62,12 @@ async def fetch_ending(gamma: GammaClient, first: datetime, last: datetime) -> M
 async def fetch_by_id(gamma: GammaClient, market_ids: Sequence[str]) -> MarketRows:
     """Fetch markets by id, open or closed; unknown ids are left out."""
     parts: list[MarketRows] = []
-    found: set[str] = set()
+    returned_ids: set[str] = set()
     for closed in (False, True):
-        missing = [market_id for market_id in market_ids if market_id not in found]
+        missing = [market_id for market_id in market_ids if market_id not in returned_ids]
         for batch in split_batches(missing, routes.MOST_MARKETS):
             parts.append(await _collect_rows(gamma.markets(closed=closed, ids=batch, include_tag=True)))
-            found.update(row["market_id"] for row in parts[-1].rows)
+            returned_ids.update(row["market_id"] for row in parts[-1].rows)
     return _merge_rows(parts)
 
 

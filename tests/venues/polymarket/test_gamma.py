@@ -88,7 +88,7 @@ async def test_the_form_is_found_out_once_for_all_listings_side_by_side():
 
     async with gamma(venue) as client:
         pages = await asyncio.gather(
-            *(count(client.markets(closed=closed)) for closed in (True, False)), count(client.follow_adapted(routes.events(closed=True)))
+            *(count(client.markets(closed=closed)) for closed in (True, False)), count(client.follow(routes.events(closed=True)))
         )
     assert pages == [4, 4, 4]
     assert len([url for url in venue.urls if "keyset" in url]) == 1
@@ -100,7 +100,7 @@ async def test_another_refusal_of_keyset_is_an_error_and_no_reason_for_offsets(s
     async with gamma(script) as client:
         for _ in range(2):
             with pytest.raises(RefusedError, match=f"HTTP {status}"):
-                _ = [page async for page in client.follow_adapted(routes.events(closed=False))]
+                _ = [page async for page in client.follow(routes.events(closed=False))]
     assert all("keyset" in url for url in script.urls)
 
 
@@ -134,6 +134,7 @@ async def follow(*pages: httpx.Response, known: bool = True) -> list[VenuePage]:
     script = Script(*pages)
     listing = routes.markets(closed=True)
     async with gamma(script) as client:
+        client._knows_keyset = True
         return [page async for page in client.follow(listing if known else routes.use_offsets(listing))]
 
 

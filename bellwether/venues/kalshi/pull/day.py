@@ -100,7 +100,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
     def create_collector(self) -> MarketCollector:
         return MarketCollector(self.day)
 
-    async def collect_markets(self, puller: Puller, known: set[str]) -> MarketCollector:
+    async def collect_markets(self, puller: Puller, known_ids: set[str]) -> MarketCollector:
         """Collect the day's markets: from the live listing, the archive, requests by name, and the events of all these markets."""
         cutoff = await puller.request("cutoff", routes.historical_cutoff(), fits=parse_cutoff)
         scan = find_covering_archive(self.pages, self.archive, self.day, parse_cutoff(cutoff))
@@ -111,7 +111,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
         self.needed_archive = self.archive if scan else None
         if scan is not None and self.archive is not None:
             collector.add_archive(self.archive, scan.rejects(self.day))
-        await self.add_named(puller, collector, known)
+        await self.add_named(puller, collector, known_ids)
         batches = split_batches(collector.event_tickers(), _EVENTS_PER_CALL)
         async for page in puller.follow("events", [routes.events(tickers=batch) for batch in batches]):
             await puller.process("events", page, partial(collector.add, "events"))

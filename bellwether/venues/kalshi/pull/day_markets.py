@@ -64,7 +64,7 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
     def parse(self, step: str, page: VenuePage) -> ParsedRecords:
         return parse_step(step, page, self.day)
 
-    def keep(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
+    def add_parsed(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
         self.keys.append(build_keys(parsed, STEPS.index(step)))
 
     def ids(self) -> set[str]:
@@ -86,7 +86,7 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         keys = pl.concat(self.keys).filter((pl.col("day") == self.day) & ~pl.col("is_combo"))
         return keys["event_ticker"].unique().sort().to_list()
 
-    def settle(self) -> DayMarkets:
+    def choose_records(self) -> DayMarkets:
         """Choose one record per market; only later responses count for a market that was requested again."""
         keys = pl.concat(self.keys)
         later = keys.filter(pl.col("listing") == _FOLLOWED)["ticker"].unique()

@@ -91,16 +91,16 @@ class KalshiPolling:
 
     async def _new_trades(self, ticker: str) -> list[VenuePage]:
         """Return pages with new trades, oldest first."""
-        seen, new, pages = self._seen[ticker], set[str](), []
+        known_ids, new, pages = self._seen[ticker], set[str](), []
         async for page in self._client.trades(ticker=ticker, after=self._newest[ticker] - _SECOND):
             trades = [trade for trade in page.items("trades") if isinstance(trade, dict)]
             ids = {str(trade.get("trade_id")) for trade in trades}
-            if ids <= seen:
+            if ids <= known_ids:
                 break
             pages.append(page)
             new |= ids
             self._newest[ticker] = max([self._newest[ticker], *map(_read_created, trades)])
-        self._seen[ticker] = new or seen
+        self._seen[ticker] = new or known_ids
         return pages[::-1]
 
     async def _drop_closed(self) -> list[str]:

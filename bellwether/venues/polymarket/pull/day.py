@@ -174,7 +174,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
     def create_collector(self) -> MarketCollector:
         return MarketCollector(self.day)
 
-    async def collect_markets(self, puller: Puller, known: set[str]) -> MarketCollector:
+    async def collect_markets(self, puller: Puller, known_ids: set[str]) -> MarketCollector:
         """Collect the day's markets: by scheduled end, by closing time and by id.
 
         Open markets are requested first, so that a market that closes meanwhile is in both lists instead of neither.
@@ -191,7 +191,7 @@ class _Day(DayWork[DayMarkets, DayPull]):
             async for page in self._closings(puller):
                 await puller.process(CLOSINGS, page, partial(collector.add, CLOSINGS))
         collector.drop_moved(self.pages)
-        await self.add_named(puller, collector, known)
+        await self.add_named(puller, collector, known_ids)
         return collector
 
     async def _closings(self, puller: Puller) -> AsyncIterator[VenuePage]:

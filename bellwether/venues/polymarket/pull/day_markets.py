@@ -75,7 +75,7 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
             self._add_closings(parse_page(CLOSINGS, page, self.day, ()).rows)
         return parse_page(step, page, self.day, self.by_close)
 
-    def keep(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
+    def add_parsed(self, step: str, page: VenuePage, parsed: ParsedRecords) -> None:
         rows = parsed.rows.select(COLUMNS).with_columns(pl.Series("ordinal", parsed.ordinals, dtype=pl.Int32()), step=pl.lit(step))
         if step == CLOSINGS:
             rows = self._add_closings(rows)
@@ -95,7 +95,7 @@ class MarketCollector(BaseMarketCollector["DayMarkets"]):
         self.by_close.update(early.filter(pl.col("day") == self.day)["market_id"])
         return early
 
-    def settle(self) -> DayMarkets:
+    def choose_records(self) -> DayMarkets:
         """Choose one record per market: a closed one before an open one, then the one updated last, then the first.
 
         Only later responses count for a market that was requested again.
