@@ -21,7 +21,7 @@ from cli.options import INSTANT
 from tests.report.frames import example
 
 
-def shown(frame: pl.DataFrame) -> str:
+def printed(frame: pl.DataFrame) -> str:
     page = Console(file=io.StringIO(), width=80)
     page.print(leaderboard_table("q", frame))
     assert isinstance(page.file, io.StringIO)
@@ -30,7 +30,7 @@ def shown(frame: pl.DataFrame) -> str:
 
 def test_the_leaderboard_shows_every_forecaster_within_eighty_columns() -> None:
     frame = example().leaderboard
-    text = shown(frame)
+    text = printed(frame)
     assert all(name in text for name in frame["forecaster"])
     assert max(len(line) for line in text.splitlines()) <= 80
     assert "None" not in text
@@ -48,7 +48,7 @@ def test_rows_as_wide_as_those_of_the_demo_are_shown_whole() -> None:
         **{name: pl.lit(0.815) for name in ("brier", "brier_lower", "brier_upper", "ece")},
         ece_p_calibrated=pl.lit(0.001),
     )
-    text = shown(pl.concat([wide, frame.tail(-1)], how="vertical_relaxed"))
+    text = printed(pl.concat([wide, frame.tail(-1)], how="vertical_relaxed"))
     assert "…" not in text
     assert re.search(r"sandbox-overconfident +\.815 \[\.815, \.815\] abc +-2\.36 +-10\.42 +\.815 +<\.01 +100%", text)
 
@@ -56,19 +56,19 @@ def test_rows_as_wide_as_those_of_the_demo_are_shown_whole() -> None:
 def test_what_could_be_known_is_counted_by_the_one_or_the_many_that_could() -> None:
     frame = example().leaderboard
     said = "Questions that do not count, because the model could know the outcome: 2 of wild"
-    assert f"{said}." in " ".join(shown(frame).split())
+    assert f"{said}." in " ".join(printed(frame).split())
     several = frame.with_columns(could_know=pl.when(pl.col("forecaster") == "good/model").then(1).otherwise("could_know"))
-    text = " ".join(shown(several).split())
+    text = " ".join(printed(several).split())
     assert f"{said}, 1 of good/model." in text
     many = pl.concat([frame.with_columns(could_know=pl.lit(3), forecaster=pl.lit(f"model-{number}")).head(1) for number in range(6)])
-    assert "3 of model-0, 3 of model-1, 3 of model-2, 3 of model-3, some of 2 more." in " ".join(shown(many).split())
-    assert "do not count" not in shown(frame.with_columns(could_know=pl.lit(0)))
+    assert "3 of model-0, 3 of model-1, 3 of model-2, 3 of model-3, some of 2 more." in " ".join(printed(many).split())
+    assert "do not count" not in printed(frame.with_columns(could_know=pl.lit(0)))
 
 
 def test_skill_over_the_market_is_shown_where_it_has_an_interval() -> None:
     row = example().leaderboard.head(1).with_columns(skill_vs_market=pl.lit(-3.3), skill_vs_market_upper=pl.lit(None, pl.Float64))
-    assert "-3.30" in shown(row.with_columns(skill_vs_market_lower=pl.lit(-4.0)))
-    assert "-3.30" not in shown(row.with_columns(skill_vs_market_lower=pl.lit(None, pl.Float64))), "of two questions that had a price"
+    assert "-3.30" in printed(row.with_columns(skill_vs_market_lower=pl.lit(-4.0)))
+    assert "-3.30" not in printed(row.with_columns(skill_vs_market_lower=pl.lit(None, pl.Float64))), "of two questions that had a price"
 
 
 def test_text_from_a_venue_sends_nothing_to_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

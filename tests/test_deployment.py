@@ -23,7 +23,7 @@ SECRET = "hunter2"
 PLACES = ("store", "lake", "warehouse", "reports", "episodes", "recordings", "site", "submissions")
 
 
-def look(config: Settings) -> dict[str, Finding]:
+def probe(config: Settings) -> dict[str, Finding]:
     return {found.check: found for found in deployment.deployment(config)}
 
 
@@ -56,7 +56,7 @@ def graphql(daemons: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def test_every_place_of_a_new_home_is_writable_and_none_is_created(tmp_path: Path) -> None:
-    found = look(Settings(home=tmp_path / "new"))
+    found = probe(Settings(home=tmp_path / "new"))
     assert list(found) == [*PLACES, "journal"]
     assert {one.status for one in found.values()} == {"ok"}
     assert list(tmp_path.iterdir()) == []
@@ -64,16 +64,16 @@ def test_every_place_of_a_new_home_is_writable_and_none_is_created(tmp_path: Pat
 
 def test_a_place_that_is_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "lake").write_text("no folder")
-    found = look(Settings(home=tmp_path / "home", lake=str(tmp_path / "lake")))
+    found = probe(Settings(home=tmp_path / "home", lake=str(tmp_path / "lake")))
     assert [name for name, one in found.items() if one.status == "bad"] == ["lake"]
     assert "Not a directory" in found["lake"].found
 
 
 def test_a_fleet_on_folders_of_one_node_lacks_a_store_and_a_journal(tmp_path: Path) -> None:
-    alone = look(Settings(home=tmp_path, fleet=Fleet.KUBERNETES, ui="http://127.0.0.1:9"))
+    alone = probe(Settings(home=tmp_path, fleet=Fleet.KUBERNETES, ui="http://127.0.0.1:9"))
     assert {alone[name].status for name in (*PLACES, "journal", "ui")} == {"bad"}
     assert "BELLWETHER_STORE" in alone["lake"].advice and "Postgres" in alone["journal"].advice
-    shared = look(Settings(home=tmp_path / "home", store=str(tmp_path / "shared"), fleet=Fleet.KUBERNETES, ui="http://127.0.0.1:9"))
+    shared = probe(Settings(home=tmp_path / "home", store=str(tmp_path / "shared"), fleet=Fleet.KUBERNETES, ui="http://127.0.0.1:9"))
     assert [shared[name].status for name in PLACES] == ["note"] + ["ok"] * 7
 
 
@@ -83,7 +83,7 @@ def test_silent_servers_are_given_up_after_seconds_without_a_secret(tmp_path: Pa
     with deaf() as port:
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         begun = time.monotonic()
-        found = look(
+        found = probe(
             Settings(
                 home=tmp_path,
                 fleet=Fleet.CELERY,
@@ -122,7 +122,7 @@ def test_missing_settings_and_packages_of_a_fleet_are_named(tmp_path: Path, monk
 )
 def test_a_ui_without_a_daemon_is_told_from_one_with_it(tmp_path: Path, daemons: list[dict[str, Any]], status: str) -> None:
     with graphql(daemons) as url:
-        found = look(Settings(home=tmp_path, fleet=Fleet.KUBERNETES, ui=url))["ui"]
+        found = probe(Settings(home=tmp_path, fleet=Fleet.KUBERNETES, ui=url))["ui"]
     assert found.status == status and SECRET not in str(found)
     assert ("sensor" in found.found) == (status == "bad")
 

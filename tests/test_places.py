@@ -19,7 +19,7 @@ from bellwether.files import atomic_file, atomic_folder, create, folders, local_
 from bellwether.places import filesystem, place
 from bellwether.settings import Settings, settings
 from cli.main import main
-from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, torn
+from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, truncate_body
 
 
 def put(target: Path, **files: str) -> None:
@@ -164,7 +164,7 @@ def test_a_store_that_fails_at_random_gives_no_torn_copy(bucket: str, s3_server:
         if is_listing:
             listings.append(serve())
             return draw.choice(listings[-2:]) if chance < 0.4 else listings[-1]
-        return torn(serve(), silently=True) if request["REQUEST_METHOD"] == "GET" and chance < 0.2 else None
+        return truncate_body(serve(), silently=True) if request["REQUEST_METHOD"] == "GET" and chance < 0.2 else None
 
     for number in range(8):
         with atomic_folder(target, "last") as draft:

@@ -44,20 +44,20 @@ def decide(lake: Lake, week: date, *names: str, **more: Any) -> None:
     write(lake, "arena/decisions", week, *({**row, "decision_id": f"{name}/{week}", "agent_id": name, **more} for name in names))
 
 
-def asked(lake: Lake, name: str, now: datetime = NOW) -> Observation:
+def observe(lake: Lake, name: str, now: datetime = NOW) -> Observation:
     (check,) = (one for one in LAKE_CHECKS if one.name == name)
     return check.evaluate(lake, now)
 
 
 def test_an_arena_that_was_never_run_alarms_nobody(lake: Lake) -> None:
-    assert all(asked(lake, check.name).passed for check in LAKE_CHECKS)
+    assert all(observe(lake, check.name).passed for check in LAKE_CHECKS)
 
 
 def test_a_week_without_a_live_cohort_is_named(lake: Lake) -> None:
     cohorts(lake, 1)
-    assert asked(lake, "cohort_of_the_week").subjects == ("2026-03-08",)
+    assert observe(lake, "cohort_of_the_week").subjects == ("2026-03-08",)
     cohorts(lake, 2)
-    assert asked(lake, "cohort_of_the_week").passed
+    assert observe(lake, "cohort_of_the_week").passed
 
 
 def test_the_first_sunday_after_the_first_pull_is_missed_as_any_other(tmp_path: Path) -> None:
@@ -65,27 +65,27 @@ def test_the_first_sunday_after_the_first_pull_is_missed_as_any_other(tmp_path: 
     lake = Lake(str(tmp_path), clock=lambda: pulled)
     write(lake, "raw/kalshi_pulls", date(2026, 3, 4), {})
     write(lake, "arena/agents", WEEK, {"agent_id": "a", "reconstructed": True})
-    assert asked(lake, "cohort_of_the_week", pulled).passed, "the week had begun before the home"
-    assert asked(lake, "cohort_of_the_week", sunday + HOUR / 2).passed, "its first hour is not over"
-    assert asked(lake, "cohort_of_the_week", sunday + 2 * HOUR).subjects == ("2026-03-08",)
+    assert observe(lake, "cohort_of_the_week", pulled).passed, "the week had begun before the home"
+    assert observe(lake, "cohort_of_the_week", sunday + HOUR / 2).passed, "its first hour is not over"
+    assert observe(lake, "cohort_of_the_week", sunday + 2 * HOUR).subjects == ("2026-03-08",)
 
 
 def test_a_decision_that_is_left_past_its_deadline_is_named(lake: Lake) -> None:
     decide(lake, WEEK, "c/f", state="blocked", reason="no credit")
-    assert asked(lake, "decisions_are_finished", datetime(2026, 3, 2, tzinfo=UTC)).passed, "its deadline is not over"
-    late = asked(lake, "decisions_are_finished")
+    assert observe(lake, "decisions_are_finished", datetime(2026, 3, 2, tzinfo=UTC)).passed, "its deadline is not over"
+    late = observe(lake, "decisions_are_finished")
     assert not late.passed
     assert f"c/f/{WEEK} is blocked (no credit)" in late.found
     decide(lake, WEEK, "c/f")
-    assert asked(lake, "decisions_are_finished").passed
+    assert observe(lake, "decisions_are_finished").passed
 
 
 def test_a_held_market_that_closed_long_ago_is_named(lake: Lake) -> None:
     write(lake, "arena/positions", None, {"market_id": "m", "status": "open"})
     write(lake, "arena/evidence", WEEK, {"market_id": "m", "closed": True, "closed_at": NOW - timedelta(days=8)})
-    assert asked(lake, "held_markets_resolve").subjects == ("m",)
+    assert observe(lake, "held_markets_resolve").subjects == ("m",)
     write(lake, "arena/positions", None, {"market_id": "m", "status": "settled"})
-    assert asked(lake, "held_markets_resolve").passed
+    assert observe(lake, "held_markets_resolve").passed
 
 
 def test_a_decision_outside_the_window_of_its_cohort_is_named(lake: Lake) -> None:
@@ -93,32 +93,32 @@ def test_a_decision_outside_the_window_of_its_cohort_is_named(lake: Lake) -> Non
     cohorts(lake, 7)
     first = f"{WEEK}/f"
     decide(lake, WEEK + 4 * SEVEN, first)
-    assert asked(lake, "decisions_in_their_window").passed, "the fifth week is its last"
+    assert observe(lake, "decisions_in_their_window").passed, "the fifth week is its last"
     decide(lake, WEEK + 5 * SEVEN, first)
-    assert asked(lake, "decisions_in_their_window").subjects == (f"{first}/{WEEK + 5 * SEVEN}",)
+    assert observe(lake, "decisions_in_their_window").subjects == (f"{first}/{WEEK + 5 * SEVEN}",)
 
 
 def test_after_missed_weeks_the_window_is_open(lake: Lake) -> None:
     cohorts(lake, 3)
     decide(lake, WEEK + 6 * SEVEN, f"{WEEK}/f")
-    assert asked(lake, "decisions_in_their_window").passed
+    assert observe(lake, "decisions_in_their_window").passed
 
 
 def test_a_decision_before_its_cohort_of_no_agent_or_second_of_its_week_is_named(lake: Lake) -> None:
     cohorts(lake, 2)
     decide(lake, WEEK, early := f"{WEEK + SEVEN}/f", stranger := f"{WEEK}/stranger", f"{WEEK}/f")
-    assert asked(lake, "decisions_in_their_window").subjects == tuple(sorted((f"{early}/{WEEK}", f"{stranger}/{WEEK}")))
+    assert observe(lake, "decisions_in_their_window").subjects == tuple(sorted((f"{early}/{WEEK}", f"{stranger}/{WEEK}")))
     write(lake, "arena/decisions", WEEK, *({"decision_id": name, "agent_id": f"{WEEK}/f", "state": "finished"} for name in ("a", "b")))
-    assert asked(lake, "decisions_in_their_window").subjects == ("a", "b")
+    assert observe(lake, "decisions_in_their_window").subjects == ("a", "b")
 
 
 def test_a_bet_without_a_trade_is_named(lake: Lake) -> None:
     decide(lake, WEEK, "c/one", "c/two")
     decide(lake, WEEK + SEVEN, "c/one", action="HOLD")
     write(lake, "arena/trades", WEEK, {"trade_id": f"c/one/{WEEK}/1", "agent_id": "c/one"})
-    assert asked(lake, "bets_have_trades").subjects == (f"c/two/{WEEK}",)
+    assert observe(lake, "bets_have_trades").subjects == (f"c/two/{WEEK}",)
     write(lake, "arena/refusals", WEEK, {"decision_id": f"c/two/{WEEK}", "leg": 1, "reason": "price"})
-    assert asked(lake, "bets_have_trades").passed, "a decision whose legs were all refused needs no trade"
+    assert observe(lake, "bets_have_trades").passed, "a decision whose legs were all refused needs no trade"
 
 
 @pytest.mark.parametrize(("hours", "reconstructed", "passed"), [(25, False, True), (27, False, False), (27, True, True)])
@@ -129,4 +129,4 @@ def test_a_held_market_that_is_not_marked_is_named(lake: Lake, hours: int, recon
     write(lake, "arena/prices", NOW.date(), {"market_id": "m", "at": NOW, "reconstructed": True})
     at = NOW - hours * HOUR
     write(lake, "arena/prices", at.date(), {"market_id": "m", "at": at, "reconstructed": False})
-    assert asked(lake, "held_prices_are_fresh").subjects == (() if passed else ("m",))
+    assert observe(lake, "held_prices_are_fresh").subjects == (() if passed else ("m",))

@@ -41,7 +41,7 @@ class Venue:
         monkeypatch.setattr(Polymarket, "fetch_evidence", evidence)
 
 
-def look(arena: Arena, at: datetime, *asked: str) -> pl.DataFrame:
+def collect_evidence(arena: Arena, at: datetime, *asked: str) -> pl.DataFrame:
     arena.now = at
     week = week_of(at)
     with arena.journal() as journal:
@@ -80,7 +80,7 @@ def until_settled(arena: Arena) -> tuple[datetime, str]:
     at = START
     for _ in range(150):
         at += 6 * timedelta(hours=1)
-        look(arena, at)
+        collect_evidence(arena, at)
         found = settlements(arena).filter(pl.col("result") == "won")
         if found.height:
             return at, found["market_id"][0]
@@ -96,7 +96,7 @@ def test_a_result_that_changes_after_the_settlement_is_corrected_and_looks_end_w
     before = settlements(arena, market)
     venue.changes[market] = flipped
     for number in (1, 2):
-        look(arena, at + number * DAY)
+        collect_evidence(arena, at + number * DAY)
     after = settlements(arena, market)
     assert after["number"].to_list() == [1, 2]
     assert after["winner"][1] != after["winner"][0] == before["winner"][0]
@@ -104,10 +104,12 @@ def test_a_result_that_changes_after_the_settlement_is_corrected_and_looks_end_w
     assert ledger["corrects"].is_not_null().any(), "what was paid is taken back"
     seen = arena.read(tables.EVIDENCE).filter(pl.col("market_id") == market)["known_at"].max()
     for number in range(3, 20):
-        look(arena, at + number * DAY)
+        collect_evidence(arena, at + number * DAY)
     last = arena.read(tables.EVIDENCE).filter(pl.col("market_id") == market)["known_at"].max()
     assert seen < last <= at + 2 * DAY + CORRECTIONS + DAY
-    assert look(arena, last + 10 * DAY, market).filter(pl.col("market_id") == market).height == 1, "`arena resolve` looks at any time"
+    assert collect_evidence(arena, last + 10 * DAY, market).filter(pl.col("market_id") == market).height == 1, (
+        "`arena resolve` looks at any time"
+    )
 
 
 @pytest.mark.slow
@@ -116,7 +118,7 @@ def test_a_market_that_vanishes_is_a_row_alarms_once_and_is_polled_less_often(ar
     market = arena.read(tables.TRADES)["market_id"][0]
     venue.changes[market] = lambda look: None
     at = START + timedelta(hours=1)
-    rows = look(arena, at).filter(pl.col("market_id") == market)
+    rows = collect_evidence(arena, at).filter(pl.col("market_id") == market)
     assert rows["missing"].to_list() == [True]
     waits, looked = [], at
     while looked < at + DAY and len(waits) < 5:
@@ -126,13 +128,13 @@ def test_a_market_that_vanishes_is_a_row_alarms_once_and_is_polled_less_often(ar
         if is_due:
             waits.append(arena.now - looked)
             looked = arena.now
-            look(arena, looked)
+            collect_evidence(arena, looked)
     assert waits == [FIRST * 2**number for number in range(5)]
     arena.books()
     missing = check(arena, "held_markets_are_listed")
     assert not missing.passed and missing.subjects == (market,)
     del venue.changes[market]
-    look(arena, arena.now + 2 * DAY)
+    collect_evidence(arena, arena.now + 2 * DAY)
     assert check(arena, "held_markets_are_listed").passed
 
 
@@ -141,7 +143,7 @@ def test_a_venue_whose_clock_is_in_another_week_is_named(arena: Arena, monkeypat
     for market in arena.read(tables.TRADES)["market_id"]:
         venue.changes[market] = lambda look: {**look, "fetched_at": START - 3 * DAY}
     with pytest.raises(ConfigError, match="the venue's clock shows 2026-02-26 00:07 UTC, this machine's 2026-03-01 01:07"):
-        look(arena, START + timedelta(hours=1))
+        collect_evidence(arena, START + timedelta(hours=1))
 
 
 def test_a_mark_that_the_listing_contradicts_is_recorded_and_an_outage_of_the_listing_costs_no_mark(

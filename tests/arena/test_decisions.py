@@ -23,7 +23,7 @@ from bellwether.journal import CallKey, Journal, Outcome, Usage
 from bellwether.journal.values import CostSource
 from bellwether.models.response import Answer, NoAnswer
 from bellwether.models.scheduler import Stopped
-from tests.arena.deciding import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, Run, look, means, tasks
+from tests.arena.scripted_week import ANSWERS, BET, DEADLINE, KILLED, LEASE, Provider, Run, fetch_quotes, make_run, tasks
 from tests.arena.world import NOW, account, usd
 from tests.journal.calls import Clock
 
@@ -37,7 +37,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def run(journal: Journal, saw: list[str], *families: str) -> list[DecisionOutcome]:
-    return means(journal, saw.append).decide(tasks(families=families or tuple(ANSWERS)))
+    return make_run(journal, saw.append).decide(tasks(families=families or tuple(ANSWERS)))
 
 
 def decide(task: Task, run: Run) -> DecisionOutcome:
@@ -45,7 +45,7 @@ def decide(task: Task, run: Run) -> DecisionOutcome:
     return done
 
 
-def asked(saw: list[str]) -> list[str]:
+def sent_requests(saw: list[str]) -> list[str]:
     return [words for words in saw if words.startswith("asked")]
 
 
@@ -55,9 +55,9 @@ def test_agents_decide_one_after_another_and_once(journal: Journal) -> None:
     assert [done.state for done in first] == [DecisionState.FINISHED] * 3
     assert [done.intent.decision.action for done in first if done.intent] == [Action.BET, Action.SELL, Action.INVALID]
     assert [len(done.execution.trades) for done in first if done.execution] == [2, 1, 0]
-    assert asked(saw) == ["asked acme 0", "asked beta 0", "asked beta 1", "asked zeta 0", "asked zeta 1"]
+    assert sent_requests(saw) == ["asked acme 0", "asked beta 0", "asked beta 1", "asked zeta 0", "asked zeta 1"]
     assert run(journal, saw) == first
-    assert len(asked(saw)) == 5
+    assert len(sent_requests(saw)) == 5
 
 
 def test_d9_an_answer_that_cannot_be_used_is_asked_for_again_with_its_error(journal: Journal) -> None:
@@ -80,7 +80,7 @@ def test_an_answer_without_text_is_asked_for_once_more_and_then_invalid(journal:
         return NoAnswer(keys[sample], outcome, "reasoning without an answer", 1, spent, final=True)
 
     (task,) = tasks(families=["acme"])
-    done = decide(task, replace(means(journal), ask=ask))
+    done = decide(task, replace(make_run(journal), ask=ask))
     assert done.intent is not None
     expected = Problem.EMPTY if outcome is Outcome.MALFORMED else None
     assert (done.state, done.intent.decision.problem, len(done.intent.calls), done.intent.cost) == (DecisionState.FINISHED, expected, 2, 60)
@@ -91,23 +91,23 @@ def test_an_answer_without_text_is_asked_for_once_more_and_then_invalid(journal:
 def test_d8_a_bankrupt_agent_is_not_asked(journal: Journal) -> None:
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
-    done = decide(replace(task, account=account("10")), means(journal, saw.append))
+    done = decide(replace(task, account=account("10")), make_run(journal, saw.append))
     assert (done.state, done.reason, saw) == (DecisionState.FINISHED, "bankrupt: it is not asked", [])
 
 
 def test_d10_a_bet_that_cannot_be_executed_is_executed_again_and_not_asked_for_again(journal: Journal) -> None:
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
-    unquoted = replace(task, fetch_market_data=lambda decision: replace_quotes(look(decision)))
-    first = decide(unquoted, means(journal, saw.append))
+    unquoted = replace(task, fetch_market_data=lambda decision: replace_quotes(fetch_quotes(decision)))
+    first = decide(unquoted, make_run(journal, saw.append))
     assert first.execution is not None
     assert (first.state, first.problem, first.execution.trades) == (DecisionState.READ, True, ())
     assert [one.reason for one in first.execution.refusals] == [Reason.NO_PRICE, Reason.NO_PRICE]
     assert first.reason == "every leg was refused: no price (2)"
-    second = decide(task, means(journal, saw.append))
+    second = decide(task, make_run(journal, saw.append))
     assert second.execution is not None
-    assert (second.state, len(second.execution.trades), second.problem, len(asked(saw))) == (DecisionState.FINISHED, 2, False, 1)
-    assert decide(unquoted, means(journal, saw.append)) == second
+    assert (second.state, len(second.execution.trades), second.problem, len(sent_requests(saw))) == (DecisionState.FINISHED, 2, False, 1)
+    assert decide(unquoted, make_run(journal, saw.append)) == second
 
 
 def test_d4_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(journal: Journal) -> None:
@@ -117,37 +117,39 @@ def test_d4_a_decision_whose_legs_were_all_refused_is_refused_at_its_deadline(jo
 
     def unquoted(decision: Decision) -> MarketData:
         looks.append(decision)
-        return replace_quotes(look(decision))
+        return replace_quotes(fetch_quotes(decision))
 
     def at(now: datetime) -> Run:
-        return means(journal, saw.append, now=now)
+        return make_run(journal, saw.append, now=now)
 
     refused = replace(task, fetch_market_data=unquoted)
     assert [decide(refused, at(NOW + n * timedelta(hours=1))).state for n in range(3)] == [DecisionState.READ] * 3
     for now in (DEADLINE, DEADLINE + timedelta(days=1)):
         done = decide(refused, at(now))
         assert (done.state, done.problem, done.reason) == (DecisionState.REFUSED, True, "every leg was refused: no price (2)")
-    assert (len(looks), len(asked(saw))) == (3, 1)
-    assert decide(task, means(journal, saw.append, now=DEADLINE)).state is DecisionState.REFUSED, "no late trade"
+    assert (len(looks), len(sent_requests(saw))) == (3, 1)
+    assert decide(task, make_run(journal, saw.append, now=DEADLINE)).state is DecisionState.REFUSED, "no late trade"
 
 
 def test_a_refused_decision_of_a_past_week_stays_refused(journal: Journal) -> None:
     (task,) = tasks(families=["acme"])
     past = replace(task, at=NOW - timedelta(days=7))
-    first = decide(replace(past, fetch_market_data=lambda decision: replace_quotes(look(decision))), means(journal))
-    assert (first.state, decide(past, means(journal))) == (DecisionState.REFUSED, first)
+    first = decide(replace(past, fetch_market_data=lambda decision: replace_quotes(fetch_quotes(decision))), make_run(journal))
+    assert (first.state, decide(past, make_run(journal))) == (DecisionState.REFUSED, first)
     assert first.plan is not None and first.plan.planned_at == NOW - timedelta(days=7)
 
 
 def test_a_leg_that_was_refused_is_not_repeated_where_another_traded(journal: Journal) -> None:
     (task,) = tasks(families=["acme"])
-    half = replace(task, fetch_market_data=lambda decision: replace(look(decision), quotes={"n": look(decision).quotes["n"]}))
-    first = decide(half, means(journal))
+    half = replace(
+        task, fetch_market_data=lambda decision: replace(fetch_quotes(decision), quotes={"n": fetch_quotes(decision).quotes["n"]})
+    )
+    first = decide(half, make_run(journal))
     assert first.execution is not None
     assert (first.state, first.problem) == (DecisionState.FINISHED, True)
     assert [trade.market_id for trade in first.execution.trades] == ["n"]
     assert [(one.leg, one.reason) for one in first.execution.refusals] == [(1, Reason.NO_PRICE)]
-    assert decide(task, means(journal)) == first
+    assert decide(task, make_run(journal)) == first
 
 
 @pytest.mark.parametrize(
@@ -159,10 +161,10 @@ def test_d2_and_d3_a_call_is_repeated_when_the_lease_of_its_worker_is_over(
     clock, saw = Clock(NOW), list[str]()
     (task,) = tasks(families=["acme"])
     with Journal(f"sqlite:///{tmp_path}/leases.db", clock=clock) as journal:
-        first, second = (means(journal, saw.append, holder=name) for name in ("first", "second"))
+        first, second = (make_run(journal, saw.append, holder=name) for name in ("first", "second"))
         assert first.records._claimed("prompt", task.key.decision_id, 0, "token of first") is None
         clock.advance(waited)
-        assert (decide(task, second).state, len(asked(saw))) == (state, asked_again)
+        assert (decide(task, second).state, len(sent_requests(saw))) == (state, asked_again)
 
 
 def replace_quotes(data: MarketData) -> MarketData:
@@ -172,30 +174,30 @@ def replace_quotes(data: MarketData) -> MarketData:
 def test_d12_a_partial_sale_is_not_repeated_and_reported_again(journal: Journal) -> None:
     both = '{"action": "SELL", "sells": [{"position_id": "2026-03-01/beta/2026-03-01/1", "percentage": 50}, {"position_id": "x", "percentage": 1}], "reasoning": "r"}'
     saw: list[str] = []
-    with_answers = replace(means(journal), ask=Provider(journal, saw.append, {"beta": [both]}))
+    with_answers = replace(make_run(journal), ask=Provider(journal, saw.append, {"beta": [both]}))
     (task,) = tasks(families=["beta"])
     for _ in range(2):
         done = decide(task, with_answers)
         assert done.execution is not None
         assert (len(done.execution.trades), len(done.execution.refusals), done.problem) == (1, 1, True)
-    assert len(asked(saw)) == 1
+    assert len(sent_requests(saw)) == 1
 
 
 @pytest.mark.parametrize("kind", ["out_of_credit", "authentication", "budget"])
 def test_d33_without_credit_the_run_stops_and_the_next_one_goes_on(journal: Journal, kind: str) -> None:
     saw: list[str] = []
-    stopped = means(journal, saw.append)
+    stopped = make_run(journal, saw.append)
     assert isinstance(stopped.ask, Provider)
     stopped.ask.fails["acme"] = Stopped("acme", kind, "402")  # type: ignore[arg-type]
     found = stopped.decide(tasks())
     assert [done.state for done in found] == [DecisionState.BLOCKED] * 3
     assert all(done.problem and "402" in done.reason for done in found)
-    assert asked(saw) == ["asked acme 0"]
+    assert sent_requests(saw) == ["asked acme 0"]
     assert [done.state for done in run(journal, saw)] == [DecisionState.FINISHED] * 3
 
 
 def test_an_outage_leaves_a_decision_open_and_the_others_go_on(journal: Journal) -> None:
-    out = means(journal)
+    out = make_run(journal)
     assert isinstance(out.ask, Provider)
     out.ask.fails["acme"] = Outcome.TIMEOUT
     found = out.decide(tasks())
@@ -206,7 +208,7 @@ def test_an_outage_leaves_a_decision_open_and_the_others_go_on(journal: Journal)
 
 def test_after_the_deadline_nobody_is_asked(journal: Journal) -> None:
     saw: list[str] = []
-    (done,) = means(journal, saw.append, now=DEADLINE).decide(tasks(families=["acme"]))
+    (done,) = make_run(journal, saw.append, now=DEADLINE).decide(tasks(families=["acme"]))
     assert (done.state, saw) == (DecisionState.OPEN, [])
     assert "deadline" in done.reason
 
@@ -217,20 +219,20 @@ def test_d31_what_was_read_is_executed_by_the_next_run_without_a_call(journal: J
 
     saw: list[str] = []
     (task,) = tasks(families=["acme"])
-    read = decide(replace(task, fetch_market_data=no_data), means(journal, saw.append))
+    read = decide(replace(task, fetch_market_data=no_data), make_run(journal, saw.append))
     assert (read.state, read.execution, read.problem) == (DecisionState.READ, None, True)
     assert "503" in read.reason
-    done = decide(replace(task, deadline=NOW - timedelta(1)), means(journal, saw.append))
-    assert (done.state, len(asked(saw))) == (DecisionState.FINISHED, 1)
+    done = decide(replace(task, deadline=NOW - timedelta(1)), make_run(journal, saw.append))
+    assert (done.state, len(sent_requests(saw))) == (DecisionState.FINISHED, 1)
 
 
 def test_a_prompt_stays_as_it_was_first_asked(journal: Journal) -> None:
     (task,) = tasks(families=["acme"])
-    out = means(journal)
+    out = make_run(journal)
     assert isinstance(out.ask, Provider)
     out.ask.fails["acme"] = Outcome.TIMEOUT
     decide(task, out)
-    done = decide(replace(task, messages=lambda: [{"role": "user", "content": "another"}], account=account("500")), means(journal))
+    done = decide(replace(task, messages=lambda: [{"role": "user", "content": "another"}], account=account("500")), make_run(journal))
     assert done.plan is not None
     assert (done.plan.cash, done.plan.messages) == (usd("10000"), task.messages())
 
@@ -241,11 +243,11 @@ def test_d29_of_two_workers_one_decides(journal: Journal) -> None:
     states = []
 
     def meanwhile(decision: object) -> MarketData:
-        states.append(decide(task, means(journal, saw.append, holder="second")).state)
-        return look(decision)  # type: ignore[arg-type]
+        states.append(decide(task, make_run(journal, saw.append, holder="second")).state)
+        return fetch_quotes(decision)  # type: ignore[arg-type]
 
-    done = decide(replace(task, fetch_market_data=meanwhile), means(journal, saw.append, holder="first"))
-    assert (done.state, states, asked(saw)) == (DecisionState.FINISHED, [DecisionState.READ], ["asked acme 0"])
+    done = decide(replace(task, fetch_market_data=meanwhile), make_run(journal, saw.append, holder="first"))
+    assert (done.state, states, sent_requests(saw)) == (DecisionState.FINISHED, [DecisionState.READ], ["asked acme 0"])
 
 
 def test_d16_records_come_back_as_they_were_stored(journal: Journal) -> None:
@@ -287,7 +289,7 @@ def _records(means: Run) -> list[bytes | None]:
 def test_a_run_killed_at_every_write_loses_and_repeats_nothing(tmp_path: Path) -> None:
     """Each run is killed one write of the journal later. The next run must end like an undisturbed one."""
     log, folder = tmp_path / "log", tmp_path / "lives"
-    command = [sys.executable, "-m", "tests.arena.deciding", str(folder), str(log)]
+    command = [sys.executable, "-m", "tests.arena.scripted_week", str(folder), str(log)]
     survived = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
     assert survived.returncode == 0, survived.stderr
     lives = int(survived.stdout)
@@ -298,7 +300,7 @@ def test_a_run_killed_at_every_write_loses_and_repeats_nothing(tmp_path: Path) -
         before[int(life)].append(words)
     with Journal(f"sqlite:///{tmp_path}/undisturbed.db") as journal:
         run(journal, [], *KILLED)
-        expected = _records(means(journal))
+        expected = _records(make_run(journal))
     for life in range(1, lives + 1):
         _recover(folder / f"{life}.db", before[life], expected)
 
@@ -308,14 +310,14 @@ def _recover(path: Path, before: list[str], expected: list[bytes | None]) -> Non
     with Journal(f"sqlite:///{path}") as journal:
         found = run(journal, after, *KILLED)
         assert [done.state for done in found] == [DecisionState.FINISHED] * 2
-        assert _records(means(journal)) == expected
+        assert _records(make_run(journal)) == expected
         stored = {words.removeprefix("stored ") for words in before if words.startswith("stored")}
-        again = {words.removeprefix("asked ") for words in asked(after)}
+        again = {words.removeprefix("asked ") for words in sent_requests(after)}
         assert not stored & again, "an answer that was stored was paid for again"
         # Only a request that was in progress at the kill is sent twice.
-        repeated = {words.removeprefix("asked ") for words in asked(before)} & again
+        repeated = {words.removeprefix("asked ") for words in sent_requests(before)} & again
         assert len(repeated) <= 1
-        assert len(set(asked(before) + asked(after))) == 3
+        assert len(set(sent_requests(before) + sent_requests(after))) == 3
 
 
 def test_what_was_paid_for_answers_that_never_came_is_known(journal: Journal) -> None:
@@ -333,7 +335,7 @@ def test_what_was_paid_for_answers_that_never_came_is_known(journal: Journal) ->
 
     (task,) = tasks(families=["beta"])
     for _ in range(2):
-        done = decide(task, replace(means(journal), ask=ask))
+        done = decide(task, replace(make_run(journal), ask=ask))
         assert (done.state, done.intent, done.calls, done.cost) == (DecisionState.FAILED, None, tuple(map(str, keys[:2])), 70 + 30)
-    unknown = replace(means(journal), ask=lambda *_: NoAnswer(keys[1], Outcome.REFUSAL, "it refused", 1, final=True))
+    unknown = replace(make_run(journal), ask=lambda *_: NoAnswer(keys[1], Outcome.REFUSAL, "it refused", 1, final=True))
     assert decide(task, unknown).cost is None

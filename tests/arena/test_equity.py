@@ -24,7 +24,7 @@ SNAPSHOTS = [
 ]
 
 
-def shown(name: str, *at: datetime) -> list[str]:
+def equity_lines(name: str, *at: datetime) -> list[str]:
     return [f"{one:%Y-%m-%d %H:%M}" for one in window_points(pl.Series(at, dtype=TIME), WINDOWS[name])]
 
 
@@ -39,17 +39,17 @@ def shown(name: str, *at: datetime) -> list[str]:
     ],
 )
 def test_k18_a_range_has_a_point_per_interval_that_changed(name: str, expected: list[str]) -> None:
-    assert shown(name, *SNAPSHOTS) == expected
+    assert equity_lines(name, *SNAPSHOTS) == expected
 
 
 def test_k19_all_has_a_point_per_week() -> None:
-    found = shown("ALL", datetime(2025, 11, 5, 12, tzinfo=UTC), *SNAPSHOTS)
+    found = equity_lines("ALL", datetime(2025, 11, 5, 12, tzinfo=UTC), *SNAPSHOTS)
     assert [one[:10] for one in found] == ["2025-10-30", "2026-01-22", "2026-02-19", "2026-02-26", "2026-03-05"]
 
 
 def test_k20_a_range_ends_with_the_newest_portfolio_and_not_with_the_clock() -> None:
     """On 10 March, the range of one day is 5 March, the day of the newest portfolio."""
-    assert shown("1D", *SNAPSHOTS, datetime(2026, 3, 4, 11, 29, tzinfo=UTC), datetime(2026, 3, 4, 11, 30, tzinfo=UTC)) == [
+    assert equity_lines("1D", *SNAPSHOTS, datetime(2026, 3, 4, 11, 29, tzinfo=UTC), datetime(2026, 3, 4, 11, 30, tzinfo=UTC)) == [
         "2026-03-04 11:30",
         "2026-03-05 11:30",
     ]
@@ -57,8 +57,8 @@ def test_k20_a_range_ends_with_the_newest_portfolio_and_not_with_the_clock() -> 
 
 def test_a_month_before_the_31st_of_march_is_the_28th_of_february() -> None:
     times = [datetime(2026, 2, 28, 11, tzinfo=UTC), datetime(2026, 2, 28, 13, tzinfo=UTC), datetime(2026, 3, 31, 12, tzinfo=UTC)]
-    assert shown("1M", *times) == ["2026-02-28 12:00", "2026-03-31 12:00"]
-    assert shown("ALL") == []
+    assert equity_lines("1M", *times) == ["2026-02-28 12:00", "2026-03-31 12:00"]
+    assert equity_lines("ALL") == []
 
 
 def inputs(*totals: tuple[str, int, datetime]) -> RankingInputs:

@@ -21,7 +21,7 @@ from bellwether.arena.weekly.summary import render_summary_lines, summarise_run
 from bellwether.settings import Settings
 from bellwether.tables import arena as tables
 from tests.arena.weeks import Arena
-from tests.arena.world import NOW, V1, V2, account, bet, bets, run, usd
+from tests.arena.world import NOW, V1, V2, account, bet, bets, execute_decision, usd
 from tests.venues.polymarket.clients import clob, gamma
 from tests.venues.polymarket.objects import market
 from tests.venues.venue import answer
@@ -133,9 +133,9 @@ def test_each_source_of_a_price() -> None:
     for number, (name, (price, source, in_v2)) in enumerate(FILLED.items(), start=1):
         mine: dict[int, Quote] = dict(quotes[str(number)])
         legs, known = bets(bet("50", market_id=str(number))), {str(number): mine}
-        done = run(legs, account(), markets[str(number)], quotes=known, rules=V1)
+        done = execute_decision(legs, account(), markets[str(number)], quotes=known, rules=V1)
         assert [(trade.price, trade.quote_source) for trade in done.trades] == ([] if price is None else [(usd(price), source)]), name
-        assert bool(run(legs, account(), markets[str(number)], quotes=known, rules=V2).trades) is in_v2, name
+        assert bool(execute_decision(legs, account(), markets[str(number)], quotes=known, rules=V2).trades) is in_v2, name
 
 
 def test_a_week_without_prices_is_retried_then_refused_and_the_summary_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

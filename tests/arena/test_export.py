@@ -48,7 +48,7 @@ def exported(arena: Arena) -> dict[str, pl.DataFrame]:
         return build_cohort_tables(arena.lake, methodologies(arena.registry), WEEK, journal)
 
 
-def asked(folder: Path) -> pl.DataFrame:
+def query_leaderboard(folder: Path) -> pl.DataFrame:
     """Run the query in the folder of the export, and return its rows."""
     text = (folder / QUERY).read_text().replace("'data/", f"'{folder}/data/")
     return duckdb.sql(text).pl()
@@ -56,7 +56,7 @@ def asked(folder: Path) -> pl.DataFrame:
 
 def test_one_query_over_the_export_gives_its_leaderboard(exported: dict[str, pl.DataFrame], tmp_path: Path) -> None:
     """Recomputes every published column from the facts and the tables computed from them."""
-    found, expected = asked(export_cohort(exported, WEEK, tmp_path / "cohort")), exported["leaderboard"].sort("family")
+    found, expected = query_leaderboard(export_cohort(exported, WEEK, tmp_path / "cohort")), exported["leaderboard"].sort("family")
     assert found["scored"].sum() > 0
     assert found["brier_stated"].drop_nulls().len() >= 2
     assert found["drawdown"].max() > 0

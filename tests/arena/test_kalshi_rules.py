@@ -29,7 +29,7 @@ from bellwether.arena.methodology import load_methodology
 from bellwether.arena.resolution import UNKNOWN, Ruling, derive_settlements
 from bellwether.arena.scores import score_bets
 from bellwether.venues.polymarket.fees import FREE
-from tests.arena.world import KEY, account, agent, bet, bets, run, usd
+from tests.arena.world import KEY, account, agent, bet, bets, execute_decision, usd
 
 AT = datetime(2026, 4, 5, 0, 5, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -170,7 +170,7 @@ def test_a_bet_pays_the_ask_and_the_fee() -> None:
     (one,) = group_contracts([contract()], {})
     market = build_market(one, {}, AT)
     quote = quote_from_book([(Decimal("0.40"), Decimal(5000))], [(Decimal("0.56"), Decimal(5000))], AT)
-    done = run(
+    done = execute_decision(
         bets(bet(market_id="KXA-1-X")), account(), market, quotes={"KXA-1-X": {0: quote}}, rules=load_methodology("v1-kalshi-realistic")
     )
     (trade,) = done.trades
@@ -273,7 +273,7 @@ def _settled(results: tuple[str, ...]) -> tuple[Any, Any]:
     market = build_market(one, SERIES, AT)
     holder = account()
     quotes = {"KXA-1": {0: Quote(420_000), 1: Quote(510_000)}}
-    done = run(bets(bet("102", "y", "KXA-1", 0.6)), holder, market, quotes=quotes, rules=rules)
+    done = execute_decision(bets(bet("102", "y", "KXA-1", 0.6)), holder, market, quotes=quotes, rules=rules)
     assert [(trade.side, trade.shares, trade.fee) for trade in done.trades] == [("Y", usd(200), 0)]
     contracts = tuple(paid(word, ticker=row["ticker"]) for word, row in zip(results, RACE, strict=True))
     look = build_evidence_row(MarketListing("KXA-1", event(), contracts, named=True), fetched_at=AT + 3 * HOUR)

@@ -22,9 +22,9 @@ from bellwether.checks import rules_for, validate
 from bellwether.errors import ConfigError
 from bellwether.sandbox.world import GeneratedWorld
 from bellwether.tables import arena as tables
+from tests.arena.altered_venue import AlteringTransport
 from tests.arena.kalshi import KalshiArena
-from tests.arena.tampering import Tampering
-from tests.arena.test_export import asked
+from tests.arena.test_export import query_leaderboard
 from tests.arena.test_time_travel import prompts
 from tests.arena.weeks import LATER, SEVEN, WEEK
 
@@ -172,7 +172,7 @@ def test_an_export_has_the_universe_of_its_venue(decided: KalshiArena, tmp_path_
         assert exported["universe"]["venue"].unique().to_list() == [venue.lower()]
         folder = export_cohort(exported, cohort, tmp_path_factory.mktemp("export") / "cohort")
         assert f"open markets of {venue};" in (folder / "README.md").read_text()
-        found, expected = asked(folder), exported["leaderboard"].sort("family")
+        found, expected = query_leaderboard(folder), exported["leaderboard"].sort("family")
         assert found.select("family", "bets", "profit").equals(expected.select("family", "bets", "profit"))
 
 
@@ -206,7 +206,7 @@ NOW_FIELDS: dict[str, Any] = {
 }
 
 
-class _Tampering(Tampering):
+class _Tampering(AlteringTransport):
     def change(self, found: dict[str, Any]) -> None:
         if "yes_sub_title" in found:
             self._contract(found)

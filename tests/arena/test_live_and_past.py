@@ -108,7 +108,7 @@ def rows_of(arena: Arena, name: str) -> pl.DataFrame:
     return rows.filter("closed").sort("known_at").unique("market_id", keep="last") if name == "evidence" else rows
 
 
-def classified(live: pl.DataFrame, past: pl.DataFrame, same: list[str]) -> dict[str, str]:
+def classify_fields(live: pl.DataFrame, past: pl.DataFrame, same: list[str]) -> dict[str, str]:
     """Classify each other field of the common rows: equal, empty (in both), missing (in the reconstruction only) or other."""
     both = live.join(past, on=same, suffix="_past")
     assert both.height >= 6
@@ -122,7 +122,7 @@ def classified(live: pl.DataFrame, past: pl.DataFrame, same: list[str]) -> dict[
     return found
 
 
-def told(name: str) -> dict[str, str]:
+def documented_classes(name: str) -> dict[str, str]:
     """Return the classification of a table's fields in the document."""
     found: dict[str, str] = {}
     for word, fields in re.findall(rf"^\| `arena/{name}` \| (\w+) \| ([^|]*) \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE):
@@ -135,7 +135,7 @@ def told(name: str) -> dict[str, str]:
 @pytest.mark.parametrize("name", SAME)
 def test_the_page_says_which_fields_are_equal(arenas: tuple[Arena, Arena, Universe], name: str) -> None:
     live, past, _ = arenas
-    found, stated = classified(rows_of(live, name), rows_of(past, name), SAME[name]), told(name)
+    found, stated = classify_fields(rows_of(live, name), rows_of(past, name), SAME[name]), documented_classes(name)
     may_differ = {field for field, word in found.items() if word == "equal" and stated.get(field) == "other"}
     assert found | dict.fromkeys(may_differ, "other") == stated
 

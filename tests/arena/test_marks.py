@@ -32,7 +32,7 @@ from bellwether.arena.units import price_micros
 from bellwether.arena.weekly.polymarket import book_midpoint
 from bellwether.venues.polymarket.snapshots import Book
 from tests.arena.histories import History, history
-from tests.arena.world import AGENT, COHORT, NOW, V1, agent, binary, bought, holding, usd, won
+from tests.arena.world import AGENT, COHORT, NOW, V1, account_after, agent, binary, buy_trade, usd, won
 
 M = ("m", "YES")
 
@@ -42,7 +42,7 @@ def price(value: str, key: tuple[str, str] = M, at: datetime = NOW, source: Pric
 
 
 def value(trade: Trade, prices: Mapping[tuple[str, str], HeldPrice]) -> tuple[int, int, PriceSource]:
-    (position,) = holding(trade).positions.values()
+    (position,) = account_after(trade).positions.values()
     return mark_position(position, prices)
 
 
@@ -80,26 +80,26 @@ def test_v6_and_m31_prices_of_the_wire(text: object, expected: int | None) -> No
 
 def test_v11_both_sides_are_valued_by_one_price() -> None:
     prices = {M: price("0.72")}
-    assert value(bought("100", "50"), prices)[:2] == (usd("0.72"), usd(72))
-    assert value(bought("100", "50", side="NO"), prices)[:2] == (usd("0.28"), usd(28))
+    assert value(buy_trade("100", "50"), prices)[:2] == (usd("0.72"), usd(72))
+    assert value(buy_trade("100", "50", side="NO"), prices)[:2] == (usd("0.28"), usd(28))
 
 
 def test_v12_without_a_live_price_the_last_one_stands_and_says_so() -> None:
     last = {M: price("0.7")}
     (row,) = select_tick_prices(last, [M], {M: PriceObservation(None)}, NOW + timedelta(minutes=10), V1)
     assert (row.price, row.source) == (usd("0.7"), PriceSource.PRIOR)
-    assert value(bought("20", "10"), {M: row}) == (usd("0.7"), usd(14), PriceSource.PRIOR)
-    assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 1
+    assert value(buy_trade("20", "10"), {M: row}) == (usd("0.7"), usd(14), PriceSource.PRIOR)
+    assert valuation(account_after(buy_trade("20", "10")), {M: row}, NOW).fallbacks == 1
 
 
 def test_v14_without_any_price_a_position_is_worth_its_cost() -> None:
-    assert value(bought("100", "33", side="NO"), {}) == (usd("0.33"), usd(33), PriceSource.ENTRY)
+    assert value(buy_trade("100", "33", side="NO"), {}) == (usd("0.33"), usd(33), PriceSource.ENTRY)
 
 
 def test_v15_the_live_price_counts_and_the_gap_is_recorded() -> None:
     (row,) = select_tick_prices({}, [M], {M: PriceObservation(usd("0.61"), NOW, usd("0.91"))}, NOW, V1)
     assert (row.price, row.source, row.disagrees, row.other) == (usd("0.61"), PriceSource.LIVE, True, usd("0.91"))
-    assert valuation(holding(bought("20", "10")), {M: row}, NOW).fallbacks == 0
+    assert valuation(account_after(buy_trade("20", "10")), {M: row}, NOW).fallbacks == 0
 
 
 def test_v16_the_first_tick_of_an_interval_stays_and_a_change_is_stored_with_the_next() -> None:
@@ -112,9 +112,9 @@ def test_v16_the_first_tick_of_an_interval_stays_and_a_change_is_stored_with_the
 
 
 def test_v20_a_portfolio_adds_up() -> None:
-    second = bought("100", "120", market_id="n", leg=2, price=1_000_000)
+    second = buy_trade("100", "120", market_id="n", leg=2, price=1_000_000)
     prices = {M: price("0.75"), ("n", "YES"): price("1", ("n", "YES"))}
-    holder = holding(bought("400", "200"), second, cash="9320")
+    holder = account_after(buy_trade("400", "200"), second, cash="9320")
     found = valuation(holder, prices, NOW)
     assert (found.cash, found.positions, found.total) == (usd(9000), usd(400), usd(9400))
     assert (found.total - usd(10_000), found.positions - found.invested) == (-usd(600), usd(80))
@@ -137,7 +137,7 @@ def test_a_price_that_did_not_change_is_not_stored_again() -> None:
 
 
 def test_settlement_is_a_final_row_of_the_curve() -> None:
-    made = fold([AGENT], [bought("10", "5")], [won("Yes")])
+    made = fold([AGENT], [buy_trade("10", "5")], [won("Yes")])
     rows = compute_portfolio_curves(made, [price("0.6", at=NOW.replace(minute=10))])
     assert [(row.at.day, row.cash, row.positions, row.total) for row in rows] == [
         (1, usd(9995), usd(5), usd(10_000)),
@@ -148,10 +148,10 @@ def test_settlement_is_a_final_row_of_the_curve() -> None:
 
 def test_live_cohorts_are_worth_what_was_seen_and_reconstructed_ones_also_what_was_rebuilt() -> None:
     other = agent(family="other")
-    theirs = bought("10", "5")._replace(
+    theirs = buy_trade("10", "5")._replace(
         agent_id=other.agent_id, trade_id=f"{other.agent_id}/{COHORT}/1", position_id=f"{other.agent_id}/{COHORT}/1"
     )
-    made = fold([AGENT, other], [bought("10", "5"), theirs], [])
+    made = fold([AGENT, other], [buy_trade("10", "5"), theirs], [])
     prices = [
         price("0.6", at=NOW.replace(minute=10))._replace(reconstructed=True),
         price("0.7", at=NOW.replace(minute=20)),

@@ -27,19 +27,19 @@ from bellwether.arena.prompt import (
     user_message,
 )
 from bellwether.forecasting.prompt import prompt_hash
-from tests.arena.world import NOW, REALISTIC, V1, V2, binary, bought, holding, named, usd
+from tests.arena.world import NOW, REALISTIC, V1, V2, account_after, binary, buy_trade, named, usd
 
 TODAY = date(2026, 3, 8)
 HELD = Holding("2026-03-01/acme/2026-03-01/1", "Will it?", "NO", usd("166.67"), usd("33"), usd("0.8"), usd("133.336"), open_market=True)
 EMPTY = Portfolio(usd("10000"))
 
 
-def shown(portfolio: Portfolio = EMPTY, *markets: object, rules: object = V1) -> str:
+def prompt_text(portfolio: Portfolio = EMPTY, *markets: object, rules: object = V1) -> str:
     return user_message(rules, portfolio, markets, today=TODAY, week=2)  # type: ignore[arg-type]
 
 
 def test_d13_a_no_position_shows_the_price_of_no() -> None:
-    text = shown(Portfolio(usd("10000"), (HELD,)))
+    text = prompt_text(Portfolio(usd("10000"), (HELD,)))
     assert "current 80.0%" in text
     assert '"2026-03-01/acme/2026-03-01/1"' in text
     assert "entry 19.8%" in text
@@ -54,7 +54,7 @@ def test_p34_the_examples_are_what_the_parser_reads() -> None:
 
 
 def test_the_state_of_the_portfolio() -> None:
-    text = shown(Portfolio(usd("9000.999"), (HELD,)))
+    text = prompt_text(Portfolio(usd("9000.999"), (HELD,)))
     for stated in (
         "2026-03-08",
         "week 2",
@@ -65,23 +65,23 @@ def test_the_state_of_the_portfolio() -> None:
         "Open positions (1)",
     ):
         assert stated in text
-    assert "Open positions (0):\nnone" in shown()
+    assert "Open positions (0):\nnone" in prompt_text()
 
 
 def test_l6_positions_on_closed_markets_are_listed_and_counted() -> None:
-    text = shown(Portfolio(usd("9900"), (replace(HELD, open_market=False, value=usd("100")),)))
+    text = prompt_text(Portfolio(usd("9900"), (replace(HELD, open_market=False, value=usd("100")),)))
     assert "Total: $10,000.00" in text
     assert "market closed" in text
 
 
 def test_a_portfolio_is_valued_as_the_marks_value_it() -> None:
-    yes, no, gone = bought("10", "4"), bought("10", "3", side="NO", market_id="n", leg=2), bought("5", "2", market_id="x", leg=3)
+    yes, no, gone = buy_trade("10", "4"), buy_trade("10", "3", side="NO", market_id="n", leg=2), buy_trade("5", "2", market_id="x", leg=3)
     prices = {
         ("m", "YES"): HeldPrice("m", "YES", NOW, usd("0.5"), PriceSource.LIVE),
         ("n", "YES"): HeldPrice("n", "YES", NOW, usd("0.6"), PriceSource.PRIOR),
     }
     known = {"m": binary(), "n": binary("n", status=MarketStatus.CLOSED)}
-    made = build_portfolio(holding(yes, no, gone), prices, known)
+    made = build_portfolio(account_after(yes, no, gone), prices, known)
     assert [(one.side, one.price, one.value, one.open_market) for one in made.holdings] == [
         ("YES", usd("0.5"), usd(5), True),
         ("NO", usd("0.4"), usd(4), False),
@@ -92,7 +92,7 @@ def test_a_portfolio_is_valued_as_the_marks_value_it() -> None:
 
 def test_markets_are_listed_with_prices_volume_and_close() -> None:
     market = binary(yes="0.435", volume=usd("1234567.4"), closes_at=datetime(2026, 4, 1, 23, tzinfo=UTC), category="Politics")
-    text = shown(EMPTY, market, named({"Alice": "0.25", "Bob": None}, "n"))
+    text = prompt_text(EMPTY, market, named({"Alice": "0.25", "Bob": None}, "n"))
     assert (
         '- market_id "m" | "Will it?" | category "Politics" | binary | YES 43.5% / NO 56.5% | volume $1,234,567 | closes 2026-04-01' in text
     )
@@ -112,9 +112,9 @@ def test_cohorts_of_the_first_version_keep_its_words() -> None:
 
 
 def test_l5_and_l23_unknown_prices_are_unknown_and_tails_are_not_cut() -> None:
-    assert "no price" in shown(EMPTY, binary(yes=None))
-    assert "50" not in shown(EMPTY, binary(yes=None)).split("Markets (1):")[1]
-    assert "YES 0.04% / NO 99.96%" in shown(EMPTY, binary(yes="0.0004"))
+    assert "no price" in prompt_text(EMPTY, binary(yes=None))
+    assert "50" not in prompt_text(EMPTY, binary(yes=None)).split("Markets (1):")[1]
+    assert "YES 0.04% / NO 99.96%" in prompt_text(EMPTY, binary(yes="0.0004"))
 
 
 @pytest.mark.parametrize("rules", [V1, V2, REALISTIC])
@@ -122,7 +122,7 @@ def test_every_limit_that_is_printed_is_accepted(rules: object) -> None:
     rng = Random(11)
     for _ in range(500):
         cash = rng.choice((rng.randrange(0, 10**11), rng.randrange(0, 10**9), 10_000 * rng.randrange(10**6)))
-        text = shown(Portfolio(cash), rules=rules)
+        text = prompt_text(Portfolio(cash), rules=rules)
         found = re.search(r"(?:Largest single bet|Most for all bets together): \$([0-9,.]+)", text)
         if found is None:
             assert "cannot bet" in text
@@ -145,9 +145,9 @@ HOSTILE = (
 @pytest.mark.parametrize("text", HOSTILE)
 def test_l27_the_text_of_a_market_stays_one_quoted_text_on_one_line(text: str) -> None:
     market = replace(binary(), question=text, category=text)
-    lines = shown(EMPTY, market).splitlines()
+    lines = prompt_text(EMPTY, market).splitlines()
     (line,) = [one for one in lines if one.startswith("- market_id")]
-    assert len(lines) == len(shown(EMPTY, binary()).splitlines())
+    assert len(lines) == len(prompt_text(EMPTY, binary()).splitlines())
     assert len(line) < 3_000
     decoder, at, strings = json.JSONDecoder(), 0, []
     while (at := line.find('"', at)) >= 0:

@@ -23,7 +23,7 @@ from bellwether.lake.sql import sql_text
 from bellwether.lake.warehouse import publish, query
 from bellwether.tables import arena as tables
 from bellwether.tables import table
-from tests.arena.simulated import START, WEEK, Simulated
+from tests.arena.simulated_arena import START, WEEK, Simulated
 from tests.arena.test_queries import _row as row_of
 from tests.arena.weeks import WEEK as REAL_WEEK
 from tests.arena.weeks import Arena
@@ -38,7 +38,7 @@ def inputs() -> RankingInputs:
 
 
 @pytest.fixture(scope="module")
-def found(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
+def rank(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
     return compute_rankings(inputs, FEW)
 
 

@@ -17,7 +17,7 @@ from bellwether.arena.scores import Score, multiclass_brier, score_bets, summary
 from bellwether.lake.sql import run_sql
 from bellwether.tables import table
 from bellwether.tables.arena import LEADERBOARD
-from tests.arena.world import AGENT, NOW, V1, account, bet, bets, binary, bought, holding, run, usd, won
+from tests.arena.world import AGENT, NOW, V1, account, account_after, bet, bets, binary, buy_trade, execute_decision, usd, won
 
 
 @pytest.mark.parametrize(
@@ -25,19 +25,19 @@ from tests.arena.world import AGENT, NOW, V1, account, bet, bets, binary, bought
     [("YES", "YES", 0.04), ("YES", "NO", 0.64), ("NO", "YES", 0.64), ("NO", "NO", 0.04), ("no", "No", 0.04)],
 )
 def test_k3_the_binary_brier_score(side: str, outcome: str, expected: float) -> None:
-    (score,) = score_bets(fold([AGENT], [bought("10", "4", side=side, confidence=0.8)], [won(outcome)]))
+    (score,) = score_bets(fold([AGENT], [buy_trade("10", "4", side=side, confidence=0.8)], [won(outcome)]))
     assert score.brier_size == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("winner", "expected"), [("ALPHA", 0.09), ("Beta", 0.49)])
 def test_k4_the_brier_score_of_a_named_outcome(winner: str, expected: float) -> None:
-    bet_on_alpha = bought("10", "4", side="Alpha", binary=False, confidence=0.7)
+    bet_on_alpha = buy_trade("10", "4", side="Alpha", binary=False, confidence=0.7)
     (score,) = score_bets(fold([AGENT], [bet_on_alpha], [won(winner, ("Alpha", "Beta"))]))
     assert score.brier_size == pytest.approx(expected)
 
 
 def _scored(confidences: list[float], **more: object) -> list[Score]:
-    trades = [bought("10", "4", leg=leg, market_id=f"m{leg}", confidence=c, **more) for leg, c in enumerate(confidences, start=1)]
+    trades = [buy_trade("10", "4", leg=leg, market_id=f"m{leg}", confidence=c, **more) for leg, c in enumerate(confidences, start=1)]
     book = fold([AGENT], trades, [won("Yes", market_id=trade.market_id) for trade in trades])
     return score_bets(book)
 
@@ -50,7 +50,7 @@ def test_k12_the_mean_is_over_bets_and_not_over_cohorts() -> None:
 
 
 def test_k23_markets_without_a_winner_count_neither_as_won_nor_as_lost() -> None:
-    trades = [bought("10", "4"), bought("10", "4", leg=2, market_id="n")]
+    trades = [buy_trade("10", "4"), buy_trade("10", "4", leg=2, market_id="n")]
     void = Settlement("n", "v1", NOW.replace(day=20), Result.CANCELLED, {})
     assert summary(score_bets(fold([AGENT], trades, [won("Yes"), void]))).win_rate == 1
 
@@ -63,7 +63,7 @@ def test_k25_skill_against_the_price_that_was_paid() -> None:
 
 
 def test_stated_probabilities_are_scored_beside_the_size() -> None:
-    done = run(bets(bet("500", probability=0.9)), account(), binary(yes="0.4"))
+    done = execute_decision(bets(bet("500", probability=0.9)), account(), binary(yes="0.4"))
     (score,) = score_bets(fold([AGENT], done.trades, [won("Yes")]))
     assert (score.brier_size, score.brier_stated) == (pytest.approx(0.64), pytest.approx(0.01))
     found = summary([score, *_scored([0.5])])
@@ -93,7 +93,7 @@ def test_drawdown_is_from_the_highest_point_before() -> None:
     ],
 )
 def test_the_status_of_an_agent(row: str, cash: str, held: bool, status: AgentStatus) -> None:
-    holder = holding(bought("10", "5"), cash=str(float(cash) + 5)) if held else account(cash)
+    holder = account_after(buy_trade("10", "5"), cash=str(float(cash) + 5)) if held else account(cash)
     assert holder.cash == usd(cash)
     assert holder.status(V1.smallest_bet) is status
 

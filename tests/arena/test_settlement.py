@@ -34,13 +34,13 @@ from bellwether.arena.resolution import (
 )
 from bellwether.arena.scores import score_bets
 from bellwether.venues.polymarket.resolution import EVIDENCE
-from tests.arena.world import AGENT, KEY, NOW, V1, V2, agent, bought, sold, usd, won
+from tests.arena.world import AGENT, KEY, NOW, V1, V2, agent, buy_trade, sell_trade, usd, won
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 CLOSED = NOW + 10 * DAY
 
 
-def look(
+def make_evidence(
     at: datetime, prices: list[str], outcomes: tuple[str, ...] = ("Yes", "No"), uma: str | None = "resolved", **more: Any
 ) -> dict[str, Any]:
     words = sorted(name.lower() for name in outcomes)
@@ -60,15 +60,15 @@ def look(
     return build_evidence_row(market, fetched_at=at)
 
 
-def seen(*looks: dict[str, Any]) -> list[Observation]:
+def observations(*looks: dict[str, Any]) -> list[Observation]:
     return judge_evidence(pl.DataFrame(looks, schema=EVIDENCE, orient="row"))
 
 
 def twice(prices: list[str], outcomes: tuple[str, ...] = ("Yes", "No"), **more: Any) -> list[Observation]:
-    return seen(*[look(CLOSED + n * HOUR / 2, prices, outcomes, **more) for n in (1, 2)])
+    return observations(*[make_evidence(CLOSED + n * HOUR / 2, prices, outcomes, **more) for n in (1, 2)])
 
 
-TEN = bought("10", "5")
+TEN = buy_trade("10", "5")
 
 
 def test_r1_a_win_is_paid_and_scored() -> None:
@@ -83,7 +83,7 @@ def test_r1_a_win_is_paid_and_scored() -> None:
 
 
 def test_r5_a_bet_is_scored_though_its_position_was_sold() -> None:
-    trades = [TEN, sold("10", "7", TEN, 2)]
+    trades = [TEN, sell_trade("10", "7", TEN, 2)]
     book = fold([AGENT], trades, derive_settlements(twice(["1", "0"]), V1))
     assert [entry.kind for entry in book.entries] == [LedgerKind.BUY, LedgerKind.SELL]
     assert [score.brier_size for score in score_bets(book)] == [0.25]
@@ -91,7 +91,7 @@ def test_r5_a_bet_is_scored_though_its_position_was_sold() -> None:
 
 
 def test_r6_a_market_settles_as_a_whole_or_not_at_all() -> None:
-    other = bought(
+    other = buy_trade(
         "8", "4", side="Maybe", agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1"
     )
     agents, trades = [AGENT, agent(family="b")], [TEN, other]
@@ -112,23 +112,23 @@ def test_r8_a_resolution_without_a_winner_is_deferred() -> None:
 
 
 def test_an_unknown_winner_is_refunded_in_v1_after_the_grace_period() -> None:
-    looks = [look(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)]
-    (settlement,) = derive_settlements(seen(*looks), V1)
+    looks = [make_evidence(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)]
+    (settlement,) = derive_settlements(observations(*looks), V1)
     assert (settlement.result, settlement.known_at) == (Result.CANCELLED, CLOSED + 15 * DAY)
-    assert derive_settlements(seen(*looks), V2) == []
+    assert derive_settlements(observations(*looks), V2) == []
     book = fold([AGENT], [TEN], [settlement])
     assert (book.accounts[AGENT.agent_id].cash, score_bets(book)) == (usd(10000), [])
     assert [entry.kind for entry in book.entries] == [LedgerKind.BUY, LedgerKind.REFUND]
 
 
 def test_the_grace_period_starts_again_when_the_market_is_not_over() -> None:
-    looks = [look(CLOSED + n * DAY, ["0.995", "0.005"], uma="disputed" if n == 8 else "resolved") for n in range(1, 17)]
-    assert derive_settlements(seen(*looks), V1) == []
+    looks = [make_evidence(CLOSED + n * DAY, ["0.995", "0.005"], uma="disputed" if n == 8 else "resolved") for n in range(1, 17)]
+    assert derive_settlements(observations(*looks), V1) == []
 
 
 def test_a_winner_after_a_refund_corrects_it() -> None:
-    looks = [look(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)]
-    both = derive_settlements(seen(*looks, look(CLOSED + 20 * DAY, ["1", "0"])), V1)
+    looks = [make_evidence(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)]
+    both = derive_settlements(observations(*looks, make_evidence(CLOSED + 20 * DAY, ["1", "0"])), V1)
     assert [one.result for one in both] == [Result.CANCELLED, Result.WON]
     book = fold([AGENT], [TEN], both)
     assert [(entry.kind, entry.amount, entry.corrects) for entry in book.entries[1:]] == [
@@ -141,19 +141,19 @@ def test_a_winner_after_a_refund_corrects_it() -> None:
 
 def test_r9_and_r13_later_looks_change_nothing() -> None:
     found = twice(["1", "0"])
-    again = found + seen(look(CLOSED + 3 * DAY, ["1", "0"]), look(CLOSED + 4 * DAY, ["1", "0"]))
+    again = found + observations(make_evidence(CLOSED + 3 * DAY, ["1", "0"]), make_evidence(CLOSED + 4 * DAY, ["1", "0"]))
     assert derive_settlements(again, V1) == derive_settlements(found, V1)
     assert find_incidents(again, V1) == []
 
 
 def test_r10_an_operators_cancellation_refunds() -> None:
     (settlement,) = derive_settlements([cancellation("m", CLOSED, "operator")], V2)
-    book = fold([agent("10000", rules="v2")], [bought("4", "2")], [settlement])
+    book = fold([agent("10000", rules="v2")], [buy_trade("4", "2")], [settlement])
     assert [(entry.kind, entry.amount) for entry in book.entries] == [(LedgerKind.BUY, -usd(2)), (LedgerKind.REFUND, usd(2))]
     assert score_bets(book) == []
 
 
-FOUR = bought("4", "1")
+FOUR = buy_trade("4", "1")
 
 
 def test_r20_a_position_that_is_open_on_a_settled_market_is_a_violation() -> None:
@@ -163,18 +163,18 @@ def test_r20_a_position_that_is_open_on_a_settled_market_is_a_violation() -> Non
 
 
 def test_one_look_is_enough_when_the_window_for_disputes_has_passed() -> None:
-    assert derive_settlements(seen(look(CLOSED + HOUR, ["1", "0"])), V1) == []
-    (settlement,) = derive_settlements(seen(look(CLOSED + 2 * HOUR, ["1", "0"])), V1)
+    assert derive_settlements(observations(make_evidence(CLOSED + HOUR, ["1", "0"])), V1) == []
+    (settlement,) = derive_settlements(observations(make_evidence(CLOSED + 2 * HOUR, ["1", "0"])), V1)
     assert settlement.known_at == CLOSED + 2 * HOUR
 
 
 def test_the_same_look_twice_is_one_look() -> None:
-    one = look(CLOSED + HOUR, ["1", "0"])
-    assert derive_settlements(seen(one, one), V1) == []
+    one = make_evidence(CLOSED + HOUR, ["1", "0"])
+    assert derive_settlements(observations(one, one), V1) == []
 
 
 def test_looks_that_contradict_each_other_confirm_nothing() -> None:
-    found = seen(look(CLOSED + HOUR / 2, ["1", "0"]), look(CLOSED + HOUR, ["0", "1"]))
+    found = observations(make_evidence(CLOSED + HOUR / 2, ["1", "0"]), make_evidence(CLOSED + HOUR, ["0", "1"]))
     assert derive_settlements(found, V1) == []
 
 
@@ -185,7 +185,7 @@ def test_m33_a_disputed_market_is_not_settled() -> None:
 
 def test_m34_half_and_half_pays_half() -> None:
     (settlement,) = derive_settlements(twice(["0.5", "0.5"]), V1)
-    book = fold([AGENT], [bought("1000", "600")], [settlement])
+    book = fold([AGENT], [buy_trade("1000", "600")], [settlement])
     assert (settlement.result, book.accounts[AGENT.agent_id].cash, score_bets(book)) == (Result.SPLIT, usd(9400) + usd(500), [])
 
 
@@ -215,8 +215,8 @@ def test_winners_are_found_by_name(row: str, outcomes: tuple[str, ...], prices: 
 
 @pytest.mark.parametrize("flags", [["Yes"], ["yes"]])
 def test_m12_the_flag_of_the_winner_counts(flags: list[str]) -> None:
-    looks = [{**look(CLOSED + n * HOUR, ["0.97", "0.03"], uma=None), "winners": flags} for n in (1, 2)]
-    (settlement,) = derive_settlements(seen(*looks), V1)
+    looks = [{**make_evidence(CLOSED + n * HOUR, ["0.97", "0.03"], uma=None), "winners": flags} for n in (1, 2)]
+    (settlement,) = derive_settlements(observations(*looks), V1)
     assert settlement.winner == "Yes"
 
 
@@ -226,13 +226,13 @@ def test_m18_prices_that_decide_nothing(row: str, prices: list[str]) -> None:
 
 
 def test_m32_a_market_that_is_open_again_stays_resolved_and_is_an_incident() -> None:
-    found = [*twice(["1", "0"]), *seen(look(CLOSED + DAY, ["0.6", "0.4"], uma=None, closed=False))]
+    found = [*twice(["1", "0"]), *observations(make_evidence(CLOSED + DAY, ["0.6", "0.4"], uma=None, closed=False))]
     assert len(derive_settlements(found, V1)) == 1
     assert [incident.found for incident in find_incidents(found, V1)] == ["not closed"]
 
 
 def test_a_corrected_winner_takes_back_and_pays_anew_and_the_past_remains() -> None:
-    no = bought("20", "5", side="NO", leg=2)
+    no = buy_trade("20", "5", side="NO", leg=2)
     first, second = won("Yes"), won("No", at=NOW.replace(day=25))
     book = fold([AGENT], [TEN, no], [first, second])
     account = book.accounts[AGENT.agent_id]
@@ -246,14 +246,14 @@ def test_a_corrected_winner_takes_back_and_pays_anew_and_the_past_remains() -> N
 
 
 def test_cohorts_of_two_methodologies_settle_by_their_own_rules() -> None:
-    looks = seen(*[look(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)])
+    looks = observations(*[make_evidence(CLOSED + n * DAY, ["0.995", "0.005"]) for n in range(1, 17)])
     second = TEN._replace(agent_id="2026-03-01/b", trade_id="2026-03-01/b/2026-03-01/1", position_id="2026-03-01/b/2026-03-01/1")
     book = fold([AGENT, agent(family="b", rules="v2")], [TEN, second], [*derive_settlements(looks, V1), *derive_settlements(looks, V2)])
     assert [position.status for account in book.accounts.values() for position in account.positions.values()] == ["settled", "open"]
 
 
 def test_a_trade_on_a_settled_market_is_a_violation_and_not_booked() -> None:
-    late = bought("5", "2", leg=2, executed_at=NOW.replace(day=21), position_id=TEN.trade_id)
+    late = buy_trade("5", "2", leg=2, executed_at=NOW.replace(day=21), position_id=TEN.trade_id)
     book = fold([AGENT], [TEN, late], [won("Yes")])
     assert [one.where for one in violations(book, [TEN, late])] == [late.trade_id]
     assert book.accounts[AGENT.agent_id].cash == usd(10005)
@@ -265,8 +265,8 @@ def test_a_trade_on_a_settled_market_is_a_violation_and_not_booked() -> None:
         TEN._replace(agent_id="2026-03-01/zoe", trade_id="2026-03-01/zoe/2026-03-01/1"),
         TEN._replace(trade_id="2026-03-01/b/2026-03-01/1"),
         TEN._replace(trade_id=KEY.trade_id(2), position_id="2026-03-01/b/2026-03-01/1"),
-        sold("11", "6", TEN, 2),
-        sold("1", "1", TEN, 2, side="NO"),
+        sell_trade("11", "6", TEN, 2),
+        sell_trade("1", "1", TEN, 2, side="NO"),
         TEN,
     ],
 )
@@ -277,8 +277,8 @@ def test_a9_a_trade_that_does_not_fit_is_a_violation(trade: Trade) -> None:
 
 
 def test_money_that_was_spent_before_it_is_taken_back_is_owed() -> None:
-    spent = bought("10", "105", market_id="n", leg=2, executed_at=NOW.replace(day=21))
-    trades = [bought("100", "90"), spent]
+    spent = buy_trade("10", "105", market_id="n", leg=2, executed_at=NOW.replace(day=21))
+    trades = [buy_trade("100", "90"), spent]
     book = fold([agent("100")], trades, [won("No", at=NOW.replace(day=25)), won("Yes")])
     assert [entry.cash for entry in book.entries] == [usd(10), usd(110), usd(5), -usd(95), -usd(95)]
     assert violations(book, trades) == []
@@ -287,7 +287,7 @@ def test_money_that_was_spent_before_it_is_taken_back_is_owed() -> None:
 def test_r23_only_markets_that_somebody_waits_for_are_looked_at() -> None:
     assert find_awaited_markets(fold([AGENT], [], [])) == []
     assert find_awaited_markets(fold([AGENT], [TEN], [])) == ["m"]
-    assert find_awaited_markets(fold([AGENT], [TEN, sold("10", "6", TEN, 2)], [])) == ["m"]
+    assert find_awaited_markets(fold([AGENT], [TEN, sell_trade("10", "6", TEN, 2)], [])) == ["m"]
     assert find_awaited_markets(fold([AGENT], [TEN], [won("Yes")])) == []
     assert find_awaited_markets(fold([AGENT], [TEN], [Settlement("m", "v1", NOW + timedelta(days=1), Result.CANCELLED, {})])) == []
 

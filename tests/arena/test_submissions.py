@@ -15,14 +15,14 @@ from bellwether.arena.rankings.estimates import NO_TRADES, TRADED
 from bellwether.calibration.inference import Inference
 from bellwether.tables.arena import PRICES
 from bellwether.tables.arena_rankings import SUBMISSIONS
-from tests.arena.simulated import Simulated
+from tests.arena.simulated_arena import Simulated
 from tests.arena.test_rankings import metric
 
 FEW = Inference(replicates=200)
 AT = pl.col("week").cast(pl.Datetime("us")).dt.replace_time_zone("UTC") + timedelta(hours=1)
 
 
-def said(inputs: RankingInputs, p: pl.Expr, family: str = "oracle", *, late: bool = False) -> pl.DataFrame:
+def submit_forecasts(inputs: RankingInputs, p: pl.Expr, family: str = "oracle", *, late: bool = False) -> pl.DataFrame:
     """Return a forecast of every question of the families."""
     asked = inputs.bets.select("week", "market_id", "y", "price").unique(["week", "market_id"], keep="first", maintain_order=True)
     rows = asked.select("week", "market_id", family=pl.lit(family), stated_at=AT, known_at=AT, probability=p)
@@ -41,7 +41,7 @@ def alone(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
 
 @pytest.fixture(scope="module")
 def joined(inputs: RankingInputs) -> dict[str, pl.DataFrame]:
-    return compute_rankings(replace(inputs, submissions=said(inputs, 0.1 + 0.8 * pl.col("y"))), FEW)
+    return compute_rankings(replace(inputs, submissions=submit_forecasts(inputs, 0.1 + 0.8 * pl.col("y"))), FEW)
 
 
 def test_a_submitted_forecaster_is_ranked_with_the_families(joined: dict[str, pl.DataFrame]) -> None:
@@ -76,7 +76,7 @@ def test_it_changes_no_score_of_the_families(alone: dict[str, pl.DataFrame], joi
 
 
 def test_a_question_that_it_left_out_is_imputed_and_a_week_lowers_its_coverage(inputs: RankingInputs) -> None:
-    whole = said(inputs, pl.lit(0.5))
+    whole = submit_forecasts(inputs, pl.lit(0.5))
     weeks = whole["week"].unique().sort()
     gap = whole.filter(pl.col("week").is_in(weeks[:4].to_list()), pl.col("week") != weeks[1])
     rows = compute_rankings(replace(inputs, submissions=gap), replace(FEW, replicates=0))["arena/rankings"]
@@ -89,19 +89,19 @@ def test_a_question_that_it_left_out_is_imputed_and_a_week_lowers_its_coverage(i
 
 
 def test_late_forecasts_are_ranked_apart_and_those_of_live_weeks_never_meet_reconstructed_cohorts(inputs: RankingInputs) -> None:
-    both = pl.concat([said(inputs, pl.lit(0.6)), said(inputs, pl.col("y"), late=True)])
+    both = pl.concat([submit_forecasts(inputs, pl.lit(0.6)), submit_forecasts(inputs, pl.col("y"), late=True)])
     rows = compute_rankings(replace(inputs, submissions=both), replace(FEW, replicates=0))["arena/rankings"].filter(imputation="none")
     scored = rows.filter(family="oracle", metric="brier_stated").select("contaminated", "reconstructed", "value")
     assert [row[:2] for row in scored.rows()] == [(False, False), (True, False)]
     assert scored["value"][1] == 0
     assert set(rows.filter("contaminated")["family"]) == {"oracle"}
     past = Simulated({"worst": 2.5, "best": 0.0}, reconstructed=True).inputs(1)
-    apart = compute_rankings(replace(past, submissions=said(past, pl.lit(0.6))), replace(FEW, replicates=0))["arena/rankings"]
+    apart = compute_rankings(replace(past, submissions=submit_forecasts(past, pl.lit(0.6))), replace(FEW, replicates=0))["arena/rankings"]
     assert "oracle" not in apart.filter(pl.col("n") > 0)["family"], "forecasts of live weeks"
 
 
 def test_the_last_forecast_before_the_decisions_counts_and_its_price_is_the_last_mark(inputs: RankingInputs) -> None:
-    first = said(inputs, pl.lit(0.5))
+    first = submit_forecasts(inputs, pl.lit(0.5))
     second = first.with_columns(stated_at=pl.col("stated_at") + timedelta(hours=5), probability=0.25)
     market, week = first.row(0, named=True)["market_id"], first.row(0, named=True)["week"]
     begun = datetime(week.year, week.month, week.day, tzinfo=UTC)
@@ -129,7 +129,7 @@ def test_the_last_forecast_before_the_decisions_counts_and_its_price_is_the_last
 
 @pytest.mark.parametrize(("minutes", "expected"), [(0, 0.35), (9, 0.35), (10, 0.8)])
 def test_a_mark_of_the_ten_minutes_of_the_forecast_may_be_younger_than_it(inputs: RankingInputs, minutes: int, expected: float) -> None:
-    first = said(inputs, pl.lit(0.5)).head(1)
+    first = submit_forecasts(inputs, pl.lit(0.5)).head(1)
     market, week = first.row(0, named=True)["market_id"], first.row(0, named=True)["week"]
     ten = datetime(week.year, week.month, week.day, 10, tzinfo=UTC)
     mark = {"day": week, "market_id": market, "outcome": "YES", "source": "live", "disagrees": False}
@@ -144,5 +144,7 @@ def test_a_mark_of_the_ten_minutes_of_the_forecast_may_be_younger_than_it(inputs
 
 
 def test_a_forecaster_with_the_name_of_a_family_is_told_apart(inputs: RankingInputs) -> None:
-    rows = compute_rankings(replace(inputs, submissions=said(inputs, pl.lit(0.5), "best")), replace(FEW, replicates=0))["arena/rankings"]
+    rows = compute_rankings(replace(inputs, submissions=submit_forecasts(inputs, pl.lit(0.5), "best")), replace(FEW, replicates=0))[
+        "arena/rankings"
+    ]
     assert rows["family"].unique().sort().to_list() == ["best", "best (submitted)", "worst"]

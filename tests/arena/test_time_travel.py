@@ -14,7 +14,7 @@ import pytest
 from bellwether.arena.records import DecisionPlan, load_record
 from bellwether.arena.weekly.context import decision_time
 from bellwether.tables import arena as tables
-from tests.arena.tampering import Tampering
+from tests.arena.altered_venue import AlteringTransport
 from tests.arena.weeks import WEEK, Arena
 
 AT = decision_time(WEEK)
@@ -36,7 +36,7 @@ NOW_FIELDS: dict[str, Any] = {
 }
 
 
-class _Tampering(Tampering):
+class _Tampering(AlteringTransport):
     """Alter all data about the time after `AT`."""
 
     def change(self, found: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ def prompts(arena: Arena) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def told_twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena]:
+def both_arenas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena]:
     """The same week, reconstructed from the venue's data and from data with every later fact altered."""
     found = (Arena(tmp_path_factory.mktemp("told")), Tampered(tmp_path_factory.mktemp("tampered")))
     for arena in found:
@@ -92,31 +92,31 @@ def told_twice(tmp_path_factory: pytest.TempPathFactory) -> tuple[Arena, Arena]:
     return found
 
 
-def test_the_later_facts_are_really_others(told_twice: tuple[Arena, Arena]) -> None:
+def test_the_later_facts_are_really_others(both_arenas: tuple[Arena, Arena]) -> None:
     assert changed["market"] > 100
     assert changed["close"] > 50
-    first, second = (pl.concat([arena.evidence(WEEK + number * timedelta(days=7)) for number in range(3)]) for arena in told_twice)
+    first, second = (pl.concat([arena.evidence(WEEK + number * timedelta(days=7)) for number in range(3)]) for arena in both_arenas)
     assert first.height > 0
     assert not first.equals(second)
 
 
-def test_universe_decisions_and_trades_are_the_same_bytes(told_twice: tuple[Arena, Arena]) -> None:
-    one, other = told_twice
+def test_universe_decisions_and_trades_are_the_same_bytes(both_arenas: tuple[Arena, Arena]) -> None:
+    one, other = both_arenas
     for table in (tables.UNIVERSE, tables.AGENTS, tables.DECISIONS, tables.REFUSALS, tables.TRADES):
         partition = (WEEK.isoformat(),)
-        first, second = (arena.lake.manifests(table)[partition] for arena in told_twice)
+        first, second = (arena.lake.manifests(table)[partition] for arena in both_arenas)
         assert first.sha256 == second.sha256, table.name
     assert one.read(tables.TRADES).height == other.read(tables.TRADES).height > 0
 
 
-def test_prompts_are_the_same_bytes(told_twice: tuple[Arena, Arena]) -> None:
-    one, other = (prompts(arena) for arena in told_twice)
+def test_prompts_are_the_same_bytes(both_arenas: tuple[Arena, Arena]) -> None:
+    one, other = (prompts(arena) for arena in both_arenas)
     assert one == other
     assert len(one) == 6
     assert sum(map(len, one.values())) > 10_000
 
 
-def test_nothing_in_the_universe_is_later_than_its_time(told_twice: tuple[Arena, Arena]) -> None:
-    universe = told_twice[1].read(tables.UNIVERSE)
+def test_nothing_in_the_universe_is_later_than_its_time(both_arenas: tuple[Arena, Arena]) -> None:
+    universe = both_arenas[1].read(tables.UNIVERSE)
     assert universe["known_at"].unique().to_list() == [AT]
     assert universe.filter(pl.col("volume").is_not_null() | pl.col("tick").is_not_null()).is_empty()

@@ -22,25 +22,25 @@ from tests.arena.world import (
     V1,
     V2,
     account,
+    account_after,
     bet,
     bets,
     binary,
-    bought,
-    holding,
+    buy_trade,
+    execute_decision,
     mid,
     named,
     raw_mid,
-    run,
     sale,
     sales,
-    sold,
+    sell_trade,
     usd,
     won,
 )
 
 
 def test_b1_a_bet_buys_shares_at_the_price_of_yes() -> None:
-    done = run(bets(bet("100")), account(), binary(yes="0.4"))
+    done = execute_decision(bets(bet("100")), account(), binary(yes="0.4"))
     (trade,) = done.trades
     assert done.account is not None
     position = done.account.positions[trade.position_id]
@@ -50,7 +50,7 @@ def test_b1_a_bet_buys_shares_at_the_price_of_yes() -> None:
 
 
 def test_b4_the_example_of_the_seed() -> None:
-    trades = run(bets(bet("500")), account(), binary(yes="0.4")).trades
+    trades = execute_decision(bets(bet("500")), account(), binary(yes="0.4")).trades
     assert trades[0].shares == usd(1250)
     after = fold([AGENT], trades, [won("Yes")]).accounts[AGENT.agent_id]
     assert (after.cash, after.realized) == (usd(10750), usd(750))
@@ -78,7 +78,7 @@ REFUSED = {
 def test_a_bet_is_refused_and_nothing_changes(row: str) -> None:
     holder, market, leg, reason = REFUSED[row]
     before = holder.copy() if holder else None
-    done = run(bets(leg), holder, market)
+    done = execute_decision(bets(leg), holder, market)
     assert [refusal.reason for refusal in done.refusals] == [reason]
     assert done.trades == ()
     assert done.account == before == holder
@@ -87,13 +87,13 @@ def test_a_bet_is_refused_and_nothing_changes(row: str) -> None:
 @pytest.mark.parametrize(("row", "quote"), [("B16", mid(float("nan"))), ("B21", mid("1.2")), ("no quote", None)])
 def test_without_a_validated_live_price_there_is_no_fill(row: str, quote: Quote | None) -> None:
     quotes = {"m": {} if quote is None else {0: quote}}
-    done = run(bets(bet()), account(), binary(yes="0.5"), quotes=quotes)
+    done = execute_decision(bets(bet()), account(), binary(yes="0.5"), quotes=quotes)
     assert [refusal.reason for refusal in done.refusals] == [Reason.NO_PRICE]
 
 
 def test_b21_a_price_above_one_is_never_filled_at() -> None:
     market = named({"A": "0.5", "B": "0.5"})
-    done = run(bets(bet(side="A")), account(), market, quotes={"m": {0: raw_mid("1.2")}})
+    done = execute_decision(bets(bet(side="A")), account(), market, quotes={"m": {0: raw_mid("1.2")}})
     assert [refusal.reason for refusal in done.refusals] == [Reason.PRICE]
     assert "1.2" in done.refusals[0].message
 
@@ -109,7 +109,7 @@ def test_b24_a_leg_that_the_venue_cannot_fill_is_refused_alone(rules: Methodolog
     markets = [binary(name, tick=SharePrice(10_000)) for name in ("thin", "grid", "fine", "empty")]
     markets += [binary("closed", status=MarketStatus.CLOSED), binary("small", min_shares=usd(1000))]
     names = ["thin", "grid", "empty", "closed", "small", "fine"]
-    done = run(bets(*[bet("60", market_id=name) for name in names]), account(), *markets, quotes=quotes, rules=rules)
+    done = execute_decision(bets(*[bet("60", market_id=name) for name in names]), account(), *markets, quotes=quotes, rules=rules)
     refused = {names[refusal.leg - 1]: refusal.reason for refusal in done.refusals}
     always = {"empty": Reason.NO_PRICE, "closed": Reason.MARKET_NOT_ACTIVE}
     of_the_book = {"thin": Reason.DEPTH, "grid": Reason.OFF_TICK, "small": Reason.TOO_SMALL}
@@ -121,55 +121,55 @@ def test_b24_a_leg_that_the_venue_cannot_fill_is_refused_alone(rules: Methodolog
 
 def test_limits_and_cash_refuse_a_leg_in_v1_and_the_decision_in_v2() -> None:
     legs = bets(bet("100"), bet("-1", market_id="n"))
-    alone = run(legs, account(), binary(), binary("n"), rules=V1)
+    alone = execute_decision(legs, account(), binary(), binary("n"), rules=V1)
     assert ([trade.market_id for trade in alone.trades], [one.reason for one in alone.refusals]) == (["m"], [Reason.NOT_POSITIVE])
-    whole = run(legs, account(), binary(), binary("n"), rules=V2)
+    whole = execute_decision(legs, account(), binary(), binary("n"), rules=V2)
     assert [(one.leg, one.reason) for one in whole.refusals] == [(1, Reason.BATCH), (2, Reason.NOT_POSITIVE)]
     assert (whole.trades, whole.account) == ((), account())
 
 
 def test_v1_falls_back_on_the_price_of_the_listing_and_v2_does_not() -> None:
     one_sided = {"m": {0: Quote(None, bid=usd("0.3"), listed=usd("0.35"))}}
-    done = run(bets(bet("70"), bet("65", "NO")), account(), binary(), quotes=one_sided)
+    done = execute_decision(bets(bet("70"), bet("65", "NO")), account(), binary(), quotes=one_sided)
     assert [(trade.price, trade.shares, trade.quote_source) for trade in done.trades] == [
         (350_000, usd(200), "listing"),
         (650_000, usd(100), "listing"),
     ]
     assert [(trade.bid, trade.ask) for trade in done.trades] == [(300_000, None), (None, 700_000)]
     for rules in (V2, REALISTIC):
-        refused = run(bets(bet("70")), account(), binary(), quotes=one_sided, rules=rules)
+        refused = execute_decision(bets(bet("70")), account(), binary(), quotes=one_sided, rules=rules)
         assert [one.reason for one in refused.refusals] == [Reason.NO_PRICE]
-    quoted = run(bets(bet("70")), account(), binary(), quotes={"m": {0: Quote(usd("0.4"), listed=usd("0.35"))}})
+    quoted = execute_decision(bets(bet("70")), account(), binary(), quotes={"m": {0: Quote(usd("0.4"), listed=usd("0.35"))}})
     assert [(trade.price, trade.quote_source) for trade in quoted.trades] == [(400_000, "clob")]
 
 
 def test_b30_legs_of_a_decision_have_one_base() -> None:
-    done = run(bets(bet("1000"), bet("500", market_id="n")), account(), binary(), binary("n"))
+    done = execute_decision(bets(bet("1000"), bet("500", market_id="n")), account(), binary(), binary("n"))
     assert [trade.confidence for trade in done.trades] == [0.4, 0.2]
-    turned = run(bets(bet("500", market_id="n"), bet("1000")), account(), binary(), binary("n"))
+    turned = execute_decision(bets(bet("500", market_id="n"), bet("1000")), account(), binary(), binary("n"))
     assert [trade.confidence for trade in turned.trades] == [0.2, 0.4]
 
 
 def test_no_is_filled_at_what_yes_leaves_of_a_dollar_whatever_the_order_of_tokens() -> None:
     market = replace(binary(), outcomes=("No", "Yes"), token_ids=("n", "y"))
-    done = run(bets(bet(side="NO"), bet(side="YES")), account(), market, quotes={"m": {0: mid("0.1"), 1: mid("0.2")}})
+    done = execute_decision(bets(bet(side="NO"), bet(side="YES")), account(), market, quotes={"m": {0: mid("0.1"), 1: mid("0.2")}})
     assert [trade.price for trade in done.trades] == [800_000, 200_000]
 
 
 def test_an_outcome_called_no_in_a_market_of_several_is_an_outcome() -> None:
-    done = run(bets(bet(side="NO")), account(), named({"Alice": "0.25", "Bob": "0.1", "No": "0.5"}))
+    done = execute_decision(bets(bet(side="NO")), account(), named({"Alice": "0.25", "Bob": "0.1", "No": "0.5"}))
     assert [(trade.side, trade.price) for trade in done.trades] == [("No", 500_000)]
 
 
 def test_in_v2_all_bets_share_the_limit() -> None:
     two = bets(bet("1500"), bet("1500", market_id="n"))
-    assert len(run(two, account(), binary(), binary("n"), rules=V1).trades) == 2
-    done = run(two, account(), binary(), binary("n"), rules=V2)
+    assert len(execute_decision(two, account(), binary(), binary("n"), rules=V1).trades) == 2
+    done = execute_decision(two, account(), binary(), binary("n"), rules=V2)
     assert {refusal.reason for refusal in done.refusals} == {Reason.TOTAL_ABOVE_LIMIT}
 
 
 def test_bets_never_spend_more_than_the_cash() -> None:
-    done = run(bets(*[bet("2500", market_id=name) for name in "abcde"]), account(), *[binary(name) for name in "abcde"])
+    done = execute_decision(bets(*[bet("2500", market_id=name) for name in "abcde"]), account(), *[binary(name) for name in "abcde"])
     assert [(refusal.leg, refusal.reason) for refusal in done.refusals] == [(5, Reason.ABOVE_CASH)]
     assert done.account is not None
     assert done.account.cash == 0
@@ -179,7 +179,7 @@ def test_a_bet_of_the_printed_limit_is_executed() -> None:
     for cents in range(999_900, 1_000_000):
         cash = Decimal(cents) / 100
         amount = V1.printed_largest_bet(usd(str(cash)))
-        done = run(bets(replace(bet(), amount=amount)), account(str(cash)), binary())
+        done = execute_decision(bets(replace(bet(), amount=amount)), account(str(cash)), binary())
         assert len(done.trades) == 1
         assert done.trades[0].confidence == pytest.approx(1, abs=1e-5)
 
@@ -197,7 +197,7 @@ FEES = FeeSchedule(Regime.BY_SHARES, Decimal("0.04"))
 
 def test_realistic_buys_walk_the_asks_in_whole_steps_and_pay_fees() -> None:
     market = binary(tick=10_000, min_shares=usd(5), fees=FEES)
-    (trade,) = run(bets(bet("100")), account(), market, quotes={"m": {0: BOOK}}, rules=REALISTIC).trades
+    (trade,) = execute_decision(bets(bet("100")), account(), market, quotes={"m": {0: BOOK}}, rules=REALISTIC).trades
     # 100 shares at 0.46, then 54 dollars at 0.48: 112.50 shares.
     assert trade.shares == usd("212.5")
     assert trade.amount == usd("46") + usd("54")
@@ -206,7 +206,7 @@ def test_realistic_buys_walk_the_asks_in_whole_steps_and_pay_fees() -> None:
 
 
 def test_realistic_no_is_bought_at_what_the_bid_for_yes_leaves_of_a_dollar() -> None:
-    (trade,) = run(bets(bet("56", "NO")), account(), binary(), quotes={"m": {0: BOOK}}, rules=REALISTIC).trades
+    (trade,) = execute_decision(bets(bet("56", "NO")), account(), binary(), quotes={"m": {0: BOOK}}, rules=REALISTIC).trades
     assert (trade.price, trade.shares) == (560_000, usd(100))
 
 
@@ -219,30 +219,32 @@ def off_tick(*prices: tuple[str, int], **more: object) -> Quote:
 def test_one_level_between_two_ticks_is_skipped_and_counted() -> None:
     """Tick 0.01, asks 0.95 (1,000) and 0.965 (10), 100 dollars: the first level suffices."""
     quotes = {"m": {0: off_tick(("0.95", 1000), ("0.965", 10))}}
-    (trade,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).trades
+    (trade,) = execute_decision(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).trades
     assert (trade.price, trade.shares, trade.skipped_levels) == (950_000, usd("105.26"), 1)
     best = {"m": {0: off_tick(("0.945", 10), ("0.95", 1000))}}
-    (trade,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=best, rules=REALISTIC).trades
+    (trade,) = execute_decision(bets(bet("100")), account(), binary(tick=10_000), quotes=best, rules=REALISTIC).trades
     assert (trade.price, trade.skipped_levels) == (950_000, 1)
 
 
 def test_the_tick_of_the_book_counts_before_that_of_the_listing() -> None:
     """Ticks become finer near 0 and 1, and the book shows that first."""
     quotes = {"m": {0: off_tick(("0.965", 1000), tick=1_000, skipped=3)}}
-    (trade,) = run(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).trades
+    (trade,) = execute_decision(bets(bet("100")), account(), binary(tick=10_000), quotes=quotes, rules=REALISTIC).trades
     assert (trade.price, trade.skipped_levels) == (965_000, 3)
 
 
 def test_unknown_fees_refuse_a_trade_where_fees_are_charged() -> None:
     market = binary(fees=UnknownFees("reading the fees of market 'm': feeSchedule.rate is 7"))
-    done = run(bets(bet("100")), account(), market, quotes={"m": {0: BOOK}}, rules=REALISTIC)
+    done = execute_decision(bets(bet("100")), account(), market, quotes={"m": {0: BOOK}}, rules=REALISTIC)
     assert [(one.reason, "feeSchedule.rate is 7" in one.message) for one in done.refusals] == [(Reason.FEES, True)]
-    assert run(bets(bet("100")), account(), market, quotes={"m": {0: BOOK}}, rules=V1).trades[0].fee == 0, "v1 charges no fees"
+    assert execute_decision(bets(bet("100")), account(), market, quotes={"m": {0: BOOK}}, rules=V1).trades[0].fee == 0, "v1 charges no fees"
 
 
 def test_a_fee_that_the_cash_cannot_pay_is_refused() -> None:
     rules = REALISTIC.model_copy(update={"bet_fraction": Decimal(1)})
-    done = run(bets(bet("10000")), account(), binary(fees=FEES), quotes={"m": {0: replace(BOOK, bids=(), asks=())}}, rules=rules)
+    done = execute_decision(
+        bets(bet("10000")), account(), binary(fees=FEES), quotes={"m": {0: replace(BOOK, bids=(), asks=())}}, rules=rules
+    )
     assert [refusal.reason for refusal in done.refusals] == [Reason.FEE_ABOVE_CASH]
 
 
@@ -253,12 +255,12 @@ def test_k1_confidence_is_the_share_of_the_largest_bet() -> None:
 
 
 NEXT = KEY.week.replace(day=8)
-FIRST = bought("10", "4")
+FIRST = buy_trade("10", "4")
 
 
 def test_s1_part_of_a_position_is_sold() -> None:
-    holder = run(bets(bet("100")), account(), binary(yes="0.6")).account
-    done = run(sales(sale("40")), holder, binary(yes="0.6"), week=NEXT)
+    holder = execute_decision(bets(bet("100")), account(), binary(yes="0.6")).account
+    done = execute_decision(sales(sale("40")), holder, binary(yes="0.6"), week=NEXT)
     assert done.account is not None
     (position,) = done.account.positions.values()
     assert (done.trades[0].amount, done.account.cash) == (usd(40), usd(9940))
@@ -267,32 +269,32 @@ def test_s1_part_of_a_position_is_sold() -> None:
 
 
 def test_s4_the_cost_of_what_is_sold_goes_with_it() -> None:
-    first = bought("1000", "600")
-    (position,) = holding(first, sold("400", "300", first, 2)).positions.values()
+    first = buy_trade("1000", "600")
+    (position,) = account_after(first, sell_trade("400", "300", first, 2)).positions.values()
     assert (position.shares, position.cost, position.realized) == (usd(600), usd(360), usd(60))
 
 
 def _reasons(decision: object, holder: object, *markets: object, **more: object) -> list[Reason]:
-    done = run(decision, holder, *(markets or (binary(),)), week=NEXT, **more)  # type: ignore[arg-type]
+    done = execute_decision(decision, holder, *(markets or (binary(),)), week=NEXT, **more)  # type: ignore[arg-type]
     assert done.trades == ()
     return [refusal.reason for refusal in done.refusals]
 
 
 CASES = {
-    "S11": (holding(FIRST, sold("10", "5", FIRST, 2)), sale(), binary(), Reason.NOT_OPEN),
-    "S12 zero": (holding(FIRST), sale("0"), binary(), Reason.PERCENTAGE),
-    "S12 above": (holding(FIRST), sale("101"), binary(), Reason.PERCENTAGE),
-    "S13": (holding(FIRST), sale(), binary(status=MarketStatus.CLOSED), Reason.MARKET_NOT_ACTIVE),
-    "S15": (holding(bought("10", "4", side="MAYBE")), sale(), binary(), Reason.SIDE),
-    "S16 null": (holding(FIRST), sale(), binary(yes=None), Reason.NO_PRICE),
-    "S17 missing": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"B": "0.5", "C": "0.5"}), Reason.SIDE),
-    "S17 empty": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"A": None, "B": None}), Reason.NO_PRICE),
-    "S17 broken": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"A": "x", "B": "0.5"}), Reason.NO_PRICE),
-    "S17 negative": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"A": "-.1", "B": "0.5"}), Reason.NO_PRICE),
-    "S17 above": (holding(bought("10", "4", side="A", binary=False)), sale(), named({"A": "1.2", "B": "0.5"}), Reason.NO_PRICE),
+    "S11": (account_after(FIRST, sell_trade("10", "5", FIRST, 2)), sale(), binary(), Reason.NOT_OPEN),
+    "S12 zero": (account_after(FIRST), sale("0"), binary(), Reason.PERCENTAGE),
+    "S12 above": (account_after(FIRST), sale("101"), binary(), Reason.PERCENTAGE),
+    "S13": (account_after(FIRST), sale(), binary(status=MarketStatus.CLOSED), Reason.MARKET_NOT_ACTIVE),
+    "S15": (account_after(buy_trade("10", "4", side="MAYBE")), sale(), binary(), Reason.SIDE),
+    "S16 null": (account_after(FIRST), sale(), binary(yes=None), Reason.NO_PRICE),
+    "S17 missing": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"B": "0.5", "C": "0.5"}), Reason.SIDE),
+    "S17 empty": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"A": None, "B": None}), Reason.NO_PRICE),
+    "S17 broken": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"A": "x", "B": "0.5"}), Reason.NO_PRICE),
+    "S17 negative": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"A": "-.1", "B": "0.5"}), Reason.NO_PRICE),
+    "S17 above": (account_after(buy_trade("10", "4", side="A", binary=False)), sale(), named({"A": "1.2", "B": "0.5"}), Reason.NO_PRICE),
     "S19 agent": (None, sale(), binary(), Reason.AGENT_UNKNOWN),
     "S19 position": (account(), sale(), binary(), Reason.POSITION_UNKNOWN),
-    "S19 market": (holding(FIRST), sale(), binary("other"), Reason.MARKET_UNKNOWN),
+    "S19 market": (account_after(FIRST), sale(), binary("other"), Reason.MARKET_UNKNOWN),
 }
 
 
@@ -313,7 +315,7 @@ def test_a_sale_is_refused_and_the_position_stays(row: str) -> None:
     ],
 )
 def test_prices_that_cannot_be_are_refused(row: str, quote: Quote, reason: Reason) -> None:
-    assert _reasons(sales(sale()), holding(FIRST), quotes={"m": {0: quote}}) == [reason]
+    assert _reasons(sales(sale()), account_after(FIRST), quotes={"m": {0: quote}}) == [reason]
 
 
 def test_another_agents_position_is_refused_as_such() -> None:
@@ -323,35 +325,39 @@ def test_another_agents_position_is_refused_as_such() -> None:
 
 
 def test_a_refused_sale_does_not_stop_the_others() -> None:
-    done = run(sales(sale("50", "missing"), sale("50")), holding(FIRST), binary(), week=NEXT)
+    done = execute_decision(sales(sale("50", "missing"), sale("50")), account_after(FIRST), binary(), week=NEXT)
     assert [trade.trade_id for trade in done.trades] == [f"{KEY.agent.agent_id}/{NEXT}/2"]
     assert [(refusal.leg, refusal.reason) for refusal in done.refusals] == [(1, Reason.POSITION_UNKNOWN)]
 
 
 def test_half_of_a_half_is_a_quarter() -> None:
-    done = run(sales(sale("50"), sale("50")), holding(FIRST), binary(), week=NEXT)
+    done = execute_decision(sales(sale("50"), sale("50")), account_after(FIRST), binary(), week=NEXT)
     assert [trade.shares for trade in done.trades] == [usd(5), usd("2.5")]
 
 
 def test_a_held_market_outside_the_universe_can_be_sold() -> None:
-    done = run(sales(sale("100")), holding(FIRST), binary("other"), quotes={"m": {0: mid("0.5")}}, week=NEXT)
+    done = execute_decision(sales(sale("100")), account_after(FIRST), binary("other"), quotes={"m": {0: mid("0.5")}}, week=NEXT)
     assert [refusal.reason for refusal in done.refusals] == [Reason.MARKET_UNKNOWN]
     from bellwether.arena.execution import MarketData, execute
     from tests.arena.world import NOW, V1
 
     data = MarketData({}, {"m": {0: mid("0.5")}}, NOW, held={"m": binary()})
-    assert execute(sales(sale("100")), KEY, holding(FIRST), data, V1).trades[0].amount == usd(5)
+    assert execute(sales(sale("100")), KEY, account_after(FIRST), data, V1).trades[0].amount == usd(5)
 
 
 def test_realistic_sales_walk_the_bids() -> None:
-    first = bought("150", "60")
-    done = run(sales(sale("100")), holding(first), binary(min_shares=usd(5)), quotes={"m": {0: BOOK}}, rules=REALISTIC, week=NEXT)
+    first = buy_trade("150", "60")
+    done = execute_decision(
+        sales(sale("100")), account_after(first), binary(min_shares=usd(5)), quotes={"m": {0: BOOK}}, rules=REALISTIC, week=NEXT
+    )
     assert done.trades[0].amount == usd("44") + usd("21.5")
 
 
 def test_the_last_shares_of_a_position_can_always_be_sold() -> None:
-    first = bought("0.013", "0.01")
+    first = buy_trade("0.013", "0.01")
     quote = replace(BOOK, bids=(Level(440_000, usd(100)),))
-    done = run(sales(sale("100")), holding(first), binary(min_shares=usd(5)), quotes={"m": {0: quote}}, rules=REALISTIC, week=NEXT)
+    done = execute_decision(
+        sales(sale("100")), account_after(first), binary(min_shares=usd(5)), quotes={"m": {0: quote}}, rules=REALISTIC, week=NEXT
+    )
     assert done.account is not None
     assert not done.account.open

@@ -79,7 +79,7 @@ def sales(*legs: Sell) -> Decision:
     return Decision(Action.SELL, sells=legs, reasoning="r")
 
 
-def run(
+def execute_decision(
     decision: Decision,
     holder: Account | None,
     *markets: Market,
@@ -96,7 +96,7 @@ def run(
     return execute(decision, DecisionKey(KEY.agent, week), holder, data, rules, **more)
 
 
-def bought(shares: str, cost: str, side: str = "YES", market_id: str = "m", leg: int = 1, **more: Any) -> Trade:
+def buy_trade(shares: str, cost: str, side: str = "YES", market_id: str = "m", leg: int = 1, **more: Any) -> Trade:
     """Return a BUY of these shares for these dollars that opens a position."""
     trade_id = KEY.trade_id(leg)
     values: dict[str, Any] = {
@@ -117,14 +117,14 @@ def bought(shares: str, cost: str, side: str = "YES", market_id: str = "m", leg:
     return Trade(**{**values, **more})
 
 
-def sold(shares: str, proceeds: str, position: Trade, leg: int, **more: Any) -> Trade:
+def sell_trade(shares: str, proceeds: str, position: Trade, leg: int, **more: Any) -> Trade:
     """Return a SELL of part of the position that a trade opened."""
     trade_id = KEY.trade_id(leg)
     made = position._replace(trade_id=trade_id, action="SELL", shares=usd(shares), amount=usd(proceeds), confidence=None)
     return made._replace(price=usd(proceeds) * 1_000_000 // usd(shares), **more)
 
 
-def holding(*trades: Trade, cash: str = "10000") -> Account:
+def account_after(*trades: Trade, cash: str = "10000") -> Account:
     """Return the account of an agent after these trades."""
     found = book(*trades, cash=cash)
     return found.accounts[AGENT.agent_id]

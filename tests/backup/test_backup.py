@@ -29,14 +29,14 @@ from bellwether.submissions.validation import SCHEMA
 from bellwether.tables import TABLES, table
 from cli.main import main
 from orchestration.home import prepare
-from tests.arena.simulated import Simulated
+from tests.arena.simulated_arena import Simulated
 from tests.journal.calls import answered_lake
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
-def living(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+def settings_of_home(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """Settings of a home with tables, a journal with a claim, a registry and submissions."""
     home = tmp_path_factory.mktemp("living")
     registry = home / "registry"
@@ -54,8 +54,8 @@ def living(tmp_path_factory: pytest.TempPathFactory) -> Settings:
 
 
 @pytest.fixture(scope="module")
-def made(living: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return backup(living, tmp_path_factory.mktemp("backups"), at=AT)
+def backup_folder(settings_of_home: Settings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return backup(settings_of_home, tmp_path_factory.mktemp("backups"), at=AT)
 
 
 def empty(tmp_path: Path) -> Settings:
@@ -74,39 +74,39 @@ def journal_rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
         return {name: sorted(journal.execute(f"SELECT * FROM {name}"), key=repr) for name in names}
 
 
-def test_a_restored_home_publishes_the_same_warehouse_row_for_row(living: Settings, made: Path, tmp_path: Path) -> None:
+def test_a_restored_home_publishes_the_same_warehouse_row_for_row(settings_of_home: Settings, backup_folder: Path, tmp_path: Path) -> None:
     config = empty(tmp_path)
-    restore(config, made)
+    restore(config, backup_folder)
     for declared in TABLES.values():
-        before, after = (Lake(one.lake_uri).slice(declared, missing="skip").read() for one in (living, config))
+        before, after = (Lake(one.lake_uri).slice(declared, missing="skip").read() for one in (settings_of_home, config))
         assert before.equals(after), declared.name
-    for one in (living, config):
+    for one in (settings_of_home, config):
         publish(Lake(one.lake_uri), one.warehouse_uri)
-    made_of = [declared for declared in TABLES.values() if Lake(living.lake_uri).manifests(declared)]
+    made_of = [declared for declared in TABLES.values() if Lake(settings_of_home.lake_uri).manifests(declared)]
     assert len(made_of) == 5
     for declared in made_of:
-        rows = [query(one.warehouse_uri, f"FROM {declared.sql_name} ORDER BY ALL") for one in (living, config)]
+        rows = [query(one.warehouse_uri, f"FROM {declared.sql_name} ORDER BY ALL") for one in (settings_of_home, config)]
         assert rows[0].equals(rows[1]), declared.name
     assert query(config.warehouse_uri, "SELECT count(*) FROM arena.rankings").item() > 0
-    assert journal_rows(living.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
+    assert journal_rows(settings_of_home.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
     assert (tmp_path / "registry" / "lineups.toml").read_text().startswith("[mine]")
-    assert Submissions(config.submissions_path).read().equals(Submissions(living.submissions_path).read())
+    assert Submissions(config.submissions_path).read().equals(Submissions(settings_of_home.submissions_path).read())
 
 
-def test_a_journal_in_use_is_copied_as_of_one_instant(living: Settings, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(living.world_home / "journal.db", isolation_level=None)) as writer:
-        before = journal_rows(living.world_home / "journal.db")
+def test_a_journal_in_use_is_copied_as_of_one_instant(settings_of_home: Settings, tmp_path: Path) -> None:
+    with closing(sqlite3.connect(settings_of_home.world_home / "journal.db", isolation_level=None)) as writer:
+        before = journal_rows(settings_of_home.world_home / "journal.db")
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("CREATE TABLE torn (x)")
-        folder = backup(living, tmp_path / "b", at=AT)
+        folder = backup(settings_of_home, tmp_path / "b", at=AT)
         writer.execute("ROLLBACK")
     assert journal_rows(folder / "journal.db") == before
 
 
 def test_a_journal_whose_folder_cannot_be_written_is_copied_with_its_log(
-    living: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings_of_home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, connect = living.world_home / "journal.db", sqlite3.connect
+    source, connect = settings_of_home.world_home / "journal.db", sqlite3.connect
 
     def no_index(name: str, **more: object) -> sqlite3.Connection:
         if str(source) in str(name):
@@ -120,9 +120,9 @@ def test_a_journal_whose_folder_cannot_be_written_is_copied_with_its_log(
         before = journal_rows(source)
         monkeypatch.setattr(sqlite3, "connect", no_index)
         with pytest.raises(sqlite3.OperationalError):
-            backup(living, tmp_path / "a", at=AT)
+            backup(settings_of_home, tmp_path / "a", at=AT)
         monkeypatch.setattr("os.access", lambda path, mode: path != source.parent)
-        folder = backup(living, tmp_path / "b", at=AT)
+        folder = backup(settings_of_home, tmp_path / "b", at=AT)
         monkeypatch.undo()
         writer.execute("DROP TABLE logged")
         writer.commit()
@@ -132,7 +132,7 @@ def test_a_journal_whose_folder_cannot_be_written_is_copied_with_its_log(
 
 
 @pytest.mark.parametrize("kind", ["lake", "journal", "submissions", "registry"])
-def test_nothing_that_is_there_is_overwritten(made: Path, tmp_path: Path, kind: str) -> None:
+def test_nothing_that_is_there_is_overwritten(backup_folder: Path, tmp_path: Path, kind: str) -> None:
     config = empty(tmp_path)
     place = {
         "lake": Path(config.lake_uri) / "x" / "file.parquet",
@@ -143,7 +143,7 @@ def test_nothing_that_is_there_is_overwritten(made: Path, tmp_path: Path, kind: 
     place.parent.mkdir(parents=True)
     place.write_text("mine")
     with pytest.raises(BellwetherError, match="restore into an empty BELLWETHER_HOME"):
-        restore(config, made)
+        restore(config, backup_folder)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == [place]
 
 
@@ -183,15 +183,15 @@ def test_a_recording_that_ends_during_the_backup_is_copied_as_interrupted(tmp_pa
     assert not (backup(config, tmp_path / "b", at=AT) / "recordings" / "live" / "done.json").exists()
 
 
-def test_the_journal_is_readable_by_its_owner_alone(living: Settings, made: Path, tmp_path: Path) -> None:
+def test_the_journal_is_readable_by_its_owner_alone(settings_of_home: Settings, backup_folder: Path, tmp_path: Path) -> None:
     config = empty(tmp_path)
-    restore(config, made)
-    for path in (living.world_home / "journal.db", made / "journal.db", config.world_home / "journal.db"):
+    restore(config, backup_folder)
+    for path in (settings_of_home.world_home / "journal.db", backup_folder / "journal.db", config.world_home / "journal.db"):
         assert path.stat().st_mode & 0o777 == 0o600, path
 
 
 def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
-    living: Settings, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings_of_home: Settings, backup_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import shutil
 
@@ -204,24 +204,24 @@ def test_a_restoration_that_was_killed_is_continued_by_the_same_backup_alone(
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(shutil, "copyfile", killed)
-        restore(config, made)
+        restore(config, backup_folder)
     with pytest.raises(BellwetherError, match="was interrupted; `bellwether restore`"):
         prepare(config)
-    with pytest.raises(BellwetherError, match=f"the restoration of {made.name} into it was interrupted"):
+    with pytest.raises(BellwetherError, match=f"the restoration of {backup_folder.name} into it was interrupted"):
         backup(config, tmp_path / "half", at=AT)
     monkeypatch.setenv("BELLWETHER_HOME", str(config.home))
     settings.cache_clear()
     for command in (["warehouse"], ["verify"], ["journal"], ["arena", "leaderboard"]):
         assert "was interrupted; `bellwether restore`" in CliRunner().invoke(main, command).output, command
     settings.cache_clear()
-    other = backup(living, tmp_path / "later", at=AT + timedelta(days=1))
-    with pytest.raises(BellwetherError, match=f"the restoration of {made.name} into .* was interrupted"):
+    other = backup(settings_of_home, tmp_path / "later", at=AT + timedelta(days=1))
+    with pytest.raises(BellwetherError, match=f"the restoration of {backup_folder.name} into .* was interrupted"):
         restore(config, other)
-    restore(config, made)
-    assert journal_rows(living.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
+    restore(config, backup_folder)
+    assert journal_rows(settings_of_home.world_home / "journal.db") == journal_rows(config.world_home / "journal.db")
     assert not config.restoring_path.exists()
     with pytest.raises(BellwetherError, match="there is already"):
-        restore(config, made)
+        restore(config, backup_folder)
 
 
 def test_answers_without_their_journal_make_no_backup(tmp_path: Path) -> None:
@@ -284,19 +284,21 @@ def nameless(folder: Path) -> None:
         (nameless, f"contains no {FILE}"),
     ],
 )
-def test_a_backup_that_is_not_whole_is_refused_before_a_file_is_written(made: Path, tmp_path: Path, harm: object, message: str) -> None:
-    folder, config = copied(made, tmp_path), empty(tmp_path)
+def test_a_backup_that_is_not_whole_is_refused_before_a_file_is_written(
+    backup_folder: Path, tmp_path: Path, harm: object, message: str
+) -> None:
+    folder, config = copied(backup_folder, tmp_path), empty(tmp_path)
     harm(folder)  # type: ignore[operator]
     with pytest.raises(BellwetherError, match=message):
         restore(config, folder)
     assert not config.world_home.exists()
 
 
-def test_a_damaged_lake_makes_no_backup(living: Settings, tmp_path: Path) -> None:
+def test_a_damaged_lake_makes_no_backup(settings_of_home: Settings, tmp_path: Path) -> None:
     import shutil
 
     home = tmp_path / "home"
-    shutil.copytree(living.home, home)
+    shutil.copytree(settings_of_home.home, home)
     config = Settings(home=home)
     next(path for path in sorted(Path(config.lake_uri).rglob("*.parquet"))).write_bytes(b"other")
     with pytest.raises(LakeError, match="SHA-256"):
@@ -319,18 +321,18 @@ def test_tiers_keep_the_newest_and_the_last_of_weeks_and_months() -> None:
     assert select_expired(days[:1], newest=1, weeks=0, months=0) == []
 
 
-def test_only_backups_of_the_world_are_removed(living: Settings, tmp_path: Path) -> None:
+def test_only_backups_of_the_world_are_removed(settings_of_home: Settings, tmp_path: Path) -> None:
     folders = [backup_name("sandbox", AT + timedelta(days=number)) for number in range(4)]
     for name in (*folders, backup_name("live", AT), "bellwether-sandbox-notes", "photos"):
         (tmp_path / name).mkdir()
-    assert [path.name for path in prune(living, tmp_path, newest=2, weeks=0, months=0)] == folders[:2]
+    assert [path.name for path in prune(settings_of_home, tmp_path, newest=2, weeks=0, months=0)] == folders[:2]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
         [*folders[2:], backup_name("live", AT), "bellwether-sandbox-notes", "photos"]
     )
     assert backup_time(folders[1], "sandbox") == AT + timedelta(days=1)
 
 
-def test_the_commands_back_up_and_restore(living: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_commands_back_up_and_restore(settings_of_home: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(home: Path, *words: str) -> str:
         monkeypatch.setenv("BELLWETHER_HOME", str(home))
         settings.cache_clear()
@@ -338,7 +340,7 @@ def test_the_commands_back_up_and_restore(living: Settings, tmp_path: Path, monk
         settings.cache_clear()
         return ran.output if ran.exception is None else f"{ran.output} {ran.exception}"
 
-    made = json.loads(run(living.home, "backup", str(tmp_path / "backups"), "--json"))
+    made = json.loads(run(settings_of_home.home, "backup", str(tmp_path / "backups"), "--json"))
     assert made["files"] > 10
     assert "files of" in run(tmp_path / "other", "restore", made["backup"])
     assert "already" in run(tmp_path / "other", "restore", made["backup"])

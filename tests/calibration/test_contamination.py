@@ -45,7 +45,7 @@ TRUTHS = ["yes", "no"] * 10
 
 
 @pytest.fixture
-def asked(questions: Build) -> pl.DataFrame:
+def make_questions(questions: Build) -> pl.DataFrame:
     """Twenty questions, a day apart. The first four close by the cutoff."""
     closed = [CUTOFF + (index - 3) * DAY for index in range(20)]
     return questions(TRUTHS, close_time=closed, open_time=[CUTOFF - 30 * DAY] * 10 + [CUTOFF + DAY] * 10)

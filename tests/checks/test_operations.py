@@ -22,7 +22,7 @@ def lake(tmp_path: Path) -> Lake:
     return Lake(str(tmp_path))
 
 
-def look(lake: Lake, name: str, now: datetime = NOW) -> Observation:
+def observe(lake: Lake, name: str, now: datetime = NOW) -> Observation:
     (found,) = (one for one in LAKE_CHECKS if one.name == name)
     return found.evaluate(lake, now)
 
@@ -50,7 +50,7 @@ def test_names_are_unique_and_every_table_exists() -> None:
 @pytest.mark.parametrize(("age", "passed"), [(1, True), (2, True), (3, False)])
 def test_a_lake_is_fresh_while_its_newest_day_is(lake: Lake, age: int, passed: bool) -> None:
     write_markets(lake, DAY, rows.market())
-    seen = look(lake, "kalshi_is_fresh", datetime(DAY.year, DAY.month, DAY.day, 12, tzinfo=UTC) + timedelta(days=age))
+    seen = observe(lake, "kalshi_is_fresh", datetime(DAY.year, DAY.month, DAY.day, 12, tzinfo=UTC) + timedelta(days=age))
     assert seen.passed is passed
     assert seen.numbers == {"newest day": DAY.isoformat(), "age (days)": age}
 
@@ -58,15 +58,15 @@ def test_a_lake_is_fresh_while_its_newest_day_is(lake: Lake, age: int, passed: b
 def test_a_day_without_markets_of_a_venue_does_not_make_it_fresh(lake: Lake) -> None:
     write_markets(lake, DAY - timedelta(days=9), rows.market())
     write_markets(lake, DAY, rows.market(venue="polymarket", market_id="501"))
-    assert not look(lake, "kalshi_is_fresh").passed
-    assert look(lake, "polymarket_is_fresh").passed
+    assert not observe(lake, "kalshi_is_fresh").passed
+    assert observe(lake, "polymarket_is_fresh").passed
 
 
 def test_days_that_were_not_pulled_and_days_without_markets_are_named(lake: Lake) -> None:
     for offset in (0, 1, 4):
         write_markets(lake, DAY + timedelta(days=offset), rows.market())
     write_markets(lake, DAY + timedelta(days=2))
-    seen = look(lake, "kalshi_days_are_complete")
+    seen = observe(lake, "kalshi_days_are_complete")
     assert not seen.passed
     assert seen.found == "not pulled: 2026-03-13; without markets: 2026-03-12"
     assert seen.numbers == {"days": 3, "not pulled": 1, "without markets": 1}
@@ -74,22 +74,22 @@ def test_days_that_were_not_pulled_and_days_without_markets_are_named(lake: Lake
 
 def test_a_day_with_outcomes_and_no_price_at_all_is_named(lake: Lake) -> None:
     write_markets(lake, DAY, rows.market("A"), rows.market("B"))
-    assert not look(lake, "kalshi_markets_have_prices").passed
+    assert not observe(lake, "kalshi_markets_have_prices").passed
     lake.write(table("clean/prices"), (DAY.isoformat(),), rows.prices(rows.price(market_id="A")), run_id="run")
-    seen = look(lake, "kalshi_markets_have_prices")
+    seen = observe(lake, "kalshi_markets_have_prices")
     assert seen.passed
     assert seen.numbers == {"markets with an outcome": 2, "of these with prices": 1, "share with prices": 0.5}
 
 
 def test_markets_without_an_outcome_need_no_prices(lake: Lake) -> None:
     write_markets(lake, DAY, rows.market(outcome=None, outcome_reason="undetermined", status="closed"))
-    assert look(lake, "kalshi_markets_have_prices").passed
+    assert observe(lake, "kalshi_markets_have_prices").passed
 
 
 @pytest.mark.parametrize(("refused", "passed"), [(0, True), (5, True), (6, False)])
 def test_being_refused_for_the_rate_is_an_alarm_and_waiting_is_not(lake: Lake, refused: int, passed: bool) -> None:
     write_pull(lake, attempts=100, failures_rate_limit=refused, limited_seconds=500.0)
-    seen = look(lake, "kalshi_rate_limit_time")
+    seen = observe(lake, "kalshi_rate_limit_time")
     assert seen.passed is passed
     assert seen.numbers["seconds waited for the rate"] == 500.0
     assert seen.numbers["refused for the rate"] == refused

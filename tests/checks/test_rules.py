@@ -53,7 +53,7 @@ BOOK = {
 
 
 @cache
-def good(name: str) -> pl.DataFrame:
+def ordinary_rows(name: str) -> pl.DataFrame:
     """Return ordinary rows of the table, usually two."""
     recipe = Release(name="test", description="test", cutoff=CLOSE - timedelta(days=60), seed=1)
     rows = [market("A", outcome="no", settlement_value=Decimal("0")), market("B", event_id="E2")]
@@ -433,14 +433,14 @@ def test_every_rule_of_every_table_has_a_frame_that_breaks_it() -> None:
 
 @pytest.mark.parametrize("name", RULES)
 def test_ordinary_rows_meet_every_rule(name: str) -> None:
-    outcomes = validate(table(name), good(name), rules_for(name))
+    outcomes = validate(table(name), ordinary_rows(name), rules_for(name))
     assert [outcome.name for outcome in outcomes] == [rule.name for rule in rules_for(name)]
     assert [outcome for outcome in outcomes if outcome.passed is not True] == []
 
 
 @pytest.mark.parametrize(("name", "rule"), CASES)
 def test_a_rule_fails_on_rows_made_bad(name: str, rule: str) -> None:
-    rows = table(name).empty() if rule == "few_rejects" else good(name)
+    rows = table(name).empty() if rule == "few_rejects" else ordinary_rows(name)
     (outcome,) = validate(table(name), BAD[name][rule](rows), [made for made in rules_for(name) if made.name == rule])
     assert (outcome.passed, outcome.crashed) == (False, None)
     assert outcome.sample

@@ -18,7 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.core.outcome import PATHS, ROOT, check
+from tests.core.expected_output import PATHS, ROOT, check
 from tests.replay.episode.folders import Native
 
 ABSENT = (

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from bellwether.extras import MODULES
 from benchmarks.core import needed
-from tests.core.outcome import ROOT
+from tests.core.expected_output import ROOT
 from tests.replay.episode.folders import Native
 
 #: Packages of the wheel that belong to the platform.

@@ -30,7 +30,7 @@ from bellwether.models.keys import endpoints
 from bellwether.questions import build
 from tests.clean.rows import market, markets, prices
 from tests.forecasting.test_elicitation_run import RELEASE
-from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
+from tests.models.failing_provider import KEY, VARIABLE, Provider, provider, write_models
 
 N, CONCURRENCY = 3, 2
 BOUNDS = Retry(attempts=4, turned_away=6, patience=1e6)
@@ -44,7 +44,7 @@ class Case:
 
     Attributes:
         about: the kind of bad input.
-        model: the queried model; `tests.models.misbehaving` defines its answers.
+        model: the queried model; `tests.models.failing_provider` defines its answers.
         failure, reason: failure and pattern of the reason in each row. With `stops`, `reason` matches the error that ends the evaluation.
         p: the forecast, if there is one.
         requests: number per question.
@@ -113,7 +113,7 @@ class Place:
             yield client
 
     def ask(self, case: Case, patch: pytest.MonkeyPatch) -> pl.DataFrame:
-        register(self.folder, self.url, {"subject": {"model": f"openai/{case.model}", "timeout": 5}})
+        write_models(self.folder, self.url, {"subject": {"model": f"openai/{case.model}", "timeout": 5}})
         patch.setenv(VARIABLE, case.key) if case.key is not None else patch.delenv(VARIABLE, raising=False)
         return forecasters(self.folder)["subject"].forecast(self.questions, self)
 

@@ -19,7 +19,7 @@ from bellwether.figures.equity import lines
 from bellwether.figures.intervals import brier_over_time, interval_list, score_by_distance, score_comparison
 from bellwether.figures.reliability import confidence_histograms, curves, diagram, reliability_diagram
 from bellwether.figures.statistics import brier_scores, calibration_overlays, select_answered
-from tests.figures.drawn import picture, rows, strings, texts
+from tests.figures.chart_contents import chart_png, chart_rows, chart_strings, chart_texts
 from tests.report.frames import forecast, release
 from tests.report.frames import forecasts as stated
 
@@ -45,7 +45,7 @@ def board(*lines: tuple[str, int | None, float | None]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={"release": pl.String(), "forecaster": pl.String(), "rank": pl.Int32(), "kind": pl.String(), **floats})
 
 
-def asked(n: int = 120) -> pl.DataFrame:
+def make_questions(n: int = 120) -> pl.DataFrame:
     """Return questions q0, q1, … over four months, three per cluster. A third resolve yes."""
     start = datetime(2025, 1, 15, tzinfo=UTC)
     rows = [
@@ -56,7 +56,7 @@ def asked(n: int = 120) -> pl.DataFrame:
     return pl.DataFrame(rows)
 
 
-def said(*names: str, n: int = 120, failure: str | None = None, could_know: bool = False) -> pl.DataFrame:
+def make_forecasts(*names: str, n: int = 120, failure: str | None = None, could_know: bool = False) -> pl.DataFrame:
     """Return forecasts of `asked` with the columns that the figures read. With a `failure`, every tenth fails."""
     rows = []
     for seed, name in enumerate(names):
@@ -97,7 +97,7 @@ def distances(*names: str) -> pl.DataFrame:
 
 def draw_all(*names: str) -> dict[str, Any]:
     """Draw every figure of `agent_names`."""
-    questions, forecasts = asked(), said(*names, failure="refusal")
+    questions, forecasts = make_questions(), make_forecasts(*names, failure="refusal")
     bands, curves = calibration_overlays(forecasts, questions)
     return {
         "reliability": reliability_diagram(bins(*names), "Reliability", bands=bands, curves=curves),
@@ -110,8 +110,8 @@ def draw_all(*names: str) -> dict[str, Any]:
 
 def test_the_points_of_a_diagram_are_the_reliability_table() -> None:
     frame = bins("north", "south")
-    bands, curves = calibration_overlays(said("north", "south"), asked())
-    drawn = rows(reliability_diagram(frame, "x", bands=bands, curves=curves))
+    bands, curves = calibration_overlays(make_forecasts("north", "south"), make_questions())
+    drawn = chart_rows(reliability_diagram(frame, "x", bands=bands, curves=curves))
     points = [(row["forecast"], row["observed"], row["n"]) for row in drawn if row.get("name") == "south"]
     known = frame.filter(pl.col("forecaster") == "south", pl.col("n") > 0).sort("bin")
     assert points == list(known.select("mean_forecast", "yes_rate", "n").iter_rows())
@@ -121,8 +121,8 @@ def test_the_points_of_a_diagram_are_the_reliability_table() -> None:
 
 
 def test_confidence_counts_right_and_wrong_decisions() -> None:
-    forecasts, questions = said("a"), asked()
-    drawn = [row for row in rows(confidence_histograms(forecasts, questions, "x")) if "right" in row]
+    forecasts, questions = make_forecasts("a"), make_questions()
+    drawn = [row for row in chart_rows(confidence_histograms(forecasts, questions, "x")) if "right" in row]
     truth = dict(questions.select("id", "ground_truth").iter_rows())
     expected = [[0, 0] for _ in range(10)]
     for row in forecasts.iter_rows(named=True):
@@ -134,7 +134,7 @@ def test_confidence_counts_right_and_wrong_decisions() -> None:
 
 
 def test_what_could_be_known_is_not_drawn() -> None:
-    assert select_answered(said("a", could_know=True), asked()).is_empty()
+    assert select_answered(make_forecasts("a", could_know=True), make_questions()).is_empty()
 
 
 def test_scores_of_one_month_have_the_interval_of_the_leaderboard() -> None:
@@ -155,7 +155,7 @@ def test_scores_of_one_month_have_the_interval_of_the_leaderboard() -> None:
 def test_a_single_value_without_an_interval_has_an_axis_around_it(value: float, least: float, most: float) -> None:
     shown = [
         one.replace("\N{MINUS SIGN}", "-")
-        for one in texts(interval_list([{"name": "a", "value": value, "lower": None, "upper": None}], "x"))
+        for one in chart_texts(interval_list([{"name": "a", "value": value, "lower": None, "upper": None}], "x"))
     ]
     ticks = [float(one) for one in shown if one not in ("a", "x")]
     assert (min(ticks), max(ticks)) == (least, most) and len(set(ticks)) == len(ticks) > 3
@@ -172,12 +172,12 @@ def test_legends_of_bands_have_the_full_colour() -> None:
 
 def test_forecasters_beyond_the_last_panel_are_counted() -> None:
     chart = reliability_diagram(bins(*(f"f{index}" for index in range(MOST_PANELS + 3))), "Many")
-    assert "and 3 more" in set(strings(chart.to_dict()))
+    assert "and 3 more" in set(chart_strings(chart.to_dict()))
 
 
 @pytest.mark.parametrize("untrusted", ["$\\frac{1}{0}$ <b>datum.x", "x" * 100_000])
 def test_untrusted_text_is_drawn_as_text_in_every_figure(untrusted: str) -> None:
-    questions, forecasts = asked(), said(untrusted, "b", failure=untrusted)
+    questions, forecasts = make_questions(), make_forecasts(untrusted, "b", failure=untrusted)
     table = board((untrusted, 1, 0.2)).with_columns(kind=pl.lit(untrusted), release=pl.lit(untrusted))
     charts = [
         reliability_diagram(bins(untrusted, "b"), untrusted),
@@ -188,32 +188,32 @@ def test_untrusted_text_is_drawn_as_text_in_every_figure(untrusted: str) -> None
         score_by_distance(distances(untrusted, "b").with_columns(scope=pl.lit(f"distance:{untrusted}")), untrusted),
     ]
     for chart in charts:
-        carrying = [text for text in texts(chart) if untrusted.strip("_")[:6] in text]
+        carrying = [text for text in chart_texts(chart) if untrusted.strip("_")[:6] in text]
         assert len(carrying) >= 2
         assert all(len(text) < 160 for text in carrying)
 
 
 def test_nothing_to_draw_is_a_picture_that_says_so() -> None:
-    forecasts = said("a").clear()
-    assert "no forecast" in texts(reliability_diagram(bins("f").clear(), "Nobody"))
-    assert "no forecaster" in texts(score_comparison(board()))
-    assert "no forecast" in texts(confidence_histograms(forecasts, asked(), "x"))
-    assert "no forecast" in texts(brier_over_time(forecasts, asked(), "x"))
-    assert "no forecaster" in texts(coverage_bars(forecasts, asked(), "x"))
-    assert "no forecast" in texts(score_by_distance(distances("a").clear(), "x"))
+    forecasts = make_forecasts("a").clear()
+    assert "no forecast" in chart_texts(reliability_diagram(bins("f").clear(), "Nobody"))
+    assert "no forecaster" in chart_texts(score_comparison(board()))
+    assert "no forecast" in chart_texts(confidence_histograms(forecasts, make_questions(), "x"))
+    assert "no forecast" in chart_texts(brier_over_time(forecasts, make_questions(), "x"))
+    assert "no forecaster" in chart_texts(coverage_bars(forecasts, make_questions(), "x"))
+    assert "no forecast" in chart_texts(score_by_distance(distances("a").clear(), "x"))
 
 
 def test_the_comparison_writes_scores_with_intervals_and_the_coverage_of_the_unranked() -> None:
     table = board(("best", 1, 0.2), ("choosy", None, 0.1), ("silent", None, None)).with_columns(group=pl.Series(["ab", None, None]))
-    written = set(texts(score_comparison(table)))
+    written = set(chart_texts(score_comparison(table)))
     names = {"best", "choosy (50% scored)", "silent (50% scored)"}
     assert names | {"ab", "0.2000  [0.180, 0.220]", "0.1000  [0.080, 0.120]", "no score", "not ranked"} <= written
 
 
 def test_every_figure_is_small_and_the_same_each_time_in_whatever_order_its_rows_are() -> None:
     for chart in draw_all("one", "two", "three").values():
-        picture(chart)
-    questions, forecasts = asked(), said("a", "b", failure="refusal")
+        chart_png(chart)
+    questions, forecasts = make_questions(), make_forecasts("a", "b", failure="refusal")
     mixed = forecasts.sample(fraction=1, shuffle=True, seed=3)
     for draw in (brier_over_time, coverage_bars, confidence_histograms):
         assert draw(forecasts, questions, "x").to_dict() == draw(mixed, questions.reverse(), "x").to_dict()
@@ -221,16 +221,16 @@ def test_every_figure_is_small_and_the_same_each_time_in_whatever_order_its_rows
 
 
 def test_coverage_counts_questions_by_what_became_of_them() -> None:
-    forecasts = said("a", failure="content_filter").filter(pl.col("question_id") != "q1")
-    chart = coverage_bars(forecasts, asked(), "x")
-    assert {"answered", "content filter", "not asked", "89.1%"} <= set(texts(chart))  # 107 of 120
-    assert {row["outcome"]: row["to"] - row["from"] for row in rows(chart)} == {"answered": 107, "content filter": 12, "not asked": 1}
+    forecasts = make_forecasts("a", failure="content_filter").filter(pl.col("question_id") != "q1")
+    chart = coverage_bars(forecasts, make_questions(), "x")
+    assert {"answered", "content filter", "not asked", "89.1%"} <= set(chart_texts(chart))  # 107 of 120
+    assert {row["outcome"]: row["to"] - row["from"] for row in chart_rows(chart)} == {"answered": 107, "content filter": 12, "not asked": 1}
 
 
 def test_rare_failures_share_one_colour() -> None:
     kinds = [f"kind{index}" for index in range(9)]
-    forecasts = said("a").with_columns(p_yes=None, failure=pl.Series([kinds[index % 9] for index in range(120)]))
-    written = set(texts(coverage_bars(forecasts, asked(), "x")))
+    forecasts = make_forecasts("a").with_columns(p_yes=None, failure=pl.Series([kinds[index % 9] for index in range(120)]))
+    written = set(chart_texts(coverage_bars(forecasts, make_questions(), "x")))
     assert "other failures" in written
     assert len(written & set(kinds)) == 5
 
@@ -238,7 +238,7 @@ def test_rare_failures_share_one_colour() -> None:
 def test_kinds_keep_colours_of_their_own() -> None:
     kinds = ["base_rate", "constant", "language_model", "market_price", "random"]
     table = board(*((kind, rank, 0.1 * rank) for rank, kind in enumerate(kinds, start=1))).with_columns(kind=pl.Series(kinds))
-    assert set(PALETTE[:5]) <= set(strings(score_comparison(table).to_dict()))
+    assert set(PALETTE[:5]) <= set(chart_strings(score_comparison(table).to_dict()))
     assert len(set(PALETTE)) == len(PALETTE) == 16
 
 

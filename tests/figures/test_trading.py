@@ -20,7 +20,7 @@ from bellwether.replay.results.summary import summarise
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, VALID, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from bellwether.tables.replay import EQUITY, FILLS, HORIZONS_S
-from tests.figures.drawn import picture, rows, strings, texts
+from tests.figures.chart_contents import chart_png, chart_rows, chart_strings, chart_texts
 from tests.replay.results.frames import KNOWN, backtest, backtests
 from tests.replay.results.tapes import book, tape
 
@@ -78,12 +78,12 @@ SMALL, LARGE = books(1, 400), books(33, 4000)
 
 
 def test_prices_with_fills_are_a_small_picture() -> None:
-    picture(price_with_fills(LARGE, fills(LARGE, 20_000), "Fills"))
+    chart_png(price_with_fills(LARGE, fills(LARGE, 20_000), "Fills"))
 
 
 @pytest.mark.parametrize("on", [LARGE, tape(), tape(*book(0, 400, 420))], ids=["33 markets", "nothing", "one instant"])
 def test_a_heat_map_is_a_small_picture(on: Tape) -> None:
-    picture(book_heat_map(on, "Book"))
+    chart_png(book_heat_map(on, "Book"))
 
 
 def test_the_same_rows_give_the_same_bytes_in_any_order() -> None:
@@ -99,14 +99,14 @@ def test_a_fill_is_marked_where_it_was_made_in_prices_of_yes() -> None:
         side=pl.lit("no"), action=pl.lit("buy"), role=pl.lit("maker"), price=pl.lit("0.30").cast(pl.Decimal(10, 6))
     )
     one = one.with_columns(filled_at=pl.lit(25 * SECOND).cast(_NS))
-    (mark,) = [row for row in rows(price_with_fills(quiet, one, "x")) if "fill" in row]
+    (mark,) = [row for row in chart_rows(price_with_fills(quiet, one, "x")) if "fill" in row]
     assert mark == {"role": "maker", "way": "sold", "x": "1970-01-01T00:00:25.000Z", "fill": 70.0, "n": 1}
 
 
 def test_prices_are_the_extremes_of_the_recorded_tops() -> None:
     """A second computation reads the best quotes of each interval one by one."""
     tops = tops_of(SMALL)
-    drawn = [row for row in rows(price_with_fills(SMALL, fills(SMALL, 0), "x")) if "low" in row]
+    drawn = [row for row in chart_rows(price_with_fills(SMALL, fills(SMALL, 0), "x")) if "low" in row]
     edges = np.linspace(SMALL.start, tops.until, len(drawn) + 1).astype(np.int64).tolist()
     for row, (start, stop) in list(zip(drawn, pairwise(edges), strict=True))[::7]:
         held = [place for place in range(len(tops.ts)) if tops.ts[place] <= stop]
@@ -117,7 +117,7 @@ def test_prices_are_the_extremes_of_the_recorded_tops() -> None:
 
 def test_rectangles_of_a_heat_map_cover_what_the_book_showed() -> None:
     on = tape(*book(0, 400, 420, size=50), (50, LEVEL, 0, YES, 400, 0), end=100)
-    drawn = rows(book_heat_map(on, "x"))
+    drawn = chart_rows(book_heat_map(on, "x"))
     assert {(row["side"], row["low"] + 0.5) for row in drawn} == {("bids", 40), ("asks", 42)}
     (bid,) = [row for row in drawn if row["side"] == "bids"]
     assert "1970-01-01T00:00:49" <= bid["until"] <= "1970-01-01T00:00:51" and bid["x"] == "1970-01-01T00:00:00.000Z"
@@ -126,7 +126,7 @@ def test_rectangles_of_a_heat_map_cover_what_the_book_showed() -> None:
 
 def test_a_curve_is_that_of_the_frame_with_its_drawdown() -> None:
     frame = equity(count=200)
-    drawn, values = rows(equity_curve(frame, "x")), frame["equity"].cast(pl.Float64).to_list()
+    drawn, values = chart_rows(equity_curve(frame, "x")), frame["equity"].cast(pl.Float64).to_list()
     shown = [row for row in drawn if "drawdown" in row]
     assert [row["equity"] for row in shown] == values
     peak = [max(values[: place + 1]) for place in range(len(values))]
@@ -136,15 +136,15 @@ def test_a_curve_is_that_of_the_frame_with_its_drawdown() -> None:
 def test_families_of_the_arena_have_a_colour_each() -> None:
     agents = pl.DataFrame({"agent_id": ["a1", "a2", "b1"], "family": ["a", "a", "b"]})
     portfolios = equity(count=10).select("at", total="equity").join(agents.select("agent_id"), how="cross")
-    drawn = rows(family_equity(portfolios, agents, "x"))
+    drawn = chart_rows(family_equity(portfolios, agents, "x"))
     assert {(row["name"], row["agent"]) for row in drawn} == {("a", "a1"), ("a", "a2"), ("b", "b1")}
-    picture(family_equity(portfolios, agents, "x"))
-    assert "no portfolio has changed yet" in texts(family_equity(portfolios.clear(), agents, "x"))
+    chart_png(family_equity(portfolios, agents, "x"))
+    assert "no portfolio has changed yet" in chart_texts(family_equity(portfolios.clear(), agents, "x"))
 
 
 def test_markets_with_most_fills_have_the_panels_and_the_rest_is_counted() -> None:
     some = fills(LARGE, 400).filter(pl.col("ticker").is_in(["M-31", "M-7"]))
-    assert {"M-31", "M-7", f"and {33 - MOST_PANELS} more"} <= set(strings(price_with_fills(LARGE, some, "x").to_dict()))
+    assert {"M-31", "M-7", f"and {33 - MOST_PANELS} more"} <= set(chart_strings(price_with_fills(LARGE, some, "x").to_dict()))
 
 
 def test_untrusted_names_are_drawn_as_text() -> None:
@@ -156,23 +156,23 @@ def test_untrusted_names_are_drawn_as_text() -> None:
         markout_curve(fills(SMALL, 30, agent=name), name),
     ]
     for chart in charts:
-        assert any("<b>$x^2$</b> ![a](b)" in text for text in texts(chart))
+        assert any("<b>$x^2$</b> ![a](b)" in text for text in chart_texts(chart))
 
 
 def test_agents_with_and_without_intervals_are_in_one_figure() -> None:
     own = backtests(*(backtest("many", f"E{index}", index - 10) for index in range(40)), backtest("one", "E0", 5))
     chart = pnl_distribution(own, summarise(own), "P&L")
-    assert {"many", "one", "n = 40", "n = 1"} <= set(texts(chart))
-    assert sorted(row["pnl"] for row in rows(chart) if row.get("name") == "many" and "pnl" in row) == [
+    assert {"many", "one", "n = 40", "n = 1"} <= set(chart_texts(chart))
+    assert sorted(row["pnl"] for row in chart_rows(chart) if row.get("name") == "many" and "pnl" in row) == [
         float(index - 10) for index in range(40)
     ]
 
 
 def test_nothing_to_draw_is_said_so() -> None:
-    assert "no backtest" in texts(pnl_distribution(backtests(), summarise(backtests()), "x"))
-    assert "no backtest" in texts(equity_by_episode(equity(count=0), "x"))
-    assert "no fill" in texts(markout_curve(fills(SMALL, 0), "x"))
-    assert "no sample" in texts(equity_curve(equity(count=0), "x"))
+    assert "no backtest" in chart_texts(pnl_distribution(backtests(), summarise(backtests()), "x"))
+    assert "no backtest" in chart_texts(equity_by_episode(equity(count=0), "x"))
+    assert "no fill" in chart_texts(markout_curve(fills(SMALL, 0), "x"))
+    assert "no sample" in chart_texts(equity_curve(equity(count=0), "x"))
 
 
 def test_a_long_curve_keeps_its_extremes() -> None:

@@ -19,7 +19,7 @@ RELEASE = Release(name="test", description="test", cutoff=datetime(2026, 1, 1, t
 BEGUN = datetime(2026, 11, 1, 12, tzinfo=UTC)
 
 
-def asked(*ids: str) -> pl.DataFrame:
+def make_questions(*ids: str) -> pl.DataFrame:
     return build(RELEASE, markets(*(market(one) for one in ids)).lazy(), prices().lazy())
 
 
@@ -28,14 +28,14 @@ def evaluation(questions: pl.DataFrame, begun: datetime = BEGUN, release: str = 
 
 
 def test_an_evaluation_comes_back_as_it_was_kept(tmp_path: Path) -> None:
-    kept = replace(evaluation(asked("A", "B")), dollars_per_model=Decimal("0.1"))
+    kept = replace(evaluation(make_questions("A", "B")), dollars_per_model=Decimal("0.1"))
     Evaluations(tmp_path).keep(kept)
     assert Evaluations(tmp_path).unfinished() == kept
     assert [path.name for path in tmp_path.iterdir()] == ["evaluate-20261101T120000Z.json"]
 
 
 def test_two_that_begin_in_the_same_second_share_neither_record_nor_budget(tmp_path: Path) -> None:
-    every, questions = Evaluations(tmp_path), asked("A")
+    every, questions = Evaluations(tmp_path), make_questions("A")
     first, second, third = (every.begin(evaluation(questions, release=name)) for name in "abc")
     assert [one.run for one in (first, second, third)] == [f"evaluate-20261101T120000Z{number}" for number in ("", "-2", "-3")]
     assert [every.unfinished(name) for name in "abc"] == [first, second, third]
@@ -47,7 +47,7 @@ def test_two_that_begin_in_the_same_second_share_neither_record_nor_budget(tmp_p
 def test_the_latest_unfinished_one_of_the_release_is_resumed(tmp_path: Path) -> None:
     every = Evaluations(tmp_path)
     first, second, third = (
-        evaluation(asked("A"), BEGUN + timedelta(hours=hour), release) for hour, release in enumerate(("r", "r", "other"))
+        evaluation(make_questions("A"), BEGUN + timedelta(hours=hour), release) for hour, release in enumerate(("r", "r", "other"))
     )
     for one in (first, second, third):
         every.keep(one)
@@ -71,7 +71,7 @@ def test_a_damaged_record_is_named(tmp_path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("column", ["question", "description"])
 def test_reworded_questions_are_not_resumed(column: str) -> None:
-    questions = asked("A", "B")
+    questions = make_questions("A", "B")
     reworded = questions.with_columns(pl.when(pl.col("market_id") == "B").then(pl.lit("other words")).otherwise(column).alias(column))
     with pytest.raises(ConfigError, match=r"1 have another text or date, 0 are new, 0 were removed, first 'kalshi:B'"):
         evaluation(questions).require_unchanged(reworded)
@@ -79,4 +79,4 @@ def test_reworded_questions_are_not_resumed(column: str) -> None:
 
 def test_other_questions_are_not_resumed() -> None:
     with pytest.raises(ConfigError, match="0 have another text or date, 1 are new, 1 were removed"):
-        evaluation(asked("A", "B")).require_unchanged(asked("A", "C"))
+        evaluation(make_questions("A", "B")).require_unchanged(make_questions("A", "C"))

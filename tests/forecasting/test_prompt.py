@@ -34,12 +34,12 @@ QUESTION: dict[str, Any] = {
 }
 
 
-def asked(elicitation: Elicitation = "tags", **changes: Any) -> str:
+def user_prompt(elicitation: Elicitation = "tags", **changes: Any) -> str:
     return prompt.messages({**QUESTION, **changes}, AS_OF, elicitation)[1]["content"]
 
 
 def test_the_user_message_is_exactly_this() -> None:
-    assert asked() == (
+    assert user_prompt() == (
         "Market: kalshi KXFOO-26JAN01\n"
         "Today's date: 2026-03-04 (UTC)\n"
         "\n"
@@ -94,23 +94,23 @@ HOSTILE = (
 
 
 def test_a_description_begins_no_line_and_makes_no_tag() -> None:
-    lines = asked(description=HOSTILE).split("\n")
+    lines = user_prompt(description=HOSTILE).split("\n")
     start = lines.index("Description:") + 1
     quoted = lines[start:-2]
     assert len(quoted) == 7
     assert all(line.startswith("> ") for line in quoted if line != ">")
-    assert [*lines[:start], *lines[-2:]] == [line for line in asked(description="").split("\n") if line != ">"]
+    assert [*lines[:start], *lines[-2:]] == [line for line in user_prompt(description="").split("\n") if line != ">"]
 
 
 @pytest.mark.parametrize("field", ["question", "source", "market_id"])
 def test_other_fields_stay_on_their_line(field: str) -> None:
-    assert asked(**{field: HOSTILE}).count("\n") == asked().count("\n")
+    assert user_prompt(**{field: HOSTILE}).count("\n") == user_prompt().count("\n")
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.characters()))
 def test_any_question_gives_a_prompt_of_plain_text(text: str) -> None:
-    message = asked(question=text, description=text, market_id=text)
+    message = user_prompt(question=text, description=text, market_id=text)
     message.encode()
     assert "<" not in message
     assert all(character == "\n" or character == "\t" or character >= " " for character in message)
@@ -118,7 +118,7 @@ def test_any_question_gives_a_prompt_of_plain_text(text: str) -> None:
 
 @pytest.mark.parametrize("missing", [None, "", "  \n "])
 def test_a_missing_description_is_an_empty_one(missing: str | None) -> None:
-    assert "Description:\n>\n" in asked(description=missing)
+    assert "Description:\n>\n" in user_prompt(description=missing)
 
 
 # --- the form ------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ _OF_THE_TRANSPORT = ("content-length", "server", "connection")
 _OF_A_CHAT = ("model", "messages", "seed", "n", "tools", "response_format")
 
 
-def question(scope: Scope, body: bytes) -> str:
+def request_key(scope: Scope, body: bytes) -> str:
     """Return the key of a request: method, path, parameters, and a digest of the body."""
     query = urlencode(sorted(parse_qsl(scope["query_string"].decode(), keep_blank_values=True)))
     asked = f"{scope['method']} {scope['path']}" + (f"?{query}" if query else "")
@@ -57,7 +57,7 @@ class Recorder:
 
         await self._app(scope, _again(asked), note)
         answer = {"status": status, "headers": headers, "body": b"".join(chunks).decode()}
-        name = question(scope, asked)
+        name = request_key(scope, asked)
         if self._answers.setdefault(name, answer) != answer:
             raise ValueError(f"recording {name}: it was answered in two ways")
 
@@ -72,7 +72,7 @@ class Player:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Return the recorded answer, or HTTP 400."""
-        name = question(scope, await _body(receive))
+        name = request_key(scope, await _body(receive))
         answer = self._answers.get(name)
         if answer is None:
             self.unknown.append(name)

@@ -16,7 +16,7 @@ from bellwether.journal import Journal
 from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Limits
 from bellwether.models.transport import ModelCall
-from tests.models.asking import FakeWire, ask_all, client, model, said
+from tests.models.scripted_client import FakeWire, ask_all, client, make_result, model
 
 #: Requests per second and seconds of burst of the shared rate.
 RATE, BURST = 100.0, 0.1
@@ -106,7 +106,7 @@ async def ask(pipe: Connection, url: str, number: int, calls: int, micro_dollars
 
     async def shortly(call: ModelCall) -> AttemptResult:
         await asyncio.sleep(rng.uniform(0.002, 0.02))
-        return said(cost=COST)
+        return make_result(cost=COST)
 
     limits = Limits(dollars=Decimal(micro_dollars) / 10**6)
     how: dict[str, Any] = {"limits": limits, "most_cost": lambda *_: MOST, "sleep": asyncio.sleep, "now": time.monotonic}

@@ -32,7 +32,7 @@ RECORD = "model = 'arena' AND purpose <> 'arena/decisions'"
 TABLES = ("calls", "attempts", "responses", "reopenings")
 
 
-def made(path: Path) -> Path:
+def write_old_journal(path: Path) -> Path:
     """Write a journal of version 1 to a path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as connection:
@@ -55,7 +55,7 @@ def whole(path: Path) -> dict[str, list[Any]]:
 @pytest.fixture
 def old(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> str:
     """A journal of version 1 on each database. On Postgres, the current tables contain the rows of the dump."""
-    path = made(tmp_path / ("journal.db" if url.startswith("sqlite") else "source.db"))
+    path = write_old_journal(tmp_path / ("journal.db" if url.startswith("sqlite") else "source.db"))
     if url.startswith("sqlite"):
         return url
     source, target = sa.create_engine(f"sqlite:///{path}"), sa.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
@@ -68,7 +68,7 @@ def old(request: pytest.FixtureRequest, url: str, tmp_path: Path) -> str:
 
 
 def test_records_leave_the_calls_with_their_keys_and_bytes(old: str, tmp_path: Path) -> None:
-    source = made(tmp_path / "untouched.db")
+    source = write_old_journal(tmp_path / "untouched.db")
     bodies = dict(
         rows(source, f"SELECT key, body FROM responses JOIN calls USING (key) WHERE {RECORD} AND (answer = number OR answer IS NULL)")
     )
@@ -106,7 +106,7 @@ def test_what_was_open_or_held_stays_so(old: str) -> None:
 
 
 def test_the_second_opening_changes_nothing(tmp_path: Path) -> None:
-    path = made(tmp_path / "journal.db")
+    path = write_old_journal(tmp_path / "journal.db")
     for _ in range(2):
         with Journal(f"sqlite:///{path}") as journal:
             journal.pending()
@@ -118,9 +118,9 @@ def test_the_second_opening_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_process_killed_at_every_statement_leaves_the_old_journal_or_the_new(tmp_path: Path) -> None:
-    before, converted = whole(made(tmp_path / "0.db")), dict[str, list[Any]]()
+    before, converted = whole(write_old_journal(tmp_path / "0.db")), dict[str, list[Any]]()
     for life in range(1, 200):
-        path = made(tmp_path / f"{life}.db")
+        path = write_old_journal(tmp_path / f"{life}.db")
         child = os.fork()
         if child == 0:
             journal = Journal(f"sqlite:///{path}")
@@ -181,7 +181,7 @@ def test_a_process_of_the_earlier_version_that_has_it_open_cannot_repeat_a_recor
 
 def test_an_older_backup_is_converted_when_its_journal_is_opened(tmp_path: Path) -> None:
     first, second = (Settings(home=tmp_path / name, registry=tmp_path / f"registry-{name}") for name in ("first", "second"))
-    source = made(first.world_home / "journal.db")
+    source = write_old_journal(first.world_home / "journal.db")
     restore(second, backup(first, tmp_path / "backups", at=START))
     restored = second.world_home / "journal.db"
     assert whole(restored) == whole(source)

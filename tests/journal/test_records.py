@@ -26,7 +26,7 @@ def field() -> Iterator[Field]:
     opened.close()
 
 
-def held(journal: Journal, name: str) -> Records:
+def open_records(journal: Journal, name: str) -> Records:
     return Records(journal, LEASE, run="week", holder=name)
 
 
@@ -35,7 +35,7 @@ def never() -> bytes:
 
 
 def test_a_record_is_made_once_and_read_by_all(journal: Journal) -> None:
-    first, second = held(journal, "first"), held(journal, "second")
+    first, second = open_records(journal, "first"), open_records(journal, "second")
     assert second.stored(*COHORT) is None
     assert first.once(*COHORT, lambda: b"\x00caf\xc3\xa9") == b"\x00caf\xc3\xa9"
     assert second.once(*COHORT, never) == second.stored(*COHORT) == b"\x00caf\xc3\xa9"
@@ -52,31 +52,31 @@ def test_while_it_is_made_others_are_told_by_whom_and_until_when(journal: Journa
         with pytest.raises(
             InProgress, match=f"cohort of 2026-03-01: first is writing it, with a lease until {(clock.now + LEASE).isoformat()[:19]}"
         ):
-            held(journal, "second").once(*COHORT, never)
+            open_records(journal, "second").once(*COHORT, never)
         return b"first"
 
-    assert held(journal, "first").once(*COHORT, make) == b"first"
+    assert open_records(journal, "first").once(*COHORT, make) == b"first"
 
 
 def test_d30_the_holder_of_an_expired_lease_stores_nothing_once_another_has_taken_it(journal: Journal, clock: Clock) -> None:
     def stall() -> bytes:
         clock.advance(2 * LEASE)
-        assert held(journal, "quick").once(*COHORT, lambda: b"quick") == b"quick"
+        assert open_records(journal, "quick").once(*COHORT, lambda: b"quick") == b"quick"
         return b"slow"
 
-    assert held(journal, "slow").once(*COHORT, stall) == b"quick"
-    assert held(journal, "slow").stored(*COHORT) == b"quick"
+    assert open_records(journal, "slow").once(*COHORT, stall) == b"quick"
+    assert open_records(journal, "slow").stored(*COHORT) == b"quick"
 
 
 def test_the_holder_of_an_expired_lease_waits_for_the_process_that_has_taken_it(journal: Journal, clock: Clock) -> None:
     def stall() -> bytes:
         clock.advance(2 * LEASE)
-        assert held(journal, "quick")._claimed(*COHORT, 0, "token") is None
+        assert open_records(journal, "quick")._claimed(*COHORT, 0, "token") is None
         return b"slow"
 
     with pytest.raises(InProgress, match="quick is writing it"):
-        held(journal, "slow").once(*COHORT, stall)
-    assert held(journal, "slow").stored(*COHORT) is None
+        open_records(journal, "slow").once(*COHORT, stall)
+    assert open_records(journal, "slow").stored(*COHORT) is None
 
 
 def test_an_expired_lease_that_nobody_took_still_stores(journal: Journal, clock: Clock) -> None:
@@ -84,7 +84,7 @@ def test_an_expired_lease_that_nobody_took_still_stores(journal: Journal, clock:
         clock.advance(2 * LEASE)
         return b"late"
 
-    assert held(journal, "slow").once(*COHORT, stall) == b"late"
+    assert open_records(journal, "slow").once(*COHORT, stall) == b"late"
 
 
 @pytest.mark.parametrize("error", [ValueError("key sk-proj-abcdef123456 refused"), KeyboardInterrupt()])
@@ -93,10 +93,10 @@ def test_a_failure_leaves_the_record_open_with_its_reason(journal: Journal, erro
         raise error
 
     with pytest.raises(type(error)):
-        held(journal, "first").once(*COHORT, fail)
+        open_records(journal, "first").once(*COHORT, fail)
     (left,) = read_unfinished(journal)
     assert (left.state, left.reason) == ("open", "ValueError: key *** refused" if isinstance(error, ValueError) else "KeyboardInterrupt: ")
-    assert held(journal, "second").once(*COHORT, lambda: b"now") == b"now"
+    assert open_records(journal, "second").once(*COHORT, lambda: b"now") == b"now"
     assert read_unfinished(journal) == []
     assert journal.export()["records"]["reason"].to_list() == [None]
 
@@ -104,11 +104,11 @@ def test_a_failure_leaves_the_record_open_with_its_reason(journal: Journal, erro
 def test_a_failure_after_the_lease_was_taken_leaves_the_lease_to_its_new_holder(journal: Journal, clock: Clock) -> None:
     def fail() -> bytes:
         clock.advance(2 * LEASE)
-        assert held(journal, "quick")._claimed(*COHORT, 0, "token") is None
+        assert open_records(journal, "quick")._claimed(*COHORT, 0, "token") is None
         raise ValueError("slow")
 
     with pytest.raises(ValueError, match="slow"):
-        held(journal, "slow").once(*COHORT, fail)
+        open_records(journal, "slow").once(*COHORT, fail)
     (left,) = read_unfinished(journal)
     assert (left.state, left.holder) == ("claimed", "quick")
 
@@ -189,7 +189,7 @@ def test_a_commit_whose_confirmation_is_lost_is_done_once(postgres_url: str, com
 
 def test_the_table_refuses_half_a_record(url: str) -> None:
     with Journal(url) as journal:
-        held(journal, "first").once(*COHORT, lambda: b"x")
+        open_records(journal, "first").once(*COHORT, lambda: b"x")
     for change in ("body = NULL", "stored_at = NULL", "holder = NULL", "kind = NULL"):
         with pytest.raises(sa.exc.IntegrityError), sa.create_engine(url).begin() as connection:
             connection.exec_driver_sql(f"UPDATE records SET {change}")

@@ -28,7 +28,7 @@ from bellwether.settings import settings
 from deploy.loopback import Process
 from resources.venues import KalshiVenue, WorldResource
 from tests.journal.sharers import BURST, COST, MOST, RATE, Sharer, ask, hold, pace
-from tests.models.asking import FakeWire, ask_all, client, model, said
+from tests.models.scripted_client import FakeWire, ask_all, client, make_result, model
 
 WORKERS = 8
 
@@ -222,7 +222,7 @@ async def test_limits_of_a_model_and_of_a_run_hold_over_clients(postgres_url: st
     async def shortly(call: ModelCall) -> AttemptResult:
         sent.append(time.monotonic())
         await asyncio.sleep(0.05)
-        return said()
+        return make_result()
 
     wire = FakeWire(shortly)
     how: dict[str, Any] = {"limits": Limits(concurrency=3, requests_per_minute=1200), "sleep": asyncio.sleep, "now": time.monotonic}

@@ -30,13 +30,13 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, ["compat", *map(str, arguments), "--replicates", "200"])
 
 
-def shown(*arguments: str | Path) -> str:
+def printed_tables(*arguments: str | Path) -> str:
     done = run(*arguments)
     assert done.exit_code == 0, done.output
     return done.output
 
 
-def found(*arguments: str | Path) -> dict[str, Any]:
+def printed_json(*arguments: str | Path) -> dict[str, Any]:
     done = run(*arguments, "--json")
     assert done.exit_code == 0, done.output
     document: dict[str, Any] = json.loads(done.output)
@@ -44,7 +44,7 @@ def found(*arguments: str | Path) -> dict[str, Any]:
 
 
 def test_the_tables_show_published_and_corrected_numbers(folder: Path, label_file: Path) -> None:
-    output = shown(folder, "--labels", label_file)
+    output = printed_tables(folder, "--labels", label_file)
     assert "0.1460" in output  # published
     assert "0.1860" in output  # answer-consistent, labels as scored
     assert "0.0660 [" in output  # corrected
@@ -53,13 +53,13 @@ def test_the_tables_show_published_and_corrected_numbers(folder: Path, label_fil
 
 
 def test_a_model_is_shown_number_by_number(folder: Path, label_file: Path) -> None:
-    output = shown(folder, "--labels", label_file, "--model", "Test-Model")
+    output = printed_tables(folder, "--labels", label_file, "--model", "Test-Model")
     assert "overconfidence_rate_80" in output
     assert "category[World].brier_score" in output
 
 
 def test_the_json_holds_every_number(folder: Path, label_file: Path) -> None:
-    document = found(folder, "--labels", label_file)
+    document = printed_json(folder, "--labels", label_file)
     model = document["models"]["Test-Model"]
     numbers = {row["metric"]: row for row in model["numbers"]}
     assert numbers["brier_score"]["recomputed"] == pytest.approx(0.146)
@@ -70,19 +70,19 @@ def test_the_json_holds_every_number(folder: Path, label_file: Path) -> None:
 
 
 def test_without_labels_it_says_what_is_missing(folder: Path) -> None:
-    assert any("--labels" in note for note in found(folder)["notes"])
-    assert "Nothing is corrected" in shown(folder)
+    assert any("--labels" in note for note in printed_json(folder)["notes"])
+    assert "Nothing is corrected" in printed_tables(folder)
 
 
 def test_a_difference_is_named(write: Write, label_file: Path) -> None:
     folder = write(model=result(brier_score=0.1))
-    notes = found(folder, "--labels", label_file)["notes"]
+    notes = printed_json(folder, "--labels", label_file)["notes"]
     assert any("1 differ, first brier_score of Test-Model: 0.1 published" in note for note in notes)
 
 
 def test_names_are_shown_as_they_are(write: Write, label_file: Path) -> None:
     folder = write(model=result("[bold red]x[/] :smile:"), other=result("[/]"))
-    output = shown(folder, "--labels", label_file, "--model", "[bold red]x[/] :smile:", "--model", "[/]")
+    output = printed_tables(folder, "--labels", label_file, "--model", "[bold red]x[/] :smile:", "--model", "[/]")
     assert "[bold red]x[/] :smile:" in output
 
 
@@ -106,14 +106,14 @@ def test_a_broken_file_is_a_warning_and_the_rest_is_shown(write: Write, label_fi
 def test_the_statuses_of_published_numbers_add_up(original: World, twelve: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     pl.DataFrame(original.labels(A)).write_csv(labels)
-    numbers = found(twelve, "--labels", labels)["published_numbers"]
+    numbers = printed_json(twelve, "--labels", labels)["published_numbers"]
     overall = numbers["overall"]
     for rows in ([overall], numbers["by_model"], numbers["by_file"]):
         assert sum(row["total"] for row in rows) == overall["total"]
         for row in rows:
             assert row["equal"] + row["differs"] + row["ties"] + row["not recomputed"] == row["total"]
             assert sum(row["needs"].values()) == row["not recomputed"]
-    output = shown(twelve, "--labels", labels)
+    output = printed_tables(twelve, "--labels", labels)
     assert f"{overall['equal']} of {overall['total']} published numbers come out equal to the last bit" in output
     assert "What became of the published numbers" in output
     assert "The same by file" in output
@@ -122,21 +122,21 @@ def test_the_statuses_of_published_numbers_add_up(original: World, twelve: Path,
 def test_the_output_says_on_what_the_published_ace_depends(original: World, twelve: Path, tmp_path: Path) -> None:
     labels = tmp_path / "labels.csv"
     pl.DataFrame(original.labels(A)).write_csv(labels)
-    notes = found(twelve, "--labels", labels, "--model", "Claude-Opus-4.5")["notes"]
+    notes = printed_json(twelve, "--labels", labels, "--model", "Claude-Opus-4.5")["notes"]
     assert any(note.startswith("The published ACE of Claude-Opus-4.5") and "ace_bin" in note for note in notes)
 
 
 def test_two_models_are_compared(write: Write, label_file: Path) -> None:
     folder = write(a=result("A"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
-    pairs = found(folder, "--labels", label_file)["comparisons"]["sample A"]["pairs"]
+    pairs = printed_json(folder, "--labels", label_file)["comparisons"]["sample A"]["pairs"]
     assert [(row["forecaster"], row["other"], row["n"]) for row in pairs] == [("A", "B", 5)]
-    assert "A – B" in shown(folder, "--labels", label_file)
+    assert "A – B" in printed_tables(folder, "--labels", label_file)
 
 
 def test_the_figures_are_written_small_and_the_same_each_time(write: Write, label_file: Path, tmp_path: Path) -> None:
     folder = write(a=result("$\\frac{1}{0}$"), b=result("B", predictions=[row | {"raw_output": None} for row in predictions()]))
     for name in ("one", "two"):
-        shown(folder, "--labels", label_file, "--figures", tmp_path / name)
+        printed_tables(folder, "--labels", label_file, "--figures", tmp_path / name)
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert set(one) == {f"kalshibench-{name}.png" for name in ("scores", "inversion", "reading", "pairs")}
     assert one == two

@@ -16,7 +16,7 @@ from tests.kalshibench.conftest import ENTRIES, Write, labels, predictions, resu
 from tests.report import frames
 
 
-def given(tmp_path: Path, frame: pl.DataFrame) -> Labels:
+def read_label_frame(tmp_path: Path, frame: pl.DataFrame) -> Labels:
     path = tmp_path / "given.parquet"
     frame.write_parquet(path)
     return read_labels(path)
@@ -74,7 +74,7 @@ def test_an_entry_without_its_own_outcome_is_left_out_of_the_corrected_numbers_o
     frame = labels(ground_truth_scored=pl.Series(["yes", *outcomes[1:]]), ground_truth_true=pl.Series([None, *outcomes[1:]])).drop(
         "ground_truth"
     )
-    model = examine(read_results(folder), given(tmp_path, frame), replicates=200).models[0]
+    model = examine(read_results(folder), read_label_frame(tmp_path, frame), replicates=200).models[0]
     assert model.corrected is not None
     assert model.consistent is not None
     assert (model.corrected.n, model.consistent.n) == (4, 5)
@@ -84,7 +84,7 @@ def test_an_entry_without_its_own_outcome_is_left_out_of_the_corrected_numbers_o
 
 def test_an_id_without_any_outcome_is_named_and_the_rest_corrected(folder: Path, tmp_path: Path) -> None:
     frame = labels(ground_truth=pl.Series(["no", "yes", None, "yes", "no", "yes"]))
-    model = examine(read_results(folder), given(tmp_path, frame), replicates=200).models[0]
+    model = examine(read_results(folder), read_label_frame(tmp_path, frame), replicates=200).models[0]
     reasons = model.numbers().filter(pl.col("status") == "not recomputed")["reason"]
     assert len(reasons)
     assert reasons.str.contains("KXCNT").all()
@@ -94,7 +94,7 @@ def test_an_id_without_any_outcome_is_named_and_the_rest_corrected(folder: Path,
 
 def test_the_outcomes_of_the_published_scoring_correct_all_but_the_overwritten_entries(folder: Path, tmp_path: Path) -> None:
     frame = labels(ground_truth_scored=pl.Series(["yes", *(outcome for *_, outcome in ENTRIES[1:])])).drop("ground_truth")
-    model = examine(read_results(folder), given(tmp_path, frame), replicates=200).models[0]
+    model = examine(read_results(folder), read_label_frame(tmp_path, frame), replicates=200).models[0]
     assert model.corrected is not None
     assert model.consistent is not None
     assert (model.corrected.n, model.consistent.n) == (4, 5)
@@ -130,11 +130,13 @@ def test_a_stored_sort_decides_the_ace_of_ties(write: Write, tmp_path: Path) -> 
     values = []
     for first, second in ((1, 2), (2, 2)):
         order = [first, second, 4, 6, 8, 0, 3, 5, 7, 9]
-        model = examine(read_results(folder), given(tmp_path, frame.with_columns(ace_bin=pl.Series(order))), replicates=200).models[0]
+        model = examine(
+            read_results(folder), read_label_frame(tmp_path, frame.with_columns(ace_bin=pl.Series(order))), replicates=200
+        ).models[0]
         values.append(model.recomputed["ace"])
         assert not model.recomputation.ace_varies
     assert values[0] != values[1]
-    assert examine(read_results(folder), given(tmp_path, frame), replicates=200).models[0].recomputation.ace_varies
+    assert examine(read_results(folder), read_label_frame(tmp_path, frame), replicates=200).models[0].recomputation.ace_varies
 
 
 def test_a_response_that_reads_otherwise_than_stored_is_counted_and_not_used(write: Write, label_file: Path) -> None:
@@ -167,7 +169,7 @@ def test_models_on_other_questions_are_not_compared_with_them(write: Write, tmp_
     renamed = [row | {"question_id": f"{row['question_id']}-B"} for row in predictions()]
     folder = write(a=result("A"), b=result("B", predictions=renamed))
     other = labels(question_set=pl.lit("sample B"), question_id=pl.col("question_id") + "-B")
-    both = examine(read_results(folder), given(tmp_path, pl.concat([other, labels()])), replicates=200)
+    both = examine(read_results(folder), read_label_frame(tmp_path, pl.concat([other, labels()])), replicates=200)
     assert [model.question_set for model in both.models] == ["sample A", "sample B"]
     assert both.comparisons() == {}
     assert all(set(model.numbers()["status"]) == {"equal"} for model in both.models)
@@ -176,7 +178,7 @@ def test_models_on_other_questions_are_not_compared_with_them(write: Write, tmp_
 def test_labels_that_fit_no_model_are_refused(write: Write, tmp_path: Path, folder: Path) -> None:
     stranger = labels(question_id=pl.lit("KXELSE-") + pl.col("entry_index").cast(pl.String))
     with pytest.raises(ConfigError, match="KXDUP"):
-        examine(read_results(folder), given(tmp_path, stranger))
+        examine(read_results(folder), read_label_frame(tmp_path, stranger))
 
 
 @pytest.mark.parametrize("name", ["test-model", "Test-Modle"])
@@ -194,7 +196,7 @@ def test_a_model_without_an_answer_has_no_numbers(write: Write, label_file: Path
     assert model.corrected["coverage"].value == 0
 
 
-def ours(**changes: Any) -> dict[str, Any]:
+def own_result(**changes: Any) -> dict[str, Any]:
     """Return a result file as Bellwether writes it: unique ids, included labels, strict numbers."""
     rows = [
         {"question_id": f"kalshi:M{index}", "predicted_answer": answer, "predicted_probability": p, "ground_truth": truth}
@@ -207,7 +209,7 @@ def ours(**changes: Any) -> dict[str, Any]:
 
 
 def test_what_bellwether_wrote_is_checked_with_its_own_labels_and_rules(write: Write) -> None:
-    examined = examine(read_results(write(ours=ours())), replicates=200)
+    examined = examine(read_results(write(ours=own_result())), replicates=200)
     model = examined.models[0]
     assert set(model.numbers()["status"]) == {"equal"}
     assert model.entries["p_consistent"].to_list() == [0.6, 1.0, 0.7, 0.1]
@@ -219,7 +221,9 @@ def test_what_bellwether_wrote_is_checked_with_its_own_labels_and_rules(write: W
 def test_every_number_of_a_report_follows_from_its_predictions(write: Write) -> None:
     """Separate code writes reports from benchmark tables. One model lacks some questions."""
     inputs = frames.example()
-    files = {f"m{index}": build_model_file(inputs, name, frames.made(inputs, name)) for index, name in enumerate(inputs.forecasters)}
+    files = {
+        f"m{index}": build_model_file(inputs, name, frames.predictions_of(inputs, name)) for index, name in enumerate(inputs.forecasters)
+    }
     examined = examine(read_results(write(**json.loads(json.dumps(files, default=str)))), replicates=200)
     numbers = examined.numbers()
     assert numbers.filter(pl.col("status") == "differs").rows() == []

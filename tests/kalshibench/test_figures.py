@@ -9,7 +9,7 @@ import pytest
 
 from bellwether.kalshibench import examine, figures, read_labels, read_results
 from bellwether.kalshibench.figures import write_figures
-from tests.figures.drawn import texts
+from tests.figures.chart_contents import chart_texts
 from tests.kalshibench.original import TIERS, A, B, World
 
 OF_A = [name for cutoff, models in TIERS.values() if cutoff == A for name in models]
@@ -31,7 +31,7 @@ def drawn(original: World, twelve: Path, tmp_path_factory: pytest.TempPathFactor
 def draw(original: World, folder: Path, to: Path, cutoffs: tuple[str, ...]) -> Written:
     pl.DataFrame(original.labels(*cutoffs)).write_csv(to / "labels.csv")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(figures, "png", lambda chart, _: "\n".join(texts(chart)).encode())
+        patch.setattr(figures, "png", lambda chart, _: "\n".join(chart_texts(chart)).encode())
         files, _ = write_figures(examine(read_results(folder), read_labels(to / "labels.csv"), replicates=0), to)
     return {file.name: file.read_text().split("\n") for file in files}
 

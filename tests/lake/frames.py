@@ -80,7 +80,7 @@ def series(rows: int = 3) -> pl.DataFrame:
     )
 
 
-def wrong(frame: pl.DataFrame, fault: str) -> pl.DataFrame:
+def break_frame(frame: pl.DataFrame, fault: str) -> pl.DataFrame:
     """Return `frame` with one error that a table must refuse."""
     match fault:
         case "extra column":

@@ -87,7 +87,7 @@ class S3Server:
         return [body]
 
 
-def torn(answer: Answer, *, silently: bool = False) -> Answer:
+def truncate_body(answer: Answer, *, silently: bool = False) -> Answer:
     """Return the answer with half of its body. `silently`: its headers do not promise the rest."""
     status, headers, body = answer
     half = body[: len(body) // 2]
@@ -97,7 +97,7 @@ def torn(answer: Answer, *, silently: bool = False) -> Answer:
     return status, headers, half
 
 
-def lost(serve: Callable[[], Answer]) -> Answer:
+def lose_answer(serve: Callable[[], Answer]) -> Answer:
     """Serve a request, but answer like a gateway that lost the answer."""
     serve()
     return "504 Gateway Timeout", [("Content-Type", "text/plain")], b"lost"

@@ -23,7 +23,7 @@ from bellwether.lake.verification import verify
 from bellwether.tables import TABLES
 from bellwether.tables.schema import external_table
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
-from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lost, torn
+from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lose_answer, truncate_body
 from tests.shared import start_together
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,7 +145,7 @@ def test_two_processes_commit_sixty_partitions_of_a_table(s3_server: S3Server, u
 def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_repeated(lake: Lake, s3_server: S3Server) -> None:
     fill(lake, 1)
     turns = iter([True, False] * 50)
-    s3_server.fault = lambda environ, serve: lost(serve) if is_index(environ, "PUT") and next(turns) else None
+    s3_server.fault = lambda environ, serve: lose_answer(serve) if is_index(environ, "PUT") and next(turns) else None
     fill(lake, 6)
     assert list(lake.manifests(PRICES)) == days(6)
     assert lake.slice(PRICES).read().height == 36
@@ -159,7 +159,7 @@ def test_a_lost_answer_does_not_undo_a_later_commit(lake: Lake, other: Lake, s3_
         if not is_index(environ, "PUT"):
             return None
         s3_server.fault = None
-        answer = lost(serve)
+        answer = lose_answer(serve)
         other.write(PRICES, day, prices(day[0], seed=2), run_id="later")
         return answer
 
@@ -206,7 +206,7 @@ def test_torn_bodies_are_read_again(lake: Lake, other: Lake, s3_server: S3Server
     fill(lake, 3)
     turns = iter([True, False] * 200)
     s3_server.fault = lambda environ, serve: (
-        torn(serve(), silently=silently)
+        truncate_body(serve(), silently=silently)
         if environ["REQUEST_METHOD"] == "GET" and "list-type" not in environ["QUERY_STRING"] and next(turns)
         else None
     )
@@ -221,10 +221,10 @@ def test_torn_bodies_are_read_again(lake: Lake, other: Lake, s3_server: S3Server
 
 def test_a_body_that_is_always_torn_is_an_error_and_no_rows(lake: Lake, other: Lake, s3_server: S3Server) -> None:
     fill(lake, 1)
-    s3_server.fault = lambda environ, serve: torn(serve(), silently=True) if environ["PATH_INFO"].endswith(".parquet") else None
+    s3_server.fault = lambda environ, serve: truncate_body(serve(), silently=True) if environ["PATH_INFO"].endswith(".parquet") else None
     with pytest.raises(LakeError, match=r"s3://.*r1.parquet is damaged"):
         other.slice(PRICES).read()
-    s3_server.fault = lambda environ, serve: torn(serve(), silently=True) if is_index(environ, "GET") else None
+    s3_server.fault = lambda environ, serve: truncate_body(serve(), silently=True) if is_index(environ, "GET") else None
     catalog._cached_indexes.clear()
     with pytest.raises(LakeError, match=r"_index/clean/prices.json.gz: the index is damaged"):
         other.write(PRICES, ("2025-06-01",), prices("2025-06-01"), run_id="r2")

@@ -20,7 +20,7 @@ from bellwether.lake.publications import POINTER, Pointer, StorePlace, open_plac
 from bellwether.lake.warehouse import covered_files, publication_time, publish, query, tables_written_since
 from bellwether.settings import Settings, settings
 from tests.lake.frames import FORECASTS, PRICES, SERIES, forecasts, prices, series
-from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lost, torn
+from tests.lake.s3_server import SLOW_DOWN, Answer, S3Server, lose_answer, truncate_body
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("duckdb_extension_httpfs") is None, reason="duckdb-extension-httpfs is not installed"
@@ -168,7 +168,7 @@ def test_a_torn_download_is_repeated(lake: Lake, place: str, s3_server: S3Server
         if not environ["PATH_INFO"].endswith(".duckdb"):
             return None
         calls.append(environ["REQUEST_METHOD"])
-        return torn(serve(), silently=True) if len(calls) < 3 else None
+        return truncate_body(serve(), silently=True) if len(calls) < 3 else None
 
     s3_server.fault = fault
     assert query(place, "FROM clean.prices").equals(prices())
@@ -220,7 +220,7 @@ def test_a_switch_whose_answer_is_lost_is_no_failure(lake: Lake, store: Any, pla
         if not is_switch(environ):
             return None
         switches.append(environ["PATH_INFO"])
-        return lost(serve) if len(switches) % 2 else None
+        return lose_answer(serve) if len(switches) % 2 else None
 
     s3_server.fault = fault
     for _ in range(2):
@@ -249,7 +249,9 @@ def test_a_faulty_store_shows_no_wrong_row(lake: Lake, place: str, s3_server: S3
         if "/some/prefix/" not in environ["PATH_INFO"] or rng.random() > 0.3:
             return None
         kind = rng.choice(["slow", "torn", "lost"])
-        return SLOW_DOWN if kind == "slow" else lost(serve) if kind == "lost" else torn(serve(), silently=rng.random() < 0.5)
+        return (
+            SLOW_DOWN if kind == "slow" else lose_answer(serve) if kind == "lost" else truncate_body(serve(), silently=rng.random() < 0.5)
+        )
 
     publish(lake, place, tables=CHOSEN)
     s3_server.fault = fault

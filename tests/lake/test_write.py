@@ -17,7 +17,7 @@ import pytest
 from bellwether.errors import LakeError, SchemaError
 from bellwether.lake import Lake
 from bellwether.tables import TABLES, table
-from tests.lake.frames import FORECASTS, PRICES, forecasts, prices, wrong
+from tests.lake.frames import FORECASTS, PRICES, break_frame, forecasts, prices
 
 DAY = ("2025-09-01",)
 FAULTS = ("extra column", "missing column", "null", "wrong dtype")
@@ -213,7 +213,7 @@ def test_a_faulty_chunk_is_refused_and_the_partition_stays(lake: Lake, fault: st
     lake.write(PRICES, DAY, prices(), run_id="r1")
     before = stored(lake)
     with pytest.raises(SchemaError, match="table clean/prices"):
-        lake.write(PRICES, DAY, [prices(rows=3), wrong(prices(), fault)], run_id="r2")
+        lake.write(PRICES, DAY, [prices(rows=3), break_frame(prices(), fault)], run_id="r2")
     assert lake.slice(PRICES, [DAY]).read().equals(prices())
     assert stored(lake) == before
 

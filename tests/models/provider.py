@@ -80,6 +80,6 @@ def personality(name: str = "calibrated", **changes: Any) -> Model:
     return Model.model_validate({"name": f"sandbox-{name}", "model": f"sandbox/{name}", **priced})
 
 
-def at(url: str, key: str = SANDBOX_KEY) -> Any:
+def endpoint_at(url: str, key: str = SANDBOX_KEY) -> Any:
     """Return a function that gives every model this endpoint."""
     return lambda model: Endpoint(url, key)

@@ -17,7 +17,19 @@ from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped, j
 from bellwether.models.keys import Endpoint
 from bellwether.models.response import ToolCall
 from bellwether.models.transport import ModelCall
-from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, question, said
+from tests.models.scripted_client import (
+    COST,
+    MOST,
+    FakeWire,
+    SimulatedTime,
+    ask,
+    ask_all,
+    client,
+    make_failure,
+    make_result,
+    model,
+    question,
+)
 from tests.shared import until
 
 pytestmark = pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
@@ -68,7 +80,7 @@ async def test_what_was_answered_is_never_sent_again(journal: Journal) -> None:
 async def test_the_same_call_asked_twice_at_once_is_sent_once(journal: Journal) -> None:
     async def slowly(call: ModelCall) -> AttemptResult:
         await asyncio.sleep(0.05)
-        return said()
+        return make_result()
 
     wire = FakeWire(slowly)
     async with client(journal, wire) as asking:
@@ -102,14 +114,14 @@ async def test_models_at_addresses_of_your_own_share_no_answers(journal: Journal
 
 @pytest.mark.parametrize("outcome", [Outcome.TIMEOUT, Outcome.PROVIDER_ERROR, Outcome.MALFORMED, Outcome.RATE_LIMIT])
 async def test_what_may_pass_is_asked_again(journal: Journal, outcome: Outcome) -> None:
-    async with client(journal, FakeWire([failed(outcome), failed(outcome), said()])) as asking:
+    async with client(journal, FakeWire([make_failure(outcome), make_failure(outcome), make_result()])) as asking:
         answer = await ask(asking)
         assert asking.stats["oracle"].failures == {outcome: 2}
     assert (answer.content, answer.attempts) == ("0.7", 3)
 
 
 async def test_a_call_that_keeps_failing_is_left_to_the_next_run(journal: Journal) -> None:
-    wire = FakeWire(lambda call: failed(Outcome.TIMEOUT, None))
+    wire = FakeWire(lambda call: make_failure(Outcome.TIMEOUT, None))
     async with client(journal, wire, retry=Retry(attempts=3)) as asking:
         missed = await ask(asking)
     assert isinstance(missed, NoAnswer)
@@ -122,12 +134,12 @@ async def test_a_call_that_keeps_failing_is_left_to_the_next_run(journal: Journa
 
 
 async def test_waits_grow_jitter_and_honour_what_the_provider_asks_for(journal: Journal) -> None:
-    time = Time()
+    time = SimulatedTime()
     results = [
-        failed(Outcome.PROVIDER_ERROR),
-        failed(Outcome.PROVIDER_ERROR, 503, retry_after=17.0),
-        failed(Outcome.PROVIDER_ERROR),
-        said(),
+        make_failure(Outcome.PROVIDER_ERROR),
+        make_failure(Outcome.PROVIDER_ERROR, 503, retry_after=17.0),
+        make_failure(Outcome.PROVIDER_ERROR),
+        make_result(),
     ]
     async with client(journal, FakeWire(results), time) as asking:
         await ask(asking)
@@ -138,9 +150,9 @@ async def test_waits_grow_jitter_and_honour_what_the_provider_asks_for(journal: 
 
 
 async def test_an_answer_after_failures_keeps_the_money_of_all_attempts(journal: Journal) -> None:
-    cut = AttemptResult(Outcome.MALFORMED, said(None, finish=None).reply, "cut")
-    broken = AttemptResult(Outcome.PROVIDER_ERROR, said("0.", finish="error", cost=7).reply, "broke off")
-    async with client(journal, FakeWire([broken, said()])) as asking:
+    cut = AttemptResult(Outcome.MALFORMED, make_result(None, finish=None).reply, "cut")
+    broken = AttemptResult(Outcome.PROVIDER_ERROR, make_result("0.", finish="error", cost=7).reply, "broke off")
+    async with client(journal, FakeWire([broken, make_result()])) as asking:
         await ask(asking)
         assert asking.stats["oracle"].cost == 7 + COST
     assert attempts(journal) == [(1, "provider_error", 7), (2, "ok", COST)]
@@ -148,7 +160,7 @@ async def test_an_answer_after_failures_keeps_the_money_of_all_attempts(journal:
 
 
 async def test_a_request_that_is_called_wrong_is_asked_once_in_each_run(journal: Journal) -> None:
-    refused = failed(Outcome.PROVIDER_ERROR, 400, permanent=True)
+    refused = make_failure(Outcome.PROVIDER_ERROR, 400, permanent=True)
     for count in (1, 2):
         wire = FakeWire([refused])
         async with client(journal, wire) as asking:
@@ -160,13 +172,13 @@ async def test_a_request_that_is_called_wrong_is_asked_once_in_each_run(journal:
 # --- the model's last word -------------------------------------------------------------------------------------------
 
 LAST_WORDS = {
-    "empty": (said(""), Outcome.MALFORMED),
-    "blank": (said(" \n"), Outcome.MALFORMED),
-    "none": (said(None), Outcome.MALFORMED),
-    "without text, as the wire says": (said("", outcome=Outcome.MALFORMED), Outcome.MALFORMED),
-    "only reasoning": (said(None, finish="length", outcome=Outcome.TRUNCATION), Outcome.TRUNCATION),
-    "filtered": (said(None, finish="content_filter", outcome=Outcome.REFUSAL), Outcome.REFUSAL),
-    "filtered at the door": (failed(Outcome.REFUSAL, 400, permanent=True), Outcome.REFUSAL),
+    "empty": (make_result(""), Outcome.MALFORMED),
+    "blank": (make_result(" \n"), Outcome.MALFORMED),
+    "none": (make_result(None), Outcome.MALFORMED),
+    "without text, as the wire says": (make_result("", outcome=Outcome.MALFORMED), Outcome.MALFORMED),
+    "only reasoning": (make_result(None, finish="length", outcome=Outcome.TRUNCATION), Outcome.TRUNCATION),
+    "filtered": (make_result(None, finish="content_filter", outcome=Outcome.REFUSAL), Outcome.REFUSAL),
+    "filtered at the door": (make_failure(Outcome.REFUSAL, 400, permanent=True), Outcome.REFUSAL),
 }
 
 
@@ -188,7 +200,7 @@ async def test_the_models_last_word_is_a_row_with_its_cost_and_never_paid_twice(
 
 @pytest.mark.parametrize(("finish", "outcome"), [("length", Outcome.TRUNCATION), ("content_filter", Outcome.REFUSAL)])
 async def test_a_text_that_was_cut_or_filtered_is_given_to_the_parser(journal: Journal, finish: str, outcome: Outcome) -> None:
-    async with client(journal, FakeWire([said("<answer>yes", finish=finish, outcome=outcome)])) as asking:
+    async with client(journal, FakeWire([make_result("<answer>yes", finish=finish, outcome=outcome)])) as asking:
         answer = await ask(asking)
         assert asking.stats["oracle"].failures == {outcome: 1}
     assert (answer.content, answer.finish_reason) == ("<answer>yes", finish)
@@ -198,7 +210,7 @@ async def test_an_answer_that_only_calls_tools_is_one_and_so_it_is_from_the_jour
     body = b'{"choices": [{"finish_reason": "tool_calls", "message": {"content": null, "tool_calls": [{"id": "1", "type": "function", '
     body += b'"function": {"name": "submit", "arguments": "{\\"p\\": 0.7}"}}]}}]}'
     calls = (ToolCall("1", "submit", '{"p": 0.7}'),)
-    reply = said(None, finish="tool_calls").reply
+    reply = make_result(None, finish="tool_calls").reply
     result = AttemptResult(Outcome.OK, type(reply)(body, None, None, "tool_calls", reply.usage, 200), tool_calls=calls)
     async with client(journal, FakeWire([result])) as asking:
         answers = [await ask(asking), await ask(asking)]
@@ -211,8 +223,8 @@ async def test_an_answer_that_only_calls_tools_is_one_and_so_it_is_from_the_jour
 @pytest.mark.parametrize("stop", list(Stop))
 async def test_what_no_call_can_pass_stops_the_model_and_no_other(journal: Journal, stop: Stop) -> None:
     outcome = {Stop.OUT_OF_CREDIT: Outcome.OUT_OF_CREDIT, Stop.AUTHENTICATION: Outcome.AUTHENTICATION}.get(stop, Outcome.PROVIDER_ERROR)
-    bad = failed(outcome, 402, stop=stop, permanent=True)
-    wire = FakeWire(lambda call: bad if call.model.name == "oracle" else said())
+    bad = make_failure(outcome, 402, stop=stop, permanent=True)
+    wire = FakeWire(lambda call: bad if call.model.name == "oracle" else make_result())
     async with client(journal, wire) as asking:
         found = await ask_all(asking, range(50), of=model(concurrency=2))
         others = await ask_all(asking, range(5), of=model("other"))
@@ -231,9 +243,9 @@ async def test_after_a_stop_what_is_under_way_is_finished_and_stored_and_answers
     async def script(call: ModelCall) -> AttemptResult:
         if call.messages == question(0):
             gate.set()
-            return failed(Outcome.OUT_OF_CREDIT, 402, stop=Stop.OUT_OF_CREDIT, permanent=True)
+            return make_failure(Outcome.OUT_OF_CREDIT, 402, stop=Stop.OUT_OF_CREDIT, permanent=True)
         await gate.wait()
-        return said()
+        return make_result()
 
     async with client(journal, wire := FakeWire(script)) as asking:
         with pytest.raises(ExceptionGroup) as caught:
@@ -264,7 +276,7 @@ async def test_a_missing_key_stops_the_model_in_its_words_but_not_what_is_in_the
 
 
 async def test_a_model_that_fails_call_after_call_is_stopped(journal: Journal) -> None:
-    wire = FakeWire(lambda call: failed(Outcome.PROVIDER_ERROR, 503))
+    wire = FakeWire(lambda call: make_failure(Outcome.PROVIDER_ERROR, 503))
     async with client(journal, wire, retry=Retry(attempts=2, in_a_row=5, patience=1.0)) as asking:
         found = await ask_all(asking, range(100), of=model(concurrency=2))
     assert wire.count < 150
@@ -318,7 +330,7 @@ async def test_what_is_free_is_asked_although_a_budget_is_overdrawn(journal: Jou
     most = {"oracle": COST, "free": 0}
     options: dict[str, Any] = {"most_cost": lambda asked, messages, parameters: most[asked.name]}
     limits = Limits(dollars=Decimal(COST) / 10**6)
-    dearer = FakeWire(lambda call: said(cost=0 if call.model.name == "free" else 5 * COST))
+    dearer = FakeWire(lambda call: make_result(cost=0 if call.model.name == "free" else 5 * COST))
     async with client(journal, dearer, limits=limits, **options) as asking:
         assert isinstance(await ask(asking), Answer)
         with pytest.raises(Stopped, match="budget"):
@@ -337,7 +349,7 @@ async def test_an_unknown_price_within_a_budget_is_refused_before_anything_is_se
 
 
 async def test_the_tally_counts_what_was_done(journal: Journal) -> None:
-    async with client(journal, FakeWire([failed(Outcome.TIMEOUT, None), said(), said("")])) as asking:
+    async with client(journal, FakeWire([make_failure(Outcome.TIMEOUT, None), make_result(), make_result("")])) as asking:
         await ask(asking, 0)
         await ask(asking, 0)
         await ask(asking, 1)
@@ -364,9 +376,9 @@ async def test_the_tally_counts_what_was_done(journal: Journal) -> None:
 async def test_an_interruption_keeps_what_came_back_and_releases_the_rest_at_once(journal: Journal) -> None:
     async def script(call: ModelCall) -> AttemptResult:
         if call.messages in (question(0), question(1)):
-            return said()
+            return make_result()
         await asyncio.sleep(3600)
-        return said()
+        return make_result()
 
     async def evaluate() -> None:
         async with client(journal, cut) as asking, asyncio.TaskGroup() as group:
@@ -396,9 +408,9 @@ def test_a_loop_that_is_torn_down_with_all_its_tasks_at_once_leaves_no_call_clai
         if wire.count == 9:
             asyncio.get_running_loop().call_soon(interrupt)
         if call.messages in (question(0), question(1)):
-            return said()
+            return make_result()
         await asyncio.sleep(3600)
-        return said()
+        return make_result()
 
     async def evaluate() -> None:
         async with client(journal, wire) as asking:
@@ -414,7 +426,7 @@ def test_a_loop_that_is_torn_down_with_all_its_tasks_at_once_leaves_no_call_clai
 
 async def test_a_reply_that_is_there_when_the_run_is_cancelled_is_stored(journal: Journal) -> None:
     async def evaluate() -> None:
-        async with client(journal, FakeWire(lambda call: (stop(), said())[1])) as asking:
+        async with client(journal, FakeWire(lambda call: (stop(), make_result())[1])) as asking:
             await ask(asking)
 
     def stop() -> None:
@@ -431,7 +443,7 @@ async def test_a_call_that_is_cancelled_alone_is_stored_when_it_comes_and_read_b
 
     async def slowly(call: ModelCall) -> AttemptResult:
         await gate.wait()
-        return said()
+        return make_result()
 
     async with client(journal, wire := FakeWire(slowly)) as asking:
         first = asyncio.create_task(ask(asking))
@@ -451,7 +463,7 @@ async def test_calls_that_wait_for_their_turn_are_not_sent_once_they_are_cancell
 
     async def slowly(call: ModelCall) -> AttemptResult:
         await gate.wait()
-        return said()
+        return make_result()
 
     async with client(journal, wire := FakeWire(slowly)) as asking:
         tasks = [asyncio.create_task(ask(asking, number, model(concurrency=1))) for number in range(10)]
@@ -501,12 +513,12 @@ async def test_what_another_process_is_asking_is_waited_for(journal: Journal) ->
     entry = model()
     request = Request(journal_model_name(entry), question(), "benchmark/forecasts", entry.request_parameters)
     attempt = begin_attempt(journal, request, "elsewhere")
-    time = Time()
+    time = SimulatedTime()
 
     async def sleep(seconds: float) -> None:
         time.slept.append(seconds)
         if len(time.slept) == 3:
-            attempt.answer(said("0.2").reply)
+            attempt.answer(make_result("0.2").reply)
 
     async with client(journal, wire := FakeWire(), sleep=sleep) as asking:
         answer = await ask(asking)
@@ -545,8 +557,8 @@ async def test_a_lease_that_was_lost_gives_the_answer_that_counts(tmp_path: Path
 
     def script(call: ModelCall) -> AttemptResult:
         clock.advance(timedelta(hours=1))
-        begin_attempt(journal, request, "elsewhere").answer(said("0.2").reply)
-        return said("0.9")
+        begin_attempt(journal, request, "elsewhere").answer(make_result("0.2").reply)
+        return make_result("0.9")
 
     async with client(journal, FakeWire(script)) as asking:
         answer = await ask(asking)
@@ -573,7 +585,7 @@ async def test_an_interrupted_client_brings_home_what_is_under_way_and_begins_no
     async def later() -> AttemptResult:
         sent.set()
         await reply.wait()
-        return said("0.4")
+        return make_result("0.4")
 
     wire = FakeWire(lambda call: later())
     async with client(journal, wire) as opened:

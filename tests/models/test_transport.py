@@ -57,7 +57,7 @@ async def stub() -> AsyncIterator[Stub]:
         yield server
 
 
-def made(**fields: Any) -> Model:
+def make_model(**fields: Any) -> Model:
     return Model.model_validate({**OPENAI, **fields})
 
 
@@ -103,7 +103,7 @@ async def test_reasoning_tools_and_odd_text_are_sent_verbatim(stub: Stub) -> Non
 async def test_without_a_key_none_is_sent(stub: Stub, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OPENAI_API_KEY", "HOSTED_VLLM_API_KEY"):
         monkeypatch.setenv(variable, KEY)
-    await send(stub, made(api_base=stub.root), None)
+    await send(stub, make_model(api_base=stub.root), None)
     assert "authorization" not in stub.asked[0].headers
 
 
@@ -123,7 +123,7 @@ async def test_the_key_of_the_entry_precedes_one_in_the_address(stub: Stub) -> N
     ],
 )
 async def test_parameters_have_the_names_of_the_interface(stub: Stub, model: str, names: set[str]) -> None:
-    await send(stub, made(model=model), max_tokens=100, seed=1)
+    await send(stub, make_model(model=model), max_tokens=100, seed=1)
     sent = stub.asked[0].json
     assert sent.keys() - {"model", "messages"} == names
     assert sent["model"] == model.partition("/")[2]
@@ -141,7 +141,7 @@ async def test_parameters_have_the_names_of_the_interface(stub: Stub, model: str
     ],
 )
 def test_endpoints_of_openai_s_form_are_asked_verbatim(fields: dict[str, Any], base: str | None) -> None:
-    assert chat_completions(made(**fields), Endpoint(None)) == base
+    assert chat_completions(make_model(**fields), Endpoint(None)) == base
 
 
 def test_the_verbatim_providers_are_those_for_which_litellm_too_uses_openais_form() -> None:
@@ -153,7 +153,7 @@ def test_the_verbatim_providers_are_those_for_which_litellm_too_uses_openais_for
         config = litellm.utils.ProviderConfigManager.get_provider_chat_config("some-model", litellm.LlmProviders(provider))
         return isinstance(config, litellm.OpenAIGPTConfig)
 
-    taken = {one.prefix for one in PROVIDERS if chat_completions(made(model=f"{one.prefix}/some-model"), Endpoint(None))}
+    taken = {one.prefix for one in PROVIDERS if chat_completions(make_model(model=f"{one.prefix}/some-model"), Endpoint(None))}
     assert taken == {one.prefix for one in PROVIDERS if speaks_openai(one.prefix)}
     assert len(taken) >= 9
 
@@ -179,7 +179,7 @@ async def test_a_key_is_not_carried_to_where_a_redirect_points(stub: Stub) -> No
 @pytest.mark.parametrize("model", ["openai/gpt-4o", "openai/o1-pro", "anthropic/claude-x", "azure/x", "nvidia_nim/x", "cohere/x"])
 async def test_a_request_that_fails_is_sent_once_whatever_client_litellm_takes(stub: Stub, model: str, response: bytes) -> None:
     stub.response = response
-    result = await send(stub, made(model=model))
+    result = await send(stub, make_model(model=model))
     assert result.outcome in (Outcome.PROVIDER_ERROR, Outcome.RATE_LIMIT), result.reason
     assert len(stub.asked) == 1
 
@@ -207,7 +207,7 @@ async def test_status_headers_and_body_of_a_failure_are_the_providers(stub: Stub
         monkeypatch.setenv(variable, "x")
     monkeypatch.setenv("AWS_REGION_NAME", "us-east-1")
     stub.response = http(429, openai_error("slow down"), {"x-request-id": "r-1", "retry-after": "7"})
-    result = await send(stub, made(model=model), max_tokens=9)
+    result = await send(stub, make_model(model=model), max_tokens=9)
     reply = result.reply
     assert (json.loads(reply.body), reply.http_status, reply.request_id) == (openai_error("slow down"), 429, "r-1")
     assert (result.outcome, result.retry_after) == (Outcome.RATE_LIMIT, 7.0)
@@ -270,7 +270,7 @@ async def test_connections_are_used_again() -> None:
     with serve(answer) as site:
         async with ProviderWire() as wire:
             for _ in range(3):
-                assert (await wire.send(ModelCall(made(), Endpoint(site.models, KEY), MESSAGES))).outcome is Outcome.OK
+                assert (await wire.send(ModelCall(make_model(), Endpoint(site.models, KEY), MESSAGES))).outcome is Outcome.OK
     assert len(set(ports)) == 1
 
 

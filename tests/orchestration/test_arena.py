@@ -360,37 +360,37 @@ def test_marks_alone_are_published_once_an_hour(here: World) -> None:
         assert isinstance(publisher(context, lake=lake, warehouse=warehouse), dg.RunRequest)
 
 
-def told(*words: str) -> str:
+def run_command(*words: str) -> str:
     done = CliRunner().invoke(main, ["arena", *words], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
 def test_the_commands_show_weeks_cohorts_agents_and_decisions(here: World) -> None:
-    assert json.loads(told("status", "--json"))["weeks"][0]["week"] == str(WEEK + SEVEN)
-    assert str(WEEK) in told("status")
-    assert "2 reconstructed cohorts" in told("leaderboard")
-    complete = [row["complete"] for row in json.loads(told("status", "--json"))["weeks"]]
-    assert {row["completed"] for row in json.loads(told("leaderboard", "--json"))["arena"]} == {sum(complete)}, "one rule, one now"
-    families = [row["family"] for row in json.loads(told("show", str(WEEK), "--json"))["agents"]]
+    assert json.loads(run_command("status", "--json"))["weeks"][0]["week"] == str(WEEK + SEVEN)
+    assert str(WEEK) in run_command("status")
+    assert "2 reconstructed cohorts" in run_command("leaderboard")
+    complete = [row["complete"] for row in json.loads(run_command("status", "--json"))["weeks"]]
+    assert {row["completed"] for row in json.loads(run_command("leaderboard", "--json"))["arena"]} == {sum(complete)}, "one rule, one now"
+    families = [row["family"] for row in json.loads(run_command("show", str(WEEK), "--json"))["agents"]]
     assert sorted(families) == ["favourite", "hold", "proportional", "random"]
-    assert "cash movements" in told("show", str(WEEK), "random")
-    text = told("explain", f"{WEEK}/favourite/{WEEK}")
+    assert "cash movements" in run_command("show", str(WEEK), "random")
+    text = run_command("explain", f"{WEEK}/favourite/{WEEK}")
     assert "You manage a paper portfolio" in text
     assert "Read as" in text and "BUY" in text
-    found = json.loads(told("explain", f"{WEEK}/favourite/{WEEK}", "--json"))
+    found = json.loads(run_command("explain", f"{WEEK}/favourite/{WEEK}", "--json"))
     assert found["read"]["action"] == "BET"
     assert len(found["trades"]) == len(json.loads(found["read"]["json"])["bets"])
 
 
 def test_a_dry_run_shows_prompts_and_changes_nothing(here: World) -> None:
     before = {name: list(here.lake.manifests(table(name))) for name in ("arena/universe", *DECIDED_TABLES, *BOOK_TABLES)}
-    found = json.loads(told("run", "--week", "2026-04-12", "--dry-run", "--lineup", "sandbox", "--json"))
+    found = json.loads(run_command("run", "--week", "2026-04-12", "--dry-run", "--lineup", "sandbox", "--json"))
     assert (found["week"], found["reconstructed"]) == ("2026-04-12", True)
     assert 0.1 < found["most_dollars"] < 1, "eight models of the sandbox, at the prices that are made up for them"
     assert len(found["prompts"]) == 12
     assert {name: list(here.lake.manifests(table(name))) for name in before} == before
-    assert "At most $0.00" in told("run", "--week", "2026-04-12", "--dry-run", "--lineup", "rules")
+    assert "At most $0.00" in run_command("run", "--week", "2026-04-12", "--dry-run", "--lineup", "rules")
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def test_what_cannot_be_is_refused_by_name(here: World, words: tuple[str, ...], 
 def test_operators_close_agents_and_cancel_markets(here: World) -> None:
     """Last in this file, because it changes the results of the shared world."""
     agent, bought = f"{WEEK}/hold", rows(here, "arena/trades").filter(pl.col("week") == WEEK)
-    market, board = bought["market_id"][0], json.loads(told("leaderboard", "--json"))
+    market, board = bought["market_id"][0], json.loads(run_command("leaderboard", "--json"))
     arena = _resource(here).world("operators")
     close_agent(arena, agent, "ann", "it never bets")
     work = here.runner()
@@ -421,11 +421,11 @@ def test_operators_close_agents_and_cancel_markets(here: World) -> None:
     runs.apply_intervention(work, cancel_market(arena, market, "ann", "withdrawn"))
     mine = rows(here, "arena/ledger").filter(pl.col("market_id") == market)
     assert mine["amount"].sum() == 0, "what was paid is taken back, and the cost refunded"
-    assert json.loads(told("leaderboard", "--json")) != board
-    assert json.loads(told("leaderboard", "--json", "--known-at", "2026-06-30")) == board
-    then = json.loads(told("show", str(WEEK), "--json", "--known-at", "2026-05-17T12:00"))
+    assert json.loads(run_command("leaderboard", "--json")) != board
+    assert json.loads(run_command("leaderboard", "--json", "--known-at", "2026-06-30")) == board
+    then = json.loads(run_command("show", str(WEEK), "--json", "--known-at", "2026-05-17T12:00"))
     assert {row["scored"] for row in then["agents"]} == {0}
-    early = json.loads(told("explain", f"{WEEK}/favourite/{WEEK}", "--json", "--known-at", "2026-05-17T00:05"))
+    early = json.loads(run_command("explain", f"{WEEK}/favourite/{WEEK}", "--json", "--known-at", "2026-05-17T00:05"))
     assert {row["kind"] for row in early["cash"]} == {"BUY"}
     assert "no record is stored at" in refused("explain", f"{WEEK}/favourite/{WEEK}", "--known-at", "2026-05-17")
     assert "no agent has bet" in refused("cancel", "no-market", "--by", "ann", "--reason", "r")

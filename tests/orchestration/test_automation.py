@@ -58,7 +58,7 @@ def tick(world: World) -> dg.SensorResult | Any:
         return automation.evaluate_tick(context)
 
 
-def asked(world: World) -> set[tuple[str, str]]:
+def requested_partitions(world: World) -> set[tuple[str, str]]:
     """Return tables and partitions of the runs that the sensor requests."""
     found = set()
     for request in tick(world).run_requests or ():
@@ -80,7 +80,7 @@ def change(world: World, name: str, partition: tuple[str, ...], column: str, val
 
 
 def test_without_dagsters_history_nothing_is_to_be_made_until_an_input_changes(fresh: World) -> None:
-    assert asked(fresh) == set()
+    assert requested_partitions(fresh) == set()
     again = run_all(fresh)
     assert again.stats.runs == 0
     assert not fresh.instance.get_runs()
@@ -89,22 +89,22 @@ def test_without_dagsters_history_nothing_is_to_be_made_until_an_input_changes(f
     manifest = Path(fresh.lake.uri) / "raw/polymarket_markets" / day / "manifest.json"
     before = manifest.read_bytes()
     change(fresh, "raw/polymarket_markets", (day,), "question", "changed")
-    assert asked(fresh) == {(f"clean/{name}", day) for name in ("resolutions", "markets", "prices")}
+    assert requested_partitions(fresh) == {(f"clean/{name}", day) for name in ("resolutions", "markets", "prices")}
     assert _outdated_days(fresh.runner(), list(DAYS)) == [day]
     manifest.write_bytes(before)
-    assert asked(fresh) == set()
+    assert requested_partitions(fresh) == set()
     assert _outdated_days(fresh.runner(), list(DAYS)) == []
 
     pair = (RELEASE, "always-half")
     forecasts = fresh.lake.slice(table("benchmark/forecasts"), [pair]).read()
     change(fresh, "benchmark/forecasts", pair, "latency_ms" if "latency_ms" in forecasts.columns else "p_yes", 0.25)
     followers = {f"benchmark/{name}" for name in ("scores", "reliability")}
-    assert asked(fresh) == {(name, "always-half|sandbox-2026") for name in followers}, "the ranking waits for the scores"
+    assert requested_partitions(fresh) == {(name, "always-half|sandbox-2026") for name in followers}, "the ranking waits for the scores"
     command = run_all(fresh)
     assert command.stats.by_job.keys() == {"score", "rank", "publish"}
     scored = [run for run in fresh.instance.get_runs() if run.job_name == "score"]
     assert [run.tags["dagster/partition"] for run in scored] == ["always-half|sandbox-2026"]
-    assert asked(fresh) == set()
+    assert requested_partitions(fresh) == set()
 
 
 def test_the_sensor_waits_for_a_command_and_for_runs_in_progress_and_stops_at_a_blocking_rule(
@@ -121,19 +121,19 @@ def test_the_sensor_waits_for_a_command_and_for_runs_in_progress_and_stops_at_a_
     held = file.read_bytes()
     file.unlink()
     try:
-        assert asked(fresh) == {("clean/prices", day)}
+        assert requested_partitions(fresh) == {("clean/prices", day)}
         command = ProcessLock(fresh.instance)
-        assert asked(fresh) == set()
+        assert requested_partitions(fresh) == set()
         command.close()
         pull = dg.DagsterRun(job_name="days", tags={"dagster/partition": day}, status=dg.DagsterRunStatus.STARTED)
         fresh.instance.add_run(pull)
-        assert asked(fresh) == set()
+        assert requested_partitions(fresh) == set()
         fresh.instance.delete_run(pull.run_id)
-        assert asked(fresh) == {("clean/prices", day)}
+        assert requested_partitions(fresh) == {("clean/prices", day)}
         with monkeypatch.context() as patch:
             patch.setattr(checks, "require", broken)
             _BLOCKED.clear()
-            assert asked(fresh) == set(), "an input breaks a blocking rule"
+            assert requested_partitions(fresh) == set(), "an input breaks a blocking rule"
         _BLOCKED.clear()
     finally:
         file.write_bytes(held)

@@ -42,7 +42,7 @@ from bellwether.tables import table
 from cli.main import main
 from orchestration.definitions import build_defs
 from orchestration.run_session import runner
-from tests.models.misbehaving import KEY, VARIABLE, Provider, provider, register
+from tests.models.failing_provider import KEY, VARIABLE, Provider, provider, write_models
 from tests.orchestration.conftest import World
 from tests.shared import wait_until
 
@@ -189,7 +189,7 @@ def harness(evaluated: World, frugal: None, tmp_path_factory: pytest.TempPathFac
     shutil.copytree(evaluated.config.home / "sandbox" / "lake", home / "sandbox" / "lake")
     with provider(latency=0.02) as (asked, url):
         harness = Harness(home, asked, url)
-        register(harness.registry, url, MODELS)
+        write_models(harness.registry, url, MODELS)
         assert harness.run("journal", "create").exit_code == 0  # the copied lake has answers of the demo's journal
         code, report = harness.evaluate("--models", "good", "sandbox-refusing", "--samples", str(QUESTIONS))
         assert (code, report["stopped"]) == (0, {})

@@ -51,7 +51,7 @@ def _result(model: str, numbers: dict[str, Any], rows: pl.DataFrame) -> dict[str
             categories.setdefault(found[2], {})[found[3]] = value
     confusion = {name: scalars.pop(name) for name in _CONFUSION if name in scalars}
     first = rows.row(0, named=True)
-    given, made = prices(rows)
+    given, made = token_prices(rows)
     config = {"name": model, "litellm_model": first["litellm_model"], "price_per_1m_input": given, "price_per_1m_output": made}
     return {
         "model_name": model,
@@ -78,7 +78,7 @@ def _result(model: str, numbers: dict[str, Any], rows: pl.DataFrame) -> dict[str
     }
 
 
-def prices(rows: pl.DataFrame) -> tuple[float, float]:
+def token_prices(rows: pl.DataFrame) -> tuple[float, float]:
     """Compute dollars per million input and output tokens from two entries, because the recordings contain each entry's cost and the files
     the prices.
     """

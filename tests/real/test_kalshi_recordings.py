@@ -107,7 +107,7 @@ def test_every_recorded_market_is_read_field_by_field(recordings: Path, generati
         assert decode_json(found["body"].encode()) == item
 
 
-def once(items: list[dict[str, Any]], name: Callable[[dict[str, Any]], Any]) -> list[dict[str, Any]]:
+def first_by_name(items: list[dict[str, Any]], name: Callable[[dict[str, Any]], Any]) -> list[dict[str, Any]]:
     """Return the first record of each name, because later ones repeat it."""
     found: dict[Any, dict[str, Any]] = {}
     for item in items:
@@ -123,7 +123,7 @@ def test_every_recorded_event_is_read(recordings: Path, generation: str):
     parsed = parse_events(items, ORIGIN, day=DAY)
     assert parsed.rejects.is_empty()
     rows = KALSHI_EVENTS.validate(parsed.rows, unique=False)
-    for item, found in zip(once(items, lambda item: plain(item, "event_ticker")), rows.iter_rows(named=True), strict=True):
+    for item, found in zip(first_by_name(items, lambda item: plain(item, "event_ticker")), rows.iter_rows(named=True), strict=True):
         for name in ("event_ticker", "series_ticker", "title", "sub_title", "category", "mutually_exclusive"):
             assert found[name] == plain(item, name)
         assert found["strike_date"] == expected_time(plain(item, "strike_date"))
@@ -142,7 +142,7 @@ def test_every_recorded_series_is_read(recordings: Path):
     assert parsed.rejects.is_empty()
     assert found
     rows = KALSHI_SERIES.validate(parsed.rows, unique=False)
-    for item, row in zip(once(found, lambda item: item["ticker"]), rows.iter_rows(named=True), strict=True):
+    for item, row in zip(first_by_name(found, lambda item: item["ticker"]), rows.iter_rows(named=True), strict=True):
         assert (row["series_ticker"], row["category"], row["fee_type"]) == (item["ticker"], item["category"], item["fee_type"])
         assert row["fee_multiplier"] == Decimal(repr(item["fee_multiplier"]))
         assert row["tags"] == (item["tags"] or [])

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from bellwether.calibration import compat, evaluate
-from tests.real.kalshibench_folder import prices
+from tests.real.kalshibench_folder import token_prices
 
 pytestmark = pytest.mark.real
 
@@ -41,7 +41,8 @@ def recomputed(predictions: dict[str, pl.DataFrame]) -> dict[str, dict[str, comp
     """Recompute from each entry's own label where it is known, so that the lookup by a shared id is tested as well."""
     label = pl.coalesce("ground_truth_true", "ground_truth_scored")
     return {
-        model: compat.recompute(rows.with_columns(ground_truth=label), prices=prices(rows)).flat() for model, rows in predictions.items()
+        model: compat.recompute(rows.with_columns(ground_truth=label), prices=token_prices(rows)).flat()
+        for model, rows in predictions.items()
     }
 
 

@@ -21,7 +21,7 @@ from bellwether.venues.http.pages import PageStore
 from bellwether.venues.polymarket.fees import schedule_of
 from bellwether.venues.polymarket.pull import DayPull, PricePlan, pull_day
 from bellwether.venues.polymarket.resolution import build_resolutions
-from tests.arena.world import NOW, REALISTIC, account, bet, bets, binary, run, usd
+from tests.arena.world import NOW, REALISTIC, account, bet, bets, binary, execute_decision, usd
 from tests.venues.polymarket.clients import clob, gamma
 from tests.venues.polymarket.objects import read
 from tests.venues.polymarket.world import World
@@ -105,7 +105,9 @@ def test_the_book_with_a_level_between_two_ticks_fills(newer: Path) -> None:
     said = case(newer, "off_tick_book.json")
     asks = tuple(Level(usd(price), usd(size)) for price, size in said["asks"])
     quotes = {"m": {0: Quote(None, ask=asks[0].price, at=NOW, asks=asks)}}
-    done = run(bets(bet(str(said["buy_dollars"]))), account(), binary(tick=usd(said["market_tick"])), quotes=quotes, rules=REALISTIC)
+    done = execute_decision(
+        bets(bet(str(said["buy_dollars"]))), account(), binary(tick=usd(said["market_tick"])), quotes=quotes, rules=REALISTIC
+    )
     assert [(trade.price, trade.skipped_levels) for trade in done.trades] == [(usd("0.95"), 1)]
 
 

@@ -17,7 +17,7 @@ from bellwether.replay import prepare
 from bellwether.replay.episode import write
 from bellwether.replay.episode_builder import build_recording
 from tests.captures import Captures
-from tests.replay.episode_builder.damage import ALL, WAYS, damaged, look_everywhere, truth, with_snapshots
+from tests.replay.episode_builder.damage import ALL, WAYS, compare_books, damaged, truth, with_snapshots
 from tests.replay.results.test_books import compared
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -126,7 +126,7 @@ def test_a_damaged_recording_shows_right_books_or_none(imported: dict[str, Recor
     frames = [frame for frame, _ in zip(recording.frames(), range(FRAMES), strict=False)]
     rng = Random(f"{run} {way}")
     whole = with_snapshots(frames, 1000, way)
-    looked = look_everywhere(damaged(whole, rng, ALL, 12), recording.about, truth(frames))
+    looked = compare_books(damaged(whole, rng, ALL, 12), recording.about, truth(frames))
     # After a loss, a subscription with snapshots alone cannot continue a book.
     assert looked.right > (100 if way == "check" else 1000)
     assert looked.told > 100

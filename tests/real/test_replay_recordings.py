@@ -125,7 +125,7 @@ class Quote:
         return cls(*((max(levels), levels[max(levels)]) if levels else (0, 0) for levels in books))
 
 
-def told(body: dict[str, str]) -> Quote:
+def quote_of(body: dict[str, str]) -> Quote:
     """Return the quote of a ticker message. The ask of yes is a bid of no."""
     lots = [int(Decimal(body[name]) * 100) for name in ("yes_bid_size_fp", "yes_ask_size_fp")]
     return Quote((price_of(body["yes_bid_dollars"]), lots[0]), (10_000 - price_of(body["yes_ask_dollars"]), lots[1]))
@@ -147,8 +147,8 @@ def test_best_quotes_are_those_of_the_ticker_messages_of_the_same_exchange_time(
                 continue
             place = bisect_right(times, at) - 1
             compared += 1
-            same += quotes[place] == told(body)
-            near += told(body) in quotes[max(0, place - 1) : place + 2]
+            same += quotes[place] == quote_of(body)
+            near += quote_of(body) in quotes[max(0, place - 1) : place + 2]
         # The last market of a recording exists for some seconds only.
         assert compared >= 5
         assert same >= 0.97 * compared, (ticker, same, compared)

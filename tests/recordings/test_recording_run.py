@@ -96,11 +96,11 @@ async def run_until(
     task = asyncio.create_task(record_events(place.addresses, plan, root))
     folder = root / default_name(plan.events)
     async with asyncio.timeout(300):
-        while not task.done() and held(folder) < frames:
+        while not task.done() and count_lines(folder) < frames:
             place.clock.advance(step)
             await asyncio.sleep(0.05)
-        answers = held(folder, ANSWER)
-        while settle and not (held(folder, ANSWER) > answers and ANSWER in last_line(folder)):
+        answers = count_lines(folder, ANSWER)
+        while settle and not (count_lines(folder, ANSWER) > answers and ANSWER in last_line(folder)):
             await asyncio.sleep(0.02)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -111,7 +111,7 @@ async def run_until(
 ANSWER = b'"type":"ok"'
 
 
-def held(folder: Path, text: bytes = b"\n") -> int:
+def count_lines(folder: Path, text: bytes = b"\n") -> int:
     return sum(path.read_bytes().count(text) for path in folder.glob("*.ndjson"))
 
 
@@ -182,7 +182,7 @@ async def test_it_ends_by_itself_when_the_markets_close(place: Place, tmp_path: 
     event = await soonest(place)
     task = asyncio.create_task(record_events(place.addresses, RecordingPlan((event,), pace=AT_ONCE, patience=PATIENCE), tmp_path))
     async with asyncio.timeout(300):
-        while held(tmp_path / event) < 2:
+        while count_lines(tmp_path / event) < 2:
             await asyncio.sleep(0.02)
         while not task.done():
             place.clock.advance(timedelta(hours=3))
@@ -230,7 +230,7 @@ async def test_polling_ends_when_the_markets_close_or_are_listed_no_more(place: 
     event = await soonest(place)
     task = asyncio.create_task(record_events(place.addresses, RecordingPlan((event,), rest=True, interval=0.05, pace=AT_ONCE), tmp_path))
     async with asyncio.timeout(300):
-        while held(tmp_path / event) < 2:
+        while count_lines(tmp_path / event) < 2:
             await asyncio.sleep(0.02)
         place.clock.advance(timedelta(days=days))
         recording = await task

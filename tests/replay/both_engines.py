@@ -37,21 +37,21 @@ def compare(tape: Tape, rules: RuleSet, settings: ReplaySettings, agent: Callabl
         while agrees + 1 < differs:
             middle = (agrees + differs) // 2
             try:
-                replay_both(first(tape, middle), rules, settings, agent())
+                replay_both(beginning_of(tape, middle), rules, settings, agent())
                 agrees = middle
             except AssertionError as shorter:
                 differs, shown = middle, str(shorter)
-        last = [(ts, KINDS[kind], *rest) for ts, kind, *rest in recording(first(tape, differs)).events[-8:]]
+        last = [(ts, KINDS[kind], *rest) for ts, kind, *rest in recording(beginning_of(tape, differs)).events[-8:]]
         raise AssertionError(f"the engines differ on the first {differs} events, of which the last are {last}:\n{shown}") from None
 
 
-def first(tape: Tape, events: int) -> Tape:
+def beginning_of(tape: Tape, events: int) -> Tape:
     """Return the beginning of a tape."""
     rows = tape.rows_end <= events
     return replace(tape, ts=tape.ts[:events], event=tape.event[:events], rows_ts=tape.rows_ts[rows], rows_end=tape.rows_end[rows])
 
 
-def moved(tape: Tape, by: int, prefix: str = "") -> Tape:
+def shift(tape: Tape, by: int, prefix: str = "") -> Tape:
     """Return a tape whose events happen `by` nanoseconds later, with other tickers."""
     return replace(
         tape,
@@ -91,7 +91,7 @@ def tape_of(made: Recording) -> Tape:
     )
 
 
-def merged(parts: Sequence[tuple[Tape, RuleSet]]) -> Recording:
+def merge_parts(parts: Sequence[tuple[Tape, RuleSet]]) -> Recording:
     """Merge a portfolio as the plain engine does."""
     return portfolio([(recording(tape), rules) for tape, rules in parts])
 

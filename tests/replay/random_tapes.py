@@ -89,7 +89,7 @@ class _Ticker:
         return max((price for price, lots in self.levels[side].items() if lots), default=0)
 
 
-class Dice(Random):
+class FastRandom(Random):
     """Faster `Random` without checks of arguments."""
 
     def randint(self, a: int, b: int) -> int:
@@ -109,7 +109,7 @@ def random_tape(seed: int, shape: Shape) -> Tape:
     """Return a tape of that shape. Times are whole quarters of a second, so that events coincide with decisions, arrivals, samples and
     expiries.
     """
-    return _Maker(Dice(seed), shape).tape()
+    return _Maker(FastRandom(seed), shape).tape()
 
 
 class _Maker:
@@ -277,7 +277,7 @@ class _Maker:
 
 
 @dataclass(frozen=True)
-class Temper:
+class Behaviour:
     """Parameters of a random agent.
 
     Attributes:
@@ -307,8 +307,8 @@ class Temper:
 class RandomAgent:
     """Decide from own random numbers and the plain engine's state. `act` returns the calls as (name, arguments)."""
 
-    def __init__(self, seed: int, shape: Shape, temper: Temper) -> None:
-        self.rng, self.shape, self.temper = Dice(seed), shape, temper
+    def __init__(self, seed: int, shape: Shape, temper: Behaviour) -> None:
+        self.rng, self.shape, self.temper = FastRandom(seed), shape, temper
         self._last: dict[tuple[int, int], int] = {}
 
     def act(self, engine: Any) -> list[tuple[str, tuple[int, ...]]]:

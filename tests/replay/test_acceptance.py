@@ -48,7 +48,7 @@ def traded(scene: Scene, rules: RuleSet, what: Callable[[AgentContext], None]) -
     return run(scene.tape(rules), Scripted(what), settings)
 
 
-def noted(scene: Scene, rules: RuleSet, what: Callable[[AgentContext], Any]) -> Any:
+def first_value(scene: Scene, rules: RuleSet, what: Callable[[AgentContext], Any]) -> Any:
     """Return the value of a function at the first decision."""
     seen: list[Any] = []
     assert traded(scene, rules, lambda ctx: seen.append(what(ctx))).failure is None
@@ -61,13 +61,13 @@ def noted(scene: Scene, rules: RuleSet, what: Callable[[AgentContext], Any]) -> 
 @row("U1", ((5 * CENT, 100 * CONTRACT), (10 * CENT, 50 * CONTRACT)))
 def test_asks_are_the_bids_of_the_other_side(rules: RuleSet, expected: Any) -> None:
     scene = Scene().book(0, {}, {95: 100, 90: 50})
-    assert noted(scene, rules, lambda ctx: ctx.book("A").yes_asks) == expected
+    assert first_value(scene, rules, lambda ctx: ctx.book("A").yes_asks) == expected
 
 
 @row("U2", (60 * CENT, 65 * CENT))
 def test_no_asks_are_the_yes_bids(rules: RuleSet, expected: Any) -> None:
     scene = Scene().book(0, {40: 200, 35: 100}, {})
-    assert noted(scene, rules, lambda ctx: tuple(price for price, _ in ctx.book("A").no_asks)) == expected
+    assert first_value(scene, rules, lambda ctx: tuple(price for price, _ in ctx.book("A").no_asks)) == expected
 
 
 @row("U3", (45 * CENT, 48 * CENT, 52 * CENT, 55 * CENT))
@@ -76,7 +76,7 @@ def test_the_touch_of_both_sides(rules: RuleSet, expected: Any) -> None:
         (market,) = ctx.markets()
         return market.yes_bid, market.yes_ask, market.no_bid, market.no_ask
 
-    assert noted(book_a(), rules, touch) == expected
+    assert first_value(book_a(), rules, touch) == expected
 
 
 # Fees
@@ -177,7 +177,7 @@ def test_a_limit_order_without_a_price_or_a_size_is_the_agents_error(rules: Rule
                 ctx.place("A", YES, 0, price, lots, "gtc")
         return ctx.place("A", YES, 0, None, CONTRACT, "gtc").status
 
-    assert noted(book_a(), rules, ask) == "rejected"
+    assert first_value(book_a(), rules, ask) == "rejected"
 
 
 @row("T3, what rests", [49, 30], [])

@@ -55,7 +55,7 @@ def written(folder: Path, rows: list[Row], trades: list[Trade], settled: list[Se
     """Write the same as files of the original."""
     known = {one.ticker: {"result": one.result, "settled_ts": _iso(one.ts)} for one in settled}
     unknown = {"result": None, "settled_ts": None}
-    originals.described(folder, TICKERS, {ticker: known.get(ticker, unknown) for ticker in TICKERS}, end=_iso(rows[-1].ts))
+    originals.write_metadata(folder, TICKERS, {ticker: known.get(ticker, unknown) for ticker in TICKERS}, end=_iso(rows[-1].ts))
     book = [(_seconds(row.ts), number, row.ticker, row.yes, row.no) for number, row in enumerate(rows)]
     prints = [(_seconds(one.ts), str(number), one.ticker, one.taker, one.price, one.count) for number, one in enumerate(trades)]
     kind = originals.struct_of("price_cents", pa.int64())

@@ -14,7 +14,7 @@ from bellwether.replay.engine import ReplaySettings
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.rules import RuleSet, rule_set
 from tests.replay.both_engines import compare
-from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
+from tests.replay.random_tapes import SECOND, Behaviour, RandomAgent, Shape, random_tape
 from tests.replay.reference import Reference, market
 
 #: Fee terms as rows of a tape: none; Kalshi's general rates; an odd multiplier with a waiver in the middle of the tape; Polymarket's kinds;
@@ -120,7 +120,7 @@ MODES: dict[str, tuple[RuleSet, ReplaySettings, Shape]] = {
 }
 
 
-def _compare(mode: str, seed: int, temper: Temper, **shape: float) -> Reference:
+def _compare(mode: str, seed: int, temper: Behaviour, **shape: float) -> Reference:
     rules, settings, form = MODES[mode]
     form = replace(form, **shape)
     return compare(random_tape(seed, form), rules, settings, lambda: RandomAgent(seed, form, temper).act)
@@ -128,17 +128,17 @@ def _compare(mode: str, seed: int, temper: Temper, **shape: float) -> Reference:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_both_engines_agree_in_every_mode(mode: str) -> None:
-    assert len(_compare(mode, 0, Temper(stack=5), instants=130).fills) > 20
+    assert len(_compare(mode, 0, Behaviour(stack=5), instants=130).fills) > 20
 
 
 @pytest.mark.parametrize("mode", ["kalshi-2026-05-28", "netting apart", "pmb-2026-01"])
 def test_both_engines_agree_on_piles_of_large_orders(mode: str) -> None:
-    assert _compare(mode, 7, Temper(stacks=0.3, stack=30, huge=0.3), instants=100).fills
+    assert _compare(mode, 7, Behaviour(stacks=0.3, stack=30, huge=0.3), instants=100).fills
 
 
 @pytest.mark.parametrize("mode", ["kalshi-2021-07-01", "data latency", "response latency", "recorded latencies", "tapered"])
 def test_both_engines_agree_on_quotes(mode: str) -> None:
-    assert len(_compare(mode, 3, Temper(quotes=0.8, stack=5), instants=130).fills) > 20
+    assert len(_compare(mode, 3, Behaviour(quotes=0.8, stack=5), instants=130).fills) > 20
 
 
 ENORMOUS = replace(SUBCENT, largest=5_000_000, instants=120)
@@ -156,13 +156,13 @@ ENORMOUS = replace(SUBCENT, largest=5_000_000, instants=120)
 )
 def test_no_number_leaves_64_bits(rules: RuleSet, fees: tuple[int, ...]) -> None:
     form, rich = replace(ENORMOUS, fees=fees), replace(FAST, bankroll=10**15)
-    fills = compare(random_tape(1, form), rules, rich, lambda: RandomAgent(1, form, Temper(largest=2_000_000)).act).fills
+    fills = compare(random_tape(1, form), rules, rich, lambda: RandomAgent(1, form, Behaviour(largest=2_000_000)).act).fills
     assert max(fill.lots for fill in fills) > 10**8
 
 
 def test_an_order_whose_rounding_the_cash_cannot_pay_is_cancelled_in_both_engines() -> None:
     form, broke = replace(SUBCENT, largest=1, fees=NO_FEES), replace(FAST, bankroll=400_000)
-    crumbs, rules = Temper(odd_lots=1.0, huge=0, sweeps=0), rule_set("kalshi-2026-03-09")
+    crumbs, rules = Behaviour(odd_lots=1.0, huge=0, sweeps=0), rule_set("kalshi-2026-03-09")
     replays = [compare(random_tape(seed, form), rules, broke, lambda seed=seed: RandomAgent(seed, form, crumbs).act) for seed in range(2)]
     assert any((order.status, order.reason) == ("cancelled", "insufficient_cash") for replay in replays for order in replay.orders)
 
@@ -170,7 +170,7 @@ def test_an_order_whose_rounding_the_cash_cannot_pay_is_cancelled_in_both_engine
 def test_a_difference_is_shown_on_the_shortest_tape_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(market, "ahead_after", lambda model, ahead, before, lots, **_: ahead)
     with pytest.raises(AssertionError, match=r"differ on the first \d+ events, of which the last are .*'level'"):
-        _compare("reconciled", 0, Temper(), instants=100)
+        _compare("reconciled", 0, Behaviour(), instants=100)
 
 
 #: Modes, cases and fills of the long comparison. Each case replays tapes until it has compared its share of fills.
@@ -188,8 +188,11 @@ CROWDED = (
 CASES, EACH = 16, 3_000
 #: Agents and tapes: one agent sweeps deep books, one waits in the queues.
 CROWDS = {
-    "taker": (Temper(orders=8, stacks=0, largest=60, huge=0.8, sweeps=0.9, wild=0.01, cancels=0.6, clears=0.1, turns=10), {"trades": 0.15}),
-    "maker": (Temper(orders=2, stacks=0.05, stack=10, largest=60, huge=0.8, sweeps=0.1, wild=0.01, turns=10), {"trades": 0.85}),
+    "taker": (
+        Behaviour(orders=8, stacks=0, largest=60, huge=0.8, sweeps=0.9, wild=0.01, cancels=0.6, clears=0.1, turns=10),
+        {"trades": 0.15},
+    ),
+    "maker": (Behaviour(orders=2, stacks=0.05, stack=10, largest=60, huge=0.8, sweeps=0.1, wild=0.01, turns=10), {"trades": 0.85}),
 }
 #: Under the original's rules only prints at an order's own price fill it, so these have more orders on fewer levels.
 NEAR = (replace(CROWDS["maker"][0], orders=6), {"trades": 0.85, "busy": 60, "spread_out": 10})

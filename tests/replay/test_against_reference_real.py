@@ -15,15 +15,15 @@ from bellwether.replay.tape.layout import CLOSE, SETTLE, VOID, Tape, unpack
 from bellwether.replay.tape.merge import merge_tapes, replace_units
 from bellwether.replay.units import MICROS, SECOND
 from tests.captures import Captures
-from tests.replay.both_engines import first, merged, moved, replay_both
-from tests.replay.random_tapes import RandomAgent, Shape, Temper
+from tests.replay.both_engines import beginning_of, merge_parts, replay_both, shift
+from tests.replay.random_tapes import Behaviour, RandomAgent, Shape
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 #: Maximum number of events per episode, because the plain engine is slow.
 EVENTS = 25_000
 #: The agent cancels its orders regularly, because each arrival costs the plain engine a pass over all resting orders.
-TEMPER = Temper(orders=9, stacks=0.02, stack=10, largest=200, odd_lots=0.2, clears=0.05)
+TEMPER = Behaviour(orders=9, stacks=0.02, stack=10, largest=200, odd_lots=0.2, clears=0.05)
 SETTINGS = {
     "as it was": ReplaySettings(cadence=10 * SECOND, bankroll=10_000 * MICROS),
     "reconciled, late": ReplaySettings(
@@ -39,7 +39,7 @@ def _prepared(captures: Captures, folder: str, rules: str | None = None) -> Prep
 
 
 def _fills(prepared: Prepared, settings: ReplaySettings) -> int:
-    tape = first(prepared.tape, EVENTS)
+    tape = beginning_of(prepared.tape, EVENTS)
     agent = RandomAgent(11, Shape(tickers=len(tape.tickers), tick=100), TEMPER)
     return len(replay_both(tape, prepared.rules, settings, agent.act).fills)
 
@@ -67,10 +67,12 @@ def test_both_engines_agree_on_a_portfolio_of_recordings(captures: Captures) -> 
     evening = prepared[0].tape.start
     delays = (0, 60 * SECOND)
     parts = [
-        (moved(beginning(one.tape, 10_000), evening - one.tape.start + by), one.rules) for one, by in zip(prepared, delays, strict=True)
+        (shift(beginning(one.tape, 10_000), evening - one.tape.start + by), one.rules) for one, by in zip(prepared, delays, strict=True)
     ]
     tape = merge_tapes([replace_units(one, rules.units) for one, rules in parts])
     agent = RandomAgent(12, Shape(tickers=len(tape.tickers), tick=100), TEMPER)
-    replay = replay_both(tape, combine_rules([rules for _, rules in parts]), SETTINGS["reconciled, late"], agent.act, seen=merged(parts))
+    replay = replay_both(
+        tape, combine_rules([rules for _, rules in parts]), SETTINGS["reconciled, late"], agent.act, seen=merge_parts(parts)
+    )
     assert len({fill.ticker for fill in replay.fills}) == len(tape.tickers)
     assert parts[0][1].name != parts[1][1].name

@@ -31,7 +31,7 @@ from bellwether.replay.units import NO, SECOND, YES
 from bellwether.tables.replay import HORIZONS_S, METRICS
 from cli.backtest import backtest
 from cli.main import main
-from tests.replay.agents.llm.scripted import Scripted, episode, trade
+from tests.replay.agents.llm.scripted_models import Scripted, episode, trade
 from tests.replay.agents.scenes import TRADE, market, settings
 from tests.replay.episode.folders import Native
 

@@ -21,7 +21,7 @@ from bellwether.replay.portfolio import combine
 from bellwether.replay.results.tear_sheet import tear_sheet
 from bellwether.replay.tape.layout import CLOSE, LEVEL, PRINT, SETTLE, Tape
 from bellwether.replay.units import MICROS, MILL, SECOND
-from tests.replay.both_engines import moved
+from tests.replay.both_engines import shift
 from tests.replay.episode.folders import Native
 from tests.replay.results.tapes import Event, tape
 from tests.replay.test_against_reference import BY_SHARES, KALSHI, RICH
@@ -38,7 +38,7 @@ def part(name: str, made: Tape, rules: str = KALSHI_RULES, **changed: Any) -> Pr
 
 def random_part(name: str, seed: int, rules: str, start: int, fees: tuple[int, ...]) -> Prepared:
     shape = replace(SUBCENT, fees=fees, instants=250, trades=0.6)
-    return part(name, moved(random_tape(seed, shape), start * SECOND), rules)
+    return part(name, shift(random_tape(seed, shape), start * SECOND), rules)
 
 
 class Apart(Agent):

@@ -16,8 +16,8 @@ from bellwether.replay.rules.combination import combine_rules
 from bellwether.replay.tape import Tape
 from bellwether.replay.tape.layout import FEE_UNIT, LOT_STEP, TICKER_MASK, TICKER_SHIFT, UNIT_COLS
 from bellwether.replay.tape.merge import merge_tapes, replace_units
-from tests.replay.both_engines import merged, moved, recording, replay_both
-from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
+from tests.replay.both_engines import merge_parts, recording, replay_both, shift
+from tests.replay.random_tapes import SECOND, Behaviour, RandomAgent, Shape, random_tape
 from tests.replay.reference import Reference
 from tests.replay.test_against_reference import BY_SHARES, BY_SHARES_2, BY_VALUE, KALSHI, NO_FEES, POOR, RICH, WAIVED
 
@@ -61,7 +61,7 @@ MODES: dict[str, tuple[tuple[Part, ...], ReplaySettings]] = {
 class PortfolioAgent(RandomAgent):
     """Send each order like an agent of one of the episodes: with its ticks, to its markets."""
 
-    def __init__(self, seed: int, shapes: list[Shape], temper: Temper) -> None:
+    def __init__(self, seed: int, shapes: list[Shape], temper: Behaviour) -> None:
         super().__init__(seed, replace(shapes[0], tickers=sum(shape.tickers for shape in shapes)), temper)
         self.all, self.shapes = self.shape, shapes
 
@@ -79,7 +79,7 @@ def _parts(parts: tuple[Part, ...], seed: int, **changes: Any) -> list[tuple[Tap
     made = []
     for number, (rules, shape, start) in enumerate(parts):
         tape = random_tape(1000 * seed + number, replace(shape, **changes))
-        made.append((moved(tape, start * SECOND // 4, f"E{number}-"), rule_set(rules)))
+        made.append((shift(tape, start * SECOND // 4, f"E{number}-"), rule_set(rules)))
     return made
 
 
@@ -88,17 +88,17 @@ def _merged(parts: list[tuple[Tape, RuleSet]]) -> tuple[Tape, RuleSet]:
     return merge_tapes([replace_units(tape, one.units) for tape, one in parts]), rules
 
 
-def _compare(mode: str, seed: int, temper: Temper, **changes: Any) -> Reference:
+def _compare(mode: str, seed: int, temper: Behaviour, **changes: Any) -> Reference:
     form, settings = MODES[mode]
     parts = _parts(form, seed, **changes)
     tape, rules = _merged(parts)
     agent = PortfolioAgent(seed, [replace(shape, **changes) for _, shape, _ in form], temper)
-    return replay_both(tape, rules, settings, agent.act, seen=merged(parts))
+    return replay_both(tape, rules, settings, agent.act, seen=merge_parts(parts))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_both_engines_agree_on_portfolios(mode: str) -> None:
-    fills = _compare(mode, 0, Temper(orders=6, stack=6), instants=200).fills
+    fills = _compare(mode, 0, Behaviour(orders=6, stack=6), instants=200).fills
     assert len(fills) > 30
     assert len({fill.ticker for fill in fills}) >= len(MODES[mode][0])
 
@@ -113,15 +113,15 @@ def test_a_market_under_the_units_of_another_is_noticed(column: int) -> None:
     units[:, column] = np.roll(units[:, column], len(parts[0][0].tickers))
     units[:, LOT_STEP] += 2 * (column == LOT_STEP)
     assert (units != tape.units).any()
-    agent = PortfolioAgent(2, [replace(shape, **changes) for _, shape, _ in form], Temper(orders=8, odd_lots=0.9, huge=0.3, sweeps=0.8))
+    agent = PortfolioAgent(2, [replace(shape, **changes) for _, shape, _ in form], Behaviour(orders=8, odd_lots=0.9, huge=0.3, sweeps=0.8))
     with pytest.raises(AssertionError):
-        replay_both(replace(tape, units=units), rules, settings, agent.act, seen=merged(parts))
+        replay_both(replace(tape, units=units), rules, settings, agent.act, seen=merge_parts(parts))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("seed", "mode"), list(enumerate(MODES))[:2])
 def test_both_engines_agree_on_many_fills_of_portfolios(seed: int, mode: str) -> None:
-    temper = Temper(orders=8, stacks=0.05, stack=10, largest=60, huge=0.2, sweeps=0.4, wild=0.01, turns=10)
+    temper = Behaviour(orders=8, stacks=0.05, stack=10, largest=60, huge=0.2, sweeps=0.4, wild=0.01, turns=10)
     # With little cash only few orders are affordable.
     instants, fills = (600, 500) if "poor" in mode else (250, 1000)
     assert len(_compare(mode, 100 + seed, temper, instants=instants, busy=30, spread_out=30, trades=0.5).fills) > fills
@@ -130,7 +130,7 @@ def test_both_engines_agree_on_many_fills_of_portfolios(seed: int, mode: str) ->
 def test_a_portfolio_tape_has_the_events_of_all_its_tapes_in_the_stated_order() -> None:
     parts = _parts(MODES["cents, units and shares"][0], 3)
     tape, _ = _merged(parts)
-    assert replace(recording(tape), rows=()) == replace(merged(parts), market_rules=())
+    assert replace(recording(tape), rows=()) == replace(merge_parts(parts), market_rules=())
     first = 0
     for one, rules in parts:
         codes = (tape.event >> TICKER_SHIFT) & TICKER_MASK

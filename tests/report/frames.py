@@ -86,7 +86,7 @@ def forecast(forecaster: str, number: int, p_yes: float | None, **facts: Any) ->
     return row | facts
 
 
-def asked(forecaster: str, number: int, p_yes: float | None, **facts: Any) -> dict[str, Any]:
+def model_forecast(forecaster: str, number: int, p_yes: float | None, **facts: Any) -> dict[str, Any]:
     """Return a forecast of a language model with the fields of its call."""
     said = (
         None
@@ -143,7 +143,7 @@ def inputs(questions: pl.DataFrame, forecasts: pl.DataFrame, **about: Any) -> Re
 @cache
 def tiny() -> ReportInputs:
     """Four questions and one model that answered them."""
-    return inputs(release(4), forecasts([asked("m", number, 0.25 + number / 8) for number in range(4)]))
+    return inputs(release(4), forecasts([model_forecast("m", number, 0.25 + number / 8) for number in range(4)]))
 
 
 @cache
@@ -155,7 +155,7 @@ def example(good: str = "good/model") -> ReportInputs:
     rows = [forecast("always-half", number, 0.5) for number in range(24)]
     for number, truth in enumerate(truths):
         p = float(np.clip(0.35 + 0.3 * truth + generator.normal(0, 0.15), 0.02, 0.98))
-        rows.append(asked(good, number, round(p, 2)))
+        rows.append(model_forecast(good, number, round(p, 2)))
         fails = number % 12 == 7
         knows = number < 2
         for sample in range(2):
@@ -163,10 +163,10 @@ def example(good: str = "good/model") -> ReportInputs:
             facts: dict[str, Any] = {"contradiction": "two answers"} if number == 3 else {}
             if fails:
                 facts |= {"cost": None, "raw_response": None}
-            rows.append(asked("wild", number, wild, sample=sample, combine="median", could_know=knows, **facts))
+            rows.append(model_forecast("wild", number, wild, sample=sample, combine="median", could_know=knows, **facts))
     return inputs(asked_of, forecasts(rows))
 
 
-def made(inputs: ReportInputs, forecaster: str) -> Predictions:
+def predictions_of(inputs: ReportInputs, forecaster: str) -> Predictions:
     """Return the predictions of one forecaster."""
     return predictions(forecaster, Answers.of(inputs.forecasts, inputs.questions), inputs.forecasts, inputs.questions)

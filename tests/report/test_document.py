@@ -21,7 +21,7 @@ from bellwether.report.inputs import ReportInputs
 from bellwether.report.release_page import list_ranked_pairs
 from bellwether.report.writer import write_report
 from tests.report import frames
-from tests.report.frames import asked, example, forecasts, question, questions
+from tests.report.frames import example, forecasts, model_forecast, question, questions
 
 HOSTILE = [
     "a | b",
@@ -162,7 +162,7 @@ def test_the_leaderboard_shows_the_numbers_of_the_table(folder: Path) -> None:
 def test_hostile_names_and_reasons_leave_the_page_whole(tmp_path: Path) -> None:
     of = questions([question(number, "yes" if number % 2 else "no", category=name) for number, name in enumerate(HOSTILE)])
     rows = [
-        asked(
+        model_forecast(
             name,
             number,
             None if number == 3 else 0.4,
@@ -205,7 +205,7 @@ def test_hostile_names_and_reasons_leave_the_page_whole(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_figures")
 def test_nothing_scored_compared_or_analysed_is_a_page_that_says_so(tmp_path: Path) -> None:
     of = questions([question(0), question(1)])
-    silent = frames.inputs(of, forecasts([asked("m", number, None) for number in range(2)]))
+    silent = frames.inputs(of, forecasts([model_forecast("m", number, None) for number in range(2)]))
     markdown = page(replace(silent, dataset_analysis=analyse(of).frame().clear(), comparisons=silent.comparisons.clear()), tmp_path)
     assert "m is not ranked: no forecast" in markdown
     assert "No pair was compared." in markdown

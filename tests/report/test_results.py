@@ -27,7 +27,7 @@ from bellwether.report.inputs import ReportInputs, configuration
 from bellwether.report.results import NAMES, leaderboards, model_config
 from bellwether.report.writer import write_report
 from tests.report import frames
-from tests.report.frames import asked, example, forecast, question, questions
+from tests.report.frames import example, forecast, model_forecast, question, questions
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -152,8 +152,8 @@ def test_what_could_be_known_is_kept_apart_and_what_failed_says_why(folder: Path
 
 def test_money_is_exact() -> None:
     costs = ["0.100000", "0.200000", "0.000001", None]
-    rows = [asked("m", number, 0.4, cost=None if cost is None else Decimal(cost)) for number, cost in enumerate(costs)]
-    made = frames.made(small(rows), "m")
+    rows = [model_forecast("m", number, 0.4, cost=None if cost is None else Decimal(cost)) for number, cost in enumerate(costs)]
+    made = frames.predictions_of(small(rows), "m")
     assert made.usage()["cost_microdollars"] == 300_001
     assert made.usage()["without_cost"] == 1
     assert [one["cost_usd"] for one in made.scored] == [0.1, 0.2, 0.000001, None]
@@ -205,7 +205,7 @@ def test_the_metadata_name_rules_versions_recipe_and_every_file_with_its_digest(
 
 def test_the_configuration_is_the_registrys_under_published_names() -> None:
     entries = forecasters()
-    rows = [asked(name, number, 0.4) for name in ("gpt-4o", "always-no") for number in range(2)]
+    rows = [model_forecast(name, number, 0.4) for name in ("gpt-4o", "always-no") for number in range(2)]
     inputs = replace(small(rows, "yn"), configurations={name: configuration(entries[name]) for name in ("gpt-4o", "always-no")})
     config = model_config(inputs, "gpt-4o")
     assert (config["name"], config["litellm_model"], config["provider"]) == ("GPT-4o", "openai/gpt-4o", "openai")
@@ -226,7 +226,7 @@ def test_the_configuration_is_the_registrys_under_published_names() -> None:
 def test_any_forecasts_give_predictions_whose_counts_are_those_of_the_leaderboard(drawn: list[tuple[float | None, bool, bool]]) -> None:
     truths = "".join("y" if yes else "n" for _, yes, _ in drawn)
     inputs = small([forecast("m", number, p, could_know=known) for number, (p, _, known) in enumerate(drawn)], truths)
-    made = frames.made(inputs, "m")
+    made = frames.predictions_of(inputs, "m")
     line = inputs.leaderboard.row(0, named=True)
     assert len(made.excluded) == line["could_know"]
     assert len(made.answered) == line["n"]

@@ -20,7 +20,7 @@ from bellwether.report.trading_inputs import TradingInputs, read_folder_inputs, 
 from bellwether.settings import settings
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS
 from cli.main import main
-from tests.figures.drawn import texts
+from tests.figures.chart_contents import chart_texts
 from tests.figures.test_trading import equity, fills
 from tests.replay.results.frames import KNOWN, backtest, backtests
 from tests.replay.results.tapes import book, tape
@@ -164,29 +164,29 @@ def test_the_command_writes_the_report(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def made() -> TradingInputs:
+def trading_inputs() -> TradingInputs:
     """Backtests, fills and equity."""
     on = tape(*book(0, 400, 420))
     return TradingInputs(ROWS, fills=fills(on, 20, agent="steady", episode="E-0"), equity=equity("steady", "E-0"))
 
 
 @pytest.fixture(scope="module")
-def published(made: TradingInputs, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def published(trading_inputs: TradingInputs, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder, tables = tmp_path_factory.mktemp("published"), (BACKTESTS, FILLS, EQUITY)
     lake = Lake(str(folder / "lake"))
     for declared in tables:
-        frame = getattr(made, declared.short_name)
+        frame = getattr(trading_inputs, declared.short_name)
         for key, rows in frame.partition_by(*declared.partitioned_by, as_dict=True).items():
             lake.write(declared, tuple(str(one) for one in key), rows.sort(declared.order), run_id="r1")
     return Path(publish(lake, folder / "warehouse.duckdb", tables=tables).path)
 
 
 @pytest.fixture
-def warehouse(made: TradingInputs, published: Path, monkeypatch: pytest.MonkeyPatch) -> TradingInputs:
+def warehouse(trading_inputs: TradingInputs, published: Path, monkeypatch: pytest.MonkeyPatch) -> TradingInputs:
     """A published warehouse at the place of the settings."""
     monkeypatch.setenv("BELLWETHER_WAREHOUSE", str(published))
     settings.cache_clear()
-    return made
+    return trading_inputs
 
 
 def test_a_warehouse_gives_the_report_that_the_frames_give(warehouse: TradingInputs) -> None:
@@ -206,7 +206,7 @@ def test_the_command_shows_what_was_published(warehouse: TradingInputs) -> None:
 
 def test_figures_never_mix_rule_sets(monkeypatch: pytest.MonkeyPatch) -> None:
     written: set[str] = set()
-    monkeypatch.setattr(canvas, "png", lambda chart: written.update(texts(chart)) or b"")
+    monkeypatch.setattr(canvas, "png", lambda chart: written.update(chart_texts(chart)) or b"")
     on = tape(*book(0, 400, 420))
     rows = pl.concat((backtests(backtest("a", "E", 1)), backtests(backtest("a", "E", 2, rules="pmb-2026-01"))))
     both = pl.concat((fills(on, 9), fills(on, 5).with_columns(rules=pl.lit("pmb-2026-01"))))

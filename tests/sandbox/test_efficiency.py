@@ -71,7 +71,7 @@ def generated(drawn: GeneratedWorld) -> GeneratedPolymarket:
 
 
 @pytest.fixture(scope="module")
-def seen(drawn: GeneratedWorld, generated: GeneratedPolymarket) -> dict[str, list[Seen]]:
+def open_markets(drawn: GeneratedWorld, generated: GeneratedPolymarket) -> dict[str, list[Seen]]:
     """All open markets at midnight of six Sundays, by venue."""
     return {
         "kalshi": [one for at in SUNDAYS for one in on_kalshi(drawn, at)],
@@ -80,10 +80,10 @@ def seen(drawn: GeneratedWorld, generated: GeneratedPolymarket) -> dict[str, lis
 
 
 @pytest.mark.parametrize("venue", ["kalshi", "polymarket"])
-def test_prices_are_off_by_about_three_points(seen: dict[str, list[Seen]], venue: str) -> None:
-    errors = np.asarray([one.price - one.known for one in seen[venue] if not one.answered])
-    in_doubt = np.asarray([one.price - one.known for one in seen[venue] if not one.answered and 0.1 < one.known < 0.9])
-    even = np.asarray([one.price - one.known for one in seen[venue] if not one.answered and 0.4 < one.known < 0.6])
+def test_prices_are_off_by_about_three_points(open_markets: dict[str, list[Seen]], venue: str) -> None:
+    errors = np.asarray([one.price - one.known for one in open_markets[venue] if not one.answered])
+    in_doubt = np.asarray([one.price - one.known for one in open_markets[venue] if not one.answered and 0.1 < one.known < 0.9])
+    even = np.asarray([one.price - one.known for one in open_markets[venue] if not one.answered and 0.4 < one.known < 0.6])
     assert len(in_doubt) > 700
     assert abs(in_doubt.mean()) < 4 * in_doubt.std() / math.sqrt(len(in_doubt))
     assert abs(errors.mean()) < 0.002
@@ -93,9 +93,9 @@ def test_prices_are_off_by_about_three_points(seen: dict[str, list[Seen]], venue
 
 
 @pytest.mark.parametrize("venue", ["kalshi", "polymarket"])
-def test_as_many_books_lack_a_side_as_at_the_venue(seen: dict[str, list[Seen]], venue: str) -> None:
+def test_as_many_books_lack_a_side_as_at_the_venue(open_markets: dict[str, list[Seen]], venue: str) -> None:
     """Of the 500 largest markets of Polymarket in March 2026, 60 had one-sided books, nearly all of them almost settled."""
-    rows = seen[venue]
+    rows = open_markets[venue]
     missing = [one for one in rows if one.one_sided]
     assert 0.09 < len(missing) / len(rows) < 0.16
     assert sum(0.1 < one.known < 0.9 and not one.answered for one in missing) / len(rows) < 0.02

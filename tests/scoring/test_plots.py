@@ -12,7 +12,7 @@ import pytest
 from bellwether.calibration import reliability_bins
 from bellwether.errors import ScoringError
 from bellwether.scoring import ScoreResult, plot_reliability, plot_scores, plotting, score
-from tests.figures.drawn import rows as drawn
+from tests.figures.chart_contents import chart_rows as drawn
 from tests.scoring.conftest import Row
 
 

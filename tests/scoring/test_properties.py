@@ -32,7 +32,7 @@ def table(sample: Sequence[tuple[float, int, int]]) -> list[dict[str, Any]]:
     return [{"question_id": index, "p": p, "y": y, "cluster": f"c{cluster}"} for index, (p, y, cluster) in enumerate(sample)]
 
 
-def found(rows: Sequence[Row]) -> ScoreResult:
+def score_rows(rows: Sequence[Row]) -> ScoreResult:
     return score(list(rows), replicates=0)
 
 
@@ -51,11 +51,11 @@ def test_a_weight_of_two_is_the_forecast_twice_in_its_cluster(sample: list[tuple
     rows = table(sample)
     twice = [*rows, *({**row, "question_id": f"{row['question_id']} again"} for row in rows)]
     twice = [{**row, "question_id": str(row["question_id"])} for row in twice]
-    one, other = values(found(rows)), values(found(twice))
+    one, other = values(score_rows(rows)), values(score_rows(twice))
     assert_alike(one, other, ESTIMATES)
     heavy = [{**row, "weight": 2.0 if row["y"] else 1.0} for row in rows]
     copied = [row for row in twice if row["y"] or "again" not in row["question_id"]]
-    assert_alike(values(found(heavy)), values(found(copied)), ["brier", "log_loss", "base_rate", "ece"])
+    assert_alike(values(score_rows(heavy)), values(score_rows(copied)), ["brier", "log_loss", "base_rate", "ece"])
 
 
 @check
@@ -64,7 +64,7 @@ def test_the_other_outcome_of_every_question_has_the_same_scores(sample: list[tu
     rows = table(sample)
     swapped = [{**row, "p": 1 - row["p"], "y": 1 - row["y"]} for row in rows]
     ends = ("value", "lower", "upper")
-    one, other = values(found(rows), ends), values(found(swapped), ends)
+    one, other = values(score_rows(rows), ends), values(score_rows(swapped), ends)
     assert_alike(one, other, ["brier", "log_loss", "brier_skill", "roc_auc"])
     assert_alike({"x": one["brier_yes"], "y": one["brier_no"]}, {"x": other["brier_no"], "y": other["brier_yes"]}, ["x", "y"])
 

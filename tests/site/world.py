@@ -44,7 +44,7 @@ class Size:
 Words = Callable[[str, int], str]
 
 
-def plain(kind: str, number: int) -> str:
+def plain_name(kind: str, number: int) -> str:
     """Return an ordinary name or text."""
     return f"{kind}-{number}"
 
@@ -84,7 +84,7 @@ def _default(dtype: Any) -> Any:
     return _DEFAULTS.get(dtype, 0)
 
 
-def write(lake: Lake, size: Size = Size(), words: Words = plain) -> None:
+def write(lake: Lake, size: Size = Size(), words: Words = plain_name) -> None:
     """Write all tables of a world of this size."""
     for number in range(size.releases):
         _release(lake, size, number, words)
@@ -96,7 +96,7 @@ def write(lake: Lake, size: Size = Size(), words: Words = plain) -> None:
         arena(lake, size, words)
 
 
-def published(folder: Path, size: Size = Size(), words: Words = plain) -> Path:
+def published(folder: Path, size: Size = Size(), words: Words = plain_name) -> Path:
     """Publish a warehouse of a world of this size."""
     lake = Lake(str(folder / "lake"), clock=lambda: NOW)
     write(lake, size, words)
@@ -270,7 +270,7 @@ def _summary(lake: Lake, size: Size, words: Words) -> None:
     )  # fmt: skip
 
 
-def arena(lake: Lake, size: Size, words: Words = plain) -> None:
+def arena(lake: Lake, size: Size, words: Words = plain_name) -> None:
     """Write cohorts of the arena. Additional cohorts leave existing ones unchanged."""
     families = [words("family", place) for place in range(size.families)]
     asked = dict(enumerate(words("Will this end well", place) for place in range(size.markets)))

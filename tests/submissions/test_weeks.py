@@ -37,7 +37,7 @@ def universe() -> pl.DataFrame:
 
 
 @pytest.fixture
-def known() -> ArenaWeeks:
+def arena_weeks() -> ArenaWeeks:
     markets = forecastable_markets(universe())
     return ArenaWeeks(markets, find_submission_weeks(markets, RULES), RULES)
 
@@ -77,18 +77,18 @@ def judge(path: Path, known: ArenaWeeks, *rows: dict[str, str]) -> tuple[pl.Data
 
 @pytest.mark.parametrize(("changed", "reason"), REFUSED)
 def test_a_line_that_names_a_week_and_does_not_fit_it_is_refused(
-    tmp_path: Path, known: ArenaWeeks, changed: dict[str, str], reason: str
+    tmp_path: Path, arena_weeks: ArenaWeeks, changed: dict[str, str], reason: str
 ) -> None:
-    accepted, refused = judge(tmp_path / "f.csv", known, {**GOOD, **changed}, GOOD)
+    accepted, refused = judge(tmp_path / "f.csv", arena_weeks, {**GOOD, **changed}, GOOD)
     assert accepted.height == 1
     assert len(refused) == 1
     assert refused[0].startswith("line 2: ")
     assert reason in refused[0]
 
 
-def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, known: ArenaWeeks) -> None:
+def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, arena_weeks: ArenaWeeks) -> None:
     times = ["2026-03-04T00:00:00Z", "2026-03-08T00:05:00Z", "2026-03-09T11:59:59Z"]
-    accepted, refused = judge(tmp_path / "f.csv", known, *({**GOOD, "stated_at": at} for at in times))
+    accepted, refused = judge(tmp_path / "f.csv", arena_weeks, *({**GOOD, "stated_at": at} for at in times))
     assert (accepted.height, refused) == (3, [])
     late = validate_rows(
         read_forecasts(tmp_path / "f.csv").frame.head(1).with_columns(stated_at=pl.lit("2026-03-10T00:00:00Z")),
@@ -96,19 +96,19 @@ def test_a_live_week_is_forecast_until_its_decisions_are_due(tmp_path: Path, kno
         pl.DataFrame(schema=SCHEMA),
         forecaster=None,
         now=RECEIVED + timedelta(days=3),
-        weeks=known,
+        weeks=arena_weeks,
     )
     assert late.refused["reason"].to_list() == [
         "the time 2026-03-10 00:00 UTC is too late; forecasts for the week 2026-03-08 must precede 2026-03-10 00:00 UTC"
     ]
 
 
-def test_lines_without_a_week_are_judged_as_before_and_an_option_names_it_for_all(tmp_path: Path, known: ArenaWeeks) -> None:
+def test_lines_without_a_week_are_judged_as_before_and_an_option_names_it_for_all(tmp_path: Path, arena_weeks: ArenaWeeks) -> None:
     rows = [{**GOOD, "week": ""}, {**GOOD, "week": "", "market_id": "2"}]
-    accepted, refused = judge(tmp_path / "f.csv", known, *rows)
-    assert (accepted.height, refused, known.count_fitting(accepted)) == (2, [], 1)
+    accepted, refused = judge(tmp_path / "f.csv", arena_weeks, *rows)
+    assert (accepted.height, refused, arena_weeks.count_fitting(accepted)) == (2, [], 1)
     given = assign_week(read_forecasts(tmp_path / "f.csv").frame, LIVE)
-    found = validate_rows(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED, weeks=known)
+    found = validate_rows(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED, weeks=arena_weeks)
     assert (found.accepted.height, found.refused.height) == (1, 1)
     without = validate_rows(given, MARKETS, pl.DataFrame(schema=SCHEMA), forecaster=None, now=RECEIVED)
     assert without.accepted.is_empty()
@@ -125,9 +125,9 @@ def test_lines_without_a_week_are_judged_as_before_and_an_option_names_it_for_al
         (datetime(2026, 3, 17, tzinfo=UTC), LIVE + timedelta(days=14)),
     ],
 )
-def test_a_forecast_is_for_the_first_week_whose_decisions_it_precedes(known: ArenaWeeks, stated_at: datetime, week: date) -> None:
+def test_a_forecast_is_for_the_first_week_whose_decisions_it_precedes(arena_weeks: ArenaWeeks, stated_at: datetime, week: date) -> None:
     frame = pl.DataFrame({"stated_at": [stated_at]}, schema={"stated_at": TIME})
-    assert find_weeks(frame, known.known, RULES).to_list() == [week]
+    assert find_weeks(frame, arena_weeks.known, RULES).to_list() == [week]
 
 
 def test_a_week_can_have_markets_of_both_venues() -> None:

@@ -22,7 +22,7 @@ from bellwether.tables.schema import Table
 from bellwether.venues.http.page_files import PAGES, load
 from bellwether.venues.http.pages import DONE, PageStore
 from bellwether.venues.kalshi.pull import ArchivePull, CandlePlan, DayPull, SeriesPull, pull_archive, pull_day, pull_series
-from tests.venues.dying import DyingStorage, writes_of_a_pull
+from tests.venues.killed_storage import KilledStorage, writes_of_a_pull
 from tests.venues.venue import client
 from tests.venues.world import DAY, Killed, World, after, archived, closing, ordinary
 
@@ -197,7 +197,7 @@ async def test_a_pull_killed_at_any_write_and_run_again_equals_an_undisturbed_on
     run = session(archived_and_ordinary())
     archive = await archive_rows(run)
     async with client(run.world) as venue:
-        dying = PageStore(DyingStorage(open_storage(str(run.folder)), kill_at, moment, Killed))  # type: ignore[arg-type]
+        dying = PageStore(KilledStorage(open_storage(str(run.folder)), kill_at, moment, Killed))  # type: ignore[arg-type]
         with pytest.raises(Killed):
             await pull_day(venue, dying, DAY, archive=archive, plan=PLAN)
     assert undisturbed.equals(run, await run.day(archive=archive))

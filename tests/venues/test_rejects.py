@@ -42,7 +42,7 @@ def run(tmp_path: Path) -> Session:
     return Session(with_reject(), tmp_path)
 
 
-def asked(run: Session) -> list[str]:
+def take_requests(run: Session) -> list[str]:
     """Return the requests since the last call."""
     found = list(run.world.asked)
     run.world.asked.clear()
@@ -68,9 +68,9 @@ async def test_what_has_not_come_yet_keeps_the_day_open_and_is_asked_for_again(c
     at(run, 1)
     first = await run.day()
     assert (is_final(first), "E-1" in tickers(first)) == (False, False)
-    asked(run)
+    take_requests(run)
     assert not is_final(await run.day())
-    assert asked(run) == ["/markets?tickers=E-1&limit=1000"]
+    assert take_requests(run) == ["/markets?tickers=E-1&limit=1000"]
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,9 @@ async def test_what_can_never_be_right_does_not_keep_the_day_open(changes: dict[
     first = await run.day()
     assert is_final(first)
     assert first.rejects()["record_id"].to_list() == ["E-1"]
-    asked(run)
+    take_requests(run)
     await run.day()
-    assert asked(run) == []
+    assert take_requests(run) == []
 
 
 async def test_a_cured_reject_brings_its_market_event_and_candles(run: Session):
@@ -98,9 +98,9 @@ async def test_a_cured_reject_brings_its_market_event_and_candles(run: Session):
     assert "E-1" in set(rows(KALSHI_CANDLES, second.candles())["ticker"])
     assert second.rejects().is_empty()
     assert is_final(second)
-    asked(run)
+    take_requests(run)
     assert is_final(await run.day())
-    assert asked(run) == []
+    assert take_requests(run) == []
 
 
 async def test_a_reject_that_turns_permanent_ends_the_looks(run: Session):
@@ -116,9 +116,9 @@ async def test_the_rests_double_and_end_with_day_45(run: Session):
     looks = []
     for age in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 44, 45, 46, 59):
         today = at(run, age)
-        asked(run)
+        take_requests(run)
         pull = await run.day(today=today)
-        if asked(run):
+        if take_requests(run):
             looks.append(age)
     assert looks == [1, 2, 4, 8, 16, 32, 45]
     assert is_final(pull)
@@ -130,18 +130,18 @@ async def test_a_reject_without_a_ticker_has_the_whole_day_asked_for_again(tmp_p
     del run.world.live[-1]["ticker"]
     at(run, 1)
     assert not is_final(await run.day())
-    asked(run)
+    take_requests(run)
     await run.day(today=at(run, 2))
-    assert any("min_close_ts" in url for url in asked(run))
+    assert any("min_close_ts" in url for url in take_requests(run))
 
 
 async def test_an_open_market_is_followed_daily_whatever_the_rejects(run: Session):
     run.world.live[2] |= {"status": "closed", "result": "", "settlement_ts": None, "settlement_value_dollars": None}
     at(run, 8)
     await run.day()
-    asked(run)
+    take_requests(run)
     await run.day(today=at(run, 9))
-    assert asked(run) == ["/markets?tickers=B-1,E-1&limit=1000"]
+    assert take_requests(run) == ["/markets?tickers=B-1,E-1&limit=1000"]
 
 
 def fail_for(monkeypatch: pytest.MonkeyPatch, marker: str) -> None:
@@ -165,7 +165,7 @@ async def test_a_page_that_cannot_be_processed_is_asked_for_again_and_then_set_a
     whole = pull.rejects().filter(pl.col("reason") == UNPROCESSABLE)
     assert whole.height >= 1
     assert whole["value"].unique().to_list() == ["OverflowError: too large: 'B-1'"]
-    listing = [url for url in asked(run) if "min_close_ts" in url]
+    listing = [url for url in take_requests(run) if "min_close_ts" in url]
     assert len(listing) == len(set(listing)) + 1, "the one page that failed was asked for twice"
     assert not is_final(pull)
 

@@ -54,7 +54,7 @@ def lines(answer: str, number: str) -> str:
 FORMS = {"tags": tags, "json": member, "pair": pair, "labels": lines}
 
 
-def said(text: str, reason: str | None) -> float | None:
+def parsed_probability(text: str, reason: str | None) -> float | None:
     """Return the parser's reading, as in an elicitation."""
     answer = Answer(CallKey("k"), text, finish_reason=reason)
     return read(answer.content, ended=answer.ended).p_yes
@@ -112,10 +112,10 @@ def _p(stated: dict[str, str]) -> float | None:
 @pytest.mark.parametrize("form", FORMS)
 def test_a_bare_answer_is_read_as_independent_readers_do_wherever_it_is_cut(form: str, answer: str, number: str) -> None:
     whole = FORMS[form](answer, number)
-    assert said(whole, "stop") is not None
+    assert parsed_probability(whole, "stop") is not None
     for end, reason in itertools.product(range(len(whole) + 1), REASONS):
         ended = parse_ending(reason) is Ending.NORMAL
-        found = said(whole[:end], reason)
+        found = parsed_probability(whole[:end], reason)
         expected = independent(form, whole[:end], ended=ended)
         assert (found is None) == (expected is None), (whole[:end], reason)
         assert found is None or found == pytest.approx(expected, abs=1e-9)
@@ -137,7 +137,7 @@ def test_what_is_read_of_a_cut_answer_is_what_the_whole_one_says(
 ) -> None:
     opens, closes = block
     whole = f"{opens}{THOUGHTS if opens else ''}{closes}{FORMS[form](answer, number)}{after}"
-    full = said(whole, "stop")
+    full = parsed_probability(whole, "stop")
     assert full is not None
     for end in range(len(whole)):
         for ended in (False, True):
@@ -152,7 +152,7 @@ def test_what_is_read_of_a_cut_answer_is_what_the_whole_one_says(
 def test_a_draft_before_the_cut_is_not_taken_for_the_answer(draft: str, final: str, second: str) -> None:
     first = f"At first:\n{FORMS[draft]('yes', '60')}\n"
     whole = f"{first}Then I looked again at the rules, and at what is known.\n{FORMS[final](second, '90')}\n"
-    full = said(whole, "stop")
+    full = parsed_probability(whole, "stop")
     assert full == (None if second == "no" else 0.9)
     for end, reason in itertools.product(range(len(first) + 1, len(whole)), ("length", "MAX_TOKENS", None)):
-        assert said(whole[:end], reason) in (None, full), whole[:end]
+        assert parsed_probability(whole[:end], reason) in (None, full), whole[:end]

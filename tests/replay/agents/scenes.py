@@ -64,7 +64,7 @@ class Scripted(Agent):
         return self.what(ctx)
 
 
-class Noted(Agent):
+class CallRecorder(Agent):
     """Record calls in order."""
 
     api = 3
@@ -104,7 +104,7 @@ def traded(what: Callable[[AgentContext], Any], *events: Event, **changed: Any) 
     return backtest
 
 
-def once(what: Callable[[AgentContext], Any], step: int = 0) -> Callable[[AgentContext], None]:
+def at_step(what: Callable[[AgentContext], Any], step: int = 0) -> Callable[[AgentContext], None]:
     """Call the function at one decision only."""
 
     def act(ctx: AgentContext) -> None:

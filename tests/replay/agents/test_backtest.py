@@ -34,14 +34,14 @@ from bellwether.replay import (
 from bellwether.replay.agents.baselines import Passive, RandomAgent
 from bellwether.replay.agents.limits import RunStopped
 from bellwether.replay.engine.codes import Status
-from tests.replay.agents.scenes import RULES, TRADE, Noted, Scripted, market, once, settings
+from tests.replay.agents.scenes import RULES, TRADE, CallRecorder, Scripted, at_step, market, settings
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def test_an_agent_is_started_asked_at_each_decision_and_told_of_the_end() -> None:
     notes: list[Any] = []
-    backtest = run(market(), Noted(notes), settings(cadence=200 * SECOND))
+    backtest = run(market(), CallRecorder(notes), settings(cadence=200 * SECOND))
     acts = [("act", step, 200 * step) for step in range(4)]
     assert notes == [("start", 0, ("M-0",)), *acts, ("end", 1000 * MICROS)]
     assert (backtest.steps, backtest.failure) == (4, None)
@@ -145,7 +145,7 @@ def stubborn(ctx: AgentContext) -> None:
 
 @pytest.mark.parametrize("act", [forever, forever_without_hearing, stubborn])
 def test_an_agent_that_loops_is_stopped(act: Callable[[AgentContext], None]) -> None:
-    backtest = run(market(), Scripted(once(act, 3)), settings(seconds_per_step=0.1))
+    backtest = run(market(), Scripted(at_step(act, 3)), settings(seconds_per_step=0.1))
     assert backtest.failure is not None
     assert (backtest.failure.type, backtest.failure.step) == ("StepTimeout", 3)
 
@@ -184,7 +184,7 @@ def test_an_agent_that_waits_for_others_is_not_timed() -> None:
     class Waiting(Scripted):
         timed = False
 
-    backtest = run(market(), Waiting(once(lambda ctx: threading.Event().wait(0.2))), settings(seconds_per_step=0.05))
+    backtest = run(market(), Waiting(at_step(lambda ctx: threading.Event().wait(0.2))), settings(seconds_per_step=0.05))
     assert backtest.failure is None
 
 
@@ -196,7 +196,7 @@ def test_a_million_orders_end_at_the_limits() -> None:
     by_budget = run(market(), Scripted(act), settings())
     assert by_budget.failure is not None
     assert (by_budget.failure.type, len(by_budget.outcome.orders)) == ("BudgetError", 100)
-    by_limit = run(market(), Scripted(once(send_many)), settings(calls_per_step=10**6, max_orders=500))
+    by_limit = run(market(), Scripted(at_step(send_many)), settings(calls_per_step=10**6, max_orders=500))
     assert (len(by_limit.outcome.orders), by_limit.outcome.refused) == (500, 10**5 - 500)
 
 

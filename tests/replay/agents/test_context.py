@@ -32,7 +32,7 @@ from bellwether.replay.engine.codes import Tif
 from bellwether.replay.preparation import prepare
 from bellwether.replay.prepared import Prepared
 from bellwether.replay.tape.layout import CLOSE, HALT, INVALID, LEVEL
-from tests.replay.agents.scenes import RULES, TRADE, Scripted, market, once, settings, tape, traded, two_markets
+from tests.replay.agents.scenes import RULES, TRADE, Scripted, at_step, market, settings, tape, traded, two_markets
 from tests.replay.engine import small_tapes
 from tests.replay.engine.small_tapes import level, life, printed
 
@@ -49,7 +49,7 @@ def test_a_side_without_quotes_is_none() -> None:
         assert ctx.quotes.yes_ask.tolist() == [50 * CENT, DOLLAR]
         assert ctx.quotes.active.tolist() == [True, False]
 
-    assert run(two_markets(), Scripted(once(look)), settings()).failure is None
+    assert run(two_markets(), Scripted(at_step(look)), settings()).failure is None
 
 
 def test_the_book_is_shown_to_a_depth_best_first() -> None:
@@ -61,7 +61,7 @@ def test_the_book_is_shown_to_a_depth_best_first() -> None:
         with pytest.raises(OrderError, match="depth is -1"):
             ctx.book("M-0", -1)
 
-    traded(once(look))
+    traded(at_step(look))
 
 
 @pytest.mark.parametrize(("kind", "status"), [(HALT, "halted"), (INVALID, "invalid")])
@@ -72,7 +72,7 @@ def test_a_market_says_when_it_takes_no_orders(kind: int, status: str) -> None:
         assert (order.status, order.reason) == ("rejected", {"halted": "halted", "invalid": "invalid_book"}[status])
         assert order.explanation
 
-    traded(once(look, 1), (30, kind, 0, YES, 0, 0))
+    traded(at_step(look, 1), (30, kind, 0, YES, 0, 0))
 
 
 def test_money_is_live_within_a_step() -> None:
@@ -91,7 +91,7 @@ def test_money_is_live_within_a_step() -> None:
         assert sale.cost == -10 * 450_000
         assert ctx.cash == 1000 * MICROS - order.cost - order.fees - sale.cost - sale.fees
 
-    traded(once(trade))
+    traded(at_step(trade))
 
 
 WRONG_ORDERS: list[tuple[str, Callable[[AgentContext], Any], str]] = [
@@ -136,7 +136,7 @@ def test_what_is_no_order_is_an_error_and_nothing_is_sent(call: Callable[[AgentC
         with pytest.raises(OrderError, match=message):
             call(ctx)
 
-    sent = traded(once(act)).outcome.orders
+    sent = traded(at_step(act)).outcome.orders
     assert len(sent) == (1 if "no order 9" in message else 0)
 
 
@@ -147,7 +147,7 @@ def test_what_the_venue_refuses_comes_back_with_the_reason() -> None:
         assert ctx.buy("M-0", YES, 100_000 * CONTRACT, 44 * CENT).reason == "insufficient_cash"
         assert ctx.buy("M-0", YES, 60 * CONTRACT, 48 * CENT, "fok").reason == "fok_unfilled"
 
-    traded(once(act))
+    traded(at_step(act))
 
 
 def test_words_and_codes_mean_the_same() -> None:
@@ -156,7 +156,7 @@ def test_words_and_codes_mean_the_same() -> None:
             order = ctx.place("M-0", side, action, np.int64(51 * CENT), np.int64(100), tif)
             assert (order.side, order.action, order.price, order.lots, order.status) == ("no", "buy", 51 * CENT, 100, "resting")
 
-    traded(once(act))
+    traded(at_step(act))
 
 
 def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
@@ -174,7 +174,7 @@ def test_a_resting_order_is_listed_amended_and_cancelled() -> None:
         assert ctx.cancel_all() == 1
         assert ctx.resting() == []
 
-    traded(once(act))
+    traded(at_step(act))
 
 
 def test_a_quote_that_stands_keeps_its_place() -> None:
@@ -206,7 +206,7 @@ def test_quotes_cost_a_call_for_each_order_they_send_or_cancel() -> None:
             ctx.quote_many(np.array([[0, 0]]), CONTRACT)
         assert ctx.calls_left == 0
 
-    traded(once(act), calls_per_step=5)
+    traded(at_step(act), calls_per_step=5)
 
 
 def test_the_budget_of_a_step_counts_methods_and_orders_but_no_attributes() -> None:
@@ -244,7 +244,7 @@ def test_what_is_seen_cannot_be_changed_and_what_is_forced_to_change_is_a_copy(n
         ctx.buy("M-0", YES, 100, 44 * CENT)
         assert read(ctx).tolist() == before.tolist(), "read again, it is what it was"
 
-    traded(once(act))
+    traded(at_step(act))
 
 
 def with_series() -> Prepared:
@@ -326,7 +326,7 @@ def test_an_order_beyond_the_limit_of_the_run_says_so() -> None:
             _ = beyond.ticker
         assert "order_limit" in repr(beyond)
 
-    traded(once(act), max_orders=1)
+    traded(at_step(act), max_orders=1)
 
 
 @pytest.mark.parametrize(

@@ -37,8 +37,8 @@ from bellwether.replay.engine.codes import O_PRICE, O_TAG
 from bellwether.replay.isolation.wire_protocol import REQUESTS
 from bellwether.replay.tape.layout import LEVEL, Tape
 from bellwether.replay.units import MICROS
-from tests.replay.agents.old import OldScripted
-from tests.replay.agents.scenes import BOOK, END, TRADE, Scripted, book, market, once, settings, tape, traded
+from tests.replay.agents.legacy_agent import LegacyScripted
+from tests.replay.agents.scenes import BOOK, END, TRADE, Scripted, at_step, book, market, settings, tape, traded
 
 EVERYTHING = Path(__file__).parents[1] / "isolation" / "everything.py"
 
@@ -110,7 +110,7 @@ def test_a_tag_is_a_short_line(tag: Any) -> None:
         with pytest.raises(OrderError, match="tag is"):
             ctx.buy("M-0", YES, CONTRACT, tag=tag)
 
-    traded(once(act))
+    traded(at_step(act))
 
 
 # Timers.
@@ -143,7 +143,7 @@ def test_a_timer_is_later_than_now_and_of_an_agent_that_hears_it() -> None:
 
     assert run(market(), Hears(past), settings()).failure is None
     assert run(market(), Scripted(unheard), settings()).failure is None
-    assert run(market(), Hears(once(too_many)), replace(settings(), calls_per_step=2 * MOST_TIMERS)).failure is None
+    assert run(market(), Hears(at_step(too_many)), replace(settings(), calls_per_step=2 * MOST_TIMERS)).failure is None
 
 
 # Time limits and failures.
@@ -168,7 +168,7 @@ def reads_a_socket(ctx: AgentContext) -> None:
 @pytest.mark.parametrize("act", [sleeps, waits_for_a_lock, reads_a_socket])
 def test_a_blocking_call_ends_at_the_time_limit(act: Callable[[AgentContext], None]) -> None:
     begun = time.monotonic()
-    failure = run(market(), Scripted(once(act, 2)), settings(seconds_per_step=0.2)).failure
+    failure = run(market(), Scripted(at_step(act, 2)), settings(seconds_per_step=0.2)).failure
     assert failure is not None
     assert (failure.type, failure.step) == ("StepTimeout", 2)
     assert time.monotonic() - begun < 20
@@ -247,7 +247,7 @@ def test_both_versions_send_the_same_orders() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
-        first = run(market(TRADE), OldScripted(act(10)), settings())
+        first = run(market(TRADE), LegacyScripted(act(10)), settings())
     second = run(market(TRADE), Scripted(act(CENT)), settings())
     assert (first.failure, first.digest) == (None, second.digest)
     assert len(first.outcome.orders) > 10
@@ -265,13 +265,13 @@ def fine_market() -> Tape:
 
 
 def test_a_market_with_finer_prices_needs_the_present_version() -> None:
-    refused = run(fine_market(), OldScripted(lambda ctx: None), settings())
+    refused = run(fine_market(), LegacyScripted(lambda ctx: None), settings())
     assert refused.failure is not None
     assert refused.failure.step == -1
     assert "tenths of a cent, and a market has finer prices; declare api = 3" in str(refused.failure)
     assert refused.orders.is_empty()
     seen: list[Any] = []
-    assert run(fine_market(), Scripted(once(lambda ctx: seen.append(ctx.market("M-0").yes_bid))), settings()).failure is None
+    assert run(fine_market(), Scripted(at_step(lambda ctx: seen.append(ctx.market("M-0").yes_bid))), settings()).failure is None
     assert seen == [4525]
 
 
@@ -389,6 +389,6 @@ def test_the_rules_of_the_original_have_no_band() -> None:
 
 
 def test_a_tag_of_a_compiled_agent_is_in_the_table() -> None:
-    done = run(market(TRADE), Scripted(once(lambda ctx: ctx.buy("M-0", YES, CONTRACT, 45 * CENT) and None)), settings())
+    done = run(market(TRADE), Scripted(at_step(lambda ctx: ctx.buy("M-0", YES, CONTRACT, 45 * CENT) and None)), settings())
     done.outcome.orders[0, O_TAG] = 7
     assert done.orders["tag"].to_list() == ["7"]

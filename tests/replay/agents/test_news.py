@@ -44,7 +44,9 @@ SOLD_AT_A_DECISION = (120, *TRADE[1:])
 ACTS = [("act", 60 * step, step) for step in range(4)]
 
 
-def heard(tape: Tape, *kinds: str, until: float = 240, do: dict[str, Callback] | None = None, **changed: Any) -> tuple[list[Any], Backtest]:
+def record_callbacks(
+    tape: Tape, *kinds: str, until: float = 240, do: dict[str, Callback] | None = None, **changed: Any
+) -> tuple[list[Any], Backtest]:
     """Run an agent with these callbacks (fill, order, trade, book) until a second. Returns the calls as (kind, second, detail), and the backtest.
 
     `do`: action at each call, by kind. By default the agent bids 45 cents for ten contracts at the first decision.
@@ -93,7 +95,7 @@ def take(ctx: AgentContext, step: int) -> None:
 def test_fills_and_trades_are_told_when_they_are_known(
     events: list[Any], act: Callback, changed: dict[str, int], expected: list[Any]
 ) -> None:
-    assert heard(market(*events), "fill", "trade", do={"act": act}, **changed)[0] == expected
+    assert record_callbacks(market(*events), "fill", "trade", do={"act": act}, **changed)[0] == expected
 
 
 def test_a_callback_knows_no_book_and_sends_no_order_before_its_time() -> None:
@@ -104,7 +106,7 @@ def test_a_callback_knows_no_book_and_sends_no_order_before_its_time() -> None:
         books.append(ctx.market("M-0").yes_bid)
         ctx.buy("M-0", NO, CONTRACT, 40 * CENT)
 
-    _, backtest = heard(market(TRADE, later), "fill", do={"fill": at_fill}, data_latency=5 * SECOND, order_latency=2 * SECOND)
+    _, backtest = record_callbacks(market(TRADE, later), "fill", do={"fill": at_fill}, data_latency=5 * SECOND, order_latency=2 * SECOND)
     assert books == [45 * CENT], "the level of second 92 is not known at 95"
     assert (backtest.outcome.orders[:, [O_SENT, O_ARRIVED]] // SECOND).tolist() == [[0, 2], [95, 97]]
 
@@ -114,7 +116,7 @@ def test_an_order_of_a_callback_acts_at_once_without_latency() -> None:
         if len(ctx.fills()) == 1:
             ctx.sell("M-0", YES, 5 * CONTRACT)
 
-    found, backtest = heard(market(TRADE), "fill", "trade", do={"fill": at_fill})
+    found, backtest = record_callbacks(market(TRADE), "fill", "trade", do={"fill": at_fill})
     assert (backtest.outcome.orders[:, O_SENT] // SECOND).tolist() == [0, 90]
     # The agent's own fill is reported at the same time.
     assert found == [*ACTS[:2], ("fill", 90, 90), ("trade", 90, 90), ("fill", 90, 90), *ACTS[2:]]
@@ -128,7 +130,7 @@ def test_a_fill_by_a_crossing_book_is_told_at_the_end_of_its_instant() -> None:
         "act": lambda ctx, step: step or ctx.buy("M-0", YES, CONTRACT, 47 * CENT),
         "fill": lambda ctx, fill: seen.append(ctx.book("M-0").yes_bids[-1]),
     }
-    assert heard(market(*crossing), "fill", do=do)[0] == [*ACTS, ("fill", 200, 200)]
+    assert record_callbacks(market(*crossing), "fill", do=do)[0] == [*ACTS, ("fill", 200, 200)]
     assert seen == [(30 * CENT, CONTRACT)]
 
 
@@ -138,7 +140,7 @@ def test_a_callback_has_the_calls_of_a_decision_and_reads_since_the_last_one() -
     def look(ctx: AgentContext, news: Any) -> None:
         seen.append((ctx.calls_left, ctx.step, len(ctx.trades()), len(ctx.fills())))
 
-    heard(market((30, PRINT, 0, YES, 45 * CENT, 1), TRADE), "fill", "trade", do={"fill": look, "trade": look})
+    record_callbacks(market((30, PRINT, 0, YES, 45 * CENT, 1), TRADE), "fill", "trade", do={"fill": look, "trade": look})
     # The fill and the trade at second 90 share the calls.
     assert seen == [(100, 0, 1, 0), (100, 1, 1, 1), (98, 1, 1, 1)]
 
@@ -159,9 +161,9 @@ def test_an_error_of_a_callback_ends_the_run_there(agent: str, isolated: bool, s
     assert (failure.step, failure.at) == (1, 90 * SECOND)
 
 
-def told_of_orders(tape: Tape, do: dict[str, Callback], **changed: Any) -> list[Any]:
+def order_updates(tape: Tape, do: dict[str, Callback], **changed: Any) -> list[Any]:
     """Return updates as (second, order, second of the change, status, reason, contracts), and the seconds of later decisions."""
-    notes, _ = heard(tape, "order", do=do, **changed)
+    notes, _ = record_callbacks(tape, "order", do=do, **changed)
     return [second if kind == "act" else (second, *detail) for kind, second, detail in notes if (kind, second) != ("act", 0)]
 
 
@@ -177,7 +179,7 @@ def test_the_life_of_an_order_is_told() -> None:
             ctx.cancel(0)
 
     partly = (90, PRINT, 0, YES, 45 * CENT, 104 * CONTRACT)
-    assert told_of_orders(market(partly), {"act": act}) == [
+    assert order_updates(market(partly), {"act": act}) == [
         (0, 0, 0, "resting", None, 0),
         (0, 1, 0, "resting", None, 0),
         (0, 2, 0, "rejected", "would_cross", 0),
@@ -203,7 +205,7 @@ def test_updates_come_with_the_latencies_and_orders_of_on_order_are_orders() -> 
             ctx.buy("M-0", YES, CONTRACT, 44 * CENT)
 
     late = {"data_latency": 5 * SECOND, "order_latency": 2 * SECOND}
-    assert told_of_orders(market(TRADE), {"act": act, "order": again}, **late) == [
+    assert order_updates(market(TRADE), {"act": act, "order": again}, **late) == [
         (7, 0, 2, "resting", None, 0),
         (7, 1, 2, "rejected", "insufficient_cash", 0),
         60,
@@ -216,7 +218,7 @@ def test_updates_come_with_the_latencies_and_orders_of_on_order_are_orders() -> 
 
 def test_fills_are_told_first_then_orders_trades_and_books_before_the_decision_of_their_time() -> None:
     both = market(SOLD_AT_A_DECISION, (120, LEVEL, 0, YES, 45 * CENT, 0))
-    found, _ = heard(both, "fill", "order", "trade", "book", until=121)
+    found, _ = record_callbacks(both, "fill", "order", "trade", "book", until=121)
     assert [kind for kind, second, _ in found if second == 120] == ["fill", "order", "trade", "book", "act"]
 
 

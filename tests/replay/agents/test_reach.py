@@ -17,7 +17,7 @@ from bellwether.replay.agents.gateway import Gateway
 from bellwether.replay.agents.interface import CALLS, SimulatorProxy, hide_function
 from bellwether.replay.engine import ReplayOutcome, Session
 from bellwether.replay.tape import Tape
-from tests.replay.agents.scenes import TRADE, Scripted, market, once, settings, traded
+from tests.replay.agents.scenes import TRADE, Scripted, at_step, market, settings, traded
 from tests.replay.agents.test_context import with_series
 
 #: Objects that no agent may reach.
@@ -103,7 +103,7 @@ def shares(thing: Any, arrays: list[np.ndarray]) -> bool:
     return isinstance(shown, np.ndarray) and any(np.may_share_memory(shown, array) for array in arrays if array.size)
 
 
-def found(ctx: AgentContext, arrays: list[np.ndarray]) -> list[str]:
+def find_leaks(ctx: AgentContext, arrays: list[np.ndarray]) -> list[str]:
     return [way for way, thing in reached(ctx) if isinstance(thing, SECRET) or shares(thing, arrays)]
 
 
@@ -134,11 +134,11 @@ def test_no_attribute_leads_to_the_simulator(session: list[Session]) -> None:
         tape = one.tape
         arrays = [*one._arrays.values(), tape.ts, tape.event, *with_series_arrays]
         counted.append(sum(1 for _ in reached([ctx, held])))
-        ways.extend(found([ctx, held], arrays))
+        ways.extend(find_leaks([ctx, held], arrays))
 
     prepared = with_series()
     with_series_arrays = [array for pair in prepared.exogenous.values() for array in pair]
-    assert run(prepared, Scripted(once(act, 1)), settings()).failure is None
+    assert run(prepared, Scripted(at_step(act, 1)), settings()).failure is None
     assert counted[0] > 500, "the walk is a walk"
     assert ways == []
 
@@ -154,8 +154,8 @@ def test_no_attribute_leads_to_the_simulator(session: list[Session]) -> None:
 )
 def test_the_walk_finds_what_is_not_hidden(hold: Callable[[Session], Any], session: list[Session]) -> None:
     run(market(), Scripted(lambda ctx: None), settings())
-    assert found(hold(session[0]), list(session[0]._arrays.values()))
-    assert not found(hide_function(lambda: hold(session[0])), list(session[0]._arrays.values()))
+    assert find_leaks(hold(session[0]), list(session[0]._arrays.values()))
+    assert not find_leaks(hide_function(lambda: hold(session[0])), list(session[0]._arrays.values()))
 
 
 def test_the_door_has_every_call_of_the_gateway() -> None:
@@ -188,7 +188,7 @@ def test_a_budget_that_is_set_anew_is_the_same_budget(order: Callable[[AgentCont
                 refused.append(ctx.step)
 
     refused: list[int] = []
-    backtest = traded(once(act), calls_per_step=9)
+    backtest = traded(at_step(act), calls_per_step=9)
     assert 4 <= len(backtest.outcome.orders) <= 9
     assert refused
 
@@ -201,4 +201,4 @@ def test_memory_of_the_account_cannot_be_written(session: list[Session]) -> None
             array[...] = 1
         assert not session[-1].positions.any()
 
-    assert traded(once(act, 1), TRADE).failure is None
+    assert traded(at_step(act, 1), TRADE).failure is None

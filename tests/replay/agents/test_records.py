@@ -30,14 +30,14 @@ from bellwether.replay import (
 from bellwether.replay.agents import context, gateway
 from bellwether.replay.agents.baselines import RandomAgent
 from bellwether.replay.tape.layout import KIND_MASK, LEVEL, PRINT, SETTLE
-from tests.replay.agents.scenes import BOOK, END, RULES, TRADE, Scripted, market, once, settings, tape, traded
+from tests.replay.agents.scenes import BOOK, END, RULES, TRADE, Scripted, at_step, market, settings, tape, traded
 from tests.replay.episode.folders import Native, at
 from tests.replay.random_tapes import Shape, random_tape
 
 SOLD = Trade(90 * SECOND, "M-0", 45 * CENT, 55 * CENT, 130 * CONTRACT, "no")
 
 
-def noted(what: Callable[[AgentContext], Any], *events: Any, **changed: Any) -> list[Any]:
+def values_per_decision(what: Callable[[AgentContext], Any], *events: Any, **changed: Any) -> list[Any]:
     """Return the value of a function at each decision."""
     notes: list[Any] = []
 
@@ -53,7 +53,7 @@ def noted(what: Callable[[AgentContext], Any], *events: Any, **changed: Any) -> 
 
 def test_trades_are_those_since_the_decision_before() -> None:
     bought = (100, PRINT, 0, NO, 52 * CENT, 7 * CONTRACT)
-    found = noted(lambda ctx: ctx.trades(), TRADE, bought, (120, PRINT, 0, YES, 45 * CENT, 5))
+    found = values_per_decision(lambda ctx: ctx.trades(), TRADE, bought, (120, PRINT, 0, YES, 45 * CENT, 5))
     last = Trade(120 * SECOND, "M-0", 45 * CENT, 55 * CENT, 5, "no")
     assert found[:4] == [[], [], [SOLD, Trade(100 * SECOND, "M-0", 48 * CENT, 52 * CENT, 700, "yes"), last], []]
     assert found[2][1].no_price == 52 * CENT
@@ -61,7 +61,7 @@ def test_trades_are_those_since_the_decision_before() -> None:
 
 @pytest.mark.parametrize(("latency", "seen"), [(30, 2), (31, 3)])
 def test_a_trade_is_not_seen_before_the_latency_of_market_data(latency: int, seen: int) -> None:
-    found = noted(lambda ctx: ctx.trades(), TRADE, data_latency=latency * SECOND)
+    found = values_per_decision(lambda ctx: ctx.trades(), TRADE, data_latency=latency * SECOND)
     assert [number for number, trades in enumerate(found) if trades] == [seen]
 
 
@@ -112,7 +112,7 @@ def test_fills_of_the_step_itself_and_of_the_whole_run() -> None:
         rest_then_take(ctx)
         return ctx.fills("M-0"), ctx.fills(whole_run=True)
 
-    found = noted(act, TRADE)[:5]
+    found = values_per_decision(act, TRADE)[:5]
     assert [both[0] for both in found] == [[], [TAKEN], [TAKEN, RESTED], [], []]
     assert [both[1] for both in found] == [[], [TAKEN], [TAKEN, RESTED], [TAKEN, RESTED], [TAKEN, RESTED]]
 
@@ -125,7 +125,7 @@ def test_a_long_list_is_read_in_pages_of_a_call_each(monkeypatch: pytest.MonkeyP
     def look(ctx: AgentContext) -> tuple[list[int], int]:
         return [one.lots for one in ctx.trades()], ctx.calls_left
 
-    assert noted(look, *prints)[:2] == [([], 99), ([10, 11, 12, 13, 14], 97)]
+    assert values_per_decision(look, *prints)[:2] == [([], 99), ([10, 11, 12, 13, 14], 97)]
 
 
 # Positions.
@@ -144,7 +144,7 @@ def test_average_cost_and_pnl_of_a_position() -> None:
         assert position.pnl == ctx.equity - 1000 * MICROS
         return position
 
-    first, second = noted(act)[:2]
+    first, second = values_per_decision(act)[:2]
     assert first == Position("M-0", 5_000, 0, 24_000_000, 0, 0, 0, -1_500_000, 48 * CENT)
     assert (first.yes_average, first.no_average, first.pnl) == (48 * CENT, None, -1_500_000)
     assert second == Position("M-0", 3_000, 0, 14_400_000, 0, -600_000, 0, -900_000, 48 * CENT)
@@ -159,7 +159,7 @@ def test_fees_are_in_the_pnl_and_not_in_the_cost(tmp_path: Path) -> None:
         ctx.buy("KXTEST-A", YES, 10 * CONTRACT)
         notes.append(ctx.position("KXTEST-A"))
 
-    assert run(episode, Scripted(once(act)), settings(rules=None)).failure is None
+    assert run(episode, Scripted(at_step(act)), settings(rules=None)).failure is None
     # 0.07 × 10 × 0.48 × 0.52 = 17.472 cents, rounded up to 18 cents.
     assert [(one.yes_cost, one.fees, one.unrealised, one.pnl) for one in notes] == [(4_800_000, 180_000, -300_000, -480_000)]
 

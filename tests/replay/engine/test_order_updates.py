@@ -14,7 +14,7 @@ from bellwether.replay.engine.codes import U_FILLED
 from bellwether.replay.rules import rule_set
 from tests.replay.both_engines import REASONS, STATUSES, recording
 from tests.replay.engine.small_tapes import LIVE
-from tests.replay.random_tapes import SECOND, RandomAgent, Shape, Temper, random_tape
+from tests.replay.random_tapes import SECOND, Behaviour, RandomAgent, Shape, random_tape
 from tests.replay.reference import Reference
 
 FAST = ReplaySettings(cadence=SECOND, sample_every=10 * SECOND, bankroll=10**13)
@@ -33,7 +33,7 @@ MODES: dict[str, Any] = {
 def both(mode: str, seed: int) -> tuple[Reference, list[tuple[int, ...]], list[tuple[int, int]]]:
     """Run both engines. Returns the plain engine, and the compiled engine's updates with the time at which each was reported."""
     rules, settings, shape = MODES[mode]
-    tape, act = random_tape(seed, shape), RandomAgent(seed, shape, Temper()).act
+    tape, act = random_tape(seed, shape), RandomAgent(seed, shape, Behaviour()).act
     plain, compiled = Reference(recording(tape), rules, settings), Session(tape, rules, settings)
     plain.tells = True
     compiled.stop_at_news(orders=True)

@@ -129,7 +129,7 @@ def series_table(rows: list[tuple[Any, ...]]) -> pa.Table:
     return pa.table({"ts": _times(rows), "name": _column(rows, 1, pa.string()), "value": _column(rows, 2, pa.float64())})
 
 
-def replaced(rows: list[tuple[Any, ...]], row: int, index: int, value: Any) -> list[tuple[Any, ...]]:
+def change_value(rows: list[tuple[Any, ...]], row: int, index: int, value: Any) -> list[tuple[Any, ...]]:
     """Return the rows with one value changed."""
     found = list(rows)
     found[row] = (*found[row][:index], value, *found[row][index + 1 :])

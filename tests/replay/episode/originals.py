@@ -32,7 +32,7 @@ TRADES = [(5, "a", "KXT-A", "no", 55, 30), (7, "b", "KXT-A", "yes", 48, 50), (9,
 Levels = list[tuple[int, int]]
 
 
-def described(folder: Path, tickers: list[str], settled: dict[str, Any], *, end: str = "2026-01-20T00:10:00.395561+00:00") -> None:
+def write_metadata(folder: Path, tickers: list[str], settled: dict[str, Any], *, end: str = "2026-01-20T00:10:00.395561+00:00") -> None:
     """Write metadata.json and settlement.json."""
     folder.mkdir(parents=True, exist_ok=True)
     metadata: dict[str, Any] = {
@@ -59,7 +59,7 @@ def _described(folder: Path, *, first_version: bool = False) -> None:
     }
     if first_version:
         settled = {"settlements": [{"ticker": ticker, **values} for ticker, values in settled.items()]}
-    described(folder, TICKERS, settled)
+    write_metadata(folder, TICKERS, settled)
 
 
 def levels_of(levels: Levels, price: str = "price_cents") -> list[dict[str, Any]]:

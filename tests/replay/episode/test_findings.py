@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bellwether.replay.episode import Finding, validate
-from tests.replay.episode.folders import BOOK, TRADES, Native, replaced
+from tests.replay.episode.folders import BOOK, TRADES, Native, change_value
 
 
 def findings(native: Native, folder: Path, severity: str) -> list[Finding]:
@@ -31,7 +31,7 @@ def test_a_good_episode_has_no_warning(tmp_path: Path) -> None:
 
 
 def test_a_trade_that_hits_nothing_is_warned_of(tmp_path: Path) -> None:
-    found = warnings(Native(trades=replaced(TRADES, 1, 4, 470)), tmp_path)["trades"]
+    found = warnings(Native(trades=change_value(TRADES, 1, 4, 470)), tmp_path)["trades"]
     assert "1 of 2 trades (50.0%)" in found and "row 1: KXTEST-A, NO bid at 53 cents" in found
 
 
@@ -43,12 +43,12 @@ def test_a_level_that_the_trade_emptied_counts_as_hit(tmp_path: Path) -> None:
 
 
 def test_prices_of_the_other_side_are_warned_of(tmp_path: Path) -> None:
-    found = findings(Native(trades=replaced(TRADES, 0, 4, 550)), tmp_path, "warning")
+    found = findings(Native(trades=change_value(TRADES, 0, 4, 550)), tmp_path, "warning")
     assert any("1 of 1 trades of NO takers fit at the other side's price, 0 as given" in finding.message for finding in found)
 
 
 def test_a_trade_off_the_grid_is_warned_of(tmp_path: Path) -> None:
-    found = findings(Native(trades=replaced(TRADES, 1, 4, 475)), tmp_path, "warning")
+    found = findings(Native(trades=change_value(TRADES, 1, 4, 475)), tmp_path, "warning")
     assert any(
         "1 trades are off their market's price grid, the first is row 1: KXTEST-A at 47.5 cents" in finding.message for finding in found
     )

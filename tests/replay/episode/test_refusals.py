@@ -14,17 +14,17 @@ from hypothesis import strategies as st
 
 from bellwether.errors import SchemaError
 from bellwether.replay.episode import load, validate
-from tests.replay.episode.folders import BOOK, SETTLEMENT, TRADES, Native, replaced
+from tests.replay.episode.folders import BOOK, SETTLEMENT, TRADES, Native, change_value
 
 Change = Callable[[Native], None]
 
 
 def book(row: int, index: int, value: object) -> Change:
-    return lambda native: setattr(native, "book", replaced(BOOK, row, index, value))
+    return lambda native: setattr(native, "book", change_value(BOOK, row, index, value))
 
 
 def trade(row: int, index: int, value: object) -> Change:
-    return lambda native: setattr(native, "trades", replaced(TRADES, row, index, value))
+    return lambda native: setattr(native, "trades", change_value(TRADES, row, index, value))
 
 
 def settled(ticker: str, **values: object) -> Change:
@@ -120,7 +120,7 @@ def test_what_is_wrong_is_named(tmp_path: Path, case: str) -> None:
 
 
 def test_the_row_at_fault_is_a_number_too(tmp_path: Path) -> None:
-    (error,) = validate(Native(book=replaced(BOOK, 6, 6, -1)).write(tmp_path)).errors
+    (error,) = validate(Native(book=change_value(BOOK, 6, 6, -1)).write(tmp_path)).errors
     assert (error.file, error.row) == ("orderbook.parquet", 6)
 
 
@@ -149,7 +149,7 @@ def test_a_torn_file_is_named(tmp_path: Path, name: str) -> None:
 
 
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
-    native = Native(book=replaced(BOOK, 6, 6, -1), trades=replaced(TRADES, 0, 5, 0))
+    native = Native(book=change_value(BOOK, 6, 6, -1), trades=change_value(TRADES, 0, 5, 0))
     native.settlement["KXTEST-B"]["result"] = "MAYBE"
     assert {error.check for error in validate(native.write(tmp_path)).errors} == {"book", "trades", "settlement"}
 

@@ -28,7 +28,7 @@ from bellwether.replay.episode import (
 )
 from bellwether.replay.episode.reader import _receipt
 from bellwether.replay.tape.layout import unpack
-from tests.replay.episode.folders import BOOK, TRADES, Native, at, book_table, replaced, series_table, trade_table
+from tests.replay.episode.folders import BOOK, TRADES, Native, at, book_table, change_value, series_table, trade_table
 
 DRAFT = EpisodeDraft(
     metadata=Metadata(
@@ -85,7 +85,7 @@ def test_the_same_bytes_are_written_again(tmp_path: Path) -> None:
 def test_a_refused_draft_leaves_what_was_there(tmp_path: Path) -> None:
     write(tmp_path / "episode", DRAFT)
     before = {path.name: path.read_bytes() for path in (tmp_path / "episode").iterdir()}
-    wrong = replace(DRAFT, book=book_table(replaced(BOOK, 6, 6, -1)))
+    wrong = replace(DRAFT, book=book_table(change_value(BOOK, 6, 6, -1)))
     with pytest.raises(SchemaError, match=f"{tmp_path}/episode is refused.*row 6: lots is -1"):
         write(tmp_path / "episode", wrong)
     assert {path.name: path.read_bytes() for path in (tmp_path / "episode").iterdir()} == before
@@ -157,12 +157,12 @@ def test_the_digest_depends_on_all_that_a_result_can_depend_on(tmp_path: Path) -
 
     natives = [
         Native(),
-        Native(book=replaced(BOOK, 6, 6, 6_999)),
-        Native(book=replaced(BOOK, 6, 1, 33)),
-        Native(book=replaced(BOOK, 8, 0, 61)),
-        Native(trades=replaced(TRADES, 0, 5, 2_999)),
-        Native(trades=replaced(TRADES, 0, 3, "yes")),
-        Native(trades=replaced(TRADES, 0, 1, "t9")),
+        Native(book=change_value(BOOK, 6, 6, 6_999)),
+        Native(book=change_value(BOOK, 6, 1, 33)),
+        Native(book=change_value(BOOK, 8, 0, 61)),
+        Native(trades=change_value(TRADES, 0, 5, 2_999)),
+        Native(trades=change_value(TRADES, 0, 3, "yes")),
+        Native(trades=change_value(TRADES, 0, 1, "t9")),
         described(start_ts="2026-01-20T00:00:00.000000001Z"),
         described(end_ts="2026-01-20T00:11:00Z"),
         described(gaps=[{"ticker": "KXTEST-A", "from": "2026-01-20T00:00:01Z", "to": None, "cause": "x"}]),
@@ -229,7 +229,7 @@ class TestReceipts:
     def test_other_bytes_are_checked(self, tmp_path: Path) -> None:
         folder, cache = self.episode(tmp_path), tmp_path / "cache"
         load(folder, cache=cache)
-        Native(book=replaced(BOOK, 6, 6, -1)).write(folder)
+        Native(book=change_value(BOOK, 6, 6, -1)).write(folder)
         with pytest.raises(SchemaError, match="row 6"):
             load(folder, cache=cache)
 
@@ -237,7 +237,7 @@ class TestReceipts:
         folder, cache = self.episode(tmp_path), tmp_path / "cache"
         load(folder, cache=cache)
         again: Episode = load(folder, cache=cache)
-        Native(book=replaced(BOOK, 6, 6, 6_000)).write(folder)
+        Native(book=change_value(BOOK, 6, 6, 6_000)).write(folder)
         with pytest.raises(SchemaError, match="changed since it was loaded"):
             _ = again.content
 
@@ -251,7 +251,7 @@ class TestReceipts:
             damaged[place // 8] ^= 1 << place % 8
             receipt.write_bytes(damaged)
             assert _receipt(cache, receipt.stem) is None
-        load(Native(book=replaced(BOOK, 6, 6, 6_000)).write(tmp_path / "other"), cache=cache)
+        load(Native(book=change_value(BOOK, 6, 6, 6_000)).write(tmp_path / "other"), cache=cache)
         (other,) = set(cache.iterdir()) - {receipt}
         for damaged in (b"{", written[:-1], written[:-32], b"", other.read_bytes()):
             receipt.write_bytes(damaged)

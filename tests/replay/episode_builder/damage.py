@@ -47,7 +47,7 @@ def levels_of(body: dict[str, Any]) -> Levels:
 
 
 @dataclass
-class Plain:
+class PlainBook:
     """Book of one market as plain dictionaries: its opening, each change with its time, and the time after which nothing is known."""
 
     opening: Levels = field(default_factory=dict)
@@ -67,9 +67,9 @@ class Plain:
         return self.opening
 
 
-def truth(frames: Iterable[Frame], *, partial: bool = False) -> dict[str, Plain]:
+def truth(frames: Iterable[Frame], *, partial: bool = False) -> dict[str, PlainBook]:
     """Return the books of undamaged frames. A change has the latest time of its subscription, or else of its market."""
-    found: dict[str, Plain] = {}
+    found: dict[str, PlainBook] = {}
     clocks: dict[Any, int] = {}
     for frame in frames:
         told = json.loads(frame.data)
@@ -81,7 +81,7 @@ def truth(frames: Iterable[Frame], *, partial: bool = False) -> dict[str, Plain]
         if told["type"] == "orderbook_snapshot":
             levels = levels_of(body)
             if market not in found:
-                found[market] = Plain(dict(levels), book=levels)
+                found[market] = PlainBook(dict(levels), book=levels)
             elif levels != found[market].book:
                 assert not levels, "a snapshot of an undamaged recording agrees with its book, or empties it"
                 found[market].over = clocks.get(key, 0)
@@ -249,7 +249,7 @@ def damaged(frames: list[Frame], rng: Random, kinds: tuple[Damage, ...], times: 
 
 
 @dataclass(frozen=True)
-class Looked:
+class Comparison:
     """Numbers of comparisons: with a right book, and with a book marked invalid."""
 
     right: int
@@ -258,9 +258,9 @@ class Looked:
     uncovered: int = 0
 
 
-def look_everywhere(frames: list[Frame], about: RecordingRequest, plain: dict[str, Plain]) -> Looked:
+def compare_books(frames: list[Frame], about: RecordingRequest, plain: dict[str, PlainBook]) -> Comparison:
     """Build the episodes of damaged frames. Compare their books with the true books at every change of either, and check their rows."""
-    found = [Looked(0, 0)]
+    found = [Comparison(0, 0)]
     for draft in build("damaged", about, frames):
         columns = draft.book.to_pydict()
         rows: dict[str, list[tuple[Any, ...]]] = {}
@@ -270,11 +270,11 @@ def look_everywhere(frames: list[Frame], about: RecordingRequest, plain: dict[st
         ):
             rows.setdefault(ticker, []).append((at, *row))
         found += [_compared(ticker, rows[ticker], copy.deepcopy(plain[ticker]), draft) for ticker in rows]
-        found.append(Looked(0, 0, draft.metadata.source["uncovered"]))
-    return Looked(*(sum(getattr(one, name) for one in found) for name in ("right", "told", "uncovered")))
+        found.append(Comparison(0, 0, draft.metadata.source["uncovered"]))
+    return Comparison(*(sum(getattr(one, name) for one in found) for name in ("right", "told", "uncovered")))
 
 
-def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: Plain, draft: EpisodeDraft) -> Looked:
+def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: PlainBook, draft: EpisodeDraft) -> Comparison:
     times = sorted({row[0] for row in rows} | {change[0] for change in plain.changes if change[0] >= rows[0][0]})
     book: Levels | None = None
     right = told = place = 0
@@ -296,12 +296,12 @@ def _compared(ticker: str, rows: list[tuple[Any, ...]], plain: Plain, draft: Epi
         if book is None:
             told += 1
         else:
-            assert book == wanted, wrong(at, ticker, book, wanted, draft)
+            assert book == wanted, describe_error(at, ticker, book, wanted, draft)
             right += 1
-    return Looked(right, told)
+    return Comparison(right, told)
 
 
-def wrong(at: int, ticker: str, shown: Levels, wanted: Levels, draft: EpisodeDraft) -> str:
+def describe_error(at: int, ticker: str, shown: Levels, wanted: Levels, draft: EpisodeDraft) -> str:
     """Describe an error."""
     differing = {
         level: (shown.get(level), wanted.get(level)) for level in shown.keys() | wanted.keys() if shown.get(level) != wanted.get(level)

@@ -29,7 +29,7 @@ def at(second: float) -> Json:
     return {"ts": f"2026-11-21T12:{whole // 60:02d}:{whole % 60:02d}.{part:06d}Z"}
 
 
-def moment(second: float) -> int:
+def nanoseconds_at(second: float) -> int:
     """Return the same time in nanoseconds since 1970."""
     return NOON + round(second * SECOND)
 
@@ -40,16 +40,19 @@ def trade(market: str, seq: int, *, price: str = "0.4000", count: str = "1.00", 
     return {"type": "trade", "sid": sid, "seq": seq, "msg": told}
 
 
-def life(event: str, second: float, *, seq: int = 1, **body: Any) -> Json:
+def lifecycle(event: str, second: float, *, seq: int = 1, **body: Any) -> Json:
     """Return a lifecycle message, sent this many seconds after noon."""
     told = {"market_ticker": A, "event_type": event, **body}
-    return {"type": "market_lifecycle_v2", "sending_ts_ms": moment(second) // 1_000_000, "sid": 3, "seq": seq, "msg": told}
+    return {"type": "market_lifecycle_v2", "sending_ts_ms": nanoseconds_at(second) // 1_000_000, "sid": 3, "seq": seq, "msg": told}
 
 
 def frames(*bodies: Json | bytes, connection: int = 1, first: int = 0, received: bool = False) -> list[Frame]:
     """Return frames received half a second after noon and a second apart, or without times of receipt."""
     texts = [body if isinstance(body, bytes) else orjson.dumps(body) for body in bodies]
-    return [Frame(moment(first + place + 0.5) if received else None, connection, first + place, text) for place, text in enumerate(texts)]
+    return [
+        Frame(nanoseconds_at(first + place + 0.5) if received else None, connection, first + place, text)
+        for place, text in enumerate(texts)
+    ]
 
 
 def built(

@@ -11,7 +11,7 @@ from bellwether.recordings.recording import RecordingRequest
 from bellwether.replay.episode import Gap
 from bellwether.replay.episode_builder.columns import BOOK, INVALID, LEVEL, SNAPSHOT_START
 from bellwether.replay.episode_builder.gaps import BookLoss, cut_gaps
-from tests.replay.episode_builder.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, moment, rows
+from tests.replay.episode_builder.streams import ABOUT, PARTIAL, Json, at, built, frames, levels, nanoseconds_at, rows
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 
@@ -61,7 +61,7 @@ def test_a_snapshot_that_differs_from_its_book_makes_all_since_the_last_agreemen
         (2, "level", "yes", 300, 100),
         (3, "level", "yes", 400, 500),
     ]
-    assert draft.metadata.gaps == (Gap(A, moment(1), moment(2), "snapshot at frame 4 differs in 3 levels"),)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(2), "snapshot at frame 4 differs in 3 levels"),)
     assert draft.metadata.source["snapshots_that_differ"] == 1
 
 
@@ -83,7 +83,7 @@ def test_a_skipped_number_invalidates_every_book_of_the_subscription_until_its_s
         (4, "level", "yes", 200, 200),
     ]
     assert rows(draft, B)[-1] == (1, "invalid", None, None, None)
-    assert draft.metadata.gaps == (Gap(A, moment(1), moment(3), "gap"), Gap(B, moment(1), None, "gap"))
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(3), "gap"), Gap(B, nanoseconds_at(1), None, "gap"))
     assert draft.metadata.source["unapplied"] == 1
 
 
@@ -92,7 +92,7 @@ def test_a_lost_connection_invalidates_until_the_snapshot_of_the_next() -> None:
     draft = built([*before, *frames(snapshot(A, 1), delta(A, 2, **at(9)), connection=2, first=7, received=True)])
     # The frame of second 9 was received at 8.5, because the receiver's clock is half a second behind.
     assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (8, "snapshot_start"), (8, "level"), (8, "level"), (9, "level")]
-    assert draft.metadata.gaps == (Gap(A, moment(1), moment(8), "break"),)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(8), "break"),)
 
 
 def test_holes_of_a_partial_recording_are_expected() -> None:
@@ -123,7 +123,7 @@ def test_a_level_below_zero_shows_that_something_was_lost() -> None:
 def test_a_frame_that_cannot_be_kept_exactly_ends_the_book_until_its_next_snapshot(body: Json, said: str) -> None:
     draft = built(frames(snapshot(A, 1), snapshot(B, 2), delta(A, 3, **at(1)), {**body, "seq": 4}, delta(A, 5, **at(2)), snapshot(A, 6)))
     [gap] = draft.metadata.gaps
-    assert (gap.ticker, gap.start, gap.end) == (A, moment(1), moment(2))
+    assert (gap.ticker, gap.start, gap.end) == (A, nanoseconds_at(1), nanoseconds_at(2))
     assert re.search(said.replace("frame 1", "frame 3"), gap.cause)
     assert [row[:2] for row in rows(draft)[4:]] == [(1, "invalid"), (2, "snapshot_start"), (2, "level"), (2, "level")]
     assert [draft.metadata.source[name] for name in ("malformed", "unapplied", "uncovered")] == [1, 2, 0]
@@ -157,7 +157,7 @@ def test_polled_books_are_snapshots_whose_changes_are_kept() -> None:
     draft = built(frames(polled(0, [["0.40", "2.00"]]), polled(5, [["0.40", "1.00"]]), page, page, polled(10, [["0.40", "1.00"]])))
     assert rows(draft) == [(0, "snapshot_start", None, None, None), (0, "level", "yes", 400, 200), (5, "level", "yes", 400, 100)]
     assert draft.trades["trade_id"].to_pylist() == ["older", "newer"]
-    assert draft.trades["ts"].cast("int64").to_pylist() == [moment(5), moment(5)]
+    assert draft.trades["ts"].cast("int64").to_pylist() == [nanoseconds_at(5), nanoseconds_at(5)]
 
 
 news = [{"trade_id": "newer", "created_time": at(4)["ts"]}, {"trade_id": "older", "created_time": at(3)["ts"]}]
@@ -183,7 +183,7 @@ def test_a_book_that_an_instant_leaves_crossed_is_invalid_until_it_is_mended() -
         (4, "level", "no", 400, 1000),
         (5, "level", "yes", 200, 200),
     ]
-    assert draft.metadata.gaps == (Gap(A, moment(1), moment(4), "crossed book"),)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(4), "crossed book"),)
     assert draft.book["ts"].to_pylist() == sorted(draft.book["ts"].to_pylist())
     assert "invalid" not in [kind for _, kind, *_ in rows(draft, B)]
 
@@ -200,10 +200,10 @@ def test_a_book_that_stays_locked_where_losses_do_not_show_in_the_numbers_was_wr
         delta(A, 25, **at(5)),
     ]
     draft = built(frames(*said), about=PARTIAL)
-    assert draft.metadata.gaps == (Gap(A, moment(1), moment(4), "locked book from frame 2 on; locked book"),)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(4), "locked book from frame 2 on; locked book"),)
     assert [kind for _, kind, *_ in rows(draft)] == [*SHOWN, "invalid", *SHOWN, "level"]
     momentary = [*said[:3], delta(A, 15, price="0.6000", by="-1.00", **at(2.5)), delta(A, 16, **at(9))]
-    assert built(frames(*momentary), about=PARTIAL).metadata.gaps == (Gap(A, moment(2), moment(2.5), "locked book"),)
+    assert built(frames(*momentary), about=PARTIAL).metadata.gaps == (Gap(A, nanoseconds_at(2), nanoseconds_at(2.5), "locked book"),)
 
 
 SHOWN = ["snapshot_start", "level", "level"]
@@ -215,7 +215,7 @@ SHOWN = ["snapshot_start", "level", "level"]
 def test_changes_of_a_subscription_that_gave_no_snapshot_end_the_book() -> None:
     """The snapshot may be filed under another subscription. Otherwise the book would keep its initial state."""
     draft = built(frames(snapshot(A, 1, sid=0), delta(A, 2, sid=2, **at(1)), delta(A, 3, sid=2, **at(2))))
-    assert draft.metadata.gaps == (Gap(A, moment(1), None, "subscription"),)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), None, "subscription"),)
     assert [kind for _, kind, *_ in rows(draft)] == [*SHOWN, "invalid"]
     assert (draft.metadata.source["unapplied"], draft.metadata.source["uncovered"]) == (2, 0)
 
@@ -224,7 +224,7 @@ def test_changes_of_a_replaced_subscription_are_needless_where_the_new_one_goes_
     lost = [snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 4, **at(2)), snapshot(A, 1, sid=3)]
     both = [delta(A, 5, **at(3)), delta(A, 2, sid=3, **at(3)), delta(A, 3, sid=3, **at(4))]
     draft = built(frames(*lost, *both))
-    assert draft.metadata.gaps == (Gap(A, moment(1), moment(2), "gap"),)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(1), nanoseconds_at(2), "gap"),)
     assert levels(draft) == {("yes", 400): 1200, ("no", 400): 1000}
     assert (draft.metadata.source["superseded"], draft.metadata.source["unapplied"]) == (1, 1)
 
@@ -238,12 +238,12 @@ def test_a_frame_that_comes_twice_is_taken_once() -> None:
 
 def test_two_frames_of_one_number_end_the_books_of_their_subscription() -> None:
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 2, by="7.00", **at(2)), delta(A, 3, **at(3))))
-    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(moment(1), None, "repeated")]
+    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(nanoseconds_at(1), None, "repeated")]
 
 
 def test_a_frame_that_came_late_ends_a_book_of_a_partial_recording_at_its_own_time() -> None:
     draft = built(frames(snapshot(A, 4), delta(A, 9, **at(1)), delta(A, 12, **at(5)), delta(A, 11, **at(3))), about=PARTIAL)
-    assert draft.metadata.gaps == (Gap(A, moment(3), None, "late"),)
+    assert draft.metadata.gaps == (Gap(A, nanoseconds_at(3), None, "late"),)
     assert [row[:2] for row in rows(draft)[3:]] == [(1, "level"), (3, "invalid")]
 
 
@@ -252,7 +252,7 @@ def test_a_frame_that_came_late_ends_a_book_of_a_partial_recording_at_its_own_ti
 )
 def test_a_market_that_is_unsubscribed_has_no_book_from_its_last_frame_on(answer: Json) -> None:
     draft = built(frames(snapshot(A, 1), snapshot(B, 2), delta(A, 3, **at(1)), answer, snapshot(A, 5), delta(A, 6, **at(9))))
-    assert [gap for gap in draft.metadata.gaps if gap.ticker == A] == [Gap(A, moment(1), moment(1), "unsubscribed")]
+    assert [gap for gap in draft.metadata.gaps if gap.ticker == A] == [Gap(A, nanoseconds_at(1), nanoseconds_at(1), "unsubscribed")]
     assert bool([gap for gap in draft.metadata.gaps if gap.ticker == B]) == (answer["type"] == "unsubscribed")
 
 
@@ -270,7 +270,7 @@ def test_a_stream_without_numbers_is_followed_in_order_of_arrival() -> None:
     draft = built(frames(*said))
     assert (levels(draft)["yes", 400], draft.metadata.gaps) == (1200, ())
     cut = built(frames(*said, b"torn", delta(A, 4, **at(3))))
-    assert [gap.start for gap in cut.metadata.gaps] == [moment(2)]
+    assert [gap.start for gap in cut.metadata.gaps] == [nanoseconds_at(2)]
 
 
 # --- a book on two subscriptions -----------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def test_a_snapshot_may_be_a_step_behind_or_ahead_of_the_other_subscription(lots
 @pytest.mark.parametrize("on", [[], [delta(A, 3, **at(2)), delta(A, 4, **at(9)), delta(A, 5, **at(10))]])
 def test_a_closing_snapshot_on_another_subscription_that_differs_makes_the_whole_book_a_gap(on: list[Json]) -> None:
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), again("50.00"), *on), about=PARTIAL)
-    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(moment(1), None, "subscriptions differ")]
+    assert [(gap.start, gap.end, gap.cause) for gap in draft.metadata.gaps] == [(nanoseconds_at(1), None, "subscriptions differ")]
     assert draft.metadata.source["uncovered"] == 0
 
 

@@ -27,7 +27,7 @@ from bellwether.replay.episode_builder.listings import ListedMarket, fee_at
 from bellwether.replay.episode_builder.times import Times
 from bellwether.tables import TABLES
 from tests.recordings.frames import recorded
-from tests.replay.episode_builder.streams import ABOUT, EVENT, Json, at, built, frames, moment, trade
+from tests.replay.episode_builder.streams import ABOUT, EVENT, Json, at, built, frames, nanoseconds_at, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 GRID = ((0, 1000, 10), (1000, 9000, 100), (9000, 10_000, 10))
@@ -41,7 +41,15 @@ def reference(value: str, second: float, name: str = "SPX") -> Json:
 
 
 def test_trades_of_every_wire_form_are_kept_exactly() -> None:
-    old = {"trade_id": "old", "market_ticker": A, "yes_price": 41, "no_price": 59, "count": 3, "taker_side": "no", "ts": moment(2) // 10**9}
+    old = {
+        "trade_id": "old",
+        "market_ticker": A,
+        "yes_price": 41,
+        "no_price": 59,
+        "count": 3,
+        "taker_side": "no",
+        "ts": nanoseconds_at(2) // 10**9,
+    }
     new = {"trade_id": "new", "market_ticker": A, "no_price_dollars": "0.5850", "count_fp": "0.25", "taker_outcome_side": "yes", **at(3)}
     bids = {"trade_id": "bid", "market_ticker": A, "yes_price_dollars": "0.4000", "count_fp": "1.00", "taker_book_side": "ask", **at(4)}
     said = [{"type": "trade", "sid": 2, "seq": seq, "msg": body} for seq, body in enumerate((old, new, bids), 1)]
@@ -51,7 +59,7 @@ def test_trades_of_every_wire_form_are_kept_exactly() -> None:
         {"trade_id": "new", "ticker": A, "taker_side": "yes", "yes_price_centicents": 4150, "lots": 25},
         {"trade_id": "bid", "ticker": A, "taker_side": "no", "yes_price_centicents": 4000, "lots": 100},
     ]
-    assert found["ts"].cast("int64").to_pylist() == [moment(2), moment(3), moment(4)]
+    assert found["ts"].cast("int64").to_pylist() == [nanoseconds_at(2), nanoseconds_at(3), nanoseconds_at(4)]
 
 
 def test_trades_off_the_book_without_a_taker_or_told_twice_are_no_prints() -> None:
@@ -187,9 +195,9 @@ def test_listings_tell_outcomes_grids_and_fees() -> None:
     series = table("kalshi_series", {"series_ticker": "KXONE", "fee_type": "quadratic_with_maker_fees", "fee_multiplier": Decimal("0.5")})
     known = parse_listings(markets, events, series)
     one, two = known.market(A), known.market(B)
-    assert (one.title, one.close_time, one.price_ranges) == (f"Will {A}?", moment(1800), ((0, 1000, 10), (1000, 9000, 100)))
+    assert (one.title, one.close_time, one.price_ranges) == (f"Will {A}?", nanoseconds_at(1800), ((0, 1000, 10), (1000, 9000, 100)))
     assert one.outcome is not None
-    assert (one.outcome.result, one.outcome.value, one.outcome.at) == ("YES", 1_000_000, moment(5400))
+    assert (one.outcome.result, one.outcome.value, one.outcome.at) == ("YES", 1_000_000, nanoseconds_at(5400))
     assert one.fee == {"type": "quadratic_with_maker_fees", "multiplier": "0.5", "waiver_until": None, "source": "series"}
     assert two.outcome is not None
     assert (two.outcome.result, two.outcome.value, two.outcome.at) == ("SCALAR", 240_000, None)

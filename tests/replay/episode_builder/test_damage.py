@@ -11,7 +11,7 @@ from bellwether.recordings.recording import RecordingRequest
 from bellwether.recordings.sandbox_recordings import generate_recording
 from bellwether.sandbox.world.world import GeneratedWorld
 from bellwether.venues.kalshi.stream.frame import Frame
-from tests.replay.episode_builder.damage import ALL, WAYS, Damage, damaged, look_everywhere, truth, with_snapshots
+from tests.replay.episode_builder.damage import ALL, WAYS, Damage, compare_books, damaged, truth, with_snapshots
 
 NOW, EVENT = datetime(2025, 9, 1, 12, tzinfo=UTC), "KXCUPALPINE-25AUG31"
 
@@ -27,7 +27,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[RecordingRequest
 def test_an_undamaged_recording_has_its_whole_book(recorded: tuple[RecordingRequest, list[Frame]], way: str) -> None:
     about, frames = recorded
     whole = frames if way == "again" else with_snapshots(frames, 300, way)
-    looked = look_everywhere(whole, about, truth(frames))
+    looked = compare_books(whole, about, truth(frames))
     assert looked.right > 2000
     assert looked.uncovered == 0
     # A connection ends after its last frame.
@@ -39,7 +39,7 @@ def test_a_kind_of_damage_leaves_a_right_book_or_none(recorded: tuple[RecordingR
     about, frames = recorded
     rng = Random(f"{kind.__name__} {way}")
     damage = damaged(with_snapshots(frames, 250, way), rng, (kind,), 6)
-    looked = look_everywhere(damage, about, truth(frames))
+    looked = compare_books(damage, about, truth(frames))
     assert looked.right > 100
     assert looked.uncovered == 0
 
@@ -49,7 +49,7 @@ def test_many_damages_leave_a_right_book_or_none(recorded: tuple[RecordingReques
     about, frames = recorded
     rng = Random(f"{way} {times}")
     whole = with_snapshots(frames, rng.choice([30, 100, 250]), way)
-    looked = look_everywhere(damaged(whole, rng, ALL, times), about, truth(frames))
+    looked = compare_books(damaged(whole, rng, ALL, times), about, truth(frames))
     # A few damages may hit data that another subscription repeats; many damages leave few right books.
     assert looked.right > 100 or times == 50
     assert looked.told > 100 or times == 3

@@ -18,7 +18,7 @@ from bellwether.replay.rules import rule_set
 from bellwether.replay.tape.build import load_tape
 from bellwether.replay.tape.layout import unpack
 from bellwether.replay.units import BUY, MICROS, YES
-from tests.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, levels, life, moment, trade
+from tests.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, levels, lifecycle, nanoseconds_at, trade
 from tests.venues.stream.peer import A, delta, snapshot
 
 DECI, CENTI = ((0, 10_000, 10),), ((0, 100, 1), (100, 9900, 10), (9900, 10_000, 1))
@@ -27,7 +27,7 @@ DECI, CENTI = ((0, 10_000, 10),), ((0, 100, 1), (100, 9900, 10), (9900, 10_000, 
 def structure(second: float, *spans: tuple[str, str, str]) -> Json:
     """Return a message that changes the price grid of market A."""
     ranges = [dict(zip(("start", "end", "step"), span, strict=True)) for span in spans]
-    return life("price_level_structure_updated", second, price_ranges=ranges)
+    return lifecycle("price_level_structure_updated", second, price_ranges=ranges)
 
 
 def grids(draft: EpisodeDraft) -> list[tuple[float, object]]:
@@ -45,7 +45,7 @@ def test_a_stated_grid_holds_from_its_message_on(tmp_path: Path) -> None:
     episode = write(tmp_path / "rec", draft)
     [(start, cents), (changed, fine)] = episode.metadata.markets[0].price_grids()
     assert (start, cents.tolist()) == (0, list(range(100, 10_000, 100)))
-    assert (changed, fine.tolist()) == (moment(5), [*range(1, 100), *range(100, 9900, 10), *range(9900, 10_000)])
+    assert (changed, fine.tolist()) == (nanoseconds_at(5), [*range(1, 100), *range(100, 9900, 10), *range(9900, 10_000)])
     assert load(tmp_path / "rec").metadata == episode.metadata == draft.metadata
 
 
@@ -99,15 +99,15 @@ def test_orders_must_be_on_the_grid_of_their_time_and_trade_at_hundredths_of_a_c
         told,
         ask,
     )
-    end = (delta(A, 4, side="no", price="0.9800", **at(20)), life("determined", 30, result="yes", settlement_value="1.0000"))
+    end = (delta(A, 4, side="no", price="0.9800", **at(20)), lifecycle("determined", 30, result="yes", settlement_value="1.0000"))
     session = replayed(write(tmp_path / "rec", built(frames(*said, *end))))
     refused, found = {}, -1
     while session.step():
-        if session.now in (moment(2), moment(7)):
+        if session.now in (nanoseconds_at(2), nanoseconds_at(7)):
             order = session.place(0, YES, BUY, 88, 100)
             refused[session.now] = session.orders[order, O_REASON] == Reason.BAD_PRICE
             found = order
-    assert refused == {moment(2): True, moment(7): False}
+    assert refused == {nanoseconds_at(2): True, nanoseconds_at(7): False}
     order = session.result().orders[found]
     fee = -(-7 * 100 * 88 * (10_000 - 88) // (100 * 10_000))
     assert (order[O_PRICE], order[O_FILLED], order[O_COST]) == (88, 100, 8_800)
@@ -134,7 +134,7 @@ def test_captures_with_fine_grids_are_replayed(recordings: Path, tmp_path: Path,
 def test_frames_behind_the_close_that_were_not_applied_are_counted_as_plain_integers(tmp_path: Path) -> None:
     late = delta(A, 4, price="1.5", **at(9))
     draft = built(
-        frames(snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 3, **at(2)), life("determined", 5), late), results=Outcomes(infer=True)
+        frames(snapshot(A, 1), delta(A, 2, **at(1)), delta(A, 3, **at(2)), lifecycle("determined", 5), late), results=Outcomes(infer=True)
     )
     assert draft.metadata.source["unapplied"] == 1 and type(draft.metadata.source["uncovered"]) is int
     assert draft.metadata.source["uncovered"] == 0

@@ -7,14 +7,14 @@ import pytest
 from bellwether.errors import ConfigError
 from bellwether.replay.episode import EpisodeDraft, Market, Settlement
 from bellwether.replay.episode_builder import ListedMarket, Listings, Outcomes, parse_results
-from tests.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, life, moment, rows, trade
+from tests.replay.episode_builder.streams import NOON, SECOND, Json, at, built, frames, lifecycle, nanoseconds_at, rows, trade
 from tests.venues.stream.peer import A, B, delta, snapshot
 
 EMPTY: Json = {"type": "orderbook_snapshot", "sid": 1, "seq": 3, "msg": {"market_ticker": A}}
 
 
 def seconds(second: int) -> int:
-    return moment(second) // SECOND
+    return nanoseconds_at(second) // SECOND
 
 
 def market(draft: EpisodeDraft, ticker: str = A) -> Market:
@@ -32,24 +32,24 @@ def phases(draft: EpisodeDraft, ticker: str = A) -> list[tuple[float, str, str |
 def test_a_whole_life_is_told_by_its_messages() -> None:
     draft = built(
         frames(
-            life("created", -1, open_ts=seconds(1), close_ts=seconds(99), additional_metadata={"title": "Will it?", "name": "it"}),
-            life("activated", 1, seq=2, is_deactivated=False),
+            lifecycle("created", -1, open_ts=seconds(1), close_ts=seconds(99), additional_metadata={"title": "Will it?", "name": "it"}),
+            lifecycle("activated", 1, seq=2, is_deactivated=False),
             snapshot(A, 1),
             delta(A, 2, **at(2)),
-            life("deactivated", 3, seq=3, is_deactivated=True),
-            life("activated", 4, seq=4, is_deactivated=False),
+            lifecycle("deactivated", 3, seq=3, is_deactivated=True),
+            lifecycle("activated", 4, seq=4, is_deactivated=False),
             delta(A, 3, **at(5)),
-            life("close_date_updated", 6, seq=5, close_ts=seconds(6)),
-            life("deactivated", 6, seq=6, is_deactivated=True),
+            lifecycle("close_date_updated", 6, seq=5, close_ts=seconds(6)),
+            lifecycle("deactivated", 6, seq=6, is_deactivated=True),
             {**EMPTY, "seq": 4, "msg": {**EMPTY["msg"], **at(6.2)}},
-            life("determined", 20, seq=7, determination_ts=seconds(20), result="yes", settlement_value="1.0000"),
-            life("settled", 30, seq=8, settled_ts=seconds(30)),
+            lifecycle("determined", 20, seq=7, determination_ts=seconds(20), result="yes", settlement_value="1.0000"),
+            lifecycle("settled", 30, seq=8, settled_ts=seconds(30)),
         )
     )
     assert phases(draft) == [(1, "open", "lifecycle"), (3, "halt", "lifecycle"), (4, "open", "lifecycle"), (6, "close", "lifecycle")]
     found = market(draft)
-    assert (found.title, found.open_time, found.close_time) == ("Will it?", moment(1), moment(99))
-    assert settlement(draft) == Settlement(A, "YES", 1_000_000, moment(30), "lifecycle")
+    assert (found.title, found.open_time, found.close_time) == ("Will it?", nanoseconds_at(1), nanoseconds_at(99))
+    assert settlement(draft) == Settlement(A, "YES", 1_000_000, nanoseconds_at(30), "lifecycle")
     assert rows(draft)[-1] == (5, "level", "yes", 400, 1200)
 
 
@@ -64,9 +64,9 @@ def test_a_whole_life_is_told_by_its_messages() -> None:
     ],
 )
 def test_determinations_of_every_kind(told: Json, result: str | None, value: int | None) -> None:
-    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), life("determined", 9, determination_ts=seconds(9), **told)))
+    draft = built(frames(snapshot(A, 1), delta(A, 2, **at(1)), lifecycle("determined", 9, determination_ts=seconds(9), **told)))
     found = settlement(draft)
-    assert (found.result, found.value, found.at) == (result, value, moment(9) if result else None)
+    assert (found.result, found.value, found.at) == (result, value, nanoseconds_at(9) if result else None)
     assert phases(draft) == [(9, "close", "lifecycle")]
 
 
@@ -83,38 +83,44 @@ def test_another_recorders_note_tells_the_close_and_nothing_behind_it_is_kept() 
     draft = built(frames(note, snapshot(A, 1), delta(A, 2, **at(3)), delta(A, 3, **at(4)), EMPTY | {"seq": 4}))
     assert phases(draft) == [(3, "close", "recorder")]
     assert rows(draft)[-1] == (3, "level", "yes", 400, 1100)
-    assert draft.metadata.end == moment(4)
+    assert draft.metadata.end == nanoseconds_at(4)
     assert phases(draft, B) == [(4, "close", "end of recording")]
 
 
 def test_agents_are_told_the_close_that_was_announced_and_never_the_real_one_of_an_early_close() -> None:
     note = {"type": "watch_market", "msg": {"market_ticker": A, "close_time": at(50)["ts"]}}
-    early = life("close_date_updated", 4, close_ts=seconds(5))
+    early = lifecycle("close_date_updated", 4, close_ts=seconds(5))
     book = (snapshot(A, 1), delta(A, 2, **at(3)), EMPTY)
-    listed = Listings({A: ListedMarket(A, close_time=moment(5))})
-    assert market(built(frames(note, *book, early), known=listed)).close_time == moment(50)
+    listed = Listings({A: ListedMarket(A, close_time=nanoseconds_at(5))})
+    assert market(built(frames(note, *book, early), known=listed)).close_time == nanoseconds_at(50)
     assert market(built(frames(*book, early), known=listed)).close_time is None
-    assert market(built(frames(life("created", 1, close_ts=seconds(900)), *book, early), known=listed)).close_time == moment(900)
+    assert market(built(frames(lifecycle("created", 1, close_ts=seconds(900)), *book, early), known=listed)).close_time == nanoseconds_at(
+        900
+    )
 
 
 def test_a_trade_proves_that_a_stated_close_is_wrong() -> None:
-    known = Listings({A: ListedMarket(A, close_time=moment(3))})
+    known = Listings({A: ListedMarket(A, close_time=nanoseconds_at(3))})
     draft = built(frames(snapshot(A, 1), delta(A, 2, **at(5)), trade(A, 1, **at(5)), EMPTY), known=known)
     assert phases(draft) == [(5, "close", "book wiped")]
     assert draft.trades.num_rows == 1
 
 
 def test_results_come_from_the_surest_source() -> None:
-    told = life("determined", 9, result="no", determination_ts=seconds(9))
-    listed = Listings({A: ListedMarket(A, close_time=moment(6), outcome=Settlement(A, "YES", 1_000_000, moment(70), "listing"))})
+    told = lifecycle("determined", 9, result="no", determination_ts=seconds(9))
+    listed = Listings(
+        {A: ListedMarket(A, close_time=nanoseconds_at(6), outcome=Settlement(A, "YES", 1_000_000, nanoseconds_at(70), "listing"))}
+    )
     base = (snapshot(A, 1), delta(A, 2, **at(5)), trade(A, 1, price="0.9900", **at(5)))
     guess = Outcomes(infer=True)
     stated = Outcomes(parse_results([f"{A}=0.35"]), infer=True)
-    assert settlement(built(frames(*base), results=guess)) == Settlement(A, "YES", 1_000_000, moment(5), "inferred: last trade at 0.990")
+    assert settlement(built(frames(*base), results=guess)) == Settlement(
+        A, "YES", 1_000_000, nanoseconds_at(5), "inferred: last trade at 0.990"
+    )
     assert settlement(built(frames(*base), known=listed, results=guess)).source == "listing"
-    assert settlement(built(frames(*base, told), known=listed, results=guess)) == Settlement(A, "NO", 0, moment(9), "lifecycle")
-    assert settlement(built(frames(*base, told), results=stated)) == Settlement(A, "SCALAR", 350_000, moment(9), "stated")
-    assert settlement(built(frames(*base), known=listed, results=stated)) == Settlement(A, "SCALAR", 350_000, moment(70), "stated")
+    assert settlement(built(frames(*base, told), known=listed, results=guess)) == Settlement(A, "NO", 0, nanoseconds_at(9), "lifecycle")
+    assert settlement(built(frames(*base, told), results=stated)) == Settlement(A, "SCALAR", 350_000, nanoseconds_at(9), "stated")
+    assert settlement(built(frames(*base), known=listed, results=stated)) == Settlement(A, "SCALAR", 350_000, nanoseconds_at(70), "stated")
     assert settlement(built(frames(*base))) == Settlement(A)
 
 

@@ -66,7 +66,7 @@ def cross(market: Market, side: int, best: int, at: int, *, consume: bool) -> No
                 market.consume_within(1 - side, price, least, most)
 
 
-class Doubts:
+class Uncertainty:
     """Lots by which histories can differ from the main account, by market, bid side, price and exact fee rates of the lower and the upper
     end.
     """

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.replay.reference import fees
 from tests.replay.reference.account import BUY, Account
-from tests.replay.reference.bounds import Doubts, rounding
+from tests.replay.reference.bounds import Uncertainty, rounding
 from tests.replay.reference.market import Market
 from tests.replay.reference.orders import (
     DOLLAR,
@@ -67,7 +67,7 @@ class Exchange:
         self.said: dict[int, tuple[str, str, int, int, int]] = {}  # last reported state by order
         self.unsaid: list[Order] = []  # orders that may have further updates
         self.chains: dict[tuple[int, int], Chain] = {}  # current quotes, by market and side
-        self.doubts = Doubts(len(tape.tickers))
+        self.doubts = Uncertainty(len(tape.tickers))
         self.journal: list[tuple[Any, ...]] | None = None  # events that change queues and money, for the enumeration of histories
 
     def place(

@@ -29,7 +29,7 @@ DARK = (*[None] * 10, False)
 Levels = dict[int, int]
 
 
-def shown(bids: Levels, nos: Levels) -> tuple[Any, ...]:
+def book_columns(bids: Levels, nos: Levels) -> tuple[Any, ...]:
     """Return the columns of a valid book from bids of YES and of NO, by price in $0.0001. Lots of 0 are omitted."""
     sides = []
     for levels, is_ask in ((bids, False), (nos, True)):
@@ -61,7 +61,7 @@ def plain(made: Tape) -> dict[tuple[str, int], tuple[Any, ...]]:
                     levels[side] |= {prices[level]: lots} if lots else {}
                 lost = kind == INVALID if kind in (INVALID, VALID) else lost
                 closed = closed or kind in (CLOSE, SETTLE, VOID)
-            found[name, at] = DARK if lost or closed or at < made.begins[code] else shown(*levels)
+            found[name, at] = DARK if lost or closed or at < made.begins[code] else book_columns(*levels)
     return found
 
 
@@ -133,7 +133,7 @@ def compared(draft: EpisodeDraft, made: Tape) -> int:
                 levels[side].pop(price, None)
                 levels[side] |= {price: lots} if lots else {}
             if found[market.ticker, at][-1]:
-                assert found[market.ticker, at] == shown(levels["yes"], levels["no"])
+                assert found[market.ticker, at] == book_columns(levels["yes"], levels["no"])
                 count += levels["yes"] != {}
     return count
 

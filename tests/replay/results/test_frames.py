@@ -20,12 +20,12 @@ from bellwether.replay.units import MICROS
 from bellwether.tables import table
 from bellwether.tables.replay import HORIZONS_S
 from tests.replay.random_tapes import Shape, random_tape
-from tests.replay.results.traders import RULES, traded
+from tests.replay.results.traders import RULES, backtest_random
 
 
 @pytest.fixture(params=RULES)
 def backtest(request: pytest.FixtureRequest) -> Backtest:
-    return traded(request.param)
+    return backtest_random(request.param)
 
 
 def test_every_frame_fits_its_table(backtest: Backtest) -> None:

@@ -19,19 +19,19 @@ from bellwether.replay.results.exposure import exposure
 from bellwether.replay.results.metrics import HORIZONS, metrics, sampled_curve
 from bellwether.replay.units import CONTRACT, MICROS, SECOND, SELL
 from tests.replay.random_tapes import Shape, random_tape
-from tests.replay.results.traders import RULES, rows_of, traded
+from tests.replay.results.traders import RULES, backtest_random, rows_of
 
 RUNS = [(rules, seed) for rules in RULES for seed in range(2)]
 
 
 @pytest.fixture(params=RUNS, ids=str)
 def backtest(request: pytest.FixtureRequest) -> Backtest:
-    return traded(*request.param)
+    return backtest_random(*request.param)
 
 
 def test_the_runs_trade_as_makers_and_takers_and_are_refused_too() -> None:
-    roles = {role for rules, seed in RUNS for (role,) in rows_of(traded(rules, seed), "fills", codes.F_ROLE)}
-    statuses = {status for rules, seed in RUNS for (status,) in rows_of(traded(rules, seed), "orders", codes.O_STATUS)}
+    roles = {role for rules, seed in RUNS for (role,) in rows_of(backtest_random(rules, seed), "fills", codes.F_ROLE)}
+    statuses = {status for rules, seed in RUNS for (status,) in rows_of(backtest_random(rules, seed), "orders", codes.O_STATUS)}
     assert roles == {Role.TAKER, Role.MAKER}
     assert {Status.FILLED, Status.CANCELLED, Status.REJECTED} <= statuses
 
@@ -133,19 +133,19 @@ def test_adverse_selection_weighs_the_markouts_of_maker_fills_by_contracts(backt
 
 
 def test_horizons_that_are_not_asked_for_are_null() -> None:
-    row = metrics(traded(), horizons=(5,))
+    row = metrics(backtest_random(), horizons=(5,))
     assert row["adverse_selection_5s"] is not None
     assert row["adverse_selection_1s"] is None
 
 
 def test_an_agent_that_failed_has_a_row_that_says_so() -> None:
-    row = metrics(traded(fails=20))
+    row = metrics(backtest_random(fails=20))
     assert row["failure"].startswith("ValueError: the <b>market</b> | is")
     assert row["failed_step"] == 20
 
 
 def test_orders_that_never_arrived_were_not_accepted() -> None:
-    row = metrics(traded(latency=10**15))
+    row = metrics(backtest_random(latency=10**15))
     assert (row["orders"] > 0, row["fill_ratio"], row["fills"], row["maker_share"]) == (True, None, 0, None)
 
 

@@ -17,14 +17,14 @@ from bellwether.pages.render import render_file
 from bellwether.replay import Backtest, BacktestSettings, run
 from bellwether.replay.agents.baselines import Passive
 from bellwether.replay.results.tear_sheet import tear_sheet
-from tests.figures.drawn import rows
+from tests.figures.chart_contents import chart_rows
 from tests.replay.random_tapes import Shape, random_tape
-from tests.replay.results.traders import traded
+from tests.replay.results.traders import backtest_random
 
 
 @pytest.fixture(scope="module")
 def backtest() -> Backtest:
-    return traded()
+    return backtest_random()
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_the_page_needs_no_other_file_and_may_load_none(html: str) -> None:
 
 
 def test_what_an_agent_says_is_text(tmp_path: Path) -> None:
-    failed = traded(fails=3)
+    failed = backtest_random(fails=3)
     failed.write_html(tmp_path / "sheet.html")
     text = (tmp_path / "sheet.html").read_text(encoding="utf-8")
     assert "ValueError: the &lt;b&gt;market&lt;/b&gt; | is" in text
@@ -100,13 +100,13 @@ def test_a_backtest_without_fills_has_a_page() -> None:
 
 
 def test_the_plot_is_the_equity_of_the_frame(backtest: Backtest) -> None:
-    drawn = rows(backtest.plot())
+    drawn = chart_rows(backtest.plot())
     assert [row["y"] for row in drawn] == backtest.equity["equity"].cast(pl.Float64).to_list()
     assert {row["name"] for row in drawn} == {backtest.agent}
-    assert len(rows(backtest.plot() + backtest.plot())) == len(drawn)
+    assert len(chart_rows(backtest.plot() + backtest.plot())) == len(drawn)
 
 
 def test_a_backtest_prints_its_line(backtest: Backtest) -> None:
     pnl = backtest.summary["pnl"].item()
     assert f"P&L {pnl:+.2f} dollars" in str(backtest) == repr(backtest)
-    assert "failed at decision 3: ValueError" in str(traded(fails=3))
+    assert "failed at decision 3: ValueError" in str(backtest_random(fails=3))

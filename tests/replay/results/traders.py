@@ -13,7 +13,7 @@ from tests.replay.random_tapes import Shape, random_tape
 RULES = ("kalshi-2026-05-28", "pmb-2026-01")
 
 
-class Anything(Agent):
+class RandomTrader(Agent):
     """Send one to three random orders at most decisions, and fail at decision `fails`."""
 
     api = 3
@@ -34,7 +34,7 @@ class Anything(Agent):
 
 
 @cache
-def traded(rules: str = RULES[0], seed: int = 0, fails: int = -1, latency: int = 0) -> Backtest:
+def backtest_random(rules: str = RULES[0], seed: int = 0, fails: int = -1, latency: int = 0) -> Backtest:
     """Return a backtest of `Anything`."""
     settings = BacktestSettings(
         rules=rules,
@@ -46,7 +46,7 @@ def traded(rules: str = RULES[0], seed: int = 0, fails: int = -1, latency: int =
         queue="trade_only" if rules.startswith("pmb") else "proportional",
         order_latency=latency,
     )
-    return run(random_tape(seed, Shape(instants=600, rows=rules.startswith("pmb"))), Anything(fails), settings)
+    return run(random_tape(seed, Shape(instants=600, rows=rules.startswith("pmb"))), RandomTrader(fails), settings)
 
 
 def rows_of(backtest: Backtest, name: str, *columns: int) -> list[list[int]]:

@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def told(exchange: RecordedExchange, interest: Interest, start: int = 0, end: int = EVER) -> list[tuple[str, Object]]:
+def play_frames(exchange: RecordedExchange, interest: Interest, start: int = 0, end: int = EVER) -> list[tuple[str, Object]]:
     return [(message.kind, message.body) for message in exchange.messages(interest, start, end)]
 
 
@@ -87,7 +87,7 @@ BOTH = Interest({A: MARKET_CHANNELS, B: MARKET_CHANNELS})
 def test_bare_lines_are_captures(folder: Path) -> None:
     exchange = RecordedExchange(folder)
     assert exchange.tickers() == {A, B}
-    assert told(exchange, Interest({A: MARKET_CHANNELS})) == [
+    assert play_frames(exchange, Interest({A: MARKET_CHANNELS})) == [
         (one["type"], one["msg"]) for one in FRAMES if one["msg"]["market_ticker"] == A
     ]
 
@@ -155,14 +155,14 @@ def test_other_files_are_none(tmp_path: Path) -> None:
 
 def test_a_line_left_half_written_at_the_end_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "a.ndjson").write_bytes(lines(FRAMES) + b'{"type":"orderbook_delta","sid":1,"seq":8,"msg":{"market_ticker":"KXGAM')
-    assert len(told(RecordedExchange(tmp_path), BOTH)) == len(FRAMES)
+    assert len(play_frames(RecordedExchange(tmp_path), BOTH)) == len(FRAMES)
 
 
 def test_a_torn_archive_is_played_as_far_as_it_goes(tmp_path: Path) -> None:
     frames = [FRAMES[0], *(delta(A, 2 + index, index, f"0.{1000 + index % 4000}", "1.00") for index in range(3000))]
     whole = gzip.compress(lines(frames))
     (tmp_path / "a.ndjson.gz").write_bytes(whole[: len(whole) // 2])
-    played = told(RecordedExchange(tmp_path), BOTH)
+    played = play_frames(RecordedExchange(tmp_path), BOTH)
     assert 100 < len(played) < len(frames)
     assert played == [(frame["type"], frame["msg"]) for frame in frames[: len(played)]]
 
@@ -170,7 +170,7 @@ def test_a_torn_archive_is_played_as_far_as_it_goes(tmp_path: Path) -> None:
 def test_a_broken_line_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.ndjson").write_bytes(lines(FRAMES[:3]) + b'{"type":"orderbook_delta",\n' + lines(FRAMES[3:]))
     with pytest.raises(BellwetherError, match=r"a\.ndjson is broken"):
-        told(RecordedExchange(tmp_path), BOTH)
+        play_frames(RecordedExchange(tmp_path), BOTH)
 
 
 # --- time ------------------------------------------------------------------------------------------------------------
@@ -197,9 +197,9 @@ def test_times_never_go_back_and_the_order_stays(tmp_path_factory: pytest.TempPa
 @given(st.lists(st.integers(-1, 10), max_size=6))
 def test_windows_add_up_to_the_whole(folders: Path, cuts: list[int]) -> None:
     exchange = RecordedExchange(folders)
-    whole = told(exchange, BOTH)
+    whole = play_frames(exchange, BOTH)
     bounds = [0, *sorted(BEGIN + cut * SECOND + 1 for cut in cuts), EVER]
-    parts = [part for low, high in pairwise(bounds) for part in told(exchange, BOTH, low, high)]
+    parts = [part for low, high in pairwise(bounds) for part in play_frames(exchange, BOTH, low, high)]
     assert parts == whole
 
 
@@ -290,10 +290,10 @@ def test_trades_are_listed_in_the_current_format_the_newest_first(tmp_path: Path
 
 def test_two_who_listen_do_not_disturb_each_other(folder: Path) -> None:
     exchange = RecordedExchange(folder)
-    whole = told(exchange, BOTH)
+    whole = play_frames(exchange, BOTH)
     middle = BEGIN + 6 * SECOND + 300_000
     first = exchange.messages(BOTH, 0, EVER)
     begun = [next(first) for _ in range(2)]
-    assert told(exchange, BOTH, 0, middle) + told(exchange, BOTH, middle, EVER) == whole
+    assert play_frames(exchange, BOTH, 0, middle) + play_frames(exchange, BOTH, middle, EVER) == whole
     assert [(one.kind, one.body) for one in (*begun, *first)] == whole
-    assert told(exchange, BOTH, middle, EVER) == told(RecordedExchange(folder), BOTH, middle, EVER)
+    assert play_frames(exchange, BOTH, middle, EVER) == play_frames(RecordedExchange(folder), BOTH, middle, EVER)

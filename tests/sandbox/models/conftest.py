@@ -44,7 +44,7 @@ def truth(world: GeneratedWorld) -> Truth:
 
 
 @pytest.fixture(scope="session")
-def says(truth: Truth) -> Callable[..., ModelReply]:
+def query_model(truth: Truth) -> Callable[..., ModelReply]:
     """Function that returns a model's answer at an instant, without HTTP."""
 
     def say(model: str, messages: list[dict[str, Any]], now: datetime = LATER, sample: int = 0, **more: Any) -> ModelReply:
@@ -55,7 +55,7 @@ def says(truth: Truth) -> Callable[..., ModelReply]:
 
 
 @pytest.fixture(scope="session")
-def ask() -> Callable[[Market], list[dict[str, str]]]:
+def market_messages() -> Callable[[Market], list[dict[str, str]]]:
     """Function that returns the benchmark's two messages about a market."""
     return seed_prompt
 

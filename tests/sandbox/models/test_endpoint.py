@@ -57,8 +57,10 @@ def provider(truth: Truth, runner: asyncio.Runner) -> Provider:
 # --- shape ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_completion_has_the_shape_that_clients_expect(provider: Provider, ask: Callable[[Market], Any], settled: list[Market]) -> None:
-    body = provider.chat(messages=ask(settled[0]))
+def test_a_completion_has_the_shape_that_clients_expect(
+    provider: Provider, market_messages: Callable[[Market], Any], settled: list[Market]
+) -> None:
+    body = provider.chat(messages=market_messages(settled[0]))
     assert body["id"].startswith("chatcmpl-")
     assert (body["object"], body["model"], body["created"]) == ("chat.completion", "calibrated", int(LATER.timestamp()))
     [choice] = body["choices"]

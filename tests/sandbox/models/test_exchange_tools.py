@@ -110,16 +110,18 @@ def names(calls: Calls) -> list[str]:
     return [name for name, _ in calls]
 
 
-def test_it_looks_buys_what_is_too_cheap_and_is_done(says: Says, truth: Truth, likely: Market) -> None:
+def test_it_looks_buys_what_is_too_cheap_and_is_done(query_model: Says, truth: Truth, likely: Market) -> None:
     ask = round(100 * believed(truth, likely)) - 20
-    looked, traded, ended = step(says, "calibrated", told(two_days_before(likely)), {"get_markets": quotes(likely.ticker, ask - 2, ask)})
+    looked, traded, ended = step(
+        query_model, "calibrated", told(two_days_before(likely)), {"get_markets": quotes(likely.ticker, ask - 2, ask)}
+    )
     assert (names(looked), names(traded), names(ended)) == (LOOKS, ["place_order"], ["done"])
     order = traded[0][1]
     jsonschema.validate(order, ORDER)
     assert (order["ticker"], order["side"], order["action"], order["price_cents"], order["count"]) == (likely.ticker, "yes", "buy", ask, 10)
 
 
-def test_it_sells_what_is_too_dear_and_takes_out_what_it_bid_too_high(says: Says, truth: Truth, likely: Market) -> None:
+def test_it_sells_what_is_too_dear_and_takes_out_what_it_bid_too_high(query_model: Says, truth: Truth, likely: Market) -> None:
     bid = round(100 * believed(truth, likely)) + 10
     resting = {"order_id": 4, "ticker": likely.ticker, "side": "yes", "action": "buy", "price_cents": bid, "resting_contracts": 3}
     seen = {
@@ -127,7 +129,7 @@ def test_it_sells_what_is_too_dear_and_takes_out_what_it_bid_too_high(says: Says
         "get_positions": json.dumps({"positions": [{"ticker": likely.ticker, "yes_contracts": 7, "no_contracts": 0}]}),
         "get_resting_orders": json.dumps({"orders": [resting]}),
     }
-    calls = step(says, "calibrated", told(two_days_before(likely)), seen)[1]
+    calls = step(query_model, "calibrated", told(two_days_before(likely)), seen)[1]
     assert calls[0] == ("cancel_order", {"order_id": 4})
     assert {name: calls[1][1][name] for name in ("action", "side", "count", "price_cents")} == {
         "action": "sell",
@@ -137,23 +139,23 @@ def test_it_sells_what_is_too_dear_and_takes_out_what_it_bid_too_high(says: Says
     }
 
 
-def test_the_random_one_trades_in_some_steps_small_and_without_belief(says: Says, likely: Market) -> None:
+def test_the_random_one_trades_in_some_steps_small_and_without_belief(query_model: Says, likely: Market) -> None:
     seen = {"get_markets": quotes(likely.ticker, 40, 60)}
-    steps = [step(says, "random", told(LATER + timedelta(minutes=5 * n)), seen) for n in range(60)]
+    steps = [step(query_model, "random", told(LATER + timedelta(minutes=5 * n)), seen) for n in range(60)]
     orders = [arguments for heard in steps for calls in heard for name, arguments in calls if name == "place_order"]
     for order in orders:
         jsonschema.validate(order, ORDER)
     assert 10 < len(orders) < 50
     assert {order["side"] for order in orders} == {"yes", "no"}
     assert {order["count"] for order in orders} == {1, 2, 3}
-    assert steps == [step(says, "random", told(LATER + timedelta(minutes=5 * n)), seen) for n in range(60)]
+    assert steps == [step(query_model, "random", told(LATER + timedelta(minutes=5 * n)), seen) for n in range(60)]
 
 
-def test_the_malformed_one_makes_every_kind_of_wrong_call(says: Says, likely: Market) -> None:
+def test_the_malformed_one_makes_every_kind_of_wrong_call(query_model: Says, likely: Market) -> None:
     seen = {"get_markets": quotes(likely.ticker, 40, 60)}
     kinds: Counter[str] = Counter()
     for n in range(150):
-        for calls in step(says, "malformed", told(LATER + timedelta(minutes=n)), seen):
+        for calls in step(query_model, "malformed", told(LATER + timedelta(minutes=n)), seen):
             kinds["words"] += not calls
             for name, arguments in calls:
                 kinds[_kind(name, arguments)] += 1
@@ -176,19 +178,19 @@ def _kind(name: str, arguments: Any) -> str:
     return "right"
 
 
-def test_inside_a_wide_spread_it_bids_below_what_it_believes(says: Says, truth: Truth, likely: Market) -> None:
+def test_inside_a_wide_spread_it_bids_below_what_it_believes(query_model: Says, truth: Truth, likely: Market) -> None:
     p = believed(truth, likely)
-    _, traded, _ = step(says, "calibrated", told(two_days_before(likely)), {"get_markets": quotes(likely.ticker, 2, 99)})
+    _, traded, _ = step(query_model, "calibrated", told(two_days_before(likely)), {"get_markets": quotes(likely.ticker, 2, 99)})
     order = traded[0][1]
     worth = p if order["side"] == "yes" else 1 - p
     assert order["time_in_force"] == "post_only"
     assert order["price_cents"] <= 100 * (worth - 0.03) < order["price_cents"] + 1
 
 
-def test_a_bid_that_the_market_has_left_behind_is_amended(says: Says, truth: Truth, likely: Market) -> None:
+def test_a_bid_that_the_market_has_left_behind_is_amended(query_model: Says, truth: Truth, likely: Market) -> None:
     resting = {"order_id": 9, "ticker": likely.ticker, "side": "yes", "action": "buy", "price_cents": 5, "resting_contracts": 3}
     seen = {"get_markets": quotes(likely.ticker, 5, None), "get_resting_orders": json.dumps({"orders": [resting]})}
-    name, amended = step(says, "calibrated", told(two_days_before(likely)), seen)[1][0]
+    name, amended = step(query_model, "calibrated", told(two_days_before(likely)), seen)[1][0]
     jsonschema.validate(amended, AMENDMENT)
     assert (name, amended["order_id"], amended["count"]) == ("amend_order", 9, 3)
     assert amended["price_cents"] <= 100 * (believed(truth, likely) - 0.03)

@@ -31,8 +31,8 @@ def about(market: Market, instructions: str) -> list[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def unlikely(says: Says, settled: list[Market]) -> Market:
-    return next(market for market in settled if 0.1 < p_of(says, market) < 0.4)
+def unlikely(query_model: Says, settled: list[Market]) -> Market:
+    return next(market for market in settled if 0.1 < p_of(query_model, market) < 0.4)
 
 
 # --- what is wished ------------------------------------------------------------------------------------------------
@@ -71,34 +71,34 @@ def test_the_wish_is_read_off_the_words(prompt: str, form: AnswerForm, of_yes: b
 # --- what is said --------------------------------------------------------------------------------------------------
 
 
-def test_tags_state_the_confidence_in_the_answer_or_that_of_yes(says: Says, unlikely: Market) -> None:
-    p = p_of(says, unlikely)
-    own = content(says("calibrated", about(unlikely, "<think></think><answer>yes or no</answer><confidence>0-100</confidence>")))
-    of_yes = content(says("calibrated", about(unlikely, "<answer>x</answer><confidence>0-100, that the answer is yes</confidence>")))
+def test_tags_state_the_confidence_in_the_answer_or_that_of_yes(query_model: Says, unlikely: Market) -> None:
+    p = p_of(query_model, unlikely)
+    own = content(query_model("calibrated", about(unlikely, "<think></think><answer>yes or no</answer><confidence>0-100</confidence>")))
+    of_yes = content(query_model("calibrated", about(unlikely, "<answer>x</answer><confidence>0-100, that the answer is yes</confidence>")))
     assert "<answer>no</answer>" in own
     assert "<answer>no</answer>" in of_yes
     assert float(re.findall(r"<confidence>(.*)</confidence>", own)[0]) == pytest.approx(100 * (1 - p))
     assert float(re.findall(r"<confidence>(.*)</confidence>", of_yes)[0]) == pytest.approx(100 * p)
 
 
-def test_objects_have_the_members_that_the_prompt_names(says: Says, unlikely: Market) -> None:
-    p = p_of(says, unlikely)
+def test_objects_have_the_members_that_the_prompt_names(query_model: Says, unlikely: Market) -> None:
+    p = p_of(query_model, unlikely)
     prompt = 'JSON: {"answer": "yes or no", "probability": "0 to 1", "p_no": "0 to 1", "reasoning": "short"}'
-    body = json.loads(content(says("calibrated", about(unlikely, prompt))))
+    body = json.loads(content(query_model("calibrated", about(unlikely, prompt))))
     assert list(body) == ["answer", "probability", "p_no", "reasoning"]
     assert body["answer"] == "no"
     assert body["probability"] == pytest.approx(p)
     assert body["p_no"] == pytest.approx(1 - p)
 
 
-def test_an_answer_by_schema_has_its_properties_and_says_what_the_model_believes(says: Says, unlikely: Market) -> None:
+def test_an_answer_by_schema_has_its_properties_and_says_what_the_model_believes(query_model: Says, unlikely: Market) -> None:
     asked = protocol("json").response_format
     schema = asked["json_schema"]["schema"]  # type: ignore[index]
     for model in ("calibrated", "overconfident", "noisy", "slow"):
-        body = json.loads(content(says(model, about(unlikely, "Will it?"), response_format=asked)))
+        body = json.loads(content(query_model(model, about(unlikely, "Will it?"), response_format=asked)))
         jsonschema.validate(body, schema)
-        assert model != "calibrated" or body["p_yes"] == p_of(says, unlikely)
-    wrong = {says("malformed", about(unlikely, "Will it?"), sample=sample, response_format=asked).content for sample in range(14)}
+        assert model != "calibrated" or body["p_yes"] == p_of(query_model, unlikely)
+    wrong = {query_model("malformed", about(unlikely, "Will it?"), sample=sample, response_format=asked).content for sample in range(14)}
     assert {"", "null"} <= wrong
 
 
@@ -108,10 +108,10 @@ TAGS = "<answer>yes or no</answer><confidence>0-100</confidence>"
 
 
 @pytest.fixture(scope="module")
-def wrong(says: Says, settled: list[Market]) -> dict[str, str]:
+def wrong(query_model: Says, settled: list[Market]) -> dict[str, str]:
     """Return one answer of each wrong format."""
     by_form: dict[str, str] = {}
-    texts = [content(says("malformed", about(market, TAGS))) for market in settled[:150]]
+    texts = [content(query_model("malformed", about(market, TAGS))) for market in settled[:150]]
     tests: dict[str, Callable[[str], bool]] = {
         "prose": lambda text: "hard to put a number on it" in text,
         "out of range": lambda text: "<confidence>250</confidence>" in text,

@@ -44,9 +44,11 @@ def outcomes(settled: list[Market]) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def stated(settled: list[Market], says: Callable[..., ModelReply], ask: Callable[[Market], Any]) -> dict[str, np.ndarray]:
+def stated(
+    settled: list[Market], query_model: Callable[..., ModelReply], market_messages: Callable[[Market], Any]
+) -> dict[str, np.ndarray]:
     """Forecast of each forecaster for each market."""
-    return {model: np.array([forecast(says(model, ask(market)).content) for market in settled]) for model in FORECASTERS}
+    return {model: np.array([forecast(query_model(model, market_messages(market)).content) for market in settled]) for model in FORECASTERS}
 
 
 def spiegelhalter(p: np.ndarray, y: np.ndarray) -> float:
@@ -101,7 +103,9 @@ def test_what_is_said_is_the_documented_transformation(stated: dict[str, np.ndar
     assert stats.kstest(z, "norm").pvalue > 0.01
 
 
-def test_the_noise_differs_between_samples_and_questions(says: Callable[..., ModelReply], settled: list[Market], ask: Any) -> None:
-    one = [forecast(says("noisy", ask(settled[0]), sample=sample).content) for sample in range(8)]
+def test_the_noise_differs_between_samples_and_questions(
+    query_model: Callable[..., ModelReply], settled: list[Market], market_messages: Any
+) -> None:
+    one = [forecast(query_model("noisy", market_messages(settled[0]), sample=sample).content) for sample in range(8)]
     assert len(set(one)) == 8
-    assert one == [forecast(says("noisy", ask(settled[0]), sample=sample).content) for sample in range(8)]
+    assert one == [forecast(query_model("noisy", market_messages(settled[0]), sample=sample).content) for sample in range(8)]

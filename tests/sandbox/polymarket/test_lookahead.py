@@ -41,7 +41,7 @@ def otherwise(market: ListedMarket, now: int) -> ListedMarket:
     return replace(market, steps=(*known, ResolutionStep(now + 90 * DAY, "resolved", (), value, True)))
 
 
-def shown(event: ListedEvent, market: ListedMarket, ids: Any, now: int) -> tuple[Any, ...]:
+def visible_data(event: ListedEvent, market: ListedMarket, ids: Any, now: int) -> tuple[Any, ...]:
     """Return all data about a market that clients can see."""
     book = clob_wire.build_book(market, event, 0, SEED, now)
     return (
@@ -57,7 +57,7 @@ def test_another_future_shows_the_same_present(listing: Listing, pairs: list[tup
     for event, market in pairs:
         for now in moments(market):
             if now >= market.created and (now < market.closes or len(market.steps) > 2):
-                assert shown(event, market, listing.ids, now) == shown(event, otherwise(market, now), listing.ids, now)
+                assert visible_data(event, market, listing.ids, now) == visible_data(event, otherwise(market, now), listing.ids, now)
                 compared += 1
     assert compared > 200
 

@@ -137,9 +137,9 @@ def reject(item: Any) -> tuple[str | None, str | None, str]:
     """Parse a page with one invalid object, and return (field, value, reason)."""
     parsed = read(item)
     assert parsed.rows.is_empty()
-    return told(parsed.rejects)[0]
+    return reject_fields(parsed.rejects)[0]
 
 
-def told(rejects: pl.DataFrame) -> list[tuple[str | None, str | None, str]]:
+def reject_fields(rejects: pl.DataFrame) -> list[tuple[str | None, str | None, str]]:
     """Return (field, value, reason) of every reject."""
     return rejects.select("field", "value", "reason").rows()

@@ -40,7 +40,7 @@ def at(run: Session, age: int) -> date:
     return now.date()
 
 
-def asked(run: Session) -> list[str]:
+def take_requests(run: Session) -> list[str]:
     """Return the requests since the last call, without the parameters of listings."""
     found = [url for url in run.world.asked if not url.endswith("closed=false&limit=1")]
     run.world.asked.clear()
@@ -59,9 +59,9 @@ async def test_a_cured_reject_brings_its_market_event_and_prices(run: Session):
     at(run, 1)
     first = await run.day()
     assert (is_final(first), "51" in ids(first)) == (False, False)
-    asked(run)
+    take_requests(run)
     assert not is_final(await run.day())
-    assert {url.split("include_tag")[0] for url in asked(run)} == {"/markets/keyset?closed=true&id=51&"}
+    assert {url.split("include_tag")[0] for url in take_requests(run)} == {"/markets/keyset?closed=true&id=51&"}
     run.world.markets[-1]["clobTokenIds"] = json.dumps([token(51, 0), token(51, 1)])
     cured = await run.day()
     assert "51" in ids(cured)

@@ -53,7 +53,7 @@ def judge(*prices: str, **evidence: Any) -> Resolution:
     return resolution(**{**usual, "outcome_prices": [Decimal(price) for price in prices], **evidence})
 
 
-def said(found: Resolution) -> tuple[str, str | None, str | None]:
+def result_of(found: Resolution) -> tuple[str, str | None, str | None]:
     return found.status, found.winner, found.outcome_reason
 
 
@@ -136,7 +136,7 @@ OPEN = [
 @pytest.mark.parametrize(("prices", "evidence", "status", "reason"), [row[1:] for row in OPEN], ids=[row[0] for row in OPEN])
 def test_a_market_that_is_not_resolved(prices: str, evidence: dict[str, Any], status: str, reason: str):
     found = judge(*prices.split(), **evidence)
-    assert said(found) == (status, None, reason)
+    assert result_of(found) == (status, None, reason)
     assert (found.outcome, found.settlement_value, found.settled_at) == (None, None, None)
 
 
@@ -169,7 +169,7 @@ OTHERWISE = [
 @pytest.mark.parametrize(("prices", "evidence", "reason", "value"), [row[1:] for row in OTHERWISE], ids=[row[0] for row in OTHERWISE])
 def test_a_market_that_ended_without_a_winner(prices: str, evidence: dict[str, Any], reason: str, value: str | None):
     found = judge(*prices.split(), **evidence)
-    assert said(found) == ("settled", None, reason)
+    assert result_of(found) == ("settled", None, reason)
     assert found.settlement_value == (Decimal(value) if value else None)
 
 

@@ -13,7 +13,7 @@ import pytest
 from bellwether.tables.raw import POLYMARKET_BOOK, POLYMARKET_PRICES, POLYMARKET_REJECTS, POLYMARKET_WINNERS
 from bellwether.venues.polymarket.wire import PriceHistory, parse_books, parse_histories, parse_prices, parse_winners
 from bellwether.venues.wire.rejects import ParsedRecords
-from tests.venues.polymarket.objects import DAY, NO, ORIGIN, YES, book, clob_market, condition, told
+from tests.venues.polymarket.objects import DAY, NO, ORIGIN, YES, book, clob_market, condition, reject_fields
 
 
 def winners(*objects: Any) -> ParsedRecords:
@@ -66,7 +66,7 @@ def test_a_market_without_a_winner_says_so():
 def test_a_clob_market_that_does_not_fit_is_a_reject_as_a_whole(changes: dict[str, Any], field: str, reason: str):
     parsed = winners(clob_market(1), clob_market(2, **changes))
     assert (parsed.rows["condition_id"].unique().to_list(), parsed.ordinals) == ([condition(1)], [0, 0])
-    assert [(found[0], found[2]) for found in told(parsed.rejects)] == [(field, reason)]
+    assert [(found[0], found[2]) for found in reject_fields(parsed.rejects)] == [(field, reason)]
     assert parsed.rejects["ordinal"].to_list() == [1]
 
 
@@ -80,7 +80,7 @@ def test_points_become_prices_at_their_instants():
 def test_a_point_that_comes_again_counts_once_and_one_that_says_otherwise_is_a_reject():
     parsed = prices({"t": 1773446400, "p": 0.5}, {"t": 1773446400, "p": 0.5}, {"t": 1773446400, "p": 0.6})
     assert parsed.rows["price"].to_list() == [Decimal("0.5")]
-    assert told(parsed.rejects) == [("p", "0.6", "another price of the same instant says otherwise")]
+    assert reject_fields(parsed.rejects) == [("p", "0.6", "another price of the same instant says otherwise")]
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_a_point_that_comes_again_counts_once_and_one_that_says_otherwise_is_a_r
 def test_a_point_that_cannot_be_right_is_a_reject(point: Any, field: str | None, reason: str):
     parsed = prices(point, {"t": 1773450000, "p": 0.5})
     assert parsed.rows.height == 1
-    assert [(found[0], found[2]) for found in told(parsed.rejects)] == [(field, reason)]
+    assert [(found[0], found[2]) for found in reject_fields(parsed.rejects)] == [(field, reason)]
 
 
 def test_the_best_price_of_a_book_comes_last_on_the_wire_and_first_in_its_levels():
@@ -133,7 +133,7 @@ def test_a_book_may_lack_a_side(empty: Any):
 def test_nothing_is_read_off_a_book_that_does_not_fit(changes: dict[str, Any], reason: str):
     parsed = books(book(asset_id=NO), book(**changes))
     assert parsed.rows["token_id"].unique().to_list() == [NO]
-    assert [found[2] for found in told(parsed.rejects)] == [reason]
+    assert [found[2] for found in reject_fields(parsed.rejects)] == [reason]
 
 
 @pytest.mark.parametrize(

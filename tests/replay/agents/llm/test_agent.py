@@ -36,7 +36,7 @@ from bellwether.replay.agents.llm.steps import Step
 from bellwether.replay.agents.llm.tools import MOST_CALLS
 from bellwether.replay.backtest import Backtest, run
 from bellwether.replay.units import MINUTE
-from tests.replay.agents.llm.scripted import (
+from tests.replay.agents.llm.scripted_models import (
     COST,
     START,
     STEPS,
@@ -69,7 +69,7 @@ def unpriced(step: Step) -> Step:
     return replace(step, rounds=tuple(replace(one, usage={}, attempts=1) for one in step.rounds))
 
 
-def once(tmp_path: Path, *rounds: AttemptResult, **params: Any) -> tuple[Step, Scripted]:
+def run_step(tmp_path: Path, *rounds: AttemptResult, **params: Any) -> tuple[Step, Scripted]:
     """Run one step with these answers of the model. Returns the step and the requests sent."""
     models = Scripted(tmp_path / "journal.db", lambda state, number: rounds[number])
     made = trade(models, tmp_path / "run", episode(1), **params)
@@ -109,7 +109,7 @@ def test_every_call_is_in_the_journal_under_its_decision(whole: tuple[Path, Back
 
 
 def test_a_conversation_is_the_prompt_the_state_and_what_tools_answered(tmp_path: Path) -> None:
-    _, models = once(tmp_path, answer([("get_cash", {})], content="Let me see."), answer([("done", {})]))
+    _, models = run_step(tmp_path, answer([("get_cash", {})], content="Let me see."), answer([("done", {})]))
     system, state, said, told = models.calls[1].messages
     assert [one["role"] for one in (system, state, said, told)] == ["system", "user", "assistant", "tool"]
     assert said == {
@@ -153,21 +153,21 @@ def test_the_state_says_what_the_account_has(tmp_path: Path) -> None:
 
 
 def test_a_step_ends_when_nothing_is_called(tmp_path: Path) -> None:
-    step, models = once(tmp_path, answer(content="I would rather wait."))
+    step, models = run_step(tmp_path, answer(content="I would rather wait."))
     assert (step.ended, models.sent, step.rounds[0].content) == ("no_tool", 1, "I would rather wait.")
 
 
 def test_a_step_ends_when_its_rounds_are_used(tmp_path: Path) -> None:
     looks = [answer([("get_markets", {})])] * 5
-    step, models = once(tmp_path, *looks)
+    step, models = run_step(tmp_path, *looks)
     assert (step.ended, len(step.rounds), models.sent) == ("rounds", 3, 3)
-    step, models = once(tmp_path / "one", *looks, rounds=1)
+    step, models = run_step(tmp_path / "one", *looks, rounds=1)
     assert (step.ended, len(step.rounds), models.sent) == ("rounds", 1, 1)
 
 
 def test_what_stands_behind_done_is_not_carried_out(tmp_path: Path) -> None:
     order = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_cents": 90}
-    step, _ = once(tmp_path, answer([("done", {}), ("place_order", order)]))
+    step, _ = run_step(tmp_path, answer([("done", {}), ("place_order", order)]))
     assert [call.status for call in step.rounds[0].calls] == ["ok", "skipped"]
     assert "done() was called before" in results(step)[1]["error"]
 
@@ -187,10 +187,10 @@ def test_a_step_without_an_answer_has_its_reason_and_no_order(tmp_path: Path) ->
 @pytest.mark.parametrize("finish", ["length", "MAX_TOKENS"])
 def test_nothing_of_an_answer_that_was_cut_is_carried_out(tmp_path: Path, finish: str) -> None:
     order = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "type": "market"}
-    step, _ = once(tmp_path / "calls", answer([("place_order", order)], "I buy", finish))
+    step, _ = run_step(tmp_path / "calls", answer([("place_order", order)], "I buy", finish))
     assert (step.ended, step.rounds[0].calls) == ("failed", ())
     assert step.reason == f"truncation: the answer was cut (finish reason: {finish}); nothing of it is carried out"
-    step, _ = once(tmp_path / "text", answer([], "I would buy", finish))
+    step, _ = run_step(tmp_path / "text", answer([], "I would buy", finish))
     assert step.ended == "failed"
 
 
@@ -213,7 +213,7 @@ ORDER = {"ticker": "KX-A", "side": "yes", "action": "buy", "count": 1, "price_ce
     ],
 )
 def test_a_wrong_call_comes_back_to_the_model_in_words(tmp_path: Path, name: str, arguments: Any, status: str, words: str) -> None:
-    step, models = once(tmp_path, answer([(name, arguments)]), answer([("done", {})]))
+    step, models = run_step(tmp_path, answer([(name, arguments)]), answer([("done", {})]))
     assert step.rounds[0].calls[0].status == status
     assert words in step.rounds[0].calls[0].result
     assert step.ended == "done"
@@ -224,7 +224,7 @@ def test_a_wrong_call_comes_back_to_the_model_in_words(tmp_path: Path, name: str
 
 def test_calls_without_ids_or_with_equal_ones_are_told_apart(tmp_path: Path) -> None:
     calls = [{"id": one, "type": "function", "function": {"name": "get_cash", "arguments": ""}} for one in ("", "x", "x")]
-    step, models = once(tmp_path, answer(tool_calls=calls), answer([("done", {})]))
+    step, models = run_step(tmp_path, answer(tool_calls=calls), answer([("done", {})]))
     ids = [call.id for call in step.rounds[0].calls]
     assert ids == ["call_0_0", "x", "call_0_2"]
     assert [message["tool_call_id"] for message in models.calls[1].messages[3:]] == ids
@@ -243,7 +243,7 @@ def test_reasoning_and_signatures_go_back_within_the_step_and_not_beyond(tmp_pat
 
 
 def test_too_many_calls_are_not_carried_out(tmp_path: Path) -> None:
-    step, _ = once(tmp_path, answer([("get_cash", {})] * 500), answer([("done", {})]))
+    step, _ = run_step(tmp_path, answer([("get_cash", {})] * 500), answer([("done", {})]))
     assert Counter(call.status for call in step.rounds[0].calls) == {"ok": MOST_CALLS, "skipped": 1}
 
 
@@ -370,7 +370,7 @@ def test_a_failure_that_was_acted_on_stays_when_the_run_goes_on(tmp_path: Path) 
 def test_a_killed_run_goes_on_and_ends_as_if_nothing_had_been(whole: tuple[Path, Backtest, int], tmp_path: Path) -> None:
     folder, backtest, sent = whole
     requests = ["1", "150"]
-    command = [sys.executable, "-m", "tests.replay.agents.llm.killed", str(tmp_path), *requests]
+    command = [sys.executable, "-m", "tests.replay.agents.llm.killed_runs", str(tmp_path), *requests]
     killed = subprocess.run(command, capture_output=True, text=True, check=True)
     assert killed.stdout.split() == [str(-signal.SIGKILL.value)] * len(requests)
     for number in requests:
@@ -427,7 +427,7 @@ def test_an_episode_that_only_claims_to_be_the_same_is_noticed_at_the_first_diff
 
 
 def _other_tape() -> Any:
-    from tests.replay.agents.llm.scripted import tape
+    from tests.replay.agents.llm.scripted_models import tape
 
     return tape(STEPS, "e" * 64)
 

@@ -17,7 +17,7 @@ from cli.main import main
 pytestmark = pytest.mark.slow
 
 
-def told(*arguments: str) -> str:
+def run_command(*arguments: str) -> str:
     result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -34,12 +34,12 @@ def episode(world: GeneratedWorld) -> str:
     config = settings()
     event = settled_events(world, config.now(), 2)[1]
     generate_recording(config.recordings_path, world, event, now=config.now())
-    told("episode", "build", event, "--infer-results")
+    run_command("episode", "build", event, "--infer-results")
     return event
 
 
 def trade(episode: str, *options: str) -> dict[str, Any]:
-    rows = json.loads(told("backtest", "--episode", episode, "--cadence", "1800", "--json", *options))
+    rows = json.loads(run_command("backtest", "--episode", episode, "--cadence", "1800", "--json", *options))
     assert len(rows) == 1
     return dict(rows[0])
 

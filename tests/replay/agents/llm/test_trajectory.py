@@ -10,7 +10,7 @@ import pytest
 from bellwether.errors import LakeError
 from bellwether.replay.agents.llm.steps import CalledTool, Round, Step
 from bellwether.replay.agents.llm.trajectory import CHECKPOINT, Mismatch, Trajectory, TrajectoryHead, require_repeated
-from tests.replay.agents.llm.scripted import written
+from tests.replay.agents.llm.scripted_models import written
 
 HEAD = TrajectoryHead({"episode": "E", "rules": "pmb-2026-01", "settings.cadence": 300}, "You trade.", [{"type": "function"}])
 USAGE = {"prompt_tokens": 100, "completion_tokens": 10, "cost_microdollars": 30}

@@ -30,7 +30,7 @@ def question(number: int = 0) -> list[dict[str, str]]:
     return [{"role": "user", "content": f"Will event {number} happen?"}]
 
 
-def said(
+def make_result(
     content: str | None = "0.7", *, finish: str | None = "stop", cost: int | None = COST, outcome: Outcome = Outcome.OK
 ) -> AttemptResult:
     """Return a complete reply."""
@@ -40,14 +40,14 @@ def said(
     return AttemptResult(outcome, Reply(body, content, None, finish, usage, 200, "req-1", 900), reason)
 
 
-def failed(outcome: Outcome, status: int | None = 500, **more: Any) -> AttemptResult:
+def make_failure(outcome: Outcome, status: int | None = 500, **more: Any) -> AttemptResult:
     """Return a call without a reply. It is unbilled if the provider rejected it."""
     turned_away = outcome in (Outcome.RATE_LIMIT, Outcome.OUT_OF_CREDIT, Outcome.AUTHENTICATION) or more.get("permanent")
     usage = Usage(cost=0, cost_source=CostSource.UNBILLED) if turned_away else Usage()
     return AttemptResult(outcome, Reply(usage=usage, http_status=status), f"HTTP {status}", **more)
 
 
-class Time:
+class SimulatedTime:
     """Simulated time that advances when all tasks wait. Sleepers wake in order of their time, without real waits.
 
     `is_busy`: returns True while work without a sleep is in progress, such as that of the journal's thread.
@@ -91,7 +91,7 @@ class Time:
 class FakeWire:
     """Transport that answers each call with the result or coroutine of `script`, and counts calls."""
 
-    def __init__(self, script: Callable[[ModelCall], Any] | Iterable[Any] = lambda call: said()) -> None:
+    def __init__(self, script: Callable[[ModelCall], Any] | Iterable[Any] = lambda call: make_result()) -> None:
         results = iter(()) if callable(script) else iter(script)
         self._script = script if callable(script) else lambda call: next(results)
         self.sent: Counter[str] = Counter()
@@ -121,9 +121,9 @@ class FakeWire:
         self.closed = True
 
 
-def client(journal: Journal, wire: Any, time: Time | None = None, **options: Any) -> ModelClient:
+def client(journal: Journal, wire: Any, time: SimulatedTime | None = None, **options: Any) -> ModelClient:
     """Return a client whose waits take no time."""
-    time = time or Time()
+    time = time or SimulatedTime()
     given: dict[str, Any] = {
         "endpoint": lambda model: Endpoint(None, "sk-secret"),
         "run": "run",

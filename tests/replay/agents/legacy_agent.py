@@ -8,7 +8,7 @@ from typing import Any
 from bellwether.replay import Agent, AgentContext
 
 
-class OldScripted(Agent):
+class LegacyScripted(Agent):
     """Call a function at each decision."""
 
     name = "scripted"

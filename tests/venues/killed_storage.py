@@ -10,7 +10,7 @@ from bellwether.lake.storage import Storage
 WRITES = ("put", "stash", "publish", "delete")
 
 
-class DyingStorage:
+class KilledStorage:
     """Storage that raises `killed` before or after its n-th write."""
 
     def __init__(self, storage: Storage, kill_at: int, moment: str, killed: type[BaseException]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 
-class Tampering(httpx.AsyncBaseTransport, ABC):
+class AlteringTransport(httpx.AsyncBaseTransport, ABC):
     """Transport that alters the objects of every JSON answer, outer ones first, and counts the changes."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport, changed: Counter[str]) -> None:

@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> Session:
     return Session(unsettled(), tmp_path)
 
 
-def asked(run: Session) -> list[str]:
+def take_requests(run: Session) -> list[str]:
     """Return the requests since the last call."""
     found = [url for url in run.world.asked if not url.startswith("/series")]
     run.world.asked.clear()
@@ -49,10 +49,10 @@ def asked(run: Session) -> list[str]:
 
 async def test_only_the_open_markets_are_asked_about_again(run: Session):
     assert not (await run.day()).markets_of_day.settled
-    asked(run)
+    take_requests(run)
     settle(run.world, "B-1")
     second = await run.day()
-    assert asked(run) == ["/markets?tickers=B-1,C-1&limit=1000"]
+    assert take_requests(run) == ["/markets?tickers=B-1,C-1&limit=1000"]
     assert second.requests == 1
     assert not second.markets_of_day.settled
     found = rows(KALSHI_MARKETS, second.markets())
@@ -81,9 +81,9 @@ async def test_a_followed_day_has_the_rows_of_one_that_was_pulled_at_the_end(run
             .equals(theirs[name].drop(PROVENANCE).sort(pl.all().exclude(pl.List)))
         )
     assert followed.pulls()["final"].item()
-    asked(run)
+    take_requests(run)
     again = await run.day()
-    assert (asked(run), again.requests) == ([], 0)
+    assert (take_requests(run), again.requests) == ([], 0)
     assert all(frame.equals(ours[name]) for name, frame in everything(again).items()), "it is read back from the pages of both pulls"
 
 
@@ -115,7 +115,7 @@ async def test_a_killed_follow_is_gone_on_with(run: Session):
     with pytest.raises(Killed):
         await run.day()
     run.world.kill_at = None
-    asked(run)
+    take_requests(run)
     again = await run.day()
     assert again.requests == 1, "the first hundred were stored"
     assert again.pull.folder.endswith("0002")
@@ -125,15 +125,15 @@ async def test_a_market_that_the_venue_no_longer_lists_makes_the_day_be_pulled_w
     await run.day()
     gone = next(item for item in run.world.live if item["ticker"] == "B-1")
     run.world.live.remove(gone)
-    asked(run)
+    take_requests(run)
     second = await run.day()
-    urls = asked(run)
+    urls = take_requests(run)
     assert any("min_close_ts" in url for url in urls)
     assert "/markets?tickers=B-1&limit=1000" in urls, "the listing lacks it: it is requested by name"
     assert absent(second) == ["B-1"]
     assert not second.markets_of_day.settled
     third = await run.day()
-    assert asked(run) == ["/markets?tickers=B-1,C-1&limit=1000"], "the day was pulled as a whole for it once"
+    assert take_requests(run) == ["/markets?tickers=B-1,C-1&limit=1000"], "the day was pulled as a whole for it once"
     assert absent(third) == ["B-1"]
     run.world.live.append(gone | closing("B-1", gone["close_time"]))
     settle(run.world, "C-1")
@@ -204,7 +204,7 @@ async def test_a_day_is_pulled_whole_where_more_than_verdicts_is_wanted(run: Ses
     run.world.date = World.date
     if change == "an earlier version's note":
         forget_complete(run)
-    asked(run)
+    take_requests(run)
     options: dict[str, Any] = {"refresh": {"refresh": True}, "another plan": {"plan": CandlePlan(days=3)}}.get(change, {})
     await run.day(**options)
-    assert any("min_close_ts" in url for url in asked(run))
+    assert any("min_close_ts" in url for url in take_requests(run))

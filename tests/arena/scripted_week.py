@@ -1,6 +1,6 @@
 """A week of three agents with a scripted provider, for tests of exactly-once decisions.
 
-`python -m tests.arena.deciding JOURNAL LOG` decides the week repeatedly. Run N is killed at the Nth write to its journal, until a run survives.
+`python -m tests.arena.scripted_week JOURNAL LOG` decides the week repeatedly. Run N is killed at the Nth write to its journal, until a run survives.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bellwether.journal import Answered, Busy, CostSource, Failed, Journal, Repl
 from bellwether.journal.records import InProgress, Records
 from bellwether.models.response import Answer, NoAnswer
 from bellwether.units import MicroDollars, SharePrice
-from tests.arena.world import COHORT, NOW, V1, agent, binary, bought
+from tests.arena.world import COHORT, NOW, V1, agent, binary, buy_trade
 
 LEASE = timedelta(minutes=5)
 DEADLINE = NOW + timedelta(hours=47)
@@ -83,7 +83,7 @@ class Provider:
         return Answer(answered.key, content, spent=reply.usage)
 
 
-def look(decision: Decision) -> MarketData:
+def fetch_quotes(decision: Decision) -> MarketData:
     """Return the same quotes for every decision."""
     return MarketData(MARKETS, {name: {0: Quote(SharePrice(400_000), at=NOW)} for name in MARKETS}, NOW)
 
@@ -96,12 +96,12 @@ def tasks(rules: Methodology = V1, families: Sequence[str] = tuple(ANSWERS)) -> 
         account = Account.of(agent(family=family))
         if family == "beta":
             first = f"{key.agent.agent_id}/{COHORT}/1"
-            account.book(bought("100", "40", agent_id=key.agent.agent_id, trade_id=first, position_id=first))
+            account.book(buy_trade("100", "40", agent_id=key.agent.agent_id, trade_id=first, position_id=first))
 
         def asked(cash: MicroDollars = account.cash, key: DecisionKey = key) -> list[Message]:
             return build_messages(rules, Portfolio(cash), list(MARKETS.values()), today=key.week, week=2)
 
-        made.append(Task(key, family, rules, account, asked, look, DEADLINE, build_universe(list(MARKETS.values())), place))
+        made.append(Task(key, family, rules, account, asked, fetch_quotes, DEADLINE, build_universe(list(MARKETS.values())), place))
     return made
 
 
@@ -117,7 +117,7 @@ class Run:
         return decide_all(tasks, self.records, self.ask, lambda: self.now)
 
 
-def means(journal: Journal, saw: Callable[[str], object] = lambda words: None, now: datetime = NOW, **more: Any) -> Run:
+def make_run(journal: Journal, saw: Callable[[str], object] = lambda words: None, now: datetime = NOW, **more: Any) -> Run:
     return Run(Records(journal, LEASE, run="r", **more), Provider(journal, saw), now)
 
 
@@ -140,7 +140,7 @@ def main(folder: str, log: str) -> None:
             with Journal(f"sqlite:///{path}") as journal:
                 journal.pending()
                 sa.event.listen(journal.database._engine, "after_cursor_execute", step)
-                means(journal, lambda words, life=life: os.write(out, f"{life} {words}\n".encode())).decide(tasks(families=KILLED))  # type: ignore[misc]
+                make_run(journal, lambda words, life=life: os.write(out, f"{life} {words}\n".encode())).decide(tasks(families=KILLED))  # type: ignore[misc]
             os._exit(0)
         status = os.waitpid(child, 0)[1]
         if os.WIFEXITED(status):

@@ -101,7 +101,7 @@ def provider(latency: float = 0.0) -> Iterator[tuple[Provider, str]]:
         yield asked, site.models
 
 
-def register(folder: Path, url: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
+def write_models(folder: Path, url: str, entries: Mapping[str, Mapping[str, Any]]) -> None:
     """Write models.toml with entries by name: `model` and other fields. A token costs a millionth of a dollar."""
     folder.mkdir(parents=True, exist_ok=True)
     usual = {"api_base": url, "key_variable": VARIABLE, "input_price": 1, "output_price": 1, "max_tokens": 200}

@@ -1,4 +1,4 @@
-"""Kill runs in the middle: `python -m tests.replay.agents.llm.killed FOLDER REQUESTS...`.
+"""Kill runs in the middle: `python -m tests.replay.agents.llm.killed_runs FOLDER REQUESTS...`.
 
 The run in FOLDER/N is killed without cleanup when it sends request N. The program prints the exit code of each, as from `os.waitstatus_to_exitcode`.
 """
@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from bellwether.models.attempt_outcomes import AttemptResult
-from tests.replay.agents.llm.scripted import Scripted, trade, trading
+from tests.replay.agents.llm.scripted_models import Scripted, trade, trading
 
 
 def main(folder: Path, last: int) -> None:

@@ -28,7 +28,7 @@ def settle(world: World, place: int) -> None:
     world.markets[place] |= {"closed": True, "umaResolutionStatus": "resolved", "outcomePrices": '["1", "0"]'}
 
 
-def asked(run: Session) -> list[str]:
+def take_requests(run: Session) -> list[str]:
     found = list(run.world.asked)
     run.world.asked.clear()
     return found
@@ -36,10 +36,10 @@ def asked(run: Session) -> list[str]:
 
 async def test_only_the_markets_without_a_verdict_are_asked_about_again(run: Session):
     assert not (await run.day()).summary()["final"]
-    asked(run)
+    take_requests(run)
     settle(run.world, 0)
     second = await run.day()
-    urls = asked(run)
+    urls = take_requests(run)
     ids = [run.world.markets[place]["id"] for place in (0, 1)]
     conditions = sorted(run.world.markets[place]["conditionId"] for place in (0, 1))
     assert [url for url in urls if "keyset" in url and "limit=1&" not in f"{url}&"] == [
@@ -61,9 +61,9 @@ async def test_a_followed_day_has_the_rows_of_one_that_was_pulled_at_the_end(run
     for name in ("markets", "events", "winners", "rejects"):
         key = {"markets": "market_id", "events": "event_id", "winners": "token_id", "rejects": "record_id"}[name]
         assert ours[name].drop(PROVENANCE).sort(key).equals(theirs[name].drop(PROVENANCE).sort(key)), name
-    asked(run)
+    take_requests(run)
     again = await run.day()
-    assert (asked(run), again.requests) == ([], 0)
+    assert (take_requests(run), again.requests) == ([], 0)
     assert all(frame.equals(ours[name]) for name, frame in everything(again).items()), "it is read back from the pages of both pulls"
 
 
