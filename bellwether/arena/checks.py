@@ -116,11 +116,7 @@ _DECISIONS = (
         "an INVALID answer states its problem",
         applies_to(pl.col("action") == "INVALID", pl.col("problem").is_not_null()),
     ),
-    holds(
-        "served_model_is_requested",
-        "the served model is the requested model or a dated snapshot of it",
-        named_as_requested(),
-    ),
+    holds("served_model_is_requested", "the served model is the requested model or a dated snapshot of it", named_as_requested()),
     holds("is_finished", "the decision is finished, or its week is in progress", pl.col("state").is_in(sorted(ANSWERED))),
 )
 _TRADES = (

@@ -191,15 +191,10 @@ class Reason(StrEnum):
 
 #: Reasons that concern limits and cash. If the methodology limits the decision as a whole, they refuse all of its bets.
 LIMITS = frozenset(
-    {
-        Reason.BANKRUPT,
-        Reason.TOTAL_ABOVE_LIMIT,
-        Reason.TOTAL_ABOVE_CASH,
-        Reason.NOT_POSITIVE,
-        Reason.ABOVE_LIMIT,
-        Reason.ABOVE_CASH,
-        Reason.FEE_ABOVE_CASH,
-    }
+    (
+        *(Reason.BANKRUPT, Reason.TOTAL_ABOVE_LIMIT, Reason.TOTAL_ABOVE_CASH),
+        *(Reason.NOT_POSITIVE, Reason.ABOVE_LIMIT, Reason.ABOVE_CASH, Reason.FEE_ABOVE_CASH),
+    )
 )
 
 

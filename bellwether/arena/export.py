@@ -123,14 +123,12 @@ def _render_card(tables: Mapping[str, pl.DataFrame], cohort: date) -> str:
         "",
     ]
     for name, rows in tables.items():
-        lines += [f"## {name}", "", f"{_describe_row(name)} {rows.height} rows.", "", "| column | type | meaning |", "|---|---|---|"]
+        message = "One message of a decision: part of its prompt, or an answer of the model."
+        description = message if name == "messages" else table(f"arena/{name}").row
+        lines += [f"## {name}", "", f"{description} {rows.height} rows.", "", "| column | type | meaning |", "|---|---|---|"]
         lines += [f"| {column} | {dtype} | {meaning} |" for column, dtype, meaning in _describe_columns(name, rows)]
         lines.append("")
     return "\n".join(lines)
-
-
-def _describe_row(name: str) -> str:
-    return "One message of a decision: part of its prompt, or an answer of the model." if name == "messages" else table(f"arena/{name}").row
 
 
 def _describe_columns(name: str, rows: pl.DataFrame) -> Iterator[tuple[str, str, str]]:

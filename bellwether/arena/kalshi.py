@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
@@ -161,7 +162,7 @@ def build_market(listing: MarketListing, series: Mapping[str, Row], at: datetime
 
 
 def find_market_status(listing: MarketListing) -> MarketStatus:
-    """Return the status of a market: ACTIVE if any contract is active, CLOSED if the contracts differ."""
+    """Return the status of a market: ACTIVE if any contract is active, else the status of all contracts; CLOSED if they differ."""
     statuses = [row["status"] for row in listing.contracts]
     if "active" in statuses:
         return MarketStatus.ACTIVE
@@ -218,14 +219,9 @@ def reconstruct_universe(
 
     candles: the latest candle at the instant, by ticker. Volume and tick of the time are unknown.
     """
-    markets: list[Market] = []
-    for listing in candidates:
-        if len(markets) == limit:
-            break
-        market = reconstruct_market(listing, series, candles, at)
-        if any(price is not None for price in market.prices):
-            markets.append(market)
-    return build_universe(markets)
+    markets = (reconstruct_market(listing, series, candles, at) for listing in candidates)
+    priced = (market for market in markets if any(price is not None for price in market.prices))
+    return build_universe(list(islice(priced, limit)))
 
 
 def reconstruct_market(listing: MarketListing, series: Mapping[str, Row], candles: Mapping[str, Candle | None], at: datetime) -> Market:

@@ -158,7 +158,8 @@ class Ledger:
         totals.cash += payout
         position.status, position.ended_at = PositionStatus.SETTLED, settlement.known_at
         position.paid, position.result = payout, settlement.result
-        position.won = _is_winner(position.side, settlement)
+        is_won = settlement.result is Result.WON and settlement.winner is not None
+        position.won = fold_case(position.side) == fold_case(settlement.winner or "") if is_won else None
         changed.realized += payout - position.cost
         kind = LedgerKind.REFUND if settlement.result is Result.CANCELLED else LedgerKind.SETTLE
         self._add_entry(account, settlement.known_at, kind, payout, position)
@@ -233,9 +234,3 @@ def _compute_payout(position: Position, settlement: Settlement) -> MicroDollars 
         return position.cost
     price = settlement.payouts.get(fold_case(position.side))
     return None if price is None else share_value(position.shares, price)
-
-
-def _is_winner(side: str, settlement: Settlement) -> bool | None:
-    if settlement.result is not Result.WON or settlement.winner is None:
-        return None
-    return fold_case(side) == fold_case(settlement.winner)

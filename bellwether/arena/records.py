@@ -191,25 +191,14 @@ def load_interventions(records: Records) -> list[Intervention]:
     return load_records(records, Intervention, _INTERVENED)
 
 
-def load_closures(records: Records) -> dict[str, Intervention]:
-    """Load the interventions that closed agents, by agent id."""
-    return {entry.subject: entry for entry in load_interventions(records) if entry.kind is InterventionKind.CLOSE}
-
-
-def load_archives(records: Records) -> dict[str, Intervention]:
-    """Load the interventions that archived cohorts, by Sunday."""
-    return {entry.subject: entry for entry in load_interventions(records) if entry.kind is InterventionKind.ARCHIVE}
-
-
-def load_cancellations(records: Records) -> list[Intervention]:
-    """Load the interventions that cancelled markets."""
-    return [entry for entry in load_interventions(records) if entry.kind is InterventionKind.CANCEL]
+def load_by_subject(records: Records, kind: InterventionKind) -> dict[str, Intervention]:
+    """Load the interventions of one kind by subject."""
+    return {entry.subject: entry for entry in load_interventions(records) if entry.kind is kind}
 
 
 def load_dismissals(records: Records) -> list[tuple[str, str]]:
     """Load the dismissed releases as (family, model id)."""
-    releases = (entry.subject.partition("/") for entry in load_interventions(records) if entry.kind is InterventionKind.DISMISS)
-    return [(family, model_id) for family, _, model_id in releases]
+    return [(subject.partition("/")[0], subject.partition("/")[2]) for subject in load_by_subject(records, InterventionKind.DISMISS)]
 
 
 def encode_record(record: object) -> bytes:

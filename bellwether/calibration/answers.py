@@ -31,12 +31,7 @@ _DAY = 86_400_000_000
 _HORIZON_SCOPES = (("horizon:<=1d", 1.0), ("horizon:1d-7d", 7.0), ("horizon:7d-30d", 30.0), ("horizon:>30d", float("inf")))
 
 #: Scopes by days from the knowledge cutoff to the resolution: name, and exclusive upper bound of days.
-_DISTANCE_SCOPES = (
-    ("distance:<90d", 90.0),
-    ("distance:90d-180d", 180.0),
-    ("distance:180d-365d", 365.0),
-    ("distance:>=365d", float("inf")),
-)
+_DISTANCE_SCOPES = (("distance:<90d", 90.0), ("distance:90d-180d", 180.0), ("distance:180d-365d", 365.0), ("distance:>=365d", float("inf")))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,18 +30,8 @@ _THRESHOLDS = {"70": 0.70, "80": 0.80, "90": 0.90}
 _OF_YES_ANSWERS = ("tp", "fp", "precision_yes")
 _OF_NO_ANSWERS = ("fn", "tn", "precision_no")
 _OF_ALL_ANSWERS = (
-    "accuracy",
-    "recall_yes",
-    "f1_yes",
-    "recall_no",
-    "f1_no",
-    "macro_f1",
-    "brier_score",
-    "brier_skill_score",
-    "log_loss",
-    "ace",
-    "avg_confidence_when_correct",
-    "avg_confidence_when_wrong",
+    *("accuracy", "recall_yes", "f1_yes", "recall_no", "f1_no", "macro_f1", "brier_score", "brier_skill_score", "log_loss", "ace"),
+    *("avg_confidence_when_correct", "avg_confidence_when_wrong"),
 )
 
 #: All published numbers except those of bins and categories.
@@ -75,7 +65,7 @@ class CategoryRow:
 
 @dataclass(frozen=True, slots=True)
 class Lacking:
-    """Missing labels of a number: `column` (ground_truth or category) is missing in `entries` entries, first in that of `question`."""
+    """Missing labels of a number. column: ground_truth or category. entries: number of entries without it. question: of the first such entry."""
 
     column: str
     entries: int

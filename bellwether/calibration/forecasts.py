@@ -58,12 +58,7 @@ class Forecasts:
         size = len(probability)
         _check("p", probability, (probability >= 0) & (probability <= 1), _probability_advice(probability))
         outcome = _column("y", y, size)
-        _check(
-            "y",
-            outcome,
-            (outcome >= 0) & (outcome <= 1),
-            "give 0, 1 or a share in between; leave out unresolved questions",
-        )
+        _check("y", outcome, (outcome >= 0) & (outcome <= 1), "give 0, 1 or a share in between; leave out unresolved questions")
         price = np.full(size, np.nan) if market is None else _column("market", market, size)
         _check("market", price, ((price >= 0) & (price <= 1)) | np.isnan(price), "give a price in [0, 1], or NaN for a missing one")
         weight = np.ones(size) if weights is None else _column("weights", weights, size)

@@ -45,7 +45,7 @@ class Inference:
             raise ScoringError(f"inference: level is {self.level}; give a mass between 0 and 1, such as 0.95")
 
     def draws(self, n_clusters: int, block: int) -> Iterator[Floats]:
-        """Yield how often each cluster is drawn in each bootstrap replicate, in blocks of at most `block`: float64 (block, n_clusters).
+        """Yield the number of draws of each cluster in bootstrap replicates, in blocks of at most `block` replicates: float64 (block, n_clusters).
 
         The draws do not depend on `block`.
         """

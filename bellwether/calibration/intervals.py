@@ -54,7 +54,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sample:
-    """Forecasts with all metrics, on all forecasts (`values`) and without each cluster (`ways`, `both`). found: intervals so far."""
+    """Metrics on all forecasts (`values`) and without each cluster (`ways`, `both`), and a cache of their intervals."""
 
     forecasts: Forecasts
     clusters: Clusters
@@ -62,7 +62,7 @@ class _Sample:
     ways: tuple[LeaveOneOut, ...]
     both: LeaveOneOut | None
     level: float
-    found: dict[str, Bounds] = field(default_factory=dict)
+    intervals: dict[str, Bounds] = field(default_factory=dict)
 
 
 def intervals(
@@ -139,9 +139,9 @@ def rate_ends(rate: float, *, variance: float, clusters: int, df: float, n: floa
 
 
 def _interval(sample: _Sample, name: str) -> Bounds:
-    if name not in sample.found:
-        sample.found[name] = _compute_interval(sample, name)
-    return sample.found[name]
+    if name not in sample.intervals:
+        sample.intervals[name] = _compute_interval(sample, name)
+    return sample.intervals[name]
 
 
 def _compute_interval(sample: _Sample, name: str) -> Bounds:

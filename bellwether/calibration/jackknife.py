@@ -122,7 +122,7 @@ def _one_way(way: LeaveOneOut, name: str, size: str, at: Floats, scale: Callable
 
 
 def _average_precision(forecasts: Forecasts, groups: Grouping) -> Floats:
-    """Approximate the average precision without each group, to first order and with the group's leverage; float64 (groups.count,)."""
+    """Approximate the average precision without each group to first order, including the group's leverage; float64 (groups.count,)."""
     value = discrimination(SortedForecasts.of(forecasts), is_binary=True).average_precision
     yes = groups.sums(forecasts.weight * forecasts.y)
     if not yes.sum():

@@ -205,12 +205,7 @@ _DECOMPOSITION = (
         "(mean p where y = 1 - mean p where y = 0)^2 b (1 - b)",
         "minimum variance of forecasts that distinguish yes from no as well",
     ),
-    (
-        "yates_excess_variance",
-        Better.LOWER,
-        "variance of p - yates_min_variance",
-        "variance of the forecasts within each outcome: noise",
-    ),
+    ("yates_excess_variance", Better.LOWER, "variance of p - yates_min_variance", "variance of the forecasts within each outcome: noise"),
     ("yates_covariance", Better.HIGHER, "mean (p - mean p) (y - b)", "covariance of forecast and outcome: discrimination"),
 )
 _CONFIDENCE = (

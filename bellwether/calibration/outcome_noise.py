@@ -19,7 +19,7 @@ MANY = 20
 #: Correlation of outcomes inside a cluster.
 _CORRELATION = 0.5
 
-#: Weight of equal shares in the pool, in pairs of certain, opposite forecasts.
+#: Weight of the prior for equal shares, as a number of questions on which one forecast is 0 and the other 1.
 _PRIOR = 1.0
 
 

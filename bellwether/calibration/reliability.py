@@ -9,14 +9,7 @@ from numpy.typing import ArrayLike
 from bellwether.calibration.clusters import Clusters, Grouping, Labels
 from bellwether.calibration.forecasts import BINS, DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.intervals import (
-    LARGEST_SHARE,
-    MIN_CLUSTERS,
-    NO_CLUSTERS,
-    few_clusters_reason,
-    large_cluster_reason,
-    rate_ends,
-)
+from bellwether.calibration.intervals import LARGEST_SHARE, MIN_CLUSTERS, NO_CLUSTERS, few_clusters_reason, large_cluster_reason, rate_ends
 from bellwether.calibration.mean_inference import ClusterSums, ClusterVariation, joint_variance
 from bellwether.calibration.sufficient_statistics import total_sums
 

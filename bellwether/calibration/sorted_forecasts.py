@@ -91,7 +91,7 @@ def shares(ordered: SortedForecasts, bins: int = BINS) -> Iterator[tuple[Ints, F
 
 
 def _deviation_at_cuts(ordered: SortedForecasts, deviation: Floats, bins: int) -> Floats:
-    """Return D(t) of the module at the ends of the bins, float64 (bins + 1,). deviation: D at the end of each run of equal forecasts."""
+    """Return D, defined above, at the ends of the bins, float64 (bins + 1,). deviation: D at the end of each run of equal forecasts."""
     mass = np.cumsum(ordered.weight)[ordered.ends]
     cuts = mass[-1] * np.arange(1, bins) / bins
     inner = np.interp(cuts, np.append(0.0, mass), np.append(0.0, deviation))

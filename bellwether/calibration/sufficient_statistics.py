@@ -29,7 +29,7 @@ _AT: dict[str, int] = {name: index for index, name in enumerate(_SCALARS)}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sums:
-    """Sums by statistic: `matrix` float64 (..., width); `sums[name]` has the leading shape, `bin_*` a further last axis over the bins."""
+    """Weighted sums by statistic. `sums[name]` has the leading shape of `matrix` (..., width); `bin_*` statistics have a last axis of bins."""
 
     matrix: Floats
 

@@ -20,69 +20,33 @@ BENCHMARK = "Bellwether"
 
 #: KalshiBench's name of a metric -> Bellwether's name.
 NAMES = {
-    "accuracy": "accuracy",
-    "precision_yes": "precision_yes",
-    "recall_yes": "recall_yes",
-    "f1_yes": "f1_yes",
-    "precision_no": "precision_no",
-    "recall_no": "recall_no",
-    "f1_no": "f1_no",
-    "macro_f1": "macro_f1",
+    **{name: name for name in ("accuracy", "precision_yes", "recall_yes", "f1_yes", "precision_no", "recall_no", "f1_no", "macro_f1")},
     "brier_score": "brier",
     "brier_skill_score": "brier_skill",
-    "ece": "ece",
-    "mce": "mce",
-    "ace": "ace",
-    "log_loss": "log_loss",
+    **{name: name for name in ("ece", "mce", "ace", "log_loss")},
     "avg_confidence": "average_confidence",
     "avg_confidence_when_correct": "confidence_when_correct",
     "avg_confidence_when_wrong": "confidence_when_wrong",
-    "overconfidence_rate_70": "overconfidence_70",
-    "overconfidence_rate_80": "overconfidence_80",
-    "overconfidence_rate_90": "overconfidence_90",
+    **{f"overconfidence_rate_{percent}": f"overconfidence_{percent}" for percent in (70, 80, 90)},
 }
 
 #: Fields of each model in KalshiBench's summary.
 _SUMMARY = (
-    "accuracy",
-    "macro_f1",
-    "brier_score",
-    "brier_skill_score",
-    "ece",
-    "mce",
-    "log_loss",
-    "avg_confidence",
-    "overconfidence_rate_80",
+    *("accuracy", "macro_f1", "brier_score", "brier_skill_score", "ece", "mce", "log_loss"),
+    *("avg_confidence", "overconfidence_rate_80"),
 )
 
 #: Packages whose version may change a result.
 PACKAGES = ("numpy", "polars", "scipy", "litellm", "duckdb")
 
-_SCORE = (
-    *("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated"),
-    *("n", "n_questions", "n_clusters", "seed"),
-)
+_SCORE = (*("value", "lower", "upper", "method", "df", "reason", "expected", "p_calibrated"), *("n", "n_questions", "n_clusters", "seed"))
 _BIN = (
     *("bin", "lower_edge", "upper_edge", "n", "n_clusters"),
     *("mean_forecast", "yes_rate", "gap", "yes_rate_lower", "yes_rate_upper", "reason"),
 )
 _LINE = (
-    "rank",
-    "unranked_because",
-    "kind",
-    "group",
-    "in_mcs",
-    "mcs_p",
-    "share_first",
-    "coverage",
-    "n",
-    "n_questions",
-    "n_clusters",
-    "could_know",
-    "could_know_share",
-    "failed",
-    "brier_imputed",
-    "brier_could_know",
+    *("rank", "unranked_because", "kind", "group", "in_mcs", "mcs_p", "share_first", "coverage", "n", "n_questions", "n_clusters"),
+    *("could_know", "could_know_share", "failed", "brier_imputed", "brier_could_know"),
 )
 
 #: Additional fields of a value with an interval.

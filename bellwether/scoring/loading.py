@@ -11,15 +11,7 @@ import polars as pl
 from bellwether.errors import ScoringError
 from bellwether.formatting import counted
 from bellwether.scoring.column_recognition import drop_bounds, recognise_table
-from bellwether.scoring.columns import (
-    RESOLVED,
-    ColumnRoles,
-    Role,
-    check_present,
-    find_named,
-    format_names,
-    format_option,
-)
+from bellwether.scoring.columns import RESOLVED, ColumnRoles, Role, check_present, find_named, format_names, format_option
 from bellwether.scoring.consistency import check_duplicates, check_questions
 from bellwether.scoring.forecast_sheet import Sheet, TableRows
 from bellwether.scoring.outcome_join import join_outcomes, note_unused

@@ -32,23 +32,9 @@ YES = frozenset({"yes", "true", "y", "t"})
 NO = frozenset({"no", "false", "n", "f"})
 
 #: Texts for an outcome that is open or void.
-UNRESOLVED = frozenset(
-    {
-        *MISSING,
-        "unresolved",
-        "open",
-        "pending",
-        "active",
-        "void",
-        "voided",
-        "cancelled",
-        "canceled",
-        "annulled",
-        "ambiguous",
-        "unknown",
-        "?",
-    }
-)
+UNRESOLVED = MISSING | {
+    *("unresolved", "open", "pending", "active", "void", "voided", "cancelled", "canceled", "annulled", "ambiguous", "unknown", "?")
+}
 
 
 def is_numeric(values: pl.Series) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -19,7 +19,7 @@ from bellwether.calibration.inference import Inference
 from bellwether.calibration.reliability import bins_of
 from bellwether.calibration.scores import COVERAGE_FLOOR
 from bellwether.calibration.sufficient_statistics import log_loss
-from bellwether.scoring.columns import ColumnRoles
+from bellwether.scoring.columns import ColumnRoles, Role
 from bellwether.scoring.files import build_table, read_table
 from bellwether.scoring.forecast_sheet import MARKET, Sheet, build_arrays
 from bellwether.scoring.loading import LoadOptions, read_sheet
@@ -128,30 +128,16 @@ def score(data: Any, *, outcomes: Any = None, progress: Progress | None = None, 
     return _score_sheet(sheet, plan, chosen_loss, binning, report)
 
 
-def _build_load_options(options: ScoreOptions) -> LoadOptions:
-    columns = ColumnRoles(
-        probability=_to_tuple(options.get("probability", ())),
-        outcome=options.get("outcome"),
-        forecaster=options.get("forecaster"),
-        question=_to_tuple(options.get("question", ())),
-        cluster=_to_tuple(options.get("cluster", ())),
-        weight=options.get("weight"),
-        market=options.get("market"),
-    )
-    keep = options.get("keep")
-    return LoadOptions(
-        columns,
-        by=_to_tuple(options.get("by", ())),
-        on=_to_tuple(options.get("on", ())),
-        keep=None if keep is None else Keep(keep),
-        at=options.get("at"),
-        before=options.get("before"),
-        percent=_to_tuple(options.get("percent", ())),
-        clip=options.get("clip", False),
-        fractional=options.get("fractional", False),
-        skip_unresolved=options.get("skip_unresolved", False),
-        independent=options.get("independent", False),
-    )
+def _build_load_options(options: Mapping[str, Any]) -> LoadOptions:
+    given: dict[str, Any] = {name: _to_tuple(value) if name in _SEVERAL else value for name, value in options.items()}
+    columns = ColumnRoles(**{str(role): given[role] for role in Role if role in given})
+    keep = None if given.get("keep") is None else Keep(given["keep"])
+    names = ("by", "on", "at", "before", "percent", "clip", "fractional", "skip_unresolved", "independent")
+    return LoadOptions(columns, keep=keep, **{name: given[name] for name in names if name in given})
+
+
+#: Options that may be one name or several.
+_SEVERAL = ("probability", "question", "cluster", "by", "on", "percent")
 
 
 def _to_tuple(names: str | Sequence[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import pytest
 from bellwether.arena.methodology import methodologies
 from bellwether.arena.rankings import RankingInputs, compute_rankings
 from bellwether.arena.rankings.equity import WINDOWS, compute_window_equity
-from bellwether.arena.records import load_archives, load_closures, load_interventions
+from bellwether.arena.records import InterventionKind, load_by_subject, load_interventions
 from bellwether.arena.results import Facts, newest_fact_time
 from bellwether.arena.weekly.held_prices import store_tick
 from bellwether.arena.weekly.interventions import archive_cohort, cancel_market, close_agent
@@ -142,7 +142,7 @@ def test_a_closed_agent_decides_no_more_and_nobody_waits_for_it(tmp_path: Path) 
     arena.decide(first)
     with arena.journal() as journal:
         close_agent(arena.world(journal), f"{first}/hold", "ann", "it never bets")
-        assert list(load_closures(arena.world(journal).records)) == [f"{first}/hold"]
+        assert list(load_by_subject(arena.world(journal).records, InterventionKind.CLOSE)) == [f"{first}/hold"]
     arena.now = START
     done = arena.decide(START.date())
     asked = [task.key.agent.agent_id for task, _ in done.decisions]
@@ -227,8 +227,8 @@ def test_an_archived_cohort_decides_no_more_and_the_first_word_stands(archived: 
         world = archived.world(journal)
         again = archive_cohort(world, OLD, "bob", "another reason")
         assert (again.by, again.reason) == ("ann", "its prompts were wrong")
-        assert list(load_archives(world.records)) == [str(OLD)]
-        assert sorted(load_closures(world.records)) == sorted(agents["agent_id"])
+        assert list(load_by_subject(world.records, InterventionKind.ARCHIVE)) == [str(OLD)]
+        assert sorted(load_by_subject(world.records, InterventionKind.CLOSE)) == sorted(agents["agent_id"])
         with pytest.raises(ConfigError, match="no cohort started"):
             archive_cohort(world, OLD - 9 * SEVEN, "ann", "why")
         with pytest.raises(ConfigError, match="--reason"):

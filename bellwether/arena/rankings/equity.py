@@ -44,9 +44,7 @@ def compute_equity_tables(inputs: RankingInputs) -> tuple[pl.DataFrame, pl.DataF
         .explode("day")
         .sort("day")
         .join_asof(ends, on="day", by="agent_id", check_sortedness=False)
-        .with_columns(
-            age=(pl.col("day") - pl.col("cohort")).dt.total_days().cast(pl.Int32),
-        )
+        .with_columns(age=(pl.col("day") - pl.col("cohort")).dt.total_days().cast(pl.Int32))
     )
     return tuple(
         declared.validate(
@@ -80,7 +78,7 @@ WINDOWS = {
 
 
 def window_points(at: pl.Series, window: EquityWindow) -> pl.Series:
-    """Return the ascending start times of a window's intervals with a value of `at`. The window ends at the latest value of `at`."""
+    """Return the sorted start times of a window's intervals that contain an instant of `at`. The window ends at the latest instant."""
     newest = at.max()
     if newest is None:
         return at.clear()

@@ -1,7 +1,7 @@
 """Inputs of rankings: agents, scored bets as forecasts, due decisions, profits of positions, and eligibility for a rank.
 
 The questions of a cohort-week are those for which any of its agents stated a probability. An agent with a due decision that stated none for
-such a question lacks a forecast there, whatever the reason. Every stated bet counts unchanged. A rank requires usable answers, coverage of the
+such a question lacks a forecast there, for any reason. Every stated bet counts unchanged. A rank requires usable answers, coverage of the
 questions, and enough events.
 """
 

@@ -57,7 +57,7 @@ class _RankingGroup:
         return pl.concat([self.bets.filter(pl.col("p").is_not_null()), self.submitted])
 
     def ranked(self, rows: pl.DataFrame | None) -> list[bool]:
-        """Return for each family if it can be ranked by a metric. rows: family and event; None for metrics that do not depend on events."""
+        """Return a flag for each family that can be ranked by a metric. rows: family and event; None for metrics that need no events."""
         events = {} if rows is None else dict(rows.group_by("family").agg(pl.col("event").n_unique()).iter_rows())
         enough = [rows is None or explain_too_few_events(events.get(name, 0)) is None for name in self.families]
         return [is_enough and name not in self.excluded for is_enough, name in zip(enough, self.families, strict=True)]

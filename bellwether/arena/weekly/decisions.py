@@ -29,7 +29,8 @@ from bellwether.arena.records import (
     FrozenCohort,
     FrozenUniverse,
     Intent,
-    load_closures,
+    InterventionKind,
+    load_by_subject,
     load_record,
     load_records,
     store_once,
@@ -130,7 +131,7 @@ def plan_tasks(context: WeekContext, week: date, universe: FrozenUniverse, cohor
     """Return the tasks of a venue's cohorts in the order of execution. Tasks of closed agents need a stored prompt."""
     at = decision_time(week) if universe.reconstructed else context.now()
     state = ledgers.build_week_state(context, week, universe.venue, cohorts, universe.universe, at=at, reconstructed=universe.reconstructed)
-    closed = load_closures(context.records)
+    closed = load_by_subject(context.records, InterventionKind.CLOSE)
     return [
         task
         for cohort in cohorts
@@ -174,7 +175,7 @@ def _plan_cohort_tasks(
 
 def _find_untouchable(context: WeekContext, tasks: Sequence[Task]) -> dict[str, str]:
     """Return the reason for each decision that a run must not change, by decision."""
-    closed = load_closures(context.records)
+    closed = load_by_subject(context.records, InterventionKind.CLOSE)
     reasons = {}
     for task in tasks:
         if (closure := closed.get(task.key.agent.agent_id)) is not None:
@@ -193,16 +194,13 @@ def _is_overtaken(records: Records, task: Task) -> bool:
 
 
 def _fetch_market_data(context: WeekContext, universe: FrozenUniverse, state: ledgers.WeekState, decision: Decision) -> MarketData:
-    """Return the markets and quotes that execute a decision: current ones, or past ones in a reconstructed week."""
+    """Return the markets and quotes for executing a decision: current ones, or past ones in a reconstructed week."""
     listed, data = universe.universe.by_id, context.data(universe.venue)
     sold = (state.position(sell.position_id) for sell in decision.sells)
     mentioned = [*(bet.market_id for bet in decision.bets), *(position.market_id for position in sold if position is not None)]
     wanted = {name: state.markets[name] for name in mentioned if name in state.markets}
     if universe.reconstructed:
-        quotes = {
-            **state.quotes,
-            **data.reconstruct_quotes({name: market for name, market in wanted.items() if name in listed}, state.at),
-        }
+        quotes = {**state.quotes, **data.reconstruct_quotes({name: market for name, market in wanted.items() if name in listed}, state.at)}
         return MarketData(listed, quotes, state.at, _drop_listed(state.markets, listed))
     if not wanted:
         return MarketData(listed, {}, context.now())

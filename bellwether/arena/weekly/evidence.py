@@ -13,7 +13,7 @@ from bellwether.arena.frames import cancellations_frame, evidence_frame
 from bellwether.arena.identity import WEEK, week_of, week_start
 from bellwether.arena.ledger import Ledger
 from bellwether.arena.methodology import Venue
-from bellwether.arena.records import load_cancellations
+from bellwether.arena.records import InterventionKind, load_by_subject
 from bellwether.arena.resolution import PollState, build_missing_evidence_row, find_awaited_markets, find_due_markets
 from bellwether.arena.universe import status_from_row
 from bellwether.arena.weekly.context import WeekContext, load_evidence
@@ -54,8 +54,9 @@ def build_evidence_rows(context: WeekContext, week: date, facts: FactRows, *, re
     """
     now = context.now()
     until = min(now, week_start(week) + WEEK)
+    cancellations = load_by_subject(context.records, InterventionKind.CANCEL).values()
     parts = [
-        cancellations_frame([cancellation for cancellation in load_cancellations(context.records) if week_of(cancellation.at) == week]),
+        cancellations_frame([cancellation for cancellation in cancellations if week_of(cancellation.at) == week]),
         facts.evidence.filter(pl.col("week") == week),
     ]
     for venue, ledger in _fold_ledgers(context, facts, until, reconstructed=True).items():

@@ -106,7 +106,7 @@ def reconstruct_prices(context: WeekContext, days: Sequence[date]) -> dict[date,
     The first price of an outcome on a day is always stored, later ones if they change. Damaged rows of a day are dropped if all cohorts are
     reconstructed.
     """
-    first, last = _day_start(min(days)), _day_start(max(days)) + _DAY
+    first, last = (datetime.combine(day, time(), UTC) for day in (min(days), max(days) + _DAY))
     now, minutes = context.now(), load_methodology(folder=context.registry).mark_minutes
     prices_by_day: dict[date, list[HeldPrice]] = {day: [] for day in days}
     for venue, ledger in _fold_ledgers(context, reconstructed=True).items():
@@ -206,7 +206,3 @@ def _quoted_tokens(context: WeekContext, keys: Iterable[PriceKey]) -> dict[Price
 
 def _load_day(context: WeekContext, day: date) -> Slice:
     return context.lake.slice(PRICES, [(day.isoformat(),)], missing="skip")
-
-
-def _day_start(day: date) -> datetime:
-    return datetime.combine(day, time(), UTC)

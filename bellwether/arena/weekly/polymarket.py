@@ -182,17 +182,13 @@ async def _fetch_held(gamma: GammaClient, clob: ClobClient, market_ids: Sequence
     markets: dict[str, Market] = {}
     for row in snapshot.rows:
         market = market_from_row(row, at)
-        status = (MarketStatus.ACTIVE if was_open(row, at) else MarketStatus.CLOSED) if past else market.status
-        markets[market.market_id] = _with_status(market, status, past=past)
+        status = MarketStatus.ACTIVE if was_open(row, at) else MarketStatus.CLOSED
+        markets[market.market_id] = replace(market, status=status, prices=(None,) * len(market.outcomes), volume=None) if past else market
     tokens = [token for market in markets.values() for token in list_priced_tokens(market)]
     prices = await snapshots.fetch_past_prices(clob, dict.fromkeys(tokens, (at - _LAST, at)))
     quotes: dict[str, Quotes] = {market_id: reconstruct_quotes(market, prices, at) for market_id, market in markets.items() if past}
     points = {token: [(when, price_micros(price)) for when, price in token_points] for token, token_points in prices.items()}
     return HeldMarkets(markets, find_last_prices(markets.values(), points, at), quotes)
-
-
-def _with_status(market: Market, status: MarketStatus, *, past: bool) -> Market:
-    return replace(market, status=status, prices=(None,) * len(market.outcomes), volume=None) if past else replace(market, status=status)
 
 
 def quote_from_book(book: snapshots.Book, source: str = "clob") -> Quote:

@@ -12,7 +12,7 @@ from bellwether.arena.decision import ANSWERED, FINAL, Decision, DecisionState
 from bellwether.arena.identity import AgentKey, DecisionKey
 from bellwether.arena.lifecycle import find_complete_cohorts, is_start_allowed
 from bellwether.arena.methodology import Methodology
-from bellwether.arena.records import DecisionPlan, Execution, Intent, list_messages, load_closures, load_records
+from bellwether.arena.records import DecisionPlan, Execution, Intent, InterventionKind, list_messages, load_by_subject, load_records
 from bellwether.arena.records import load_record as stored_record
 from bellwether.arena.results import LAST_EXECUTION, Facts, compute_results, newest_fact_time
 from bellwether.arena.weekly.context import WeekContext, list_deciding_cohorts, load_cohort
@@ -20,18 +20,7 @@ from bellwether.arena.weekly.ledgers import list_decision_keys
 from bellwether.errors import ConfigError
 from bellwether.journal import Journal
 from bellwether.lake import Lake
-from bellwether.tables.arena import (
-    AGENTS,
-    DECISIONS,
-    LEADERBOARD,
-    LEDGER,
-    PORTFOLIOS,
-    POSITIONS,
-    REFUSALS,
-    SCORES,
-    TRADES,
-    UNIVERSE,
-)
+from bellwether.tables.arena import AGENTS, DECISIONS, LEADERBOARD, LEDGER, PORTFOLIOS, POSITIONS, REFUSALS, SCORES, TRADES, UNIVERSE
 from bellwether.tables.exports import redact_rows
 from bellwether.tables.schema import Table
 from bellwether.untrusted_text import redact, redact_name
@@ -50,7 +39,7 @@ def is_week_decided(context: WeekContext, week: date, at: datetime) -> bool:
     if load_cohort(context.records, week) is None and is_start_allowed(at):
         return False
     cohorts = list_deciding_cohorts(context, week, reconstructed=False)
-    closed = load_closures(context.records)
+    closed = load_by_subject(context.records, InterventionKind.CLOSE)
     wanted = {key.decision_id for cohort in cohorts for key in list_decision_keys(cohort, week) if key.agent.agent_id not in closed}
     rows = context.lake.slice(DECISIONS, [(week.isoformat(),)], missing="skip").read()
     final = rows.filter(pl.col("state").is_in(sorted(FINAL)))

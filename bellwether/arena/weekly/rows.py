@@ -12,7 +12,7 @@ import polars as pl
 
 from bellwether.arena.decision import DecisionState
 from bellwether.arena.frames import agents_frame, frame_from_millionths, trades_frame
-from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, list_messages, load_archives, load_closures, load_records
+from bellwether.arena.records import Execution, FrozenCohort, FrozenUniverse, InterventionKind, list_messages, load_by_subject, load_records
 from bellwether.arena.weekly.context import WeekContext, cohort_methodology
 from bellwether.arena.weekly.decisions import DecisionOutcome, WeekDecisions, outcome_of_execution
 from bellwether.arena.weekly.model_calls import Task
@@ -35,9 +35,9 @@ def build_agents_rows(context: WeekContext, cohort: FrozenCohort | None) -> pl.D
         cohort.started_at,
         lineup=cohort.lineup,
         reconstructed=cohort.reconstructed,
-        closed=load_closures(context.records),
+        closed=load_by_subject(context.records, InterventionKind.CLOSE),
         terms=cohort.terms,
-        archived=load_archives(context.records).get(cohort.week.isoformat()),
+        archived=load_by_subject(context.records, InterventionKind.ARCHIVE).get(cohort.week.isoformat()),
     )
 
 
