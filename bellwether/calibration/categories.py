@@ -10,6 +10,8 @@ For two categories `ranked_probability` is the Brier score of one of them, and `
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -69,7 +71,7 @@ def _estimate(name: str, loss: Floats, weight: Floats, clusters: Clusters | None
     unit = maximum or 1.0
     bounds = mean_interval(loss / unit, weight, clusters, Scale.LOG if maximum is None else Scale.LOGIT, level)
     lower, upper = (None if end is None else end * unit for end in (bounds.lower, bounds.upper))
-    return Estimate(value, lower, upper, bounds.method, bounds.df, bounds.reason)
+    return replace(bounds, value=value, lower=lower, upper=upper)
 
 
 def _probabilities(p: ArrayLike) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from bellwether.calibration.clusters import Clusters, Labels
 from bellwether.calibration.estimates import Estimate, Scores
 from bellwether.calibration.forecasts import BINS, Bins, Forecasts
 from bellwether.calibration.inference import Inference
-from bellwether.calibration.intervals import NO_CLUSTERS, Bounds, intervals
+from bellwether.calibration.intervals import NO_CLUSTERS, intervals
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, METRICS
 from bellwether.calibration.sufficient_statistics import log_loss
 from bellwether.errors import ScoringError
@@ -76,7 +77,7 @@ def evaluate_forecasts(
     values = formulas.compute_metrics(forecasts, clusters, binning)
     bounds = intervals(forecasts, clusters, values, plan.level, binning)
     tests = {} if clusters is None else calibration_tests(forecasts, clusters, plan, binning)
-    estimates = {name: _estimate(values[name], bounds[name]) for name in ESTIMATED}
+    estimates = {name: replace(bounds[name], value=None if np.isnan(values[name]) else values[name]) for name in ESTIMATED}
     for name, null in tests.items():
         estimate = estimates[name]
         estimates[name] = Estimate(estimate.value, reason=estimate.reason, expected=null.expected, p_calibrated=null.p)
@@ -89,7 +90,3 @@ def evaluate_forecasts(
     estimates["brier_imputed"] = Estimate(imputed, reason=reasons["brier_imputed"])
     losses = {"squared_error": error, "log_loss": log_loss(forecasts.p, forecasts.y), "absolute_error": np.abs(forecasts.p - forecasts.y)}
     return Scores(size, 0 if clusters is None else clusters.count, {name: estimates[name] for name in METRICS}, losses)
-
-
-def _estimate(value: float, bounds: Bounds) -> Estimate:
-    return Estimate(None if np.isnan(value) else value, bounds.lower, bounds.upper, bounds.method, bounds.df, bounds.reason)

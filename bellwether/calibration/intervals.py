@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from bellwether.calibration.clusters import Clusters, Grouping
+from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.forecasts import DECILES, Bins, Floats, Forecasts
 from bellwether.calibration.jackknife import Jackknife, LeaveOneOut, jackknife, satterthwaite
 from bellwether.calibration.metrics import ESTIMATED, INTERVALS, Interval, Scale
@@ -41,17 +42,6 @@ UNVARIED_SCORE = "the Brier score does not vary between clusters"
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """Interval with its method and degrees of freedom, or the reason why it is missing."""
-
-    lower: float | None = None
-    upper: float | None = None
-    method: str | None = None
-    df: float | None = None
-    reason: str | None = None
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sample:
     """Metrics on all forecasts (`values`) and without each cluster (`ways`, `both`), and a cache of their intervals."""
@@ -62,34 +52,34 @@ class _Sample:
     ways: tuple[LeaveOneOut, ...]
     both: LeaveOneOut | None
     level: float
-    intervals: dict[str, Bounds] = field(default_factory=dict)
+    intervals: dict[str, Estimate] = field(default_factory=dict)
 
 
 def intervals(
     forecasts: Forecasts, clusters: Clusters | None, values: Mapping[str, float], level: float, bins: Bins = DECILES
-) -> dict[str, Bounds]:
-    """Compute the interval of every metric of `ESTIMATED`. values: metrics on all forecasts, NaN where undefined."""
+) -> dict[str, Estimate]:
+    """Compute the interval of every metric of `ESTIMATED`, as estimates without a value. values: metrics on all forecasts, NaN if undefined."""
     if clusters is None:
-        return {name: Bounds(reason=NO_CLUSTERS) for name in ESTIMATED}
+        return {name: Estimate(None, reason=NO_CLUSTERS) for name in ESTIMATED}
     if clusters.count < MIN_CLUSTERS:
-        return {name: Bounds(reason=few_clusters_reason(clusters.count)) for name in ESTIMATED}
+        return {name: Estimate(None, reason=few_clusters_reason(clusters.count)) for name in ESTIMATED}
     ways = tuple(LeaveOneOut.of(forecasts, way, bins) for way in clusters.ways)
     both = None if clusters.both is None else LeaveOneOut.of(forecasts, clusters.both, bins)
     sample = _Sample(forecasts, clusters, values, ways, both, level)
     return {name: _interval(sample, name) for name in ESTIMATED}
 
 
-def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Scale, level: float) -> Bounds:
-    """Compute the jackknife t interval of a weighted mean of non-negative values (N,) on a scale."""
+def mean_interval(values: Floats, weight: Floats, clusters: Clusters, scale: Scale, level: float) -> Estimate:
+    """Compute the jackknife t interval of a weighted mean of non-negative values (N,) on a scale, as an estimate without a value."""
     if clusters.count < MIN_CLUSTERS:
-        return Bounds(reason=few_clusters_reason(clusters.count))
+        return Estimate(None, reason=few_clusters_reason(clusters.count))
     value = float((weight * values).sum() / weight.sum())
     ways, both = (tuple(_leave_out(values, weight, way) for way in clusters.ways), clusters.both)
     estimated = jackknife(
         ways, None if both is None else _leave_out(values, weight, both), "mean", size="n", value=value, scale=_SCALES[scale][0]
     )
     if (reason := _jackknife_reason(estimated)) is not None:
-        return Bounds(reason=reason)
+        return Estimate(None, reason=reason)
     return _t_interval(value, estimated.variance, estimated.df, scale, level)
 
 
@@ -138,26 +128,26 @@ def rate_ends(rate: float, *, variance: float, clusters: int, df: float, n: floa
     return float(lower), float(upper)
 
 
-def _interval(sample: _Sample, name: str) -> Bounds:
+def _interval(sample: _Sample, name: str) -> Estimate:
     if name not in sample.intervals:
         sample.intervals[name] = _compute_interval(sample, name)
     return sample.intervals[name]
 
 
-def _compute_interval(sample: _Sample, name: str) -> Bounds:
+def _compute_interval(sample: _Sample, name: str) -> Estimate:
     plan, value = INTERVALS[name], sample.values[name]
     if plan.reason is not None or np.isnan(value):
-        return Bounds(reason=plan.reason or UNDEFINED)
+        return Estimate(None, reason=plan.reason or UNDEFINED)
     if plan.source is not None:
         return _transform_interval(name, _bias_interval(sample) if plan.source == "bias" else _interval(sample, plan.source))
     if name == "macro_f1" and (
         missing := next((metric for metric in ("f1_yes", "f1_no") if _interval(sample, metric).lower is None), None)
     ):
-        return Bounds(reason=f"{missing} has none: {_interval(sample, missing).reason}")
+        return Estimate(None, reason=f"{missing} has none: {_interval(sample, missing).reason}")
     if plan.scale is Scale.WILSON:
         return _rate_interval(sample, name, plan.size, value)
     if name == "brier_skill" and (reason := _skill_reason(sample)) is not None:
-        return Bounds(reason=reason)
+        return Estimate(None, reason=reason)
     return _score_interval(sample, name, plan, value)
 
 
@@ -173,36 +163,36 @@ def _skill_reason(sample: _Sample) -> str | None:
     return RARE if is_rare and min(way.count for way in sample.clusters.ways) >= MANY else None
 
 
-def _score_interval(sample: _Sample, name: str, plan: Interval, value: float) -> Bounds:
+def _score_interval(sample: _Sample, name: str, plan: Interval, value: float) -> Estimate:
     assert plan.scale is not None
     estimated = jackknife(sample.ways, sample.both, name, size=plan.size, value=value, scale=_SCALES[plan.scale][0])
     if (reason := _jackknife_reason(estimated)) is not None:
-        return Bounds(reason=reason)
+        return Estimate(None, reason=reason)
     variance, few = estimated.variance, estimated.clusters < MANY
     slope = slopes(sample.forecasts, name) if few or variance <= _ROUNDING**2 else None
     if slope is not None and not slope.any():  # no outcome changes the score of such forecasts
-        return Bounds(value, value, "constant")
+        return Estimate(None, value, value, "constant")
     if slope is not None and few:
         variance = max(variance, minimum_variance(slope, pool_with_base_rate(sample.forecasts), sample.clusters))
     return _t_interval(value, variance, estimated.df, plan.scale, sample.level)
 
 
-def _t_interval(value: float, variance: float, df: float, scale: Scale, level: float) -> Bounds:
+def _t_interval(value: float, variance: float, df: float, scale: Scale, level: float) -> Estimate:
     if variance <= _ROUNDING**2:
-        return Bounds(reason=CONSTANT)
+        return Estimate(None, reason=CONSTANT)
     forward, back = _SCALES[scale]
     reach = quantile(level, df) * np.sqrt(variance)
     if scale in (Scale.LOG, Scale.LOG_OF_RATIO) and not reach <= _LONGEST:
-        return Bounds(reason=UNBOUNDED)
+        return Estimate(None, reason=UNBOUNDED)
     lower, upper = sorted(float(back(forward(np.asarray(value)) + sign * reach)) for sign in (-1, 1))
-    return Bounds(lower, upper, f"jackknife t, {scale.value}", df)
+    return Estimate(None, lower, upper, f"jackknife t, {scale.value}", df)
 
 
-def _rate_interval(sample: _Sample, name: str, size: str, value: float) -> Bounds:
+def _rate_interval(sample: _Sample, name: str, size: str, value: float) -> Estimate:
     """Return Wilson's interval of a rate; see `rate_ends`."""
     estimated = jackknife(sample.ways, sample.both, name, size=size, value=value, scale=lambda rate: rate)
     if (reason := _jackknife_reason(estimated)) is not None:
-        return Bounds(reason=reason)
+        return Estimate(None, reason=reason)
     way = sample.ways[0]
     lower, upper = rate_ends(
         value,
@@ -212,18 +202,18 @@ def _rate_interval(sample: _Sample, name: str, size: str, value: float) -> Bound
         n=float(way.sizes[size].sum()) / way.weight,
         level=sample.level,
     )
-    return Bounds(lower, upper, RATE, estimated.df)
+    return Estimate(None, lower, upper, RATE, estimated.df)
 
 
-def _bias_interval(sample: _Sample) -> Bounds:
+def _bias_interval(sample: _Sample) -> Estimate:
     """Return the jackknife t interval of mean p - mean y, without a transformation."""
     forecasts = sample.forecasts
     value = float((forecasts.weight * (forecasts.p - forecasts.y)).sum() / forecasts.weight.sum())
     estimated = jackknife(sample.ways, sample.both, "bias", size="n", value=value, scale=lambda value_: value_)
     if (reason := _jackknife_reason(estimated)) is not None or estimated.variance == 0:
-        return Bounds(reason=reason or CONSTANT)
+        return Estimate(None, reason=reason or CONSTANT)
     reach = quantile(sample.level, estimated.df) * np.sqrt(estimated.variance)
-    return Bounds(value - reach, value + reach, "jackknife t", estimated.df)
+    return Estimate(None, value - reach, value + reach, "jackknife t", estimated.df)
 
 
 def _jackknife_reason(estimated: Jackknife) -> str | None:
@@ -235,12 +225,12 @@ def _jackknife_reason(estimated: Jackknife) -> str | None:
     return DEPENDS_ON_ONE if np.isnan(estimated.variance) else None
 
 
-def _transform_interval(name: str, source: Bounds) -> Bounds:
+def _transform_interval(name: str, source: Estimate) -> Estimate:
     """Transform the interval of a source metric to that of a metric that is a function of it."""
     if source.lower is None or source.upper is None:
         return source
     lower, upper = _DERIVED[name](source.lower, source.upper)
-    return Bounds(lower, upper, source.method, source.df)
+    return Estimate(None, lower, upper, source.method, source.df)
 
 
 def _square_interval(lower: float, upper: float) -> tuple[float, float]:

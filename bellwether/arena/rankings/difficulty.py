@@ -13,6 +13,7 @@ import numpy as np
 
 from bellwether.arena.rankings.price_noise import Exposure
 from bellwether.calibration.clusters import Grouping
+from bellwether.calibration.estimates import Estimate
 from bellwether.calibration.forecasts import Bools, Floats, Ints
 from bellwether.calibration.inference import BLOCK, Inference, round_for_exact_sums
 from bellwether.calibration.intervals import (
@@ -20,7 +21,6 @@ from bellwether.calibration.intervals import (
     DEPENDS_ON_ONE,
     LARGEST_SHARE,
     MIN_CLUSTERS,
-    Bounds,
     few_clusters_reason,
     large_cluster_reason,
     quantile,
@@ -53,14 +53,14 @@ class Losses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdjustedScores:
-    """Adjusted scores of M forecasters, NaN if not comparable, and their intervals.
+    """Adjusted scores of M forecasters, NaN if not comparable. bounds: their intervals, without values.
 
     first, first_raw: share of bootstrap replicates in which each forecaster has the smallest adjusted score, or the smallest mean loss; NaN if
     unranked.
     """
 
     score: Floats
-    bounds: list[Bounds]
+    bounds: list[Estimate]
     first: Floats
     first_raw: Floats
 
@@ -106,7 +106,7 @@ def adjust_scores(losses: Losses, ranked: Bools, plan: Inference) -> AdjustedSco
     """
     size = losses.forecasters
     score, first, first_raw = (np.full(size, np.nan) for _ in range(3))
-    bounds = [Bounds(reason=UNCONNECTED)] * size
+    bounds = [Estimate(None, reason=UNCONNECTED)] * size
     if not len(losses.loss):
         return AdjustedScores(score, bounds, first, first_raw)
     inside = _find_connected(losses)
@@ -127,23 +127,23 @@ def adjust_scores(losses: Losses, ranked: Bools, plan: Inference) -> AdjustedSco
     return AdjustedScores(score, bounds, first, first_raw)
 
 
-def _jackknife_interval(value: float, without: Floats, size: Floats, floor: float, level: float) -> Bounds:
-    """Return Student's t interval of an adjusted score.
+def _jackknife_interval(value: float, without: Floats, size: Floats, floor: float, level: float) -> Estimate:
+    """Return Student's t interval of an adjusted score, as an estimate without a value.
 
     without: scores without each event, NaN if undefined, (C,). size: answers in each event, (C,). floor: minimum variance.
     """
     answers = size[size > 0]
     if len(answers) < MIN_CLUSTERS:
-        return Bounds(reason=few_clusters_reason(len(answers)))
+        return Estimate(None, reason=few_clusters_reason(len(answers)))
     if (share := float(answers.max() / answers.sum())) > LARGEST_SHARE:
-        return Bounds(reason=large_cluster_reason(share))
+        return Estimate(None, reason=large_cluster_reason(share))
     if np.isnan(without).any():
-        return Bounds(reason=DEPENDS_ON_ONE)
+        return Estimate(None, reason=DEPENDS_ON_ONE)
     variance, df = max(float(np.square(without - value).sum()), floor), float(satterthwaite(answers, answers))
     if variance <= _ROUNDING**2:
-        return Bounds(reason=CONSTANT)
+        return Estimate(None, reason=CONSTANT)
     reach = quantile(level, df) * np.sqrt(variance)
-    return Bounds(max(value - reach, min(value, 0.0)), min(value + reach, max(value, 1.0)), FLOORED, df)
+    return Estimate(None, max(value - reach, min(value, 0.0)), min(value + reach, max(value, 1.0)), FLOORED, df)
 
 
 def _variance_floor(losses: Losses, inside: Bools, sums: _EventSums, whole: Floats) -> Floats:

@@ -218,8 +218,8 @@ def _adjusted_row(rows: pl.DataFrame, family: str, fitted: AdjustedScores | None
     mine = rows.filter(pl.col("family") == family)
     if fitted is None or mine.is_empty():
         return MetricRow("brier_adjusted", "lower", Estimate(None, reason=UNDEFINED), 0)
-    bounds, value = fitted.bounds[index], float(fitted.score[index])
-    estimate = Estimate(None if np.isnan(value) else value, bounds.lower, bounds.upper, bounds.method, bounds.df, bounds.reason)
+    value = float(fitted.score[index])
+    estimate = replace(fitted.bounds[index], value=None if np.isnan(value) else value)
     return MetricRow("brier_adjusted", "lower", estimate, mine.height, mine["event"].n_unique(), int(mine["imputed"].sum()))
 
 
