@@ -199,7 +199,9 @@ def test_between_stored_rows_nothing_changed(seed: int) -> None:
 KEY_START = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(("old", "new"), [("Entry", "LedgerEntry"), ("Executed", "ExecutionResult"), ("Price", "HeldPrice")])
+@pytest.mark.parametrize(
+    ("old", "new"), [("Book", "Ledger"), ("Entry", "LedgerEntry"), ("Executed", "ExecutionResult"), ("Price", "HeldPrice")]
+)
 def test_renamed_classes_have_deprecated_aliases(old: str, new: str) -> None:
     import bellwether.arena as arena
 

@@ -12,7 +12,9 @@ from random import Random
 
 import pytest
 
+from bellwether.arena.account import Account
 from bellwether.arena.decision import Action
+from bellwether.arena.facts import Agent
 from bellwether.arena.ledger import LedgerKind
 from bellwether.arena.lineup import Lineup, load_lineup, rule_name
 from bellwether.arena.market import Market
@@ -214,3 +216,18 @@ def test_the_numbers_are_those_of_the_methodologies() -> None:
 
 def test_every_kind_of_entry_is_explained() -> None:
     assert all(re.search(rf"\b{kind}\b", PAGE) for kind in LedgerKind)
+
+
+@pytest.mark.parametrize(
+    ("owner", "former", "current"),
+    [
+        (V1, "least", "smallest_bet"),
+        (V1, "most", "largest_bet"),
+        (V1, "printed_most", "printed_largest_bet"),
+        (Account.of(Agent("a", "2026-03-01", "f", "v1", V1.cash)), "held", "find_position"),
+        (Account.of(Agent("a", "2026-03-01", "f", "v1", V1.cash)), "problem", "explain_problem"),
+    ],
+)
+def test_former_attributes_warn_and_are_the_current_ones(owner: object, former: str, current: str) -> None:
+    with pytest.warns(DeprecationWarning, match=rf"{former} is deprecated until 0.4; use {current}"):
+        assert getattr(owner, former) == getattr(owner, current)
