@@ -84,9 +84,10 @@ class Recording:
     def about(self) -> RecordingRequest:
         """Request of the recording. Raises `LakeError` if its file is damaged."""
         names = {field.name for field in fields(RecordingRequest)}
-        values: dict[str, Any] = {name: value for name, value in self._json(ABOUT).items() if name in names}
+        content = self._json(ABOUT).items()
+        values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in content if name in names}
         try:
-            return RecordingRequest(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})
+            return RecordingRequest(**values)
         except TypeError as error:
             raise LakeError(f"reading {self.folder / ABOUT}: {error}; it was not written by this version") from None
 

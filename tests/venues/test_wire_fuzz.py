@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from bellwether.errors import BellwetherError, VenueError
 from bellwether.recordings.exchange_times import read_exchange_time
-from bellwether.replay.episode_builder.messages import Reader
+from bellwether.replay.episode_builder.messages import FrameReader
 from bellwether.tables.order_books import KALSHI_BOOKS
 from bellwether.tables.raw import (
     KALSHI_CANDLES,
@@ -237,7 +237,7 @@ def check_message(whole: Any) -> None:
     at = read_exchange_time(body)
     assert at is None or 0 <= at < 7_289_654_400 * 10**9
     TradingStatus(["T"], {"T": ORIGIN.fetched_at}).process(found)
-    reader = Reader("a recording")
-    for read in (reader.levels, reader.change, reader.trade):
+    reader = FrameReader("a recording")
+    for read in (reader.read_levels, reader.read_change, reader.read_trade):
         with suppress(BellwetherError):
             read(frame, body)

@@ -26,7 +26,7 @@ def prorate(total, part, whole):
 
 @inlined
 def booked_price(state, order, price, role):
-    """Return the price recorded for a fill at canonical `price`: that of the order's own side, or the canonical one if the rules say so."""
+    """Return the price recorded for a fill at canonical `price`: that of the order's side, or for makers under some rules the canonical."""
     if order.action == 0 or (role == _MAKER and state.canonical_sell == 1):
         return price
     return DOLLAR - price

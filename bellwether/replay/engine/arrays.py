@@ -115,7 +115,7 @@ class Arrays:
         self._make_room_for_updates(more=everything)
 
     def _make_room(self) -> None:
-        """Enlarge the arrays before a compiled run, which restarts if one is full."""
+        """Enlarge the arrays before a compiled run, so that it seldom restarts because one is full."""
         for name, used in (("orders", STATE_AT.orders), ("fills", STATE_AT.fills)):
             if len(self._arrays[name]) < COMPILED_ROWS:
                 self._resize(name, COMPILED_ROWS, int(self._state[used]))

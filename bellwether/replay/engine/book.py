@@ -18,7 +18,7 @@ _RESTING = int(Status.RESTING)
 
 @inlined
 def price_of(sim, m, level):
-    """Return the price of a level of market `m` in $0.0001; YES and NO have the same levels."""
+    """Return the price of a level of market `m`, in $0.0001 of the level's side."""
     return prices_of(sim)[markets_of(sim)[m].prices + level]
 
 
@@ -80,25 +80,25 @@ def link(sides, orders, o):
 @inlined
 def link_between(sides, orders, o, previous, following):
     """Insert an order between two orders of its list, -1 for none."""
-    order = orders[o]
-    order.prev, order.next = previous, following
-    if previous >= 0:
-        orders[previous].next = o
-    else:
-        sides[2 * order.market + order.bid_side].head = o
-    if following >= 0:
-        orders[following].prev = o
+    s = 2 * orders[o].market + orders[o].bid_side
+    _connect(sides, orders, s, previous, o)
+    _connect(sides, orders, s, o, following)
 
 
 @inlined
 def unlink(sides, orders, o):
     """Remove an order from its list; its row keeps the numbers of its neighbours."""
     order = orders[o]
-    previous, following = order.prev, order.next
+    _connect(sides, orders, 2 * order.market + order.bid_side, order.prev, order.next)
+
+
+@inlined
+def _connect(sides, orders, s, previous, following):
+    """Make two orders of a side's list neighbours; -1 is the head or the end of the list."""
     if previous >= 0:
         orders[previous].next = following
     else:
-        sides[2 * order.market + order.bid_side].head = following
+        sides[s].head = following
     if following >= 0:
         orders[following].prev = previous
 

@@ -1,10 +1,12 @@
-"""Bounds of fills and equity over all queue histories that the recording allows.
+"""Bounds of fills and equity over all queue histories.
 
-The *slowest* history fills an order as late and as little as possible, the *fastest* as early and as much as possible; the account's fills
-lie between: `filled_min` <= `filled` <= `filled_max`. Equity is linear in the fills of each order except for the mark of a market's net
-position, which is concave: YES is marked at the bid if the position is long and at the ask if it is short. The lower end of the band
-therefore combines the worse end of each order with the worse mark. The upper end combines the better end of each order with the mark
-between bid and ask that minimises the sum.
+A *queue history* is a course of all queues that the recording allows. The *slowest* history fills an order as late and as little as
+possible, the *fastest* as early and as much as possible; the account's fills lie between: `filled_min` <= `filled` <= `filled_max`. The
+*band* is the minimum and maximum of equity over all histories.
+
+Equity is linear in the fills of each order except for the mark of a market's net position, which is concave: YES is marked at the bid if
+the position is long and at the ask if it is short. The lower end of the band therefore combines the worse end of each order with the worse
+mark. The upper end combines the better end of each order with the mark between bid and ask that minimises the sum.
 
 At a level, `short` lots are filled in the account but not in the slowest history, `extra` lots only in the fastest. They are the
 *uncertain* fills. The *net* price of a level includes the maker fee. A side's *pivot* is the highest level whose uncertain fills gain at
@@ -124,7 +126,7 @@ def _move_pivot(sim, s, worth):
 
 @compiled
 def _sum_fill_effects(sim, m, mark):
-    """Sum the changes of equity by a market's uncertain fills if a YES contract is worth `mark` micro-dollars.
+    """Return the worst and the best change of equity by a market's uncertain fills if YES is worth `mark`, micro-dollars per contract.
 
     Returns the sum of the worse changes of all levels and that of the better ones, 10^-9 dollars.
     """
@@ -149,7 +151,7 @@ def _sum_fill_effects(sim, m, mark):
 
 @compiled
 def _market_band(sim, m, bid, ask):
-    """Compute a market's part (low, high) of the band if a YES contract is worth `bid` when long and `ask` when short, micro-dollars.
+    """Return a market's part (low, high) of the band if YES is worth `bid` when long and `ask` when short, micro-dollars per contract.
 
     A crossed book makes the mark convex; each sum then uses the mark in between that maximises it.
     """
@@ -177,7 +179,7 @@ def _market_band(sim, m, bid, ask):
 
 @compiled
 def _add_position_value(sim, m, mark, lots):
-    """Add the value of `lots` of YES at `mark` to both sums of `_sum_fill_effects`."""
+    """Return both sums of `_sum_fill_effects` plus the value of a position of `lots` of YES at `mark`."""
     worse, better = _sum_fill_effects(sim, m, mark)
     value = lots * mark * _NANO // CONTRACT
     return value + worse, value + better
@@ -224,7 +226,7 @@ def settle_band(sim, m, value, void):
 
 @compiled
 def _void_mark_band(sim, m):
-    """Compute the part (low, high) of the band of a void market, which refunds the cost of its positions.
+    """Return the part (low, high) of the band of a void market, which refunds the cost of its positions.
 
     P&L is that of a mark at the average cost, which lies between the extreme prices of the fills.
     """

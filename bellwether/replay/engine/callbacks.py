@@ -58,7 +58,7 @@ def _callback_address(function: Callable[..., Any], params: Any) -> int:
 
 
 def callback_addresses(callbacks: Sequence[Any], params: np.ndarray) -> np.ndarray:
-    """Compile or load `@strategy` functions and return their addresses, int64[n], 0 for None. params: of the type to compile for."""
+    """Compile or load `@strategy` functions and return their addresses, int64[n], 0 for None. `params` has the type to compile for."""
     return np.array([0 if callback is None else _callback_address(callback.py_func, typeof(params)) for callback in callbacks], np.int64)
 
 
@@ -69,7 +69,7 @@ def _has_callback(state, callback):
 
 @compiled
 def next_callback(sim):
-    """Return the next callback to call, NOTHING if none, and set `news` to the number of its fill, update, trade or market."""
+    """Return the next callback (ON_*), or NOTHING, and set `news` to the number of its fill, update, trade or market."""
     state = state_of(sim)
     if state.step + state.at_news == 0:
         # Nothing is known before the first stop.

@@ -136,9 +136,6 @@ F_COLS = 10
 U_TIME, U_ORDER, U_STATUS, U_REASON, U_PRICE, U_COUNT, U_FILLED, U_COST, U_FEES, U_QUEUED = range(10)
 U_COLS = 12
 
-#: Columns of the recorded market's trades: time, market, price of YES, lots, the side that the taker bought.
-TRADE_COLS = 5
-
 #: Columns of `samples`, micro-dollars but for TS. PESS, OPT: ends of the band of equity.
 S_TS, S_CASH, S_EQUITY, S_MID_EQUITY, S_PESS, S_OPT = range(6)
 S_COLS = 6

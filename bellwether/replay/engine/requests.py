@@ -187,7 +187,7 @@ def cancel_batch(sim, first, n):
 
 @compiled
 def resting_batch(sim, m):
-    """Store the numbers of the agent's resting orders in the batch, side by side in price-time priority. Returns their count."""
+    """Store the numbers of the agent's resting orders in the batch, by side and price-time priority. Returns their count."""
     sides, orders, batch = seen_sides_of(sim), seen_orders_of(sim), batch_of(sim)
     n = 0
     for s in range(2 * seen_state_of(sim).tickers):

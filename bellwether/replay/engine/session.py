@@ -297,7 +297,7 @@ class Session(Arrays):
             self._grow()
 
     def resting(self, ticker: int = -1) -> np.ndarray:
-        """Return the numbers of the resting orders, int64[k]: ticker by ticker, canonical side by side, in price-time priority."""
+        """Return the numbers of the resting orders, int64[k], by ticker, canonical side and price-time priority."""
         self._fit_batch(int(self._arrays["seen_sides"][:, SIDE_AT.own].sum()))
         count = command(self._words, RESTING_BATCH, int(ticker), 0)
         return self._arrays["batch"][:count, R_COLS].copy()

@@ -1,4 +1,4 @@
-"""Episodes: recorded books, trades and outcomes of one event in a self-contained folder; checked completely when read, or refused.
+"""Episodes: recorded books, trades and settlements of one event in a folder, which is checked completely before use.
 
 Names are imported lazily, because a list of episodes needs no simulator.
 """

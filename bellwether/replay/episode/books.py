@@ -1,4 +1,4 @@
-"""Reader of an episode's order book: native messages, or the original's full-snapshot rows."""
+"""Reading of an episode's order book: native messages, or full-snapshot rows of PredictionMarketBench."""
 
 from __future__ import annotations
 
@@ -41,7 +41,11 @@ _WRONG = {
 
 @dataclass(frozen=True, eq=False)
 class ParsedBook:
-    """A book, the file row of each of its rows, and the levels of its markets. gaps: found while reading."""
+    """Order book as read from a file.
+
+    file: its name. first: row of the file at which each book row begins. levels: possible levels of the markets. gaps: gaps found while
+    reading.
+    """
 
     file: str
     book: BookColumns
@@ -51,12 +55,12 @@ class ParsedBook:
 
 
 def find_file(folder: Path, names: Sequence[str]) -> Path | None:
-    """Return the first existing file of these names."""
+    """Return the first of these files that exists in a folder. None without one."""
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def read_book(folder: Path, markets: Sequence[Market]) -> ParsedBook:
-    """Read the book of an episode. Raises `SchemaError` naming file, row and value of any error."""
+    """Read the book of an episode. Raises `SchemaError` with file, row and value of an error."""
     path = find_file(folder, NAMES)
     if path is None:
         raise SchemaError(f"reading {folder.name}: {NAMES[0]} is missing; an episode has an order book")
@@ -83,7 +87,7 @@ def _read_rows(file: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], 
 
 
 def _read_messages(columns: FileColumns, markets: Sequence[Market]) -> ParsedBook:
-    """Read native rows."""
+    """Read a table of native rows."""
     tickers = [market.ticker for market in markets]
     ts, sequence = columns.times("ts"), columns.integers("sequence_id")
     ticker, kind = columns.codes("ticker", tickers), columns.codes("kind", KINDS)
@@ -103,14 +107,14 @@ def _read_messages(columns: FileColumns, markets: Sequence[Market]) -> ParsedBoo
     numbers = freeze(ts), freeze(sequence), *codes, freeze(levels.numbers(scaled)), freeze(lots)
     first, end, words, error, row = kernels.build_messages(*numbers, levels.prices, state, 0)
     if error != kernels.FINE:
-        what = f"{KINDS[kind[row]]} of {tickers[ticker[row]]}"
-        raise RowError(columns.file, row, f"{what} {_WRONG[error]}")
+        raise RowError(columns.file, row, f"{KINDS[kind[row]]} of {tickers[ticker[row]]} {_WRONG[error]}")
     return ParsedBook(columns.file, BookColumns(ts[first], sequence[first], ticker[first], end, words), first, levels)
 
 
 class _SnapshotDiffer:
-    """Conversion of full-snapshot rows, batch by batch, to changes of the ticker's previous row; each row is a message that begins with a
-    snapshot.
+    """Conversion of full-snapshot rows to changes, batch by batch.
+
+    Each row is a message that begins with a snapshot; its changes are the differences from the ticker's previous row.
     """
 
     def __init__(self, markets: Sequence[Market]) -> None:
@@ -120,7 +124,7 @@ class _SnapshotDiffer:
         self._state = kernels.new_state(len(markets), len(self.levels.prices))
 
     def take(self, columns: FileColumns, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return (end of each row in the batch's words, words)."""
+        """Convert a batch. Returns the end of each row in the words, and the words."""
         n = len(ticker)
         sides = [self._side(columns, side, ticker) for side in range(2)]
         rows = np.concatenate([np.arange(n), *(row for row, _, _ in sides)])
@@ -132,28 +136,29 @@ class _SnapshotDiffer:
         numbers = freeze(np.zeros(len(rows))), freeze(rows[order]), *codes, freeze(self.levels.numbers(price)), freeze(lots)
         _, ends, words, error, at = kernels.build_messages(*numbers, self.levels.prices, self._state, self._before)
         if error != kernels.FINE:
-            what = f"in {SIDES[side[order[at]]]}_bids, {price[at] / CENT:g} cents {_WRONG[error]}"
-            raise RowError(columns.file, self.rows + int(rows[order[at]]), what)
+            problem = f"in {SIDES[side[order[at]]]}_bids, {price[at] / CENT:g} cents {_WRONG[error]}"
+            raise RowError(columns.file, self.rows + int(rows[order[at]]), problem)
         self.rows += n
         self._before += len(rows)
         return ends, words
 
     def _side(self, columns: FileColumns, side: int, ticker: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return (row, price, lots) of each level of a side with a size."""
-        found = read_levels(columns, f"{SIDES[side]}_bids")
-        kept = found.sizes != 0
-        row = np.repeat(np.arange(len(ticker)), np.diff(found.offsets))[kept]
-        price, size = np.clip(found.prices[kept], -1, DOLLAR) * found.price_unit, found.sizes[kept]
-        wrong = (size < 0, size > MAX_LOTS // found.size_unit, ~self.levels.allow(ticker[row], price))
+        """Return (row, price, lots) of the levels of a side that have a size."""
+        levels = read_levels(columns, f"{SIDES[side]}_bids")
+        has_size = levels.sizes != 0
+        row = np.repeat(np.arange(len(ticker)), np.diff(levels.offsets))[has_size]
+        price, size = np.clip(levels.prices[has_size], -1, DOLLAR) * levels.price_unit, levels.sizes[has_size]
+        wrong = (size < 0, size > MAX_LOTS // levels.size_unit, ~self.levels.allow(ticker[row], price))
         error = np.select(wrong, (kernels.NEGATIVE, kernels.TOO_LARGE, kernels.OFF_GRID), kernels.FINE)
         if (at := first_true(error != kernels.FINE)) >= 0:
-            cents, lots = found.prices[kept][at] * found.price_unit / CENT, size[at] * found.size_unit
-            what = f"{cents:g} cents" if error[at] == kernels.OFF_GRID else f"a size of {lots / CONTRACT:g} contracts"
-            raise RowError(columns.file, self.rows + int(row[at]), f"in {SIDES[side]}_bids, {what} {_WRONG[int(error[at])]}")
-        return row, price, size * found.size_unit
+            cents, lots = levels.prices[has_size][at] * levels.price_unit / CENT, size[at] * levels.size_unit
+            value = f"{cents:g} cents" if error[at] == kernels.OFF_GRID else f"a size of {lots / CONTRACT:g} contracts"
+            raise RowError(columns.file, self.rows + int(row[at]), f"in {SIDES[side]}_bids, {value} {_WRONG[int(error[at])]}")
+        return row, price, size * levels.size_unit
 
 
 def _read_snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Sequence[Market]) -> ParsedBook:
+    """Read batches of full-snapshot rows."""
     differ = _SnapshotDiffer(markets)
     parts: list[tuple[np.ndarray, ...]] = []
     size, last = 0, None
@@ -161,9 +166,8 @@ def _read_snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Seque
         columns = FileColumns(batch, file, differ.rows)
         ts = columns.times(columns.clock)
         if last is not None and len(ts) and ts[0] < last:
-            raise columns.value_error(
-                0, columns.clock, format_iso(int(ts[0])), "at or after that of the previous row: sort the rows by time"
-            )
+            wanted = "at or after that of the previous row: sort the rows by time"
+            raise columns.value_error(0, columns.clock, format_iso(int(ts[0])), wanted)
         columns.require_order(columns.clock, ts)
         last = ts[-1] if len(ts) else last
         ticker = columns.codes("ticker", differ.tickers)
@@ -181,24 +185,22 @@ def _read_snapshots(file: str, batches: Iterable[pa.RecordBatch], markets: Seque
 
 
 def best_prices(book: BookColumns, levels: PriceLevels) -> tuple[np.ndarray, ...]:
-    """Return after each row the best YES and NO bid of its ticker, whether its book is valid, and whether it is the ticker's last row of
-    its instant.
-    """
+    """Return for each row: best YES and NO bid of its ticker, validity of the book, and whether it is the last row of its instant."""
     return kernels.compute_tops(book.ts, book.ticker, book.end, book.words, levels.prices, levels.number, len(levels.grid_of))
 
 
 def _invalidate_locks(book: BookColumns, tickers: Sequence[str], levels: PriceLevels) -> tuple[BookColumns, tuple[Gap, ...]]:
-    """Invalidate books while they are locked. No venue has locked books, so a change of such a full book was lost."""
+    """Invalidate books while they are locked, because no venue has locked books: a change was lost."""
     yes, no, _, is_last = best_prices(book, levels)
     is_locked = (yes + no == DOLLAR) & (yes > 0) & (no > 0)
     if not (is_locked & is_last).any():
         return book, ()
     # By ticker, the last rows of instants at which a book becomes locked or unlocked.
-    kept = np.flatnonzero(is_last)
-    kept = kept[np.argsort(book.ticker[kept], kind="stable")]
-    before = np.roll(is_locked[kept], 1) & (np.roll(book.ticker[kept], 1) == book.ticker[kept])
-    before[0] = False
-    rows = np.sort(kept[is_locked[kept] != before])
+    last_rows = np.flatnonzero(is_last)
+    last_rows = last_rows[np.argsort(book.ticker[last_rows], kind="stable")]
+    was_locked = np.roll(is_locked[last_rows], 1) & (np.roll(book.ticker[last_rows], 1) == book.ticker[last_rows])
+    was_locked[0] = False
+    rows = np.sort(last_rows[is_locked[last_rows] != was_locked])
     locked, codes = is_locked[rows], book.ticker[rows].astype(np.int64)
     marks = pack(np.where(locked, INVALID, VALID), codes, 0, 0, 0)
     # A row of changes begins with INVALID, or ends with VALID.
@@ -210,6 +212,7 @@ def _invalidate_locks(book: BookColumns, tickers: Sequence[str], levels: PriceLe
 
 
 def _lock_gaps(ts: np.ndarray, codes: np.ndarray, locked: np.ndarray, tickers: Sequence[str]) -> Iterator[Gap]:
+    """Yield the gaps in which a book is locked. ts, codes, locked: changes between locked and unlocked, by ticker."""
     for code in np.unique(codes):
         own = np.flatnonzero(codes == code)
         ends = [int(ts[place]) for place in own[1::2]]
@@ -218,7 +221,7 @@ def _lock_gaps(ts: np.ndarray, codes: np.ndarray, locked: np.ndarray, tickers: S
 
 
 def _refuse_duplicates(file: str, book: BookColumns) -> None:
-    """Refuse a row with the time, number and ticker of the previous row that changes nothing."""
+    """Raise `RowError` for a row that repeats the time, number and ticker of the previous row and changes nothing."""
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0) & (book.counts[1:] == 0)
     if (row := first_true(same) + 1) > 0:
         raise RowError(file, row, f"it is the same as row {row - 1} (sequence_id {book.sequence[row]}); remove it")

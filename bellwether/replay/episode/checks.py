@@ -1,4 +1,4 @@
-"""Checks of an episode's content: each finding is an error (refused), a warning, or a note."""
+"""Checks of an episode's content. A finding is an error (the episode is refused), a warning, or a note."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ FEE_MODELS = ("kalshi_oct_2025",)
 
 
 def check_terms(metadata: Metadata, findings: Findings) -> None:
-    """Check that rules and fees are known."""
+    """Check that the rule set and the fee terms of all markets are known."""
     if metadata.fee_model_version not in (None, *FEE_MODELS):
-        what = f"reading {METADATA}: fee_model_version is {metadata.fee_model_version!r:.80}; it must be one of {', '.join(FEE_MODELS)} or null"
-        findings.add(ERROR, "fees", what, METADATA)
+        message = f"fee_model_version is {metadata.fee_model_version!r:.80}; it must be one of {', '.join(FEE_MODELS)} or null"
+        findings.add(ERROR, "fees", f"reading {METADATA}: {message}", METADATA)
     try:
         day = datetime.fromtimestamp(metadata.start // units.SECOND, UTC).date()
         rules = rule_set(metadata.rules) if metadata.rules else rules_for(metadata.venue, day)
@@ -37,70 +37,66 @@ def check_terms(metadata: Metadata, findings: Findings) -> None:
         return
     defaults = [market.ticker for market in metadata.markets if rules.uses_fee_terms and market.has_default_fee]
     if defaults:
-        what = (
+        message = (
             f"the fees of {len(defaults)} of {len(metadata.markets)} markets are unknown ({_join_names(defaults)}): the venue's general fees apply, "
             "under which makers may pay nothing; build or import it again with --fee, --series or --ticker"
         )
-        findings.add(WARNING, "fees", what, METADATA)
+        findings.add(WARNING, "fees", message, METADATA)
     for market in metadata.markets:
         try:
             fee_terms(rules, market.fee)
         except BellwetherError as error:
             findings.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {error}", METADATA)
         except (TypeError, ArithmeticError) as error:
-            what = f"fee is {dict(market.fee)!r:.80}, which cannot be read ({error})"
-            findings.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {what}", METADATA)
+            problem = f"fee is {dict(market.fee)!r:.80}, which cannot be read ({error})"
+            findings.add(ERROR, "fees", f"reading {METADATA}: market {market.ticker}: {problem}", METADATA)
 
 
 def check_winners(metadata: Metadata, settlements: tuple[Settlement, ...], findings: Findings) -> None:
-    """Check that a mutually exclusive event has one winner once it is settled completely."""
+    """Check that a mutually exclusive event has one winner when all its markets are settled."""
     winners = [settlement.ticker for settlement in settlements if settlement.result == "YES"]
     unsettled = [settlement.ticker for settlement in settlements if not settlement.is_known]
     if unsettled:
-        findings.add(
-            WARNING, "settlement", f"{len(unsettled)} of {len(settlements)} markets never settle: {_join_names(unsettled)}", SETTLEMENT
-        )
+        message = f"{len(unsettled)} of {len(settlements)} markets never settle: {_join_names(unsettled)}"
+        findings.add(WARNING, "settlement", message, SETTLEMENT)
     if metadata.mutually_exclusive is None:
-        findings.add(
-            INFO, "winners", f"{len(winners)} winners; metadata.json does not state whether the markets exclude each other", SETTLEMENT
-        )
+        message = f"{len(winners)} winners; metadata.json does not state whether the markets exclude each other"
+        findings.add(INFO, "winners", message, SETTLEMENT)
     elif metadata.mutually_exclusive and len(winners) > 1:
-        what = f"reading {SETTLEMENT}: {_join_names(winners)} are all YES, but the markets exclude each other; correct the results or mutually_exclusive"
-        findings.add(ERROR, "winners", what, SETTLEMENT)
+        message = f"{_join_names(winners)} are all YES, but the markets exclude each other; correct the results or mutually_exclusive"
+        findings.add(ERROR, "winners", f"reading {SETTLEMENT}: {message}", SETTLEMENT)
     elif metadata.mutually_exclusive and not winners and not unsettled:
         findings.add(WARNING, "winners", "no market is YES, though all are settled and exclude each other", SETTLEMENT)
 
 
 def check_event(metadata: Metadata, findings: Findings) -> None:
-    """Warn if an event has a single market whose ticker names an outcome, since such events usually have several."""
-    if metadata.mutually_exclusive is not False and len(metadata.tickers) == 1 and _is_one_of_several(metadata):
-        what = f"{metadata.tickers[0]} is the only market of {metadata.event_slug} here; where the venue lists others, the recording lacks them"
-        findings.add(INFO, "coverage", what, METADATA)
-
-
-def _is_one_of_several(metadata: Metadata) -> bool:
-    """Return whether the ticker ends in the name of an outcome, such as a team, and not in a number, such as a strike or a minute."""
-    event, suffix = metadata.event_slug or "", metadata.tickers[0].rpartition("-")[2]
-    return metadata.tickers[0].startswith(f"{event}-") and suffix.isalpha()
+    """Add a note if an event that usually has several markets has only one."""
+    ticker, event = metadata.tickers[0], metadata.event_slug or ""
+    # A ticker that ends in a number, such as a strike or a minute, names no outcome.
+    is_outcome = ticker.startswith(f"{event}-") and ticker.rpartition("-")[2].isalpha()
+    if metadata.mutually_exclusive is not False and len(metadata.tickers) == 1 and is_outcome:
+        message = f"{ticker} is the only market of {metadata.event_slug} here; where the venue lists others, the recording lacks them"
+        findings.add(INFO, "coverage", message, METADATA)
 
 
 def _join_names(names: list[str]) -> str:
+    """Join the first five names, and state how many more there are."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 
 def check_source(metadata: Metadata, findings: Findings) -> None:
-    """Check that every received frame of a book was applied or lies in a gap."""
+    """Check that every received book frame was applied or lies in a gap."""
     source = metadata.source
     unapplied, uncovered, lost = (_read_count(source, name) for name in ("unapplied", "uncovered", "trades_lost"))
     if uncovered:
-        what = f"{uncovered} received frames of books were neither applied nor in a gap; build it again from the recording"
-        findings.add(ERROR, "gaps", f"reading {METADATA}: {what}", METADATA)
+        message = f"{uncovered} received frames of books were neither applied nor in a gap; build it again from the recording"
+        findings.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
     elif unapplied and uncovered is None:
-        what = f"{unapplied} frames of books were not applied, and source.uncovered is missing; build it again from the recording"
-        findings.add(ERROR, "gaps", f"reading {METADATA}: {what}", METADATA)
+        message = f"{unapplied} frames of books were not applied, and source.uncovered is missing; build it again from the recording"
+        findings.add(ERROR, "gaps", f"reading {METADATA}: {message}", METADATA)
     if lost:
-        what = f"{lost} messages of trade subscriptions were lost; resting orders fill less than they would have"
-        findings.add(WARNING, "trades", what, METADATA)
+        message = f"{lost} messages of trade subscriptions were lost; resting orders fill less than they would have"
+        findings.add(WARNING, "trades", message, METADATA)
 
 
 def _read_count(source: Mapping[str, Any], name: str) -> int | None:
@@ -109,19 +105,19 @@ def _read_count(source: Mapping[str, Any], name: str) -> int | None:
 
 
 def check_book(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
-    """Check that books do not cross and that each market has rows."""
+    """Check that no book is crossed or locked, and that every market has rows."""
     book, tickers = rows.book, metadata.tickers
     findings.counts.update({"book rows": len(book.ts), "level changes": len(book.words)})
     yes, no, is_valid, is_last = best_prices(book, rows.levels)
     total, counted = yes + no, is_valid & is_last & (yes > 0) & (no > 0)
-    for wrong, how in (
+    for wrong, problem in (
         (total > units.DOLLAR, "crosses: YES bid {yes:g} and NO bid {no:g} cents are more than a dollar"),
         (total == units.DOLLAR, "is locked: its YES and NO bids add up to a dollar, which is invalid"),
     ):
         if (row := first_true(wrong & counted)) >= 0:
-            at, best = int(rows.first[row]), how.format(yes=yes[row] / units.CENT, no=no[row] / units.CENT)
-            what = f"the book of {tickers[book.ticker[row]]} {best}; {int((wrong & counted).sum())} such instants"
-            findings.add(ERROR, "crossing", f"reading {rows.file}: row {at}: {what}", rows.file, at)
+            at, best = int(rows.first[row]), problem.format(yes=yes[row] / units.CENT, no=no[row] / units.CENT)
+            message = f"the book of {tickers[book.ticker[row]]} {best}; {int((wrong & counted).sum())} such instants"
+            findings.add(ERROR, "crossing", f"reading {rows.file}: row {at}: {message}", rows.file, at)
     counts = np.bincount(book.ticker, minlength=len(tickers)) if len(book.ticker) else np.zeros(len(tickers), int)
     if empty := [ticker for ticker, count in zip(tickers, counts, strict=True) if not count]:
         findings.add(WARNING, "coverage", f"{len(empty)} of {len(tickers)} markets have no book row: {_join_names(empty)}", rows.file)
@@ -132,15 +128,16 @@ def check_book(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None
         findings.add(INFO, "coverage", f"book rows from {format_iso(int(book.ts[0]))} to {format_iso(int(book.ts[-1]))}{pause}", rows.file)
 
 
-def _check_window(file: str, what: str, ts: np.ndarray, metadata: Metadata, findings: Findings) -> None:
+def _check_window(file: str, kind: str, ts: np.ndarray, metadata: Metadata, findings: Findings) -> None:
+    """Warn about rows outside of the episode's window."""
     outside = (ts < metadata.start) | (ts > metadata.end)
     if (row := first_true(outside)) >= 0:
-        message = f"{int(outside.sum())} {what} lie outside start_ts and end_ts, the first at {format_iso(int(ts[row]))}"
+        message = f"{int(outside.sum())} {kind} lie outside start_ts and end_ts, the first at {format_iso(int(ts[row]))}"
         findings.add(WARNING, "coverage", message, file, row)
 
 
 def check_gaps(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None:
-    """Check that gaps are both stated in the metadata and marked in the book."""
+    """Check that the gaps in the metadata and the rows that mark gaps have the same markets."""
     kind, ticker, *_ = unpack(rows.book.words)
     marked = np.unique(ticker[kind == INVALID])
     stated = {gap.ticker for gap in metadata.gaps}
@@ -155,7 +152,7 @@ def check_gaps(rows: ParsedBook, metadata: Metadata, findings: Findings) -> None
 
 
 def check_trades(file: str, content: Content, levels: PriceLevels, findings: Findings) -> None:
-    """Check that trades hit displayed levels, and that their prices are of the right side."""
+    """Check that trades hit displayed levels, at prices of the right side."""
     trades, tickers = content.trades, content.metadata.tickers
     findings.counts["trades"] = len(trades.ts)
     if not len(trades.ts):
@@ -166,26 +163,26 @@ def check_trades(file: str, content: Content, levels: PriceLevels, findings: Fin
     share = f"{int(hit.sum()):,} of {len(hit):,} trades ({hit.mean():.1%}) hit a displayed level"
     if (row := first_true(~hit)) >= 0:
         side, price = trades.passive
-        what = f"the first that does not is row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side[row]]} bid at {price[row] / units.CENT:g} cents"
-        findings.add(WARNING, "trades", f"{share}; {what}", file, row)
+        first = f"the first that does not is row {row}: {tickers[trades.ticker[row]]}, {('YES', 'NO')[side[row]]} bid at {price[row] / units.CENT:g} cents"
+        findings.add(WARNING, "trades", f"{share}; {first}", file, row)
     else:
         findings.add(INFO, "trades", share, file)
     flipped = match_levels(content.book, apply_convention(trades, TAKER_PRICE), levels)
-    tells = trades.taker == 1
-    if flipped[tells].sum() > hit[tells].sum():
-        what = f"{int(flipped[tells].sum()):,} of {int(tells.sum()):,} trades of NO takers fit at the other side's price, {int(hit[tells].sum()):,} as given"
-        findings.add(WARNING, "trades", f"{what}; is the price that of YES?", file)
+    by_no = trades.taker == 1
+    if flipped[by_no].sum() > hit[by_no].sum():
+        counts = f"{int(flipped[by_no].sum()):,} of {int(by_no.sum()):,} trades of NO takers fit at the other side's price"
+        findings.add(WARNING, "trades", f"{counts}, {int(hit[by_no].sum()):,} as given; is the price that of YES?", file)
     off = ~levels.allow(trades.ticker, trades.price)
     if (row := first_true(off)) >= 0:
-        what = f"{int(off.sum())} trades are off their market's price grid, the first is row {row}: {tickers[trades.ticker[row]]} at {trades.price[row] / units.CENT:g} cents"
-        findings.add(WARNING, "trades", what, file, row)
+        first = f"row {row}: {tickers[trades.ticker[row]]} at {trades.price[row] / units.CENT:g} cents"
+        findings.add(WARNING, "trades", f"{int(off.sum())} trades are off their market's price grid, the first is {first}", file, row)
     _check_after_settlement(file, content, findings)
 
 
 def _check_after_settlement(file: str, content: Content, findings: Findings) -> None:
+    """Warn about trades after the settlement of their market."""
     at = np.array([s.at if s.is_known else np.iinfo(np.int64).max for s in content.settlements], np.int64)
     late = content.trades.ts > at[content.trades.ticker]
     if (row := first_true(late)) >= 0:
-        findings.add(
-            WARNING, "trades", f"{int(late.sum())} trades are later than their market's settlement, the first is row {row}", file, row
-        )
+        message = f"{int(late.sum())} trades are later than their market's settlement, the first is row {row}"
+        findings.add(WARNING, "trades", message, file, row)

@@ -1,4 +1,4 @@
-"""Columns of an episode's files as numpy arrays, with types and nulls checked."""
+"""Columns of an episode's files as numpy arrays, with checks of types and nulls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_CODE = -1
 
 
 class FileColumns:
-    """Columns of a table by name. `file` is named in errors; `first`: number of the table's first row in the file."""
+    """Columns of a table by name. file: named in errors. first: number of the table's first row in the file."""
 
     def __init__(self, table: pa.Table | pa.RecordBatch, file: str, first: int = 0) -> None:
         self.table, self.file, self.first = table, file, first
@@ -35,15 +35,15 @@ class FileColumns:
 
     @property
     def clock(self) -> str:
-        """Name of the column of times, which differs in the original's first version."""
+        """Name of the column of times, which is different in PredictionMarketBench's first version."""
         return "timestamp" if "timestamp" in self and "ts" not in self else "ts"
 
     def value_error(self, row: int, name: str, value: object, wanted: str) -> RowError:
-        """Build the error for a value in a row."""
+        """Build the error for an invalid value in a row. wanted: the valid values."""
         return RowError(self.file, self.first + int(row), f"{name} is {value!r:.80}; it must be {wanted}")
 
     def array(self, name: str, *, nulls: bool = False) -> pa.Array:
-        """Return the column as one Arrow array. Raises `SchemaError` for a missing column or a null that is not allowed."""
+        """Return a column as one Arrow array. Raises `SchemaError` if it is missing, or has a null that is not allowed."""
         if name not in self:
             raise SchemaError(f"reading {self.file}: column {name} is missing; it has {', '.join(self.table.schema.names)}")
         if self.table.schema.names.count(name) > 1:
@@ -57,11 +57,11 @@ class FileColumns:
         return array
 
     def type_error(self, name: str, wanted: str) -> SchemaError:
-        """Build the error for a column of another type."""
+        """Build the error for a column with an invalid type. wanted: the valid type."""
         return SchemaError(f"reading {self.file}: column {name} has the type {self.table.schema.field(name).type}; it must be {wanted}")
 
     def integers(self, name: str, *, absent: int | None = None) -> np.ndarray:
-        """Read int64. absent: replaces nulls; None: nulls are refused."""
+        """Read a column as int64. absent: value for nulls; if None, a null is an error."""
         array = self.array(name, nulls=absent is not None)
         if not pa.types.is_integer(array.type) or array.type == pa.uint64():
             raise self.type_error(name, "an integer of at most 64 bits")
@@ -70,7 +70,7 @@ class FileColumns:
         return values_of(array).astype(np.int64, copy=False)
 
     def times(self, name: str) -> np.ndarray:
-        """Read int64, ns UTC, from timestamps with zone or ISO 8601 text."""
+        """Read a column as int64, ns UTC, from timestamps with zone or ISO 8601 text."""
         array = self.array(name)
         if pa.types.is_timestamp(array.type):
             if array.type.tz is None:
@@ -88,59 +88,56 @@ class FileColumns:
         try:
             return values_of(array.cast(pa.timestamp("ns", "UTC")).view(pa.int64()))
         except pa.ArrowInvalid:
-            found = [parse_nanoseconds(text) for text in array.to_pylist()]
-        if None in found:
-            row = found.index(None)
+            times = [parse_nanoseconds(text) for text in array.to_pylist()]
+        if None in times:
+            row = times.index(None)
             raise self.value_error(row, name, array[row].as_py(), "an ISO 8601 time with its zone")
-        return np.array(found, np.int64)
+        return np.array(times, np.int64)
 
-    def codes(self, name: str, known: Sequence[str], *, nulls: bool = False) -> np.ndarray:
-        """Read int32 codes: positions of the texts in `known`; `NO_CODE` for null where allowed."""
+    def codes(self, name: str, choices: Sequence[str], *, nulls: bool = False) -> np.ndarray:
+        """Read a column of texts as int32 positions in `choices`; `NO_CODE` for null if nulls are allowed."""
         array = self.array(name, nulls=nulls)
         if not (_is_text(array.type) or (pa.types.is_dictionary(array.type) and _is_text(array.type.value_type))):
             raise self.type_error(name, "text")
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        code = {text: position for position, text in enumerate(known)}
+        code = {text: position for position, text in enumerate(choices)}
         codes = np.array([code.get(text, NO_CODE - 1) for text in array.dictionary.to_pylist()] + [NO_CODE], np.int32)
         indices = array.indices.fill_null(len(codes) - 1) if array.null_count else array.indices
-        found = codes[values_of(indices)]
-        if (row := first_true(found < NO_CODE)) >= 0:
-            raise self.value_error(row, name, array[row].as_py(), _describe_choices(known))
-        return found
+        values = codes[values_of(indices)]
+        if (row := first_true(values < NO_CODE)) >= 0:
+            more = f" and {len(choices) - 8} more" if len(choices) > 8 else ""
+            raise self.value_error(row, name, array[row].as_py(), f"one of {', '.join(choices[:8])}{more}")
+        return values
 
     def strings(self, name: str) -> pa.Array:
-        """Read Arrow strings; text or integers of other types are converted."""
+        """Read a column of texts or integers as Arrow strings."""
         array = self.array(name)
         if not (_is_text(array.type) or pa.types.is_integer(array.type) or pa.types.is_dictionary(array.type)):
             raise self.type_error(name, "text")
         return array.cast(pa.string())
 
     def floats(self, name: str) -> np.ndarray:
-        """Read finite float64."""
+        """Read a column of finite numbers as float64."""
         array = self.array(name)
         if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type)):
             raise self.type_error(name, "double")
-        found = values_of(array).astype(np.float64, copy=False)
-        if (row := first_true(~np.isfinite(found))) >= 0:
-            raise self.value_error(row, name, float(found[row]), "a finite number")
-        return found
+        values = values_of(array).astype(np.float64, copy=False)
+        if (row := first_true(~np.isfinite(values))) >= 0:
+            raise self.value_error(row, name, float(values[row]), "a finite number")
+        return values
 
-    def require(self, name: str, fine: np.ndarray, values: np.ndarray, wanted: str) -> None:
-        """Raise `SchemaError` for the first row that is not fine."""
-        if (row := first_true(~fine)) >= 0:
+    def require(self, name: str, valid: np.ndarray, values: np.ndarray, wanted: str) -> None:
+        """Raise `SchemaError` for the first row that is not valid. wanted: the valid values."""
+        if (row := first_true(~valid)) >= 0:
             value = self.table.column(name)[row].as_py() if name in self else values[row].item()
             raise self.value_error(row, name, value, wanted)
 
     def require_order(self, name: str, values: np.ndarray) -> None:
-        """Raise `SchemaError` if the times decrease."""
+        """Raise `SchemaError` if times decrease."""
         if (row := first_true(values[1:] < values[:-1]) + 1) > 0:
-            raise self.value_error(
-                row,
-                name,
-                format_iso(int(values[row])),
-                f"at or after that of row {self.first + row - 1}: sort the rows by time",
-            )
+            wanted = f"at or after that of row {self.first + row - 1}: sort the rows by time"
+            raise self.value_error(row, name, format_iso(int(values[row])), wanted)
 
 
 def first_true(mask: np.ndarray) -> int:
@@ -149,21 +146,16 @@ def first_true(mask: np.ndarray) -> int:
     return row if len(mask) and mask[row] else -1
 
 
-def _describe_choices(known: Sequence[str]) -> str:
-    return f"one of {', '.join(known[:8])}{'' if len(known) <= 8 else f' and {len(known) - 8} more'}"
-
-
 def _is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def open_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> Any:
-    """Open a `ParquetFile`; text columns of these names are dictionary-encoded. Raises `SchemaError` for another file."""
+    """Open a Parquet file; text columns named in `dictionaries` are dictionary-encoded. Raises `SchemaError` for another file."""
     with raising_unreadable(path, "Parquet"):
         schema = pq.read_schema(path)
-        return pq.ParquetFile(
-            path, read_dictionary=[name for name in dictionaries if name in schema.names and _is_text(schema.field(name).type)]
-        )
+        encoded = [name for name in dictionaries if name in schema.names and _is_text(schema.field(name).type)]
+        return pq.ParquetFile(path, read_dictionary=encoded)
 
 
 def read_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pa.Table:
@@ -175,7 +167,7 @@ def read_parquet(path: Path, *, dictionaries: Sequence[str] = ()) -> pa.Table:
 
 @contextmanager
 def raising_unreadable(path: Path, kind: str) -> Iterator[None]:
-    """Convert a failure to read a file to a `SchemaError` that names it."""
+    """Convert errors of reading a file to a `SchemaError` with its name."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:
@@ -183,7 +175,7 @@ def raising_unreadable(path: Path, kind: str) -> Iterator[None]:
 
 
 def read_csv(path: Path) -> pa.Table:
-    """Read a CSV file, plain or .gz; numbers by inference, all else as text. Raises `SchemaError` if it is unreadable."""
+    """Read a CSV file, plain or .gz: columns of text by name, other types inferred. Raises `SchemaError` if it is unreadable."""
     text = ("ts", "timestamp", "ticker", "yes_bids", "no_bids", "trade_id", "side", "taker_side", "kind")
     types = dict.fromkeys(text, pa.string())
     with raising_unreadable(path, "CSV"):

@@ -1,4 +1,7 @@
-"""Content of an episode as integers, and its digest: the same for any file encoding, and for books stored as snapshots or as changes."""
+"""Content of an episode as integers, and its digest.
+
+The digest is the same for every encoding of the files, and for books stored as snapshots or as changes.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class BookColumns:
-    """Book rows, each with its changes.
+    """Rows of a book, each with its changes.
 
     ts: int64[r], ns UTC, non-decreasing. sequence: int64[r]. ticker: int32[r], code. end: int64[r], index in `words` just after the row's
     changes; a row may have none. words: int64[m], packed as on a tape; of a row INVALID first, then levels by side and price, then VALID.
@@ -47,7 +50,9 @@ class BookColumns:
 
 @dataclass(frozen=True, eq=False)
 class Trades:
-    """Trades. ts: int64[n], ns UTC, non-decreasing. trade_id: Arrow strings. ticker: int32[n], code. taker: int8[n], side that the taker bought.
+    """Trades of an episode.
+
+    ts: int64[n], ns UTC, non-decreasing. trade_id: Arrow strings. ticker: int32[n], code. taker: int8[n], side that the taker bought.
     price: int32[n], $0.0001 of YES. lots: int64[n].
     """
 
@@ -64,14 +69,14 @@ class Trades:
 
     @property
     def passive(self) -> tuple[np.ndarray, np.ndarray]:
-        """Side and price (int64) of the resting bids that the trades hit."""
+        """Side and price (int64 each) of the resting bids that the trades hit."""
         side = 1 - self.taker.astype(np.int64)
         return freeze(side), freeze(np.where(side == 0, self.price, DOLLAR - self.price))
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """Everything on which a replay depends. exogenous: name -> (ts int64, ns UTC, non-decreasing; value float64)."""
+    """All data on which a replay depends. exogenous: (ts int64, ns UTC, non-decreasing; value float64) by name."""
 
     metadata: Metadata
     settlements: tuple[Settlement, ...]
@@ -80,43 +85,44 @@ class Content:
     exogenous: Mapping[str, tuple[np.ndarray, np.ndarray]]
 
     def digest(self) -> str:
-        """Compute the SHA-256 in hex. It does not cover the episode's id, titles, descriptions, sources, rules and bankroll."""
+        """Compute the SHA-256, in hex. It does not cover the episode's id, titles, descriptions, sources, rules and bankroll."""
         words, price = self.book.words, self.trades.price
         kind, _, _, level, _ = unpack(words)
         form = choose_format(self.metadata, level[kind == LEVEL], price)
         if form == FORMAT:
             words, price = _convert_words_to_mills(words), price // MILL
-        found = hashlib.sha256(json.dumps(_terms(self, form), sort_keys=True, separators=(",", ":")).encode())
+        digest = hashlib.sha256(json.dumps(_terms(self, form), sort_keys=True, separators=(",", ":")).encode())
         for part in (self.book, self.trades):
             for name in part.__dataclass_fields__:
                 values = words if name == "words" else price if name == "price" else getattr(part, name)
-                _hash_parts(found, name, _string_parts(values) if name == "trade_id" else (values,))
+                _hash_parts(digest, name, _string_parts(values) if name == "trade_id" else (values,))
         for name in sorted(self.exogenous):
-            _hash_parts(found, name, self.exogenous[name])
-        return found.hexdigest()
+            _hash_parts(digest, name, self.exogenous[name])
+        return digest.hexdigest()
 
 
 def choose_format(metadata: Metadata, *prices: np.ndarray) -> str:
-    """Return the format of an episode with these prices: the first one, in tenths of a cent, unless prices are finer or grids change."""
+    """Return the format for these prices: the first one (tenths of a cent), or the finer one for finer prices or changing grids."""
     grids = [ranges for market in metadata.markets for _, ranges in market.grids]
     plain = len(grids) == len(metadata.markets) and are_in_mills(grids, *prices)
     return FORMAT if plain else FINE_FORMAT
 
 
 def _convert_words_to_mills(words: np.ndarray) -> np.ndarray:
-    """Convert words to those of the first format's digest: price in tenths of a cent in bits 5-14, ticker in 15-28, value from 29 on."""
+    """Convert words to the layout of the first format's digest, with prices in tenths of a cent."""
     kind, ticker, side, price, value = unpack(words)
     return kind | side << 4 | price // MILL << 5 | ticker << 15 | value << 29
 
 
-def _hash_parts(found: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
+def _hash_parts(digest: Any, name: str, parts: tuple[np.ndarray, ...]) -> None:
+    """Add arrays with their name, type and length to a hash."""
     for values in parts:
-        found.update(f"{name}:{values.dtype.str}:{len(values)}:".encode())
-        found.update(np.ascontiguousarray(values).data)
+        digest.update(f"{name}:{values.dtype.str}:{len(values)}:".encode())
+        digest.update(np.ascontiguousarray(values).data)
 
 
 def _string_parts(values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Return lengths and bytes of Arrow strings."""
+    """Return lengths and bytes of Arrow strings, as arrays."""
     offsets, text = texts_of(values)
     return np.diff(offsets), text[offsets[0] : offsets[-1]]
 

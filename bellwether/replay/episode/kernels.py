@@ -48,7 +48,7 @@ def _sort_changes(words: np.ndarray, start: int, end: int) -> None:
 
 
 def new_state(tickers: int, levels: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Allocate books without levels: lots, the row that set each level last, and whether each book is invalid."""
+    """Build the state of books without levels: lots, the row that last set each level, and whether each book is invalid."""
     shape = tickers, 2, levels
     return np.zeros(shape, np.int64), np.full(shape, -1, np.int64), np.zeros(tickers, np.bool_)
 
@@ -64,14 +64,14 @@ def build_messages(
     lots: np.ndarray,
     prices: np.ndarray,
     state: tuple[np.ndarray, np.ndarray, np.ndarray],
-    before: int,
+    offset: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, int, int]:
-    """Convert native rows to messages: (first file row of each, end of each in words, words, error, row). level: numbers of prices.
+    """Convert native rows to messages. Returns the first file row and the end in words of each, words, error and its row.
 
-    state: from `new_state`, carried from batch to batch. before: number of rows in earlier batches.
+    state: from `new_state`, carried from batch to batch. offset: number of rows in earlier batches. level: numbers of prices.
     """
     n, levels = len(ts), len(prices)
-    book, seen, invalid = state
+    book, set_by, invalid = state
     firsts, ends = np.empty(n, np.int64), np.empty(n, np.int64)
     words = np.empty(n + 1024, np.int64)
     count, size, i = 0, 0, 0
@@ -94,9 +94,9 @@ def build_messages(
                 snapshot = True
             else:
                 s, p = side[i], level[i]
-                if seen[t, s, p] == before + first:
+                if set_by[t, s, p] == offset + first:
                     return firsts[:count], ends[:count], words[:size], TWICE, i
-                seen[t, s, p] = before + first
+                set_by[t, s, p] = offset + first
                 if book[t, s, p] != lots[i]:
                     book[t, s, p] = lots[i]
                     words[size] = pack(LEVEL, t, s, prices[p], lots[i])
@@ -105,7 +105,7 @@ def build_messages(
         if snapshot:
             for s in range(2):
                 for p in range(levels):
-                    if book[t, s, p] != 0 and seen[t, s, p] != before + first:
+                    if book[t, s, p] != 0 and set_by[t, s, p] != offset + first:
                         book[t, s, p] = 0
                         words[size] = pack(LEVEL, t, s, prices[p], 0)
                         size += 1
@@ -123,15 +123,13 @@ def build_messages(
 def compute_tops(
     ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, prices: np.ndarray, level_of: np.ndarray, tickers: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return (best YES bid, best NO bid, whether the book is valid, whether it is the ticker's last row of its instant) after each row; 0
-    for no bid.
-    """
+    """Return after each row: best YES and NO bid (0: none), validity of the book, whether it is the ticker's last row of its instant."""
     n = len(ts)
     book = np.zeros((tickers, 2, len(prices)), np.int64)
     best = np.full((tickers, 2), -1, np.int64)
     last = np.full(tickers, -1, np.int64)
     invalid = np.zeros(tickers, np.bool_)
-    found, is_valid, is_last = np.zeros((2, n), np.int64), np.empty(n, np.bool_), np.ones(n, np.bool_)
+    tops, is_valid, is_last = np.zeros((2, n), np.int64), np.empty(n, np.bool_), np.ones(n, np.bool_)
     at = 0
     for i in range(n):
         t = ticker[i]
@@ -153,9 +151,9 @@ def compute_tops(
                 invalid[t] = kind == INVALID
         for s in range(2):
             if best[t, s] >= 0:
-                found[s, i] = prices[best[t, s]]
+                tops[s, i] = prices[best[t, s]]
         is_valid[i] = not invalid[t]
-    return found[0], found[1], is_valid, is_last
+    return tops[0], tops[1], is_valid, is_last
 
 
 @njit(cache=True, nogil=True)
@@ -171,15 +169,15 @@ def find_hits(
     level: np.ndarray,
     window: int,
 ) -> np.ndarray:
-    """Return whether each trade's passive (side, level) showed a size within `window` ns up to the trade, or at its instant, bool[n].
+    """Return for each trade whether its passive (side, level) had a size within `window` ns up to the trade, bool[n].
 
     shape: tickers and levels. at, ticker, side, level (number of the price, -1 for no level): of the trades, at non-decreasing. A level
-    that was reduced to 0 within the window counts, since the trade often caused the reduction.
+    that was reduced to 0 within the window counts, because the trade often caused the reduction.
     """
     tickers, levels = shape
     book = np.zeros((tickers, 2, levels), np.int64)
     until = np.full((tickers, 2, levels), np.iinfo(np.int64).min, np.int64)
-    found = np.zeros(len(at), np.bool_)
+    hits = np.zeros(len(at), np.bool_)
     row, word_at = 0, 0
     for i in range(len(at)):
         while row < len(ts) and ts[row] <= at[i]:
@@ -193,31 +191,31 @@ def find_hits(
                     book[t, s, p] = size
             row += 1
         t, s, p = ticker[i], side[i], level[i]
-        found[i] = p >= 0 and (book[t, s, p] > 0 or until[t, s, p] >= at[i] - window)
-    return found
+        hits[i] = p >= 0 and (book[t, s, p] > 0 or until[t, s, p] >= at[i] - window)
+    return hits
 
 
 @njit(cache=True, nogil=True)
 def expand_messages(
     ticker: np.ndarray, end: np.ndarray, words: np.ndarray, restated: np.ndarray, prices: np.ndarray, level_of: np.ndarray
 ) -> np.ndarray:
-    """Convert book rows to native ones, int64[5, rows]: book row, kind, side, price, lots.
+    """Convert book rows to native rows, int64[5, rows]: book row, kind, side, price, lots.
 
     A row without changes states the YES level at the ticker's price in `restated` unchanged.
     """
     levels = len(prices)
     book = np.zeros((len(restated), 2, levels), np.int64)
-    found = np.empty((len(words) + len(end) + 1024, 5), np.int64)
+    rows = np.empty((len(words) + len(end) + 1024, 5), np.int64)
     size, at = 0, 0
     for row in range(len(end)):
         t, start = ticker[row], size
         need = size + end[row] - at + 2 * levels + 2
-        if need > len(found):
+        if need > len(rows):
             larger = np.empty((2 * need, 5), np.int64)
             for k in range(size):
                 for column in range(5):
-                    larger[k, column] = found[k, column]
-            found = larger
+                    larger[k, column] = rows[k, column]
+            rows = larger
         whole = end[row] > at and unpack(words[end[row] - 1])[0] == VALID
         while at < end[row]:
             kind, _, s, price, lots = unpack(words[at])
@@ -225,22 +223,23 @@ def expand_messages(
             if kind == LEVEL:
                 book[t, s, level_of[price]] = lots
             if (kind == LEVEL and not whole) or kind == INVALID:
-                _put_row(found, size, row, SET if kind == LEVEL else LOST, s, price, lots)
+                _put_row(rows, size, row, SET if kind == LEVEL else LOST, s, price, lots)
                 size += 1
         if whole:
-            _put_row(found, size, row, START, 0, 0, 0)
+            _put_row(rows, size, row, START, 0, 0, 0)
             size += 1
             for s in range(2):
                 for p in range(levels):
                     if book[t, s, p] > 0:
-                        _put_row(found, size, row, SET, s, prices[p], book[t, s, p])
+                        _put_row(rows, size, row, SET, s, prices[p], book[t, s, p])
                         size += 1
         elif size == start:
-            _put_row(found, size, row, SET, 0, restated[t], book[t, 0, level_of[restated[t]]])
+            _put_row(rows, size, row, SET, 0, restated[t], book[t, 0, level_of[restated[t]]])
             size += 1
-    return found[:size].T
+    return rows[:size].T
 
 
 @njit(cache=True, nogil=True)
 def _put_row(rows: np.ndarray, at: int, row: int, kind: int, side: int, price: int, lots: int) -> None:
+    """Store a native row."""
     rows[at, 0], rows[at, 1], rows[at, 2], rows[at, 3], rows[at, 4] = row, kind, side, price, lots

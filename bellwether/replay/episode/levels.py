@@ -1,4 +1,4 @@
-"""Levels of full-snapshot rows, flattened to integers: lists of structs, or JSON text."""
+"""Reading of the levels in full-snapshot rows, stored as lists of structs or as JSON text."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ SIZES = {"size": units.CONTRACT, "lots": 1}
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """One side's levels of a batch of rows. offsets: int64[n + 1] into prices and sizes, int64, in units of price_unit $0.0001 and
-    size_unit lots.
+    """Levels of one side in a batch of rows.
+
+    offsets: int64[n + 1], start of each row in prices and sizes. prices, sizes: int64, in units of price_unit $0.0001 and size_unit lots.
     """
 
     offsets: np.ndarray
@@ -33,16 +34,9 @@ class Levels:
     price_unit: int
     size_unit: int
 
-    def scaled(self, price_unit: int, size_unit: int) -> Levels:
-        """Convert the levels to smaller units."""
-        if (self.price_unit, self.size_unit) == (price_unit, size_unit):
-            return self
-        prices, sizes = self.prices * (self.price_unit // price_unit), self.sizes * (self.size_unit // size_unit)
-        return Levels(self.offsets, prices, sizes, price_unit, size_unit)
-
 
 def read_levels(columns: FileColumns, name: str) -> Levels:
-    """Read one side's column of a batch. Raises `SchemaError` for another type, a null, or an invalid number."""
+    """Read the column of one side. Raises `SchemaError` for another type, a null, or an invalid number."""
     array = columns.array(name)
     kind = array.type
     if (pa.types.is_list(kind) or pa.types.is_large_list(kind)) and pa.types.is_struct(kind.value_type):
@@ -53,6 +47,7 @@ def read_levels(columns: FileColumns, name: str) -> Levels:
 
 
 def _read_structs(columns: FileColumns, name: str, array: Any) -> Levels:
+    """Read a column of lists of structs."""
     offsets = values_of(array.offsets).astype(np.int64)
     # A slice keeps all values of its array; only those of its rows count.
     low, high = int(offsets[0]), int(offsets[-1])
@@ -69,22 +64,23 @@ def _read_structs(columns: FileColumns, name: str, array: Any) -> Levels:
 
 @dataclass(frozen=True, eq=False)
 class _Lists:
-    """A column of lists of structs, flattened."""
+    """Column of lists of structs, flattened."""
 
     columns: FileColumns
     name: str
     offsets: np.ndarray
     structs: Any
 
-    def field(self, known: dict[str, int]) -> str:
+    def field(self, choices: dict[str, int]) -> str:
+        """Return the first of `choices` that is a field of the structs."""
         fields = {field.name for field in self.structs.type}
-        found = next((name for name in known if name in fields), None)
-        if found is None:
-            raise self.columns.type_error(self.name, f"a list of structs with one of {', '.join(known)}")
-        return found
+        field = next((name for name in choices if name in fields), None)
+        if field is None:
+            raise self.columns.type_error(self.name, f"a list of structs with one of {', '.join(choices)}")
+        return field
 
     def numbers(self, field: str) -> np.ndarray:
-        """Read a field as int64 or float64, without nulls."""
+        """Read a field as int64 or float64. Raises `SchemaError` for nulls and other types."""
         child = self.structs.flatten()[self.structs.type.get_field_index(field)]
         if child.null_count:
             raise self.value_error(first_null(child), None, f"given, as is {field}")
@@ -94,30 +90,30 @@ class _Lists:
             return values_of(child).astype(np.float64, copy=False)
         raise SchemaError(f"reading {self.columns.file}: {field} in {self.name} has the type {child.type}; it must be an integer")
 
-    def whole(self, scaled: np.ndarray, given: np.ndarray, wanted: str) -> np.ndarray:
-        """Convert floats that are integers up to their representation to int64."""
+    def whole(self, scaled: np.ndarray, values: np.ndarray, wanted: str) -> np.ndarray:
+        """Convert floats that represent integers to int64. values: the numbers as read, for errors."""
         with np.errstate(invalid="ignore"):
-            found = np.round(scaled)
-            fine = np.isfinite(scaled) & (np.abs(scaled - found) < 1e-6) & (np.abs(found) < 2**53)
-        if (position := first_true(~fine)) >= 0:
-            raise self.value_error(position, float(given[position]), wanted)
-        return found.astype(np.int64)
+            rounded = np.round(scaled)
+            valid = np.isfinite(scaled) & (np.abs(scaled - rounded) < 1e-6) & (np.abs(rounded) < 2**53)
+        if (position := first_true(~valid)) >= 0:
+            raise self.value_error(position, float(values[position]), wanted)
+        return rounded.astype(np.int64)
 
     def value_error(self, position: int, value: object, wanted: str) -> SchemaError:
+        """Build the error for an invalid value at a position of the flattened column."""
         row = int(np.searchsorted(self.offsets, position, "right")) - 1
         return self.columns.value_error(row, f"a level of {self.name}", value, wanted)
 
 
 def _read_json_levels(columns: FileColumns, name: str, array: Any) -> Levels:
-    """Parse plain rows with Arrow, all others and errors with a full JSON parser."""
+    """Read a column of JSON text, with Arrow if all rows are plain, otherwise with a full JSON parser."""
     try:
         prefix, suffix, empty = (pa.scalar(part, pa.large_string()) for part in ('{"levels":', "}\n", ""))
         joined = pc.binary_join_element_wise(prefix, array.cast(pa.large_string()), suffix, empty)
         offsets, text = texts_of(joined)
         buffer = pa.py_buffer(text[offsets[0] : offsets[-1]])
-        lists = (
-            json.read_json(buffer, json.ReadOptions(use_threads=False, block_size=max(len(buffer), 1))).column("levels").combine_chunks()
-        )
+        options = json.ReadOptions(use_threads=False, block_size=max(len(buffer), 1))
+        lists = json.read_json(buffer, options).column("levels").combine_chunks()
         if len(lists) == len(array) and not lists.null_count and pa.types.is_struct(lists.type.value_type):
             return _read_structs(columns, name, lists)
     except (pa.ArrowException, SchemaError, AttributeError):
@@ -126,7 +122,7 @@ def _read_json_levels(columns: FileColumns, name: str, array: Any) -> Levels:
 
 
 def _parse_rows(columns: FileColumns, name: str, texts: list[str]) -> Levels:
-    """Parse rows with a full JSON parser, for rows that are not plain and for errors."""
+    """Parse rows with a full JSON parser. Raises `SchemaError` for invalid rows."""
     offsets, prices, sizes = [0], [], []
     for row, text in enumerate(texts):
         try:
@@ -146,6 +142,7 @@ def _parse_rows(columns: FileColumns, name: str, texts: list[str]) -> Levels:
 
 
 def _parse_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
+    """Return the price in $0.0001 and the size in lots of a level; None for an invalid one."""
     name = next((name for name in PRICES if name in level), "price")
     price = level.get(name)
     if name == "price" and isinstance(price, float) and 0 <= price < 1:
@@ -155,7 +152,7 @@ def _parse_level(level: dict[str, Any]) -> tuple[int | None, int | None]:
 
 
 def _to_integer(value: Any, unit: int, parts: int) -> int | None:
-    """Return value × unit as an integer, None unless value is a multiple of 1/parts."""
+    """Return value × unit as an integer. None unless the value is a multiple of 1/parts."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= 2**53:
         return None
     whole = round(value * parts)

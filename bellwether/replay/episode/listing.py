@@ -1,4 +1,4 @@
-"""List of episodes from their metadata and settlements alone."""
+"""List of episodes, read from their metadata and settlements only."""
 
 from __future__ import annotations
 
@@ -16,28 +16,22 @@ COLUMNS = ("episode", "event", "markets", "start", "hours", "settled", "exogenou
 
 
 def list_episodes(root: Path) -> list[dict[str, Any]]:
-    """List the episodes in a folder by name."""
+    """Return a row for each episode in a folder, sorted by name. The row of an invalid episode contains the error."""
     return [_row(folder) for folder in folders(root, METADATA)]
 
 
 def _row(folder: Path) -> dict[str, Any]:
-    """Build the row of an episode; a refused one contains the reason."""
     try:
-        return _read_summary(folder)
+        values = read_json(folder, METADATA)
+        about = parse_metadata(values)
+        settlements, _ = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
+        return build_row(folder.name, about, settlements, str(values.get("digest") or ""))
     except SchemaError as error:
         return {**dict.fromkeys(COLUMNS), "episode": folder.name, "problem": str(error)}
 
 
-def _read_summary(folder: Path) -> dict[str, Any]:
-    """Read metadata and settlements only. Raises `SchemaError`."""
-    stated = read_json(folder, METADATA)
-    about = parse_metadata(stated)
-    settlements, _ = parse_settlements(read_json(folder, SETTLEMENT), about.tickers)
-    return build_row(folder.name, about, settlements, str(stated.get("digest") or ""))
-
-
 def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], digest: str) -> dict[str, Any]:
-    """Build the row of an episode from its metadata."""
+    """Build the row of an episode from its metadata and settlements."""
     return {
         "episode": name,
         "event": about.event_slug,
@@ -52,9 +46,9 @@ def build_row(name: str, about: Metadata, settlements: Sequence[Settlement], dig
 
 
 def describe_single_market(about: Metadata) -> str | None:
-    """Return the warning about an event with a single market, None without one."""
+    """Return the note on an event with a single market. None if it does not apply."""
     from bellwether.replay.episode.checks import check_event  # compiled: a list of episodes needs none of it
 
     findings = Findings()
     check_event(about, findings)
-    return findings.found[0].message if findings.found else None
+    return findings.findings[0].message if findings.findings else None

@@ -35,7 +35,7 @@ _MOST_CENTS = 10**12
 
 
 def _is_range(span: Any) -> bool:
-    """Return whether a value is a (start, end, step) of prices."""
+    """Return True if a value is a (start, end, step) of prices."""
     if not isinstance(span, tuple) or len(span) != 3 or not all(type(price) is int for price in span):
         return False
     start, end, step = span
@@ -47,7 +47,10 @@ _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """An opening, halt or close of a market. at: ns UTC. event: open, halt or close. source: its origin."""
+    """Opening, halt or close of a market.
+
+    at: ns UTC. event: open, halt or close. source: origin of the information.
+    """
 
     at: int
     event: str
@@ -56,7 +59,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class GridChange:
-    """Change of a market's grid to `price_ranges` at `at` (ns UTC). source: its origin."""
+    """Change of a market's grid to `price_ranges` at `at` (ns UTC). source: origin of the information."""
 
     at: int
     price_ranges: Ranges
@@ -94,16 +97,16 @@ class Market:
 
     @property
     def has_default_fee(self) -> bool:
-        """Return whether no fee terms are stated, so that the venue's general ones apply."""
+        """True if no fee terms are stated, so that the venue's general ones apply."""
         return self.fee.get("source") == "default" or not any(self.fee.get(name) is not None for name in _FEE_STATED)
 
     @property
     def grids(self) -> tuple[tuple[int, Ranges], ...]:
-        """Each grid with the time from which it is valid, ns UTC; the first from 0 on."""
+        """Price ranges with the time from which each is valid (ns UTC), in order; the first from 0 on."""
         return ((0, self.price_ranges), *((change.at, change.price_ranges) for change in self.grid_changes))
 
     def price_grids(self) -> list[tuple[int, np.ndarray]]:
-        """Each grid as (ns UTC from which it holds, the first 0; its prices above 0 and below a dollar, int64, ascending)."""
+        """Return each grid as (ns UTC from which it is valid; its prices above 0 and below a dollar, int64, ascending)."""
         from bellwether.replay.episode.price_levels import grid_prices  # a list of episodes needs no arrays
 
         return [(at, grid_prices(ranges)) for at, ranges in self.grids]
@@ -116,7 +119,7 @@ class Market:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Period from `start` to `end` (ns UTC; None: to the end) in which the book of `ticker` is invalid."""
+    """Period from `start` to `end` (ns UTC; None: to the end of the episode) in which the book of `ticker` is invalid."""
 
     ticker: str
     start: int
@@ -126,10 +129,10 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """Settlement of a market. result: YES, NO, SCALAR, VOID or None. value: payout of a YES contract in micro-dollars, None for VOID and
-    unknown.
+    """Settlement of a market.
 
-    at: ns UTC; a market without result or time never settles.
+    result: YES, NO, SCALAR, VOID or None. value: payout of a YES contract in micro-dollars, None for VOID and unknown. at: ns UTC; a market
+    without result or time never settles. source: origin of the information.
     """
 
     ticker: str
@@ -140,13 +143,13 @@ class Settlement:
 
     @property
     def is_known(self) -> bool:
-        """Return whether the market settles in the replay."""
+        """True if the market settles in the replay."""
         return self.result is not None and self.at is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """An exogenous series: its name and unit."""
+    """Exogenous series: name and unit."""
 
     name: str
     unit: str | None = None
@@ -156,8 +159,8 @@ class Series:
 class Metadata:
     """Metadata of an episode. Times in ns UTC, money in micro-dollars.
 
-    start, end: the recorded window. markets: one of each ticker, in the order of `tickers`. rules: name of a rule set, None: the venue's of
-    the day. source: origin of the episode. observation_depth: levels shown to agents, -1 all.
+    start, end: the recorded window. markets: one per ticker, in the order of `tickers`. rules: name of a rule set; None: the venue's rules
+    on the day of `start`. source: origin of the episode. observation_depth: number of levels shown to agents, -1 for all.
     """
 
     episode_id: str
@@ -186,7 +189,7 @@ class Metadata:
 
 
 class Fields:
-    """Typed access to the fields of a JSON object; `SchemaError` names the file, the field and the value."""
+    """Typed access to the fields of a JSON object. Raises `SchemaError` with file, field and value for invalid ones."""
 
     def __init__(self, values: Any, file: str, where: str = "") -> None:
         self.file, self.where = file, where
@@ -195,12 +198,12 @@ class Fields:
         self.values: dict[str, Any] = values
 
     def value_error(self, name: str, value: Any, wanted: str) -> SchemaError:
-        """Build the error for a value of a field."""
+        """Build the error for an invalid value of a field. wanted: the valid values."""
         path = ".".join(part for part in (self.where, name) if part)
         return SchemaError(f"reading {self.file}: {path or 'the file'} is {value!r:.80}; it must be {wanted}")
 
     def required(self, name: str, kind: type, wanted: str) -> Any:
-        """Read a required field of type `kind`. Raises `SchemaError` if it is missing."""
+        """Read a field of type `kind`. Raises `SchemaError` if it is missing."""
         value = self.optional(name, kind, wanted)
         if value is None:
             raise self.value_error(name, None, wanted)
@@ -218,15 +221,15 @@ class Fields:
         value = self.optional(name, str, "text")
         return default if value is None else value
 
-    def one_of(self, name: str, known: Sequence[str]) -> str | None:
-        """Read a text that is one of `known`; None if it is missing."""
+    def one_of(self, name: str, choices: Sequence[str]) -> str | None:
+        """Read a text that must be one of `choices`; None if it is missing."""
         value = self.text(name)
-        if value is not None and value not in known:
-            raise self.value_error(name, value, f"one of {', '.join(known)}")
+        if value is not None and value not in choices:
+            raise self.value_error(name, value, f"one of {', '.join(choices)}")
         return value
 
     def time(self, name: str, *, required: bool = False) -> Any:
-        """Read a time in nanoseconds UTC, None where null is allowed."""
+        """Read a time in ns UTC; None if it is missing and not required."""
         value = self.values.get(name)
         if value is None and not required:
             return None
@@ -236,17 +239,17 @@ class Fields:
         return at
 
     def objects(self, name: str) -> list[Fields]:
-        """Read the objects of a list; none if it is missing."""
-        found = self.optional(name, list, "a list of objects") or []
-        return [Fields(item, self.file, f"{self.where + '.' if self.where else ''}{name}[{index}]") for index, item in enumerate(found)]
+        """Read a list of objects; empty if it is missing."""
+        items, path = self.optional(name, list, "a list of objects") or [], f"{self.where}.{name}".lstrip(".")
+        return [Fields(item, self.file, f"{path}[{index}]") for index, item in enumerate(items)]
 
 
 def parse_nanoseconds(text: str) -> int | None:
-    """Parse an ISO 8601 time with zone and up to nine digits of a second to nanoseconds; None if invalid or outside 1970 to 2262."""
-    found = _TIME.fullmatch(text.strip())
-    if found is None:
+    """Parse an ISO 8601 time with zone to nanoseconds UTC. None if invalid or outside of 1970 to 2262."""
+    match = _TIME.fullmatch(text.strip())
+    if match is None:
         return None
-    day, clock, fraction, zone = found.groups()
+    day, clock, fraction, zone = match.groups()
     try:
         since = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}") - datetime(1970, 1, 1, tzinfo=UTC)
     except ValueError:
@@ -256,7 +259,7 @@ def parse_nanoseconds(text: str) -> int | None:
 
 
 def format_iso(at: int | None) -> str | None:
-    """Format a time as ISO 8601 in UTC, with microseconds, or with nanoseconds if needed."""
+    """Format a time as ISO 8601 in UTC, with microseconds, or with nanoseconds if it needs them."""
     if at is None:
         return None
     seconds, rest = divmod(at, units.SECOND)
@@ -275,7 +278,7 @@ def read_json(folder: Path, name: str) -> Any:
 
 
 def parse_metadata(values: Any) -> Metadata:
-    """Parse the JSON of `metadata.json`, of this format or of the original. Raises `SchemaError` naming the field and its value."""
+    """Parse the content of `metadata.json`, native or of PredictionMarketBench. Raises `SchemaError` with field and value."""
     fields = Fields(values, METADATA)
     if fields.values.get("format") not in (None, FORMAT, FINE_FORMAT):
         raise fields.value_error("format", values["format"], f"{FORMAT!r} or {FINE_FORMAT!r}; a newer version of this project may read it")
@@ -328,17 +331,16 @@ def _bankroll(fields: Fields) -> MicroDollars:
 
 
 def _markets(fields: Fields, tickers: list[str]) -> tuple[Market, ...]:
-    given: dict[str, Market] = {}
+    markets: dict[str, Market] = {}
     for market in fields.objects("markets"):
         ticker = market.required("ticker", str, "text")
-        if ticker not in tickers or ticker in given:
+        if ticker not in tickers or ticker in markets:
             raise market.value_error("ticker", ticker, "one of tickers, each once")
-        given[ticker] = _market(market, ticker)
-    if given and len(given) < len(tickers):
-        raise fields.value_error(
-            "markets", sorted(given), f"one object of each ticker; {next(t for t in tickers if t not in given)} has none"
-        )
-    return tuple(given.get(ticker) or Market(ticker) for ticker in tickers)
+        markets[ticker] = _market(market, ticker)
+    if markets and len(markets) < len(tickers):
+        missing = next(ticker for ticker in tickers if ticker not in markets)
+        raise fields.value_error("markets", sorted(markets), f"one object of each ticker; {missing} has none")
+    return tuple(markets.get(ticker) or Market(ticker) for ticker in tickers)
 
 
 def _market(fields: Fields, ticker: str) -> Market:
@@ -346,16 +348,15 @@ def _market(fields: Fields, ticker: str) -> Market:
         Phase(phase.time("at", required=True), phase.one_of("event", EVENTS) or _raise_missing(phase, "event"), phase.text("source"))
         for phase in fields.objects("lifecycle")
     )
-    for before, after in itertools.pairwise(lifecycle):
-        if after.at < before.at or before.event == "close":
-            raise fields.value_error("lifecycle", format_iso(after.at), "in chronological order, with nothing after a close")
+    for phase, following in itertools.pairwise(lifecycle):
+        if following.at < phase.at or phase.event == "close":
+            raise fields.value_error("lifecycle", format_iso(following.at), "in chronological order, with nothing after a close")
     changes = tuple(
         GridChange(change.time("at", required=True), _ranges(change), change.text("source")) for change in fields.objects("grid_changes")
     )
-    if any(after.at <= before.at for before, after in itertools.pairwise(changes)):
-        raise fields.value_error(
-            "grid_changes", [format_iso(change.at) for change in changes], "in chronological order, at different times"
-        )
+    if any(following.at <= change.at for change, following in itertools.pairwise(changes)):
+        times = [format_iso(change.at) for change in changes]
+        raise fields.value_error("grid_changes", times, "in chronological order, at different times")
     return Market(
         ticker=ticker,
         title=fields.text("title"),
@@ -390,14 +391,14 @@ def _gap(fields: Fields, tickers: list[str]) -> Gap:
 
 
 def _series(fields: Fields) -> list[Series]:
-    found = [Series(series.required("name", str, "text"), series.text("unit")) for series in fields.objects("exogenous")]
-    if len({series.name for series in found}) < len(found):
-        raise fields.value_error("exogenous", [series.name for series in found], "series of different names")
-    return found
+    all_series = [Series(series.required("name", str, "text"), series.text("unit")) for series in fields.objects("exogenous")]
+    if len({series.name for series in all_series}) < len(all_series):
+        raise fields.value_error("exogenous", [series.name for series in all_series], "series of different names")
+    return all_series
 
 
 def dump_metadata(metadata: Metadata, digest: str, form: str = FORMAT) -> dict[str, Any]:
-    """Build the JSON object of `metadata.json` in a format, the inverse of `parse_metadata`."""
+    """Build the content of `metadata.json`, which `parse_metadata` reads. form: FORMAT or FINE_FORMAT."""
     return {
         "format": form,
         "episode_id": metadata.episode_id,
@@ -426,7 +427,7 @@ def dump_metadata(metadata: Metadata, digest: str, form: str = FORMAT) -> dict[s
 
 
 def dump_market(market: Market) -> dict[str, Any]:
-    """Build the JSON object of one market."""
+    """Build the JSON object of a market."""
     changes = [
         {"at": format_iso(change.at), "price_ranges": dump_ranges(change.price_ranges), "source": change.source}
         for change in market.grid_changes

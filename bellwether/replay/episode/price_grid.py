@@ -1,4 +1,4 @@
-"""Price grids: the prices allowed for orders of a market, as ranges with a step."""
+"""Price grids: the prices that orders of a market may have, as ranges with a step."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Ranges = tuple[PriceRange, ...]
 
 
 def parse_ranges(spans: Iterable[Any]) -> Ranges:
-    """Parse price ranges and sort them by start. spans: [start, end, step] or objects with these fields, in dollars as text.
+    """Parse price ranges and sort them by start. spans: [start, end, step] or objects with these fields, dollars as text.
 
     Raises `SchemaError` for a price outside 0 to a dollar or finer than $0.0001, for a step of 0, and for ranges without a price between 0
     and a dollar.
     """
-    spans, found = list(spans), list[PriceRange]()
+    spans, ranges = list(spans), list[PriceRange]()
     for span in spans:
         try:
             values = [span[name] for name in ("start", "end", "step")] if isinstance(span, dict) else span
@@ -30,10 +30,10 @@ def parse_ranges(spans: Iterable[Any]) -> Ranges:
             start, end, step = CentiCents(0), CentiCents(0), CentiCents(0)
         if not 0 <= start <= end <= DOLLAR or step <= 0:
             raise SchemaError(f"the price range {span!r:.80} is no start, end and step in dollars, whole hundredths of a cent from 0 to 1")
-        found.append((start, end, step))
-    if not any(0 < price < DOLLAR for start, end, step in found for price in (start, start + step) if price <= end):
+        ranges.append((start, end, step))
+    if not any(0 < price < DOLLAR for start, end, step in ranges for price in (start, start + step) if price <= end):
         raise SchemaError(f"the price ranges {spans!r:.80} have no price between 0 and a dollar")
-    return tuple(sorted(found))
+    return tuple(sorted(ranges))
 
 
 #: Cents from 0 to a dollar: the default grid.
@@ -51,5 +51,5 @@ USUAL = (
 
 
 def dump_ranges(ranges: Ranges) -> list[list[str]]:
-    """Format ranges as [start, end, step] in dollars, the inverse of `parse_ranges`."""
+    """Format ranges as [start, end, step] in dollars, which `parse_ranges` reads."""
     return [[f"{Decimal(price).scaleb(-4).normalize():f}" for price in span] for span in ranges]

@@ -1,4 +1,4 @@
-"""Prices on grids as arrays, and numbered price levels for compiled passes."""
+"""Prices of grids as arrays, and numbered price levels for compiled code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bellwether.replay.units import DOLLAR, MILL
 
 
 def grid_prices(ranges: Ranges) -> np.ndarray:
-    """Return the prices above 0 and below a dollar in any of the ranges, int64, ascending."""
+    """Return the prices of these ranges above 0 and below a dollar, int64, ascending."""
     on_grid = np.zeros(DOLLAR + 1, np.bool_)
     for start, end, step in ranges:
         on_grid[start : end + 1 : step] = True
@@ -20,34 +20,34 @@ def grid_prices(ranges: Ranges) -> np.ndarray:
 
 
 def are_on_grid(ranges: Ranges, prices: np.ndarray) -> bool:
-    """Return whether levels at all of these prices can rest: each price, or a dollar less it, is on the grid."""
+    """Return True if each price, or a dollar less it, is on the grid."""
     grid = grid_prices(ranges)
     return bool(np.isin(prices, np.concatenate([grid, DOLLAR - grid])).all())
 
 
 def coarsest_grid(prices: np.ndarray) -> Ranges:
-    """Return the coarsest usual grid with all of these prices."""
+    """Return the coarsest usual grid that has all of these prices."""
     return next(ranges for ranges in USUAL if are_on_grid(ranges, prices))
 
 
 def are_in_mills(ranges: Iterable[Ranges], *prices: np.ndarray) -> bool:
-    """Return whether grids and prices are whole tenths of a cent, the unit of the first format of episodes."""
+    """Return True if all prices and grids are whole tenths of a cent, the unit of the first format of episodes."""
     return not any(price % MILL for grid in ranges for span in grid for price in span) and not any((part % MILL).any() for part in prices)
 
 
 class GridOwner(Protocol):
-    """A market with its grids, each with the time from which it is valid."""
+    """Market with its grids."""
 
     @property
     def grids(self) -> tuple[tuple[int, Ranges], ...]:
-        """Grids as (ns UTC, ranges) in chronological order."""
+        """Grids as (ns UTC from which it is valid, ranges), in chronological order."""
 
 
 class PriceLevels:
-    """Prices at which bids of either side can rest, of all markets together, numbered in ascending order.
+    """Prices at which bids of either side can rest, in all markets, numbered in ascending order.
 
-    They are the union of all grids of a market and of a dollar less each price. prices: int64[k]. number: int64[10001], number of a price,
-    -1 for others. grids: bool[g, k], allowed levels of each distinct grid. grid_of: int64[T], row of each market.
+    The levels of a market are the prices of all its grids and a dollar less each. prices: int64[k]. number: int64[10001], number of each
+    price, -1 if it is no level. grids: bool[g, k], levels of each distinct list of grids. grid_of: int64[T], row of each market in `grids`.
     """
 
     def __init__(self, markets: Sequence[GridOwner]) -> None:
@@ -64,15 +64,15 @@ class PriceLevels:
         self.grids = np.ascontiguousarray(allowed[:, self.prices])
 
     def numbers(self, price: np.ndarray) -> np.ndarray:
-        """Return the number of each price, int64, -1 for a price that is no level of any market."""
+        """Return the number of each price, int64; -1 if it is no level of any market."""
         inside = (price > 0) & (price < DOLLAR)
         return np.where(inside, self.number[np.where(inside, price, 0)], -1)
 
     def allow(self, ticker: np.ndarray, price: np.ndarray) -> np.ndarray:
-        """Return whether each market can have a level at each price, bool."""
+        """Return for each pair of ticker and price whether the market has this level, bool."""
         number = self.numbers(price)
         return (number >= 0) & self.grids[self.grid_of[ticker], number]
 
     def first(self) -> np.ndarray:
-        """Lowest level price of each market, int64[T]."""
+        """Return the lowest level price of each market, int64[T]."""
         return self.prices[self.grids.argmax(axis=1)][self.grid_of]

@@ -1,4 +1,4 @@
-"""Reader of an episode's folder: everything is checked, and the episode is refused if any check fails."""
+"""Reading of an episode's folder. All content is checked, and an episode with an error is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """A checked episode. digest: hex SHA-256 of its content. trade_price: side whose price its trades state: YES, or the taker's."""
+    """Checked episode.
+
+    id: its name. digest: hex SHA-256 of its content. trade_price: side whose price the trades in its files state: YES, or the taker's.
+    """
 
     id: str
     folder: Path
@@ -50,19 +53,19 @@ class Episode:
 
     @cached_property
     def content(self) -> Content:
-        """Books, trades and series. If the episode was loaded by its receipt, they are read again and checked to be unchanged."""
+        """Books, trades and series. If the episode was loaded from a receipt, the files are read again and must be unchanged."""
         content, report = _examine_files(self.folder, self.trade_price)
         if content is None or report.digest != self.digest:
             raise SchemaError(f"reading the episode {self.id}: {self.folder} changed since it was loaded; load it again")
         return content
 
     def replace_content(self, content: Content) -> Episode:
-        """Return this episode with its content in memory."""
+        """Keep `content` in memory instead of reading the files, and return the episode."""
         self.__dict__["content"] = content
         return self
 
     def counts(self) -> tuple[dict[str, int], dict[str, tuple[int, int]]]:
-        """Counts by ticker: book rows, trades and lots traded."""
+        """Return the book rows of each ticker, and its trades with the lots traded."""
         book, trades, count = self.content.book, self.content.trades, len(self.tickers)
         rows = np.bincount(book.ticker, minlength=count).tolist()
         prints = np.bincount(trades.ticker, minlength=count).tolist()
@@ -73,13 +76,13 @@ class Episode:
 
     @property
     def exogenous(self) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-        """Series: name -> (ts int64, ns UTC, non-decreasing; value float64)."""
-        found: Content | None = self.__dict__.get("content")
-        return read_exogenous(local_copy(self.folder, METADATA), self.metadata) if found is None else found.exogenous
+        """Series as (ts int64, ns UTC, non-decreasing; value float64) by name."""
+        content: Content | None = self.__dict__.get("content")
+        return read_exogenous(local_copy(self.folder, METADATA), self.metadata) if content is None else content.exogenous
 
 
 def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = None) -> Episode:
-    """Load the episode in `folder`, local or in an object store, of this format or of the original's.
+    """Load the episode in `folder`, local or in an object store, in this format or that of PredictionMarketBench.
 
     trade_price: side of the prices of the original's trades: taker, yes or auto (the one that agrees with the books). cache: folder of
     receipts of checked files; unchanged files are then not read and checked again until the content is used. Raises `SchemaError` naming
@@ -98,98 +101,94 @@ def load(folder: Path, *, trade_price: str = trades.AUTO, cache: Path | None = N
     # Files that change while being read get no receipt.
     if cache is not None and files == _files_digest(local_copy(folder, METADATA), trade_price):
         with atomic_file(cache / f"{files}.json") as draft:
-            found = content.metadata
-            gaps = [(gap.ticker, gap.start, gap.end, gap.cause) for gap in found.gaps]
-            receipt = {"files": files, "digest": report.digest, "source": dict(found.source), "gaps": gaps}
+            gaps = [(gap.ticker, gap.start, gap.end, gap.cause) for gap in content.metadata.gaps]
+            receipt = {"files": files, "digest": report.digest, "source": dict(content.metadata.source), "gaps": gaps}
             draft.write_bytes(with_checksum(orjson.dumps(receipt)))
     return _episode(folder, content.metadata, content.settlements, report.digest).replace_content(content)
 
 
 def _load_receipt(folder: Path, receipt: Mapping[str, Any]) -> Episode:
     """Load an episode whose files have been checked before."""
-    here = local_copy(folder, METADATA)
-    metadata, settlements = _read_settlements(here, parse_metadata(read_json(here, METADATA)))
+    local = local_copy(folder, METADATA)
+    metadata, settlements = _read_settlements(local, parse_metadata(read_json(local, METADATA)))
     gaps = tuple(Gap(*gap) for gap in receipt["gaps"])
     return _episode(folder, replace(metadata, source=receipt["source"], gaps=gaps), settlements, receipt["digest"])
 
 
 def _episode(folder: Path, metadata: Metadata, settlements: tuple[Settlement, ...], digest: str) -> Episode:
+    """Build an episode from its parts."""
     stated = metadata.source.get("trade_price")
     return Episode(metadata.episode_id, folder, metadata, settlements, digest, stated if stated in trades.CONVENTIONS else trades.YES_PRICE)
 
 
 def load_original(folder: Path, trade_price: str = trades.AUTO, *, cache: Path | None = None) -> Episode:
-    """Load a folder in the format of PredictionMarketBench with a given convention of trade prices, as `load`."""
+    """Load a folder in the format of PredictionMarketBench; otherwise like `load`."""
     return load(folder, trade_price=trade_price, cache=cache)
 
 
 def validate(folder: Path, *, trade_price: str = trades.AUTO) -> Report:
-    """Run all checks of the episode in `folder` and return the findings; `load` refuses it for errors. Never raises for the content of
-    files.
+    """Run all checks of the episode in `folder` and return the findings. `load` refuses an episode with errors.
+
+    Invalid content of files is a finding, never an exception.
     """
     return _examine_files(place(folder), trade_price)[1]
 
 
 def _read_settlements(folder: Path, metadata: Metadata) -> tuple[Metadata, tuple[Settlement, ...]]:
-    """Read the settlements, and add closes that only their file states to the metadata."""
+    """Read the settlements. Returns them with the metadata, to which closes stated only in their file are added."""
     settlements, closes = parse_settlements(read_json(folder, SETTLEMENT), metadata.tickers)
     markets = tuple(replace(m, close_time=m.close_time or closes.get(m.ticker)) for m in metadata.markets)
     return replace(metadata, markets=markets), settlements
 
 
 def _examine_files(folder: Path, trade_price: str) -> tuple[Content | None, Report]:
-    """Return the content, None after an error, and all findings."""
+    """Read and check all files. Returns the content (None after an error) and the findings."""
     if trade_price not in trades.CONVENTIONS:
         raise ConfigError(f"reading {folder}: trade_price is {trade_price!r:.40}; it must be one of {', '.join(trades.CONVENTIONS)}")
     findings = Findings()
-    here = local_copy(folder, METADATA)
-    metadata, settlements, stated = None, None, None
+    local = local_copy(folder, METADATA)
+    metadata, settlements, values = None, None, None
     with findings.collecting_errors("metadata", METADATA):
-        stated = read_json(here, METADATA)
-        metadata = parse_metadata(stated)
+        values = read_json(local, METADATA)
+        metadata = parse_metadata(values)
     if metadata is None:
         return None, findings.report(folder, None)
     with findings.collecting_errors("settlement", SETTLEMENT):
-        metadata, settlements = _read_settlements(here, metadata)
+        metadata, settlements = _read_settlements(local, metadata)
         checks.check_winners(metadata, settlements, findings)
     checks.check_terms(metadata, findings)
     checks.check_event(metadata, findings)
     checks.check_source(metadata, findings)
     findings.counts["markets"] = len(metadata.markets)
-    book = tape = exogenous = None
+    book = trade_file = exogenous = None
     with findings.collecting_errors("book", BOOK_FILES[0]), plain_memory():
-        book = read_book(here, metadata.markets)
+        book = read_book(local, metadata.markets)
         metadata = replace(metadata, gaps=(*metadata.gaps, *book.gaps))
         checks.check_book(book, metadata, findings)
         checks.check_gaps(book, metadata, findings)
     with findings.collecting_errors("trades", trades.NAMES[0]), plain_memory():
-        tape = _trades(here, metadata, required="format" in stated)
+        if metadata.has_trades:
+            trade_file = trades.read_trades(local, metadata.tickers, required="format" in values)
+        else:
+            trade_file = trades.NAMES[0], trades.no_trades(), False
     with findings.collecting_errors("exogenous", EXOGENOUS):
-        exogenous = read_exogenous(here, metadata)
-    if settlements is None or book is None or tape is None or exogenous is None:
+        exogenous = read_exogenous(local, metadata)
+    if settlements is None or book is None or trade_file is None or exogenous is None:
         return None, findings.report(folder, None)
-    file, prints, is_original = tape
+    file, prints, is_original = trade_file
     content = Content(metadata, settlements, book.book, prints, exogenous)
     if is_original:
         content = _convert_prices(content, book.levels, trade_price, file, findings)
     checks.check_trades(file, content, book.levels, findings)
     digest = content.digest()
-    if stated.get("digest") not in (None, digest):
-        what = f"reading {METADATA}: digest is {str(stated['digest'])!r:.80}, the content has {digest}; restore the files, or remove the digest"
-        findings.add(ERROR, "digest", what, METADATA)
+    if values.get("digest") not in (None, digest):
+        message = f"digest is {str(values['digest'])!r:.80}, the content has {digest}; restore the files, or remove the digest"
+        findings.add(ERROR, "digest", f"reading {METADATA}: {message}", METADATA)
     return (None, findings.report(folder, None)) if findings.has_errors else (content, findings.report(folder, digest))
 
 
-def _trades(folder: Path, metadata: Metadata, *, required: bool) -> tuple[str, trades.Trades, bool]:
-    if not metadata.has_trades:
-        return trades.NAMES[0], trades.no_trades(), False
-    return trades.read_trades(folder, metadata.tickers, required=required)
-
-
 def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.ndarray, np.ndarray]]:
-    """Read series: name -> (ts int64, ns UTC, non-decreasing; value float64). Raises `SchemaError` naming row and value for an invalid
-    file.
-    """
+    """Read the series as (ts int64, ns UTC, non-decreasing; value float64) by name. Raises `SchemaError` for an invalid file."""
     names = [series.name for series in metadata.exogenous]
     path = folder / EXOGENOUS
     if not path.is_file():
@@ -203,31 +202,29 @@ def read_exogenous(folder: Path, metadata: Metadata) -> Mapping[str, tuple[np.nd
 
 
 def _convert_prices(content: Content, levels: PriceLevels, trade_price: str, file: str, findings: Findings) -> Content:
-    """Convert the original's trades to prices of YES, and record the convention in the metadata."""
-    convention = trade_price
+    """Convert trades of PredictionMarketBench to prices of YES, and record their side in the metadata."""
+    convention, reason = trade_price, "as asked for"
     if trade_price == trades.AUTO:
-        convention = trades.infer_convention(content.book, content.trades, levels)
-    how = "chosen because it agrees with the books" if trade_price == trades.AUTO else "as asked for"
-    findings.add(
-        INFO, "trades", f"prices are read as those of {'YES' if convention == trades.YES_PRICE else 'the taker side'}, {how}", file
-    )
+        convention, reason = trades.infer_convention(content.book, content.trades, levels), "chosen because it agrees with the books"
+    side = "YES" if convention == trades.YES_PRICE else "the taker side"
+    findings.add(INFO, "trades", f"prices are read as those of {side}, {reason}", file)
     metadata = replace(content.metadata, source={**content.metadata.source, "trade_price": convention})
     return replace(content, metadata=metadata, trades=trades.apply_convention(content.trades, convention))
 
 
 def _files_digest(folder: Path, trade_price: str) -> str:
-    """Compute the SHA-256 of the episode's files and of the convention for reading them."""
-    found = hashlib.sha256(f"{CHECKS_VERSION}:{trade_price}".encode())
+    """Compute the SHA-256 of an episode's files and of the side whose prices the trades state."""
+    digest = hashlib.sha256(f"{CHECKS_VERSION}:{trade_price}".encode())
     for name in FILES:
         path = folder / name
         if path.is_file():
             with path.open("rb") as file:
-                found.update(f":{name}:{hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
-    return found.hexdigest()
+                digest.update(f":{name}:{hashlib.file_digest(file, 'sha256').hexdigest()}".encode())
+    return digest.hexdigest()
 
 
 def _receipt(cache: Path, files: str) -> dict[str, Any] | None:
-    """Read the receipt of these files; None if it is missing or damaged."""
+    """Read the receipt of files with this digest. None if it is missing or damaged."""
     try:
         content = checked((cache / f"{files}.json").read_bytes())
     except OSError:

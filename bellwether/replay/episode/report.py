@@ -1,4 +1,4 @@
-"""Findings of the checks of an episode."""
+"""Report of the checks of an episode."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ ERROR, WARNING, INFO = "error", "warning", "info"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One finding. severity: error (the episode is refused), warning or info. check: its name. file, row: its place, rows counted from
-    0.
+    """Finding of a check.
+
+    severity: error (the episode is refused), warning or info. check: name of the check. file, row: location, with rows counted from 0.
     """
 
     severity: str
@@ -27,7 +28,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """All findings on one folder, errors first. digest: of its content, None if unreadable. counts: of rows, changes, trades and so on."""
+    """Findings for one folder, errors first. digest: of the content, None after an error. counts: numbers of rows, changes, trades etc."""
 
     folder: Path
     findings: tuple[Finding, ...]
@@ -36,7 +37,7 @@ class Report:
 
     @property
     def errors(self) -> list[Finding]:
-        """Findings for which the episode is refused."""
+        """Findings that make the episode invalid."""
         return [finding for finding in self.findings if finding.severity == ERROR]
 
     @property
@@ -46,11 +47,11 @@ class Report:
 
     @property
     def is_valid(self) -> bool:
-        """Return whether the episode can be replayed."""
+        """True if the episode can be replayed."""
         return not self.errors
 
     def text(self) -> str:
-        """Format the report as lines of plain text."""
+        """Return the report as lines of plain text."""
         counts = ", ".join(f"{number:,} {name}" for name, number in self.counts.items())
         verdict = "valid" if self.is_valid else "refused"
         lines = [f"{self.folder.name}: {verdict}; {counts}" if counts else f"{self.folder.name}: {verdict}"]
@@ -59,18 +60,18 @@ class Report:
 
 @dataclass
 class Findings:
-    """Collector of findings while an episode is checked."""
+    """Collector of findings during the checks of an episode."""
 
-    found: list[Finding] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, severity: str, check: str, message: str, file: str | None = None, row: int | None = None) -> None:
         """Add a finding."""
-        self.found.append(Finding(severity, check, message, file, row))
+        self.findings.append(Finding(severity, check, message, file, row))
 
     @contextmanager
     def collecting_errors(self, check: str, file: str) -> Iterator[None]:
-        """Convert a `SchemaError` of the block to an error of the report."""
+        """Add a `SchemaError` raised in the block as an error finding."""
         try:
             yield
         except SchemaError as error:
@@ -78,18 +79,18 @@ class Findings:
 
     @property
     def has_errors(self) -> bool:
-        """Return whether any finding is an error."""
-        return any(finding.severity == ERROR for finding in self.found)
+        """True if any finding is an error."""
+        return any(finding.severity == ERROR for finding in self.findings)
 
     def report(self, folder: Path, digest: str | None) -> Report:
         """Build the report, errors first."""
-        ordered = sorted(self.found, key=lambda finding: (ERROR, WARNING, INFO).index(finding.severity))
+        ordered = sorted(self.findings, key=lambda finding: (ERROR, WARNING, INFO).index(finding.severity))
         return Report(folder, tuple(ordered), dict(self.counts), digest)
 
 
 class RowError(SchemaError):
-    """Error of a row of a file."""
+    """Error in a row of a file."""
 
-    def __init__(self, file: str, row: int, what: str) -> None:
+    def __init__(self, file: str, row: int, problem: str) -> None:
         self.file, self.row = file, row
-        super().__init__(f"reading {file}: row {row}: {what}")
+        super().__init__(f"reading {file}: row {row}: {problem}")

@@ -1,4 +1,4 @@
-"""Settlements of an episode's markets: `settlement.json` of this format and of the original's two."""
+"""Parsing of `settlement.json`, in this format or the two of PredictionMarketBench."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ PAID = {"YES": MicroDollars(units.MICROS), "NO": MicroDollars(0)}
 
 
 def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settlement, ...], dict[str, int]]:
-    """Parse the settlement of each ticker, in their order, and the close times (ns UTC) stated by the original's early files.
+    """Parse the settlement of each ticker, in their order, and the close times (ns UTC) that early original files state.
 
     values: the JSON: an object keyed by ticker, or the original's first form {"settlements": [{"ticker": …}, …]}. Raises `SchemaError` for
     an unknown ticker, a ticker named twice, an unknown result, or a value that contradicts it.
     """
-    found: dict[str, Settlement] = {}
+    settlements: dict[str, Settlement] = {}
     closes = {}
     for ticker, fields in _key_by_ticker(Fields(values, SETTLEMENT)):
         if ticker not in tickers:
             raise fields.value_error("ticker", ticker, "one of the episode's tickers; the episode has no such market")
-        if ticker in found:
+        if ticker in settlements:
             raise fields.value_error("ticker", ticker, "named once")
-        found[ticker] = _settlement(fields, ticker)
+        settlements[ticker] = _settlement(fields, ticker)
         if (close := fields.time("close_time")) is not None:
             closes[ticker] = close
-    return tuple(found.get(ticker) or Settlement(ticker) for ticker in tickers), closes
+    return tuple(settlements.get(ticker) or Settlement(ticker) for ticker in tickers), closes
 
 
 def _key_by_ticker(fields: Fields) -> Iterable[tuple[str, Fields]]:
+    """Return the fields of each ticker's settlement."""
     if isinstance(fields.values.get("settlements"), list):
         return [(item.required("ticker", str, "text"), item) for item in fields.objects("settlements")]
     return [(ticker, Fields(item, SETTLEMENT, ticker)) for ticker, item in fields.values.items()]
@@ -49,25 +50,25 @@ def _settlement(fields: Fields, ticker: str) -> Settlement:
 
 
 def _value(fields: Fields, result: str | None) -> MicroDollars | None:
-    given = fields.values.get("value")
+    """Return the payout of a YES contract. Raises `SchemaError` if it is missing, invalid, or contradicts the result."""
+    stated = fields.values.get("value")
     paid = PAID.get(result or "")
-    if given is None:
+    if stated is None:
         if result == "SCALAR":
             raise fields.value_error("value", None, "the dollars that a YES contract paid, as text")
         return paid
     try:
-        value = parse_payout(str(given))
+        value = parse_payout(str(stated))
     except SchemaError:
-        raise fields.value_error("value", given, "dollars from 0 to 1, in whole millionths") from None
+        raise fields.value_error("value", stated, "dollars from 0 to 1, in whole millionths") from None
     if result in (None, "VOID") or (paid is not None and paid != value):
-        raise fields.value_error(
-            "value", given, f"null for the result {result}" if paid is None else f"{units.dollars(paid):f} for the result {result}"
-        )
+        wanted = "null" if paid is None else f"{units.dollars(paid):f}"
+        raise fields.value_error("value", stated, f"{wanted} for the result {result}")
     return value
 
 
 def parse_payout(dollars: Decimal | str) -> MicroDollars:
-    """Convert a payout, dollars from 0 to 1, to micro-dollars. Raises `SchemaError` for other values."""
+    """Convert a payout from 0 to 1 dollars to micro-dollars. Raises `SchemaError` for other values."""
     try:
         scaled = Decimal(dollars) * units.MICROS
         if 0 <= scaled <= units.MICROS and scaled == int(scaled):
@@ -78,7 +79,7 @@ def parse_payout(dollars: Decimal | str) -> MicroDollars:
 
 
 def dump_settlements(settlements: Iterable[Settlement]) -> dict[str, Any]:
-    """Build the JSON object of `settlement.json`, the inverse of `parse_settlements`."""
+    """Build the content of `settlement.json`, which `parse_settlements` reads."""
     return {
         settlement.ticker: {
             "result": settlement.result,

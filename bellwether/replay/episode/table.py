@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 
 def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Sources | None = None) -> pl.DataFrame:
-    """Build the rows of `replay/episodes`, one per market. warnings: of the whole episode, from its validation. sources: digests of its
-    inputs.
+    """Build the rows of `replay/episodes`, one per market.
+
+    warnings: from the validation of the episode. sources: digests of its inputs.
     """
     about = episode.metadata
     settled = {settlement.ticker: settlement for settlement in episode.settlements}
-    counts = _count_rows(episode)
+    book_rows, trades = episode.counts()
     ends = [about.end, *(settlement.at for settlement in episode.settlements if settlement.at is not None)]
     common = {
         "episode": episode.id,
@@ -41,9 +42,12 @@ def episode_rows(episode: Episode, warnings: Sequence[str] = (), sources: Source
         "folder": episode.folder.name,
         "known_at": datetime.fromtimestamp(max(ends) // units.SECOND, UTC),
     }
-    rows = [{**common, **_market_row(market, settled.get(market.ticker)), **counts(market.ticker)} for market in about.markets]
-    for row in rows:
-        row["gaps"] = sum(gap.ticker == row["ticker"] for gap in about.gaps)
+    rows = []
+    for market in about.markets:
+        count, lots = trades[market.ticker]
+        counts = {"book_rows": book_rows[market.ticker], "trades": count, "volume": Decimal(lots).scaleb(-2)}
+        gaps = sum(gap.ticker == market.ticker for gap in about.gaps)
+        rows.append({**common, **_market_row(market, settled.get(market.ticker)), **counts, "gaps": gaps})
     return _frame(rows)
 
 
@@ -63,18 +67,7 @@ def _market_row(market: Market, settlement: Settlement | None) -> dict[str, Any]
     }
 
 
-def _count_rows(episode: Episode) -> Any:
-    """Count book rows, trades and volume of a ticker."""
-    book, trades = episode.counts()
-
-    def of(ticker: str) -> Mapping[str, Any]:
-        count, lots = trades.get(ticker, (0, 0))
-        return {"book_rows": book.get(ticker, 0), "trades": count, "volume": Decimal(lots).scaleb(-2)}
-
-    return of
-
-
 def _frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Build a frame with instants in nanoseconds and the dtypes of the table."""
+    """Build a frame with the data types of the table from rows with times in ns."""
     plain = {name: pl.Int64() if dtype == pl.Datetime("ns", "UTC") else dtype for name, dtype in EPISODES.schema.items()}
     return pl.DataFrame(rows, schema=plain, orient="row").cast(dict(EPISODES.schema))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Reader of an episode's trades, in native columns or in those of the original PredictionMarketBench."""
+"""Reading of an episode's trades, in native columns or those of PredictionMarketBench, and their match with the book."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ WINDOW = 2 * units.SECOND
 
 
 def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tuple[str, Trades, bool]:
-    """Read (file, trades, whether their prices are the original's, whose side is to be inferred).
+    """Read the trades of an episode. Returns the name of the file, the trades, and whether the side of their prices must be inferred.
 
-    Raises `SchemaError` naming file, row and value of any error.
+    The side is unknown for prices of PredictionMarketBench. required: raise for a missing file. Raises `SchemaError` with file, row and
+    value of an error.
     """
     path = find_file(folder, NAMES)
     if path is None:
@@ -56,48 +57,49 @@ def read_trades(folder: Path, tickers: Sequence[str], *, required: bool) -> tupl
 
 
 def no_trades() -> Trades:
-    """Build the trades of an episode without any."""
+    """Return empty trades."""
     empty = np.zeros(0, np.int64)
     return Trades(empty, pa.array([], pa.string()), empty.astype(np.int32), empty.astype(np.int8), empty.astype(np.int32), empty)
 
 
 def _refuse_duplicates(columns: FileColumns, trade_id: pa.Array) -> None:
-    """Refuse a repeated trade id; empty ones do not count."""
+    """Raise `RowError` for a repeated trade id, except empty ones."""
     encoded = trade_id.dictionary_encode()
     if len(encoded.dictionary) == len(encoded):
         return
     codes, empty = values_of(encoded.indices), pc.index(encoded.dictionary, "").as_py()
     _, first = np.unique(codes, return_index=True)
-    again = np.ones(len(codes), np.bool_)
-    again[first] = False
-    if (row := first_true(again & (codes != empty))) >= 0:
+    is_repeated = np.ones(len(codes), np.bool_)
+    is_repeated[first] = False
+    if (row := first_true(is_repeated & (codes != empty))) >= 0:
         raise columns.value_error(row, "trade_id", trade_id[row].as_py(), f"given once; row {int(first[codes[row]])} has it too")
 
 
 def _read_cents(columns: FileColumns) -> np.ndarray:
-    """Read price_cents, or price in cents or in dollars below 1."""
+    """Read prices in cents from price_cents, or from price, which may also be in dollars below 1."""
     if "price_cents" in columns or "price" not in columns:
         return columns.integers("price_cents")
     price = columns.floats("price")
-    found = np.where(price < 1, np.round(100 * price), np.round(price))
-    columns.require("price", (price < 1) | (found == price), price, "whole cents, or dollars below 1")
-    return found.astype(np.int64)
+    cents = np.where(price < 1, np.round(100 * price), np.round(price))
+    columns.require("price", (price < 1) | (cents == price), price, "whole cents, or dollars below 1")
+    return cents.astype(np.int64)
 
 
 def _read_contracts(columns: FileColumns) -> np.ndarray:
+    """Read count in contracts and convert it to lots."""
     if pa.types.is_integer(columns.array("count").type):
         count = columns.integers("count")
         columns.require("count", (count > 0) & (count <= MAX_LOTS // units.CONTRACT), count, f"from 1 to {MAX_LOTS // units.CONTRACT}")
         return count * units.CONTRACT
     count = columns.floats("count")
-    found = np.round(count * units.CONTRACT)
-    columns.require("count", np.abs(count * units.CONTRACT - found) < 1e-6, count, "whole hundredths of a contract")
-    columns.require("count", (found > 0) & (found <= MAX_LOTS), count, f"above 0, up to {MAX_LOTS // units.CONTRACT}")
-    return found.astype(np.int64)
+    lots = np.round(count * units.CONTRACT)
+    columns.require("count", np.abs(count * units.CONTRACT - lots) < 1e-6, count, "whole hundredths of a contract")
+    columns.require("count", (lots > 0) & (lots <= MAX_LOTS), count, f"above 0, up to {MAX_LOTS // units.CONTRACT}")
+    return lots.astype(np.int64)
 
 
 def apply_convention(trades: Trades, convention: str) -> Trades:
-    """Convert trades whose `price` is that of the convention's side to prices of YES."""
+    """Convert trades to prices of YES, given the side whose prices they state."""
     if convention == YES_PRICE:
         return trades
     price = np.where(trades.taker == 0, trades.price, units.DOLLAR - trades.price).astype(np.int32)
@@ -105,14 +107,15 @@ def apply_convention(trades: Trades, convention: str) -> Trades:
 
 
 def match_levels(book: BookColumns, trades: Trades, levels: PriceLevels) -> np.ndarray:
-    """Return whether the book showed a size at the level that each trade hit, bool[n]."""
+    """Return for each trade whether the book displayed a size at the level that it hit, bool[n]."""
     side, price = trades.passive
     shape, level = (len(levels.grid_of), len(levels.prices)), freeze(levels.numbers(price))
     return kernels.find_hits(book.ts, book.end, book.words, shape, levels.number, trades.ts, trades.ticker, side, level, WINDOW)
 
 
 def infer_convention(book: BookColumns, trades: Trades, levels: PriceLevels) -> str:
-    """Infer the price convention that matches the books for more trades of NO takers; a tie gives the original's own, taker."""
-    tells = trades.taker == 1
-    agree = {name: int(match_levels(book, apply_convention(trades, name), levels)[tells].sum()) for name in (TAKER_PRICE, YES_PRICE)}
-    return YES_PRICE if agree[YES_PRICE] > agree[TAKER_PRICE] else TAKER_PRICE
+    """Return the side of prices for which more trades of NO takers match the books; the taker's if equal."""
+    # The price of a YES taker's trade is the same in both conventions.
+    by_no = trades.taker == 1
+    taker, yes = (int(match_levels(book, apply_convention(trades, name), levels)[by_no].sum()) for name in (TAKER_PRICE, YES_PRICE))
+    return YES_PRICE if yes > taker else TAKER_PRICE

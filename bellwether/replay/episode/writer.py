@@ -1,4 +1,4 @@
-"""Writer of an episode's folder: atomic, checked as on reading, and byte-identical for the same draft."""
+"""Writing of an episode's folder: atomic, with all checks of reading, and byte-identical for the same draft."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ROW_GROUP = 262_144
 
 @dataclass(frozen=True)
 class EpisodeDraft:
-    """Draft of an episode to be written.
+    """Content of an episode to be written.
 
     book: Arrow table, one row per change, in the order of processing: ts timestamp[ns, UTC], sequence_id int64, ticker, kind
     (snapshot_start, level, invalid), side (yes, no; null in other rows than levels), price_centicents int32 ($0.0001) and lots int64 (null
@@ -51,14 +51,14 @@ class EpisodeDraft:
 
 
 def book_schema(unit: int = 1) -> pa.Schema:
-    """Return the columns of `orderbook.parquet` with prices in a unit of $0.0001."""
+    """Return the columns of `orderbook.parquet` with prices in `unit` × $0.0001."""
     text, price = pa.string(), _price_column("price", unit)
     names = {"ts": TIME, "sequence_id": pa.int64(), "ticker": text, "kind": text, "side": text, price: pa.int32(), "lots": pa.int64()}
     return pa.schema(list(names.items()))
 
 
 def trade_schema(unit: int = 1) -> pa.Schema:
-    """Return the columns of `trades.parquet` with prices in a unit of $0.0001."""
+    """Return the columns of `trades.parquet` with prices in `unit` × $0.0001."""
     text, price = pa.string(), _price_column("yes_price", unit)
     return pa.schema([("ts", TIME), ("trade_id", text), ("ticker", text), ("taker_side", text), (price, pa.int32()), ("lots", pa.int64())])
 
@@ -68,7 +68,7 @@ def _price_column(name: str, unit: int) -> str:
 
 
 def write(folder: Path, draft: EpisodeDraft) -> Episode:
-    """Write `draft` as the episode in `folder`, replacing an earlier one.
+    """Write `draft` as the episode in `folder`, and replace an earlier one. Returns the episode.
 
     Raises `SchemaError` as `load` does, and `ConfigError` for a folder with other content; nothing is written then.
     """
@@ -80,25 +80,25 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
     book, trades = _convert_to_centicents(draft.book, "price"), _convert_to_centicents(draft.trades, "yes_price")
     form = _draft_format(draft.metadata, book, trades)
     unit = MILL if form == FORMAT else 1
-    with atomic_folder(folder, METADATA) as made:
-        _write_table(made / "orderbook.parquet", _convert_to_unit(book, "price", unit), book_schema(unit))
-        _write_table(made / "trades.parquet", _convert_to_unit(trades, "yes_price", unit), trade_schema(unit))
+    with atomic_folder(folder, METADATA) as new:
+        _write_table(new / "orderbook.parquet", _convert_to_unit(book, "price", unit), book_schema(unit))
+        _write_table(new / "trades.parquet", _convert_to_unit(trades, "yes_price", unit), trade_schema(unit))
         if draft.exogenous is not None:
-            _write_table(made / EXOGENOUS, draft.exogenous, SERIES)
-        _write_json(made / SETTLEMENT, dump_settlements(draft.settlements))
+            _write_table(new / EXOGENOUS, draft.exogenous, SERIES)
+        _write_json(new / SETTLEMENT, dump_settlements(draft.settlements))
         metadata = dump_metadata(draft.metadata, "", form)
         del metadata["digest"]
-        _write_json(made / METADATA, metadata)
+        _write_json(new / METADATA, metadata)
         try:
-            checked = load(made)
+            checked = load(new)
         except SchemaError as error:
-            raise SchemaError(str(error).replace(str(made), str(folder))) from None
-        _write_json(made / METADATA, dump_metadata(draft.metadata, checked.digest, form))
+            raise SchemaError(str(error).replace(str(new), str(folder))) from None
+        _write_json(new / METADATA, dump_metadata(draft.metadata, checked.digest, form))
     return replace(checked, folder=folder).replace_content(checked.content)
 
 
 def _convert_to_centicents(table: pa.Table, name: str) -> pa.Table:
-    """Convert a draft's table to prices in $0.0001."""
+    """Convert prices in tenths of a cent to $0.0001. Tables in $0.0001 stay unchanged."""
     mills = _price_column(name, MILL)
     if mills not in table.schema.names or not pa.types.is_integer(table.schema.field(mills).type):
         return table
@@ -107,6 +107,7 @@ def _convert_to_centicents(table: pa.Table, name: str) -> pa.Table:
 
 
 def _convert_to_unit(table: pa.Table, name: str, unit: int) -> pa.Table:
+    """Convert prices in $0.0001 to `unit` × $0.0001."""
     fine = _price_column(name, 1)
     if unit == 1 or fine not in table.schema.names:
         return table
@@ -114,6 +115,7 @@ def _convert_to_unit(table: pa.Table, name: str, unit: int) -> pa.Table:
 
 
 def _draft_format(metadata: Metadata, book: pa.Table, trades: pa.Table) -> str:
+    """Return the format that can store a draft's prices."""
     prices = [
         np.unique(values_of(table.column(name).combine_chunks().drop_null().cast(pa.int64())))
         for table, name in ((book, "price_centicents"), (trades, "yes_price_centicents"))
@@ -123,6 +125,7 @@ def _draft_format(metadata: Metadata, book: pa.Table, trades: pa.Table) -> str:
 
 
 def _write_table(path: Path, table: pa.Table, schema: pa.Schema) -> None:
+    """Write the columns of a schema as Parquet. Raises `SchemaError` for missing columns or values that do not fit."""
     missing = [name for name in schema.names if name not in table.schema.names]
     if missing:
         raise SchemaError(f"writing {path.name}: column {', '.join(missing)} is missing; the draft has {', '.join(table.schema.names)}")
@@ -141,7 +144,7 @@ def _write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 def build_draft(episode: Episode) -> EpisodeDraft:
-    """Convert a loaded episode of either format to a draft of this one; `write` gives it the same digest."""
+    """Convert a loaded episode to a draft in the native format. `write` gives it the same digest."""
     content = episode.content
     book, trades = content.book, content.trades
     same = (np.diff(book.ts) == 0) & (np.diff(book.sequence) == 0) & (np.diff(book.ticker) == 0)
@@ -178,6 +181,7 @@ def build_draft(episode: Episode) -> EpisodeDraft:
 
 
 def _series(exogenous: Any) -> pa.Table | None:
+    """Build the table of exogenous series in chronological order; None without any."""
     if not exogenous:
         return None
     ts = np.concatenate([at for at, _ in exogenous.values()])

@@ -22,7 +22,7 @@ from bellwether.replay.episode.price_grid import Ranges
 from bellwether.replay.episode.price_levels import coarsest_grid, grid_prices
 from bellwether.replay.episode_builder.columns import INVALID, LEVEL
 from bellwether.replay.episode_builder.gaps import cut_gaps
-from bellwether.replay.episode_builder.lifecycle import RecordedTrading, close_of, close_time_of, phases_of, settlement_of
+from bellwether.replay.episode_builder.lifecycle import RecordedTrading, build_phases, find_announced_close, find_close, find_settlement
 from bellwether.replay.episode_builder.listings import ListedMarket, Listings, fee_at
 from bellwether.replay.episode_builder.tracker import Tracker
 from bellwether.replay.units import DOLLAR
@@ -43,7 +43,10 @@ _COUNTS = (
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """Settlements that the recording does not contain. stated: given by the user, override all others. infer: from last trades."""
+    """Settlements that the recording does not contain.
+
+    stated: given by the user, override all others. infer: settle other markets by their last trades.
+    """
 
     stated: Mapping[str, Settlement] = field(default_factory=dict)
     infer: bool = False
@@ -53,12 +56,12 @@ NOTHING_STATED = Outcomes()
 
 
 def events_of(about: RecordingRequest) -> dict[str, tuple[str, ...]]:
-    """Return the tickers of each event of a recording, both sorted."""
-    found: dict[str, list[str]] = {}
+    """Return the sorted tickers of each event of a recording, sorted by event."""
+    tickers: dict[str, list[str]] = {}
     for ticker in sorted(set(about.tickers)):
-        asked = [event for event in about.events if ticker.startswith(f"{event}-")]
-        found.setdefault(max(asked, key=len, default=event_ticker(ticker)), []).append(ticker)
-    return {event: tuple(found[event]) for event in sorted(found)}
+        requested = [event for event in about.events if ticker.startswith(f"{event}-")]
+        tickers.setdefault(max(requested, key=len, default=event_ticker(ticker)), []).append(ticker)
+    return {event: tuple(tickers[event]) for event in sorted(tickers)}
 
 
 def episode_ids(recording: str, about: RecordingRequest) -> dict[str, str]:
@@ -68,15 +71,15 @@ def episode_ids(recording: str, about: RecordingRequest) -> dict[str, str]:
 
 
 def frames_of_table(batches: Iterable[pl.DataFrame]) -> Iterator[Frame]:
-    """Yield the frames in rows of `raw/recordings`. batches: in order of arrival, of any length."""
+    """Yield frames from rows of `raw/recordings`. batches: rows in order of arrival, in parts of any length."""
     for batch in batches:
-        held = batch.select(pl.col("received_at").cast(pl.Int64()), "connection", "ordinal", "frame")
-        for received_at, connection, ordinal, text in held.iter_rows():
+        columns = batch.select(pl.col("received_at").cast(pl.Int64()), "connection", "ordinal", "frame")
+        for received_at, connection, ordinal, text in columns.iter_rows():
             yield Frame(received_at, connection, ordinal, text.encode())
 
 
 def build_recording(recording: Recording, *, known: Listings | None = None, outcomes: Outcomes = NOTHING_STATED) -> list[EpisodeDraft]:
-    """Build the episodes of a recording on disk, as `build`."""
+    """Build the episodes of a recording on disk; otherwise like `build`."""
     yes_prices = has_yes_prices(recording.frames(), flag=recording.about.use_yes_price)
     return build(recording.name, recording.about, recording.frames(), known=known, outcomes=outcomes, yes_prices=yes_prices)
 
@@ -109,25 +112,24 @@ def build(
             raise tracker.unusable
         return []
     assembly = _Assembly(recording, about, tracker, known or Listings(), outcomes)
-    found = (assembly.draft(ids[event], event, tickers) for event, tickers in events.items())
-    return [draft for draft in found if draft is not None]
+    return [draft for event, tickers in events.items() if (draft := assembly.draft(ids[event], event, tickers)) is not None]
 
 
 class _Assembly:
-    """Columns of a whole recording, from which each event's episode is selected."""
+    """Columns of a whole recording, from which the episode of each event is selected."""
 
-    def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, known: Listings, outcomes: Outcomes) -> None:
-        self._recording, self._about, self._tracker, self._known, self._outcomes = recording, about, tracker, known, outcomes
+    def __init__(self, recording: str, about: RecordingRequest, tracker: Tracker, listings: Listings, outcomes: Outcomes) -> None:
+        self._recording, self._about, self._tracker, self._listings, self._outcomes = recording, about, tracker, listings, outcomes
         self._times = tracker.times.resolve(recording)
-        found = cut_gaps(tracker.book.columns(), self._times, tracker.lost, tracker.frames)
-        self._book, self._book_ts, self._stretches = found.columns, found.ts, found.stretches
+        rows = cut_gaps(tracker.book.columns(), self._times, tracker.lost, tracker.frames)
+        self._book, self._book_ts, self._book_gaps = rows.columns, rows.ts, rows.gaps
         self._trades = tracker.trades.columns()
         self._trade_ts = self._times[self._trades["time"]]
         self._trade_ids = tracker.trade_ids.arrow()
         self._end = int(self._times.max())
 
     def draft(self, episode: str, event: str, tickers: tuple[str, ...]) -> EpisodeDraft | None:
-        """Build the episode of an event, from its first book on; None if no book of it ever had a level."""
+        """Build the episode of an event, from its first book on; None if its books never had a level."""
         codes = np.array([self._tracker.markets[ticker].code for ticker in tickers])
         of_event = np.isin(self._book["ticker"], codes)
         if not (of_event & (self._book["kind"] == LEVEL)).any():
@@ -138,8 +140,9 @@ class _Assembly:
             markets.append(market)
             settlements.append(settlement)
         start = int(self._book_ts[of_event.argmax()])
-        book, trades = self._kept_book(tickers, ends), self._kept_trades(tickers, ends, start)
+        book, trades = self._select_book(ends), self._select_trades(ends, start)
         end = max(start, *(market.close or start for market in markets))
+        listing = self._listings.event(event)
         metadata = Metadata(
             episode_id=episode,
             start=start,
@@ -147,8 +150,8 @@ class _Assembly:
             markets=tuple(markets),
             event_slug=event,
             venue=self._about.venue,
-            title=self._known.event(event).title,
-            mutually_exclusive=self._known.event(event).mutually_exclusive,
+            title=listing.title,
+            mutually_exclusive=listing.mutually_exclusive,
             has_trades=bool(len(trades)),
             description=f"{event}, recorded as {self._recording}",
             source=self._source(ends),
@@ -160,31 +163,32 @@ class _Assembly:
     # --- markets -------------------------------------------------------------------------------------------------------
 
     def _market(self, ticker: str) -> tuple[Market, Settlement, tuple[int, int]]:
-        """Return a market, its settlement, and the end of its book rows: (time of the close, place at which the book was emptied)."""
+        """Return a market, its settlement, and the end of its book rows: (time of the close, place of the frame that emptied the book)."""
         tracked = self._tracker.markets[ticker]
-        lifecycle, known = tracked.lifecycle, self._known.market(ticker)
+        lifecycle, listing = tracked.lifecycle, self._listings.market(ticker)
         wiped = None if tracked.wiped is None else int(self._times[tracked.wiped])
-        seen = RecordedTrading(self._end, wiped, tracked.last_trade, tracked.last_price)
+        trading = RecordedTrading(self._end, wiped, tracked.last_trade, tracked.last_price)
         determined = None if lifecycle.determined is None else int(self._times[lifecycle.determined])
-        close = close_of(lifecycle, known, seen, determined)
-        settlement = settlement_of(lifecycle, known, seen, close[0], stated=self._outcomes.stated.get(ticker), infer=self._outcomes.infer)
-        price_ranges, grid_changes = self._grids(ticker, known)
+        close = find_close(lifecycle, listing, trading, determined)
+        stated, infer = self._outcomes.stated.get(ticker), self._outcomes.infer
+        settlement = find_settlement(lifecycle, listing, trading, close[0], stated=stated, infer=infer)
+        price_ranges, grid_changes = self._grids(ticker, listing)
         market = Market(
             ticker=ticker,
-            title=known.title or lifecycle.title,
-            open_time=known.open_time or lifecycle.open_time,
-            close_time=close_time_of(lifecycle, known),
+            title=listing.title or lifecycle.title,
+            open_time=listing.open_time or lifecycle.open_time,
+            close_time=find_announced_close(lifecycle, listing),
             price_ranges=price_ranges,
-            fee=fee_at(known, int(self._book_ts[0])),
-            lifecycle=phases_of(lifecycle, self._times, close),
+            fee=fee_at(listing, int(self._book_ts[0])),
+            lifecycle=build_phases(lifecycle, self._times, close),
             grid_changes=grid_changes,
         )
         # If a later trade shows that the market was not closed, its book was empty all the same.
         last = tracked.wiped if tracked.wiped is not None and wiped is not None and close[0] <= wiped else len(self._times)
         return market, settlement, (close[0], last)
 
-    def _grids(self, ticker: str, known: ListedMarket) -> tuple[Ranges, tuple[GridChange, ...]]:
-        """Return the first grid of a market and its changes, from messages and listings, or from prices if these contradict them.
+    def _grids(self, ticker: str, listing: ListedMarket) -> tuple[Ranges, tuple[GridChange, ...]]:
+        """Return the first price grid of a market and later changes, as stated in messages or the listing, or as required by its prices.
 
         A listing describes the market after the changes in messages, so it does not apply to the time before them.
         """
@@ -192,26 +196,24 @@ class _Assembly:
         ts, prices = self._prices(tracked.code)
         stated = [GridChange(int(self._times[place]), ranges, "lifecycle") for place, ranges in tracked.lifecycle.grids]
         start = int(ts[0]) if len(ts) else self._end
-        before = [change.price_ranges for change in stated if change.at <= start]
+        earlier = [change.price_ranges for change in stated if change.at <= start]
         later = [change for change in stated if change.at > start]
-        seen = prices[ts < later[0].at] if later else prices
-        first = before[-1] if before else (None if later else known.price_ranges) or coarsest_grid(seen)
+        first_prices = prices[ts < later[0].at] if later else prices
+        first = earlier[-1] if earlier else (None if later else listing.price_ranges) or coarsest_grid(first_prices)
         allowed = np.concatenate([grid_prices(ranges) for ranges in (first, *(change.price_ranges for change in later))])
         stray = ~np.isin(prices, np.concatenate([allowed, DOLLAR - allowed]))
         if stray.any():
-            at = int(ts[stray.argmax()])
-            shown = coarsest_grid(prices)
+            at, grid = int(ts[stray.argmax()]), coarsest_grid(prices)
             if at <= start:
-                first = shown
+                first = grid
             else:
-                later = sorted(
-                    [*(change for change in later if change.at != at), GridChange(at, shown, "prices")], key=lambda change: change.at
-                )
+                others = [change for change in later if change.at != at]
+                later = sorted([*others, GridChange(at, grid, "prices")], key=lambda change: change.at)
         previous = [first, *(change.price_ranges for change in later)]
-        return first, tuple(change for change, earlier in zip(later, previous, strict=False) if change.price_ranges != earlier)
+        return first, tuple(change for change, old in zip(later, previous, strict=False) if change.price_ranges != old)
 
     def _prices(self, code: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return times and prices of a market's levels and trades in chronological order."""
+        """Return times and prices of a market's book levels and trades, in chronological order."""
         parts = [
             (ts[chosen], columns["price"][chosen])
             for columns, ts in ((self._book, self._book_ts), (self._trades, self._trade_ts))
@@ -222,15 +224,15 @@ class _Assembly:
         return ts[order], prices[order]
 
     def _gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
-        """Return the gaps that begin among these book rows."""
+        """Return the gaps that begin within these book rows."""
         names = list(self._tracker.markets)
         marks = book[self._book["kind"][book] == INVALID]
-        held = set(zip(self._book["ticker"][marks].tolist(), self._book["time"][marks].tolist(), strict=True))
-        ordered = sorted(self._stretches, key=lambda stretch: (stretch.start, stretch.code))
-        kept = (stretch for stretch in ordered if (stretch.code, stretch.since) in held)
-        return tuple(Gap(names[stretch.code], stretch.start, stretch.end_at, "; ".join(stretch.causes)) for stretch in kept)
+        begun = set(zip(self._book["ticker"][marks].tolist(), self._book["time"][marks].tolist(), strict=True))
+        gaps = sorted((gap for gap in self._book_gaps if (gap.code, gap.since) in begun), key=lambda gap: (gap.start, gap.code))
+        return tuple(Gap(names[gap.code], gap.start, gap.end_at, "; ".join(gap.causes)) for gap in gaps)
 
     def _source(self, ends: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+        """Return the counts and origins that are stored as the episode's source."""
         tracker = self._tracker
         return {
             "recording": self._recording,
@@ -246,38 +248,36 @@ class _Assembly:
         }
 
     def _uncovered(self, ticker: str, end: tuple[int, int]) -> int:
-        """Count the frames of a market's book that were not applied while the book was displayed as valid."""
+        """Count the frames that were not applied to a market's book while it was displayed as valid."""
         market = self._tracker.markets[ticker]
-        own = [stretch for stretch in self._stretches if stretch.code == market.code]
+        own = [gap for gap in self._book_gaps if gap.code == market.code]
         if market.shown is None:
             return 0
         placed = [(place, int(self._times[place])) for place in market.unapplied if market.shown < place < end[1]]
-        return sum(1 for place, at in placed if at <= end[0] and not any(stretch.holds(place, at) for stretch in own))
+        return sum(1 for place, at in placed if at <= end[0] and not any(gap.contains(place, at) for gap in own))
 
     # --- rows ------------------------------------------------------------------------------------------------------------
 
-    def _kept(self, columns: dict[str, np.ndarray], ts: np.ndarray, tickers: tuple[str, ...], closes: Mapping[str, int]) -> np.ndarray:
-        """Return a mask of the rows of these markets up to their closes, bool[rows]."""
-        last = np.full(len(self._tracker.markets), -1, np.int64)
-        for ticker in tickers:
-            last[self._tracker.markets[ticker].code] = closes[ticker]
-        return ts <= last[columns["ticker"]]
+    def _closes(self, ends: Mapping[str, tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return the values of `ends` by market code, int64[markets] each; -1 for markets of other events."""
+        closes = np.full((2, len(self._tracker.markets)), -1, np.int64)
+        for ticker, end in ends.items():
+            closes[:, self._tracker.markets[ticker].code] = end
+        return closes[0], closes[1]
 
-    def _kept_book(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
-        """Return the places of the book rows up to each market's close and before its book was emptied."""
-        kept = self._kept(self._book, self._book_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()})
-        wiped = np.zeros(len(self._tracker.markets), np.int64)
-        for ticker in tickers:
-            wiped[self._tracker.markets[ticker].code] = ends[ticker][1]
-        return np.flatnonzero(kept & (self._book["time"] < wiped[self._book["ticker"]]))
+    def _select_book(self, ends: Mapping[str, tuple[int, int]]) -> np.ndarray:
+        """Return the indices of the book rows up to each market's close and before its book was emptied."""
+        closes, wiped = self._closes(ends)
+        codes = self._book["ticker"]
+        return np.flatnonzero((self._book_ts <= closes[codes]) & (self._book["time"] < wiped[codes]))
 
-    def _kept_trades(self, tickers: tuple[str, ...], ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
-        """Return the places of the trades from the episode's start up to their market's close, each id once."""
-        kept_ones = self._kept(self._trades, self._trade_ts, tickers, {ticker: at for ticker, (at, _) in ends.items()})
-        kept = np.flatnonzero(kept_ones & (self._trade_ts >= start))
-        ids = self._trade_ids.take(pa.array(kept)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    def _select_trades(self, ends: Mapping[str, tuple[int, int]], start: int) -> np.ndarray:
+        """Return the indices of the trades from the episode's start up to their market's close, each id once."""
+        closes, _ = self._closes(ends)
+        rows = np.flatnonzero((self._trade_ts <= closes[self._trades["ticker"]]) & (self._trade_ts >= start))
+        ids = self._trade_ids.take(pa.array(rows)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
         _, first = np.unique(ids, return_index=True)
-        return kept[np.sort(first)]
+        return rows[np.sort(first)]
 
     def _book_table(self, places: np.ndarray) -> pa.Table:
         columns = {name: values[places] for name, values in self._book.items()}
@@ -311,14 +311,14 @@ class _Assembly:
         return words_of(codes, list(self._tracker.markets))
 
     def _exogenous(self, end: int) -> pa.Table | None:
-        """Build the table of all series up to the end of the episode, in chronological order."""
+        """Build the table of all reference prices up to the end of the episode, in chronological order; None without any."""
         if not self._tracker.series:
             return None
         names = sorted(self._tracker.series)
-        held = [self._tracker.series[name] for name in names]
-        ts = np.concatenate([self._times[np.frombuffer(series.times, np.int64)] for series in held])
-        values = np.concatenate([np.frombuffer(series.values, np.float64) for series in held])
-        codes = np.repeat(np.arange(len(held)), [len(series.times) for series in held])
+        all_series = [self._tracker.series[name] for name in names]
+        ts = np.concatenate([self._times[np.frombuffer(series.times, np.int64)] for series in all_series])
+        values = np.concatenate([np.frombuffer(series.values, np.float64) for series in all_series])
+        codes = np.repeat(np.arange(len(names)), [len(series.times) for series in all_series])
         order = np.argsort(ts, kind="stable")
         order = order[ts[order] <= end]
         return pa.table({"ts": _instants(ts[order]), "name": words_of(codes[order], names), "value": values[order]})
@@ -329,16 +329,13 @@ def _instants(ts: np.ndarray) -> pa.Array:
 
 
 def check_books(recording: Recording) -> None:
-    """Refuse, before reading it completely, a recording whose books begin after all of its changes. Raises `ConfigError`."""
-    begin = find_initial_books(recording)
-    if begin.polled or not begin.changes or (begin.snapshot is not None and begin.snapshot < begin.last):
+    """Raise `ConfigError` if a recording has no book that a change could be applied to. Reads only its beginning if it has one."""
+    books = find_initial_books(recording)
+    if books.polled or not books.changes or (books.snapshot is not None and books.snapshot < books.last):
         return
-    where = (
-        "it has no snapshot of one"
-        if begin.snapshot is None
-        else f"the first snapshot of one is frame {begin.snapshot}, behind every change"
-    )
+    first = f"the first snapshot of one is frame {books.snapshot}, behind every change"
     raise ConfigError(
-        f"building episodes of {recording.name}: no book of any of its markets was recorded: {where}, and the {begin.changes} changes "
+        f"building episodes of {recording.name}: no book of any of its markets was recorded: "
+        f"{'it has no snapshot of one' if books.snapshot is None else first}, and the {books.changes} changes "
         "mean nothing without one before them; record from the subscription on"
     )

@@ -1,4 +1,4 @@
-"""Growing rows that become arrays, with eight bytes per value and no object per row."""
+"""Growing columns of integers and texts, with a few bytes per value, that become arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEVEL, SNAPSHOT_START, INVALID = range(len(KINDS))
 
 
 class Rows:
-    """Rows of integers."""
+    """Rows of integers, eight bytes per value."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._columns = columns
@@ -34,7 +34,7 @@ class Rows:
 
 
 class Texts:
-    """Short texts in one buffer."""
+    """Texts stored in one buffer."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()

@@ -1,9 +1,12 @@
-"""Gaps in which the books of a recording are invalid, removed from their rows."""
+"""Gaps in which the books of a recording are invalid, and their removal from the rows.
+
+A *place* is the number of a frame in the order of arrival (`times.Times`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +18,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class BookLoss:
-    """Loss of a book: market code, places of the frames between which it is invalid (until -1: to the end), and the cause.
+    """Loss of a market's book: market code, places of the frames between which it is invalid (until -1: to the end), and cause.
 
     by_time: `since` is known only as a time; frames received before it that have later times count too.
     """
@@ -28,8 +31,12 @@ class BookLoss:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """Gap of a market: code; start and end in ns UTC (`_END`: the end of the recording), places of the frames between them, and causes."""
+class BookGap:
+    """Gap of a market's book.
+
+    code: of the market. start, end: ns UTC (`_END`: end of the recording). since, until: places of the frames between which the book is
+    invalid. by_time: as in `BookLoss`.
+    """
 
     code: int
     start: int
@@ -41,27 +48,28 @@ class Stretch:
 
     @property
     def end_at(self) -> int | None:
-        """End in ns UTC; None: to the end of the recording."""
+        """End of the gap in ns UTC; None if it lasts to the end of the recording."""
         return None if self.end == _END else self.end
 
-    def holds(self, place: int, at: int) -> bool:
-        """Return whether a frame lies within the gap."""
+    def contains(self, place: int, at: int) -> bool:
+        """Return True if the gap contains a frame, given its place and time."""
         return place < self.until and (at >= self.start if self.by_time else place >= self.since)
 
 
 @dataclass(frozen=True, eq=False)
 class BookRows:
-    """Book rows in chronological order, and the gaps removed from them. columns: int64[rows] by name, of `columns.BOOK`. ts: int64[rows],
-    ns UTC.
+    """Book rows in chronological order, without those in gaps.
+
+    columns: int64[rows] by name, of `columns.BOOK`. ts: int64[rows], ns UTC. gaps: the removed gaps.
     """
 
     columns: dict[str, np.ndarray]
     ts: np.ndarray
-    stretches: tuple[Stretch, ...]
+    gaps: tuple[BookGap, ...]
 
 
 def market_times(columns: Mapping[str, np.ndarray], times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return (order, ts): rows by frame, and their times, int64[rows] ns UTC, which never decrease within a market."""
+    """Return (order, ts) of rows by frame: their order, and times that never decrease within a market, int64[rows], ns UTC."""
     order = np.argsort(columns["time"], kind="stable")
     ts = times[columns["time"][order]]
     codes = columns["ticker"][order]
@@ -72,59 +80,59 @@ def market_times(columns: Mapping[str, np.ndarray], times: np.ndarray) -> tuple[
 
 
 def cut_gaps(columns: Mapping[str, np.ndarray], times: np.ndarray, lost: Iterable[BookLoss], frames: int) -> BookRows:
-    """Remove the rows within gaps; a row of kind invalid begins each gap. times: of the places. frames: number of frames."""
+    """Remove the rows within gaps, and add a row of kind invalid at the start of each. times: by place. frames: number of frames."""
     order, ts = market_times(columns, times)
     rows = {name: values[order] for name, values in columns.items()}
-    stretches = _merge_stretches([_resolve_stretch(one, rows, ts, times) for one in lost])
-    kept = np.ones(len(ts), np.bool_)
-    for stretch in stretches:
-        behind = ts > stretch.start if stretch.by_time else rows["time"] > stretch.since
-        kept &= ~((rows["ticker"] == stretch.code) & behind & (rows["time"] < stretch.until))
+    gaps = _merge_gaps([_resolve_gap(loss, rows, ts, times) for loss in lost])
+    valid = np.ones(len(ts), np.bool_)
+    for gap in gaps:
+        behind = ts > gap.start if gap.by_time else rows["time"] > gap.since
+        valid &= ~((rows["ticker"] == gap.code) & behind & (rows["time"] < gap.until))
     marks = {
-        "time": [_mark_place(stretch, rows, ts, kept) for stretch in stretches],
-        "ordinal": [frames] * len(stretches),
-        "ticker": [stretch.code for stretch in stretches],
-        "kind": [INVALID] * len(stretches),
+        "time": [_mark_place(gap, rows, ts, valid) for gap in gaps],
+        "ordinal": [frames] * len(gaps),
+        "ticker": [gap.code for gap in gaps],
+        "kind": [INVALID] * len(gaps),
     }
-    starts = np.array([stretch.start for stretch in stretches], np.int64)
+    starts = np.array([gap.start for gap in gaps], np.int64)
     joined = {
-        name: np.concatenate([values[kept], np.array(marks.get(name, [_NONE] * len(stretches)), np.int64)]) for name, values in rows.items()
+        name: np.concatenate([values[valid], np.array(marks.get(name, [_NONE] * len(gaps)), np.int64)]) for name, values in rows.items()
     }
-    joined_ts = np.concatenate([ts[kept], starts])
+    joined_ts = np.concatenate([ts[valid], starts])
     # A mark follows the rows of its own frame.
     places = np.lexsort((joined["kind"] == INVALID, joined["time"], joined_ts))
-    return BookRows({name: values[places] for name, values in joined.items()}, joined_ts[places], tuple(stretches))
+    return BookRows({name: values[places] for name, values in joined.items()}, joined_ts[places], tuple(gaps))
 
 
-def _mark_place(stretch: Stretch, rows: Mapping[str, np.ndarray], ts: np.ndarray, kept: np.ndarray) -> int:
-    """Return the place of the frame before a gap's mark; if only its time is known, the last frame of that instant."""
-    if not stretch.by_time:
-        return stretch.since
-    of_instant = kept & (rows["ticker"] == stretch.code) & (ts == stretch.start) & (rows["time"] < stretch.until)
-    return int(rows["time"][of_instant].max(initial=stretch.since))
+def _mark_place(gap: BookGap, rows: Mapping[str, np.ndarray], ts: np.ndarray, valid: np.ndarray) -> int:
+    """Return the place of a gap's first row: that of the last valid frame, or the last place of that instant if only its time is known."""
+    if not gap.by_time:
+        return gap.since
+    of_instant = valid & (rows["ticker"] == gap.code) & (ts == gap.start) & (rows["time"] < gap.until)
+    return int(rows["time"][of_instant].max(initial=gap.since))
 
 
-def _resolve_stretch(lost: BookLoss, rows: Mapping[str, np.ndarray], ts: np.ndarray, times: np.ndarray) -> Stretch:
-    of_market = rows["ticker"] == lost.code
-    until = _END if lost.until < 0 else lost.until
-    own = ts[of_market] if lost.by_time else ts[of_market & (rows["time"] <= lost.since)]
-    # Not before the preceding rows; if only its time is known, not before the first row.
-    start = max([int(times[lost.since]), *own[: 1 if lost.by_time else None][-1:].tolist()])
+def _resolve_gap(loss: BookLoss, rows: Mapping[str, np.ndarray], ts: np.ndarray, times: np.ndarray) -> BookGap:
+    """Convert a loss to a gap with times. Its start is not before the market's preceding rows; with `by_time`, not before its first row."""
+    of_market = rows["ticker"] == loss.code
+    until = _END if loss.until < 0 else loss.until
+    own = ts[of_market] if loss.by_time else ts[of_market & (rows["time"] <= loss.since)]
+    start = max([int(times[loss.since]), *own[: 1 if loss.by_time else None][-1:].tolist()])
     end = _END
     if until != _END:
-        shown = ts[of_market & (rows["time"] == until)]
-        end = max(start, int(shown[0]) if len(shown) else int(times[until]))
-    return Stretch(lost.code, start, end, lost.since, until, (lost.cause,), lost.by_time)
+        own = ts[of_market & (rows["time"] == until)]
+        end = max(start, int(own[0]) if len(own) else int(times[until]))
+    return BookGap(loss.code, start, end, loss.since, until, (loss.cause,), loss.by_time)
 
 
-def _merge_stretches(found: list[Stretch]) -> list[Stretch]:
-    """Merge overlapping gaps of a market."""
-    merged: list[Stretch] = []
-    for one in sorted(found, key=lambda stretch: (stretch.code, stretch.start, stretch.since, stretch.until)):
+def _merge_gaps(gaps: list[BookGap]) -> list[BookGap]:
+    """Merge overlapping gaps of each market."""
+    merged: list[BookGap] = []
+    for gap in sorted(gaps, key=lambda gap: (gap.code, gap.start, gap.since, gap.until)):
         last = merged[-1] if merged else None
-        if last is None or last.code != one.code or (one.start > last.end if one.by_time else one.since > last.until):
-            merged.append(one)
+        if last is None or last.code != gap.code or (gap.start > last.end if gap.by_time else gap.since > last.until):
+            merged.append(gap)
             continue
-        causes = tuple(dict.fromkeys((*last.causes, *one.causes)))
-        merged[-1] = Stretch(last.code, last.start, max(last.end, one.end), last.since, max(last.until, one.until), causes, last.by_time)
+        causes = tuple(dict.fromkeys((*last.causes, *gap.causes)))
+        merged[-1] = replace(last, end=max(last.end, gap.end), until=max(last.until, gap.until), causes=causes)
     return merged

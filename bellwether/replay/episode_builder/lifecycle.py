@@ -8,8 +8,8 @@ from typing import Any
 from bellwether.replay.episode.metadata import Phase, Settlement
 from bellwether.replay.episode.price_grid import Ranges
 from bellwether.replay.episode.settlements import PAID
-from bellwether.replay.episode_builder.listings import ListedMarket, outcome_of, parse_listed_ranges, set_settlement_time
-from bellwether.replay.episode_builder.messages import moment, seconds
+from bellwether.replay.episode_builder.listings import ListedMarket, parse_listed_ranges, parse_outcome, set_settlement_time
+from bellwether.replay.episode_builder.messages import parse_moment, to_nanoseconds
 from bellwether.replay.units import CENT, DOLLAR
 from bellwether.units import CentiCents
 
@@ -19,9 +19,11 @@ LIFECYCLE, LISTING, WATCHED, WIPED, ENDED = "lifecycle", "listing", "recorder", 
 
 @dataclass(slots=True)
 class Lifecycle:
-    """Lifecycle of a market from messages and recorders. Times in ns UTC; those in `phases`, `grids` and `determined` are places of frames.
+    """Terms and phases of a market, from lifecycle messages and the recorder's frames.
 
-    grids: price ranges that messages stated, in order. announced: the close at the market's creation or the start of the recording; later ones may reflect the event's course.
+    Times in ns UTC; those in `phases`, `grids` and `determined` are places of frames. grids: price ranges stated by messages, in order.
+    announced: the close as announced at the market's creation or the start of the recording; a later one may reflect the event's course.
+    watched_close: the close stated by the recorder's frame.
     """
 
     ticker: str
@@ -37,9 +39,9 @@ class Lifecycle:
     settled_at: int | None = None
 
     def take(self, body: dict[str, Any], time: int) -> None:
-        """Process the body of a lifecycle message; `time` is its place."""
+        """Process the body of a lifecycle message. `time` is the place of its frame."""
         kind = body.get("event_type")
-        self.close_time = seconds(body.get("close_ts")) or self.close_time
+        self.close_time = to_nanoseconds(body.get("close_ts")) or self.close_time
         if kind == "created":
             self.announced = self.announced or self.close_time
         if (ranges := parse_listed_ranges(body.get("price_ranges"), self.ticker)) is not None:
@@ -47,27 +49,27 @@ class Lifecycle:
         about = body.get("additional_metadata")
         if isinstance(about, dict):
             self.title = next((text for name in ("title", "name") if type(text := about.get(name)) is str and text), self.title)
-            self.open_time = seconds(body.get("open_ts")) or self.open_time
+            self.open_time = to_nanoseconds(body.get("open_ts")) or self.open_time
         if kind == "activated":
             self.phases.append((time, "open"))
         elif kind == "deactivated":
             self.phases.append((time, "halt"))
         elif kind == "determined":
             self.determined = time
-            self.settled_at = seconds(body.get("determination_ts")) or self.settled_at
+            self.settled_at = to_nanoseconds(body.get("determination_ts")) or self.settled_at
             self.outcome = self._outcome(body) or self.outcome
         elif kind == "settled":
             self.determined = time if self.determined is None else self.determined
-            self.settled_at = seconds(body.get("settled_ts")) or self.settled_at
+            self.settled_at = to_nanoseconds(body.get("settled_ts")) or self.settled_at
             self.outcome = self._outcome(body) or self.outcome
 
     def _outcome(self, body: dict[str, Any]) -> Settlement | None:
-        word, paid = (text if type(text := body.get(name)) is str else None for name in ("result", "settlement_value"))
-        return outcome_of(self.ticker, word, paid, None, LIFECYCLE)
+        result, payout = (text if type(text := body.get(name)) is str else None for name in ("result", "settlement_value"))
+        return parse_outcome(self.ticker, result, payout, None, LIFECYCLE)
 
-    def watched(self, body: dict[str, Any]) -> None:
-        """Process what another recorder noted when it selected the market."""
-        self.watched_close = moment(body.get("close_time")) or self.watched_close
+    def take_watched(self, body: dict[str, Any]) -> None:
+        """Process the body of a recorder's frame, which states the announced close."""
+        self.watched_close = parse_moment(body.get("close_time")) or self.watched_close
         self.announced = self.announced or self.watched_close
 
 
@@ -75,7 +77,8 @@ class Lifecycle:
 class RecordedTrading:
     """Trading period of a market in a recording. Times in ns UTC.
 
-    end: of the recording. wiped: when its book was emptied finally. last_trade, last_price: time and YES price of its last trade.
+    end: end of the recording. wiped: time of the snapshot that finally emptied the book. last_trade, last_price: time and YES price of the
+    last trade.
     """
 
     end: int
@@ -84,53 +87,53 @@ class RecordedTrading:
     last_price: CentiCents | None = None
 
 
-def close_of(lifecycle: Lifecycle, known: ListedMarket, seen: RecordedTrading, determined: int | None) -> tuple[int, str]:
-    """Return the end of trading that the recording shows, and its source.
+def find_close(lifecycle: Lifecycle, listing: ListedMarket, trading: RecordedTrading, determined: int | None) -> tuple[int, str]:
+    """Return the end of trading that the recording shows, in ns UTC, and its source.
 
-    Candidates are a stated close, the emptying of the book and a determination, each unless a trade came later or the recording ended
-    before. The earliest is the close; without any, it is the end of the recording.
+    Candidates are a stated close, the time when the book was emptied, and the determination, except those before the last trade or after the
+    end of the recording. The earliest is the close; without any, it is the end of the recording.
     """
-    stated = next(((at, who) for at, who in _stated(lifecycle, known) if at is not None), None)
-    signs = [] if stated is None else [stated]
-    signs += [(at, who) for at, who in ((seen.wiped, WIPED), (determined, LIFECYCLE)) if at is not None]
-    believed = [(at, who) for at, who in signs if at <= seen.end and (seen.last_trade is None or seen.last_trade <= at)]
-    return min(believed, default=(seen.end, ENDED), key=lambda sign: sign[0])
+    stated = ((lifecycle.close_time, LIFECYCLE), (listing.close_time, LISTING), (lifecycle.watched_close, WATCHED))
+    candidates = [next((close for close in stated if close[0] is not None), (None, "")), (trading.wiped, WIPED), (determined, LIFECYCLE)]
+    first = trading.last_trade or 0
+    closes = [(at, source) for at, source in candidates if at is not None and first <= at <= trading.end]
+    return min(closes, default=(trading.end, ENDED), key=lambda close: close[0])
 
 
-def _stated(lifecycle: Lifecycle, known: ListedMarket) -> list[tuple[int | None, str]]:
-    return [(lifecycle.close_time, LIFECYCLE), (known.close_time, LISTING), (lifecycle.watched_close, WATCHED)]
+def find_announced_close(lifecycle: Lifecycle, listing: ListedMarket) -> int | None:
+    """Return the close shown to agents: the first announced one, or the listed one if the market cannot close early; else None."""
+    return lifecycle.announced or (None if listing.can_close_early else listing.close_time)
 
 
-def close_time_of(lifecycle: Lifecycle, known: ListedMarket) -> int | None:
-    """Return the close shown to agents: the one announced first during the recording, else that of a market which cannot close early."""
-    return lifecycle.announced or (None if known.can_close_early else known.close_time)
+def build_phases(lifecycle: Lifecycle, times: Any, close: tuple[int, str]) -> tuple[Phase, ...]:
+    """Return a market's openings and halts before the close, then the close, in order. times: by place."""
+    end, source = close
+    phases = sorted((max(0, int(times[place])), event) for place, event in lifecycle.phases)
+    return (*(Phase(at, event, LIFECYCLE) for at, event in phases if at < end), Phase(end, "close", source))
 
 
-def phases_of(lifecycle: Lifecycle, times: Any, close: tuple[int, str]) -> tuple[Phase, ...]:
-    """Return openings and halts before the close, then the close, in order."""
-    at, who = close
-    found = sorted((max(0, int(times[place])), event) for place, event in lifecycle.phases)
-    before = [Phase(when, event, LIFECYCLE) for when, event in found if when < at]
-    return (*before, Phase(at, "close", who))
-
-
-def settlement_of(
-    lifecycle: Lifecycle, known: ListedMarket, seen: RecordedTrading, close: int, *, stated: Settlement | None = None, infer: bool = False
+def find_settlement(
+    lifecycle: Lifecycle,
+    listing: ListedMarket,
+    trading: RecordedTrading,
+    close: int,
+    *,
+    stated: Settlement | None = None,
+    infer: bool = False,
 ) -> Settlement:
-    """Return the settlement of the market: given by the user, from lifecycle messages, from the listing, or inferred from the last trade;
-    else unsettled.
+    """Return the settlement of a market, from the first source that has one; unsettled without any.
 
-    infer: a last trade at 0.99 or above is YES, at 0.01 or below NO.
+    Sources are the user (`stated`), lifecycle messages, the listing, and with `infer` the last trade: at 0.99 or above YES, at 0.01 or below NO.
     """
     if stated is not None:
-        known_at = lifecycle.settled_at or (known.outcome.at if known.outcome else None)
-        return set_settlement_time(replace(stated, at=known_at), close)
+        at = lifecycle.settled_at or (listing.outcome.at if listing.outcome else None)
+        return set_settlement_time(replace(stated, at=at), close)
     if lifecycle.outcome is not None:
         return set_settlement_time(replace(lifecycle.outcome, at=lifecycle.settled_at), close)
-    if known.outcome is not None:
-        return set_settlement_time(known.outcome, close)
-    if infer and seen.last_price is not None and not CENT < seen.last_price < DOLLAR - CENT:
-        result = "YES" if seen.last_price > CENT else "NO"
-        source = "inferred: last trade at " + f"{seen.last_price / DOLLAR:.4f}".removesuffix("0")
+    if listing.outcome is not None:
+        return set_settlement_time(listing.outcome, close)
+    if infer and trading.last_price is not None and not CENT < trading.last_price < DOLLAR - CENT:
+        result = "YES" if trading.last_price > CENT else "NO"
+        source = "inferred: last trade at " + f"{trading.last_price / DOLLAR:.4f}".removesuffix("0")
         return Settlement(lifecycle.ticker, result, PAID[result], close, source)
     return Settlement(lifecycle.ticker)

@@ -1,4 +1,4 @@
-"""Listings of markets, events and series, and statements of the user: outcomes, times, titles, price grids and fee terms."""
+"""Listings of markets, events and series in the lake, and settlements stated by the user."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ListedMarket:
     """Market as listed by the venue; None for missing values. Times in ns UTC, price_ranges in $0.0001.
 
     close_time: the actual one after an early close. can_close_early: true if unknown. fee: type, multiplier, waiver_until and source, as in
-    episodes. outcome: its settlement, perhaps without a time.
+    episodes. outcome: the settlement, perhaps without a time.
     """
 
     ticker: str
@@ -65,24 +65,24 @@ class Listings:
     events: Mapping[str, ListedEvent] = field(default_factory=dict)
 
     def market(self, ticker: str) -> ListedMarket:
-        """Return the listing of a market; only default fees if it is not listed."""
+        """Return the listing of a market. An unlisted market has only default fees."""
         return self.markets.get(ticker) or ListedMarket(ticker)
 
     def event(self, ticker: str) -> ListedEvent:
-        """Return the listing of an event; empty if it is not listed."""
+        """Return the listing of an event. An unlisted event has no title."""
         return self.events.get(ticker) or ListedEvent(ticker)
 
 
-def fee_at(known: ListedMarket, at: int) -> dict[str, Any]:
-    """Return the fee terms of a market at a time, ns UTC: the listed ones, corrected for known changes since."""
-    fee = dict(known.fee)
-    if is_index(known.ticker) and at < _INDEX_HALF_UNTIL and fee["source"] not in ("event", "stated") and fee["multiplier"] == "1":
+def fee_at(listing: ListedMarket, at: int) -> dict[str, Any]:
+    """Return the fee terms of a market at a time (ns UTC): the listed ones, corrected for known later changes."""
+    fee = dict(listing.fee)
+    if is_index(listing.ticker) and at < _INDEX_HALF_UNTIL and fee["source"] not in ("event", "stated") and fee["multiplier"] == "1":
         fee |= {"multiplier": "0.5", "source": "schedule"}
     return fee
 
 
 def is_index(ticker: str) -> bool:
-    """Return whether a ticker or series belongs to the S&P 500 or the Nasdaq-100."""
+    """Return True if a ticker or series is of the S&P 500 or the Nasdaq-100."""
     return ticker.removeprefix("KX").startswith(_INDEX_SERIES)
 
 
@@ -91,20 +91,20 @@ def parse_listings(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataF
 
     If a market or event has rows of several days, the one fetched last counts. Raises `SchemaError` naming the market and the field.
     """
-    wanted = _latest(markets, "ticker")
-    of_event = {row["event_ticker"]: row for row in _latest(events, "event_ticker")}
-    of_series = {row["series_ticker"]: row for row in _latest(series, "series_ticker")}
-    found = {}
-    for row in wanted:
-        event = of_event.get(row["event_ticker"], {})
-        terms = of_series.get(event.get("series_ticker") or row["event_ticker"].partition("-")[0], {})
-        found[row["ticker"]] = _market(row, event, terms)
-    named = {ticker: ListedEvent(ticker, row["title"], row["mutually_exclusive"]) for ticker, row in of_event.items()}
-    return Listings(found, {row["event_ticker"]: named[row["event_ticker"]] for row in wanted if row["event_ticker"] in named})
+    event_rows = {row["event_ticker"]: row for row in _latest(events, "event_ticker")}
+    series_rows = {row["series_ticker"]: row for row in _latest(series, "series_ticker")}
+    listed_markets, listed_events = {}, {}
+    for row in _latest(markets, "ticker"):
+        ticker = row["event_ticker"]
+        event = event_rows.get(ticker, {})
+        listed_markets[row["ticker"]] = _market(row, event, series_rows.get(event.get("series_ticker") or ticker.partition("-")[0], {}))
+        if event:
+            listed_events[ticker] = ListedEvent(ticker, event["title"], event["mutually_exclusive"])
+    return Listings(listed_markets, listed_events)
 
 
 def load_listings(lake: Lake, tickers: Sequence[str]) -> Listings:
-    """Load these markets from the lake's listings, pulled or archived; empty without listings. Raises `LakeError`."""
+    """Load the listings of these markets from the lake, pulled or archived. Empty without listings. Raises `LakeError`."""
 
     def rows(name: str, column: str, values: Sequence[str]) -> pl.DataFrame:
         return lake.slice(TABLES[f"raw/{name}"]).query(lambda rows: rows.filter(pl.col(column).is_in(list(values))))
@@ -121,6 +121,7 @@ def load_series_terms(lake: Lake) -> dict[str, Mapping[str, Any]]:
 
 
 def _latest(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:
+    """Return the row fetched last for each key, sorted by key."""
     order = [name for name in ("fetched_at", "day") if name in frame.columns]
     ordered = frame.sort(order) if order else frame
     return ordered.unique(key, keep="last", maintain_order=True).sort(key).to_dicts()
@@ -136,7 +137,7 @@ def _market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[st
         can_close_early=row["can_close_early"] is not False,
         price_ranges=parse_listed_ranges(body.get("price_ranges"), row["ticker"]),
         fee=_fee(body, event, series),
-        outcome=outcome_of(row["ticker"], row["result"], row["settlement_value"], _ns(row["settled_at"]), "listing"),
+        outcome=parse_outcome(row["ticker"], row["result"], row["settlement_value"], _ns(row["settled_at"]), "listing"),
     )
 
 
@@ -144,18 +145,18 @@ def _ns(at: datetime | None) -> int | None:
     return None if at is None else int(at.replace(microsecond=0).timestamp()) * units.SECOND + at.microsecond * 1000
 
 
-def parse_listed_ranges(given: Any, ticker: str) -> Ranges | None:
+def parse_listed_ranges(ranges: Any, ticker: str) -> Ranges | None:
     """Parse the price grid in a market's `price_ranges`; None if it is missing. Raises `SchemaError`."""
-    if not isinstance(given, list) or not given:
+    if not isinstance(ranges, list) or not ranges:
         return None
     try:
-        return parse_ranges(given)
+        return parse_ranges(ranges)
     except SchemaError as error:
         raise SchemaError(f"reading price_ranges of {ticker}: {error}") from None
 
 
 def _fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the series' terms with the event's override and the market's waiver."""
+    """Return the fee terms of a market: those of the series, with the event's override and the market's waiver."""
     waiver = body.get("fee_waiver_expiration_time") or None
     override = {"type": event.get("fee_type_override") or None, "multiplier": event.get("fee_multiplier_override")}
     stated = {"type": series.get("fee_type") or None, "multiplier": series.get("fee_multiplier")}
@@ -168,34 +169,34 @@ def _fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str,
     return {"type": kind, "multiplier": multiplier, "waiver_until": waiver, "source": source}
 
 
-def outcome_of(ticker: str, word: str | None, paid: Decimal | str | None, at: int | None, source: str) -> Settlement | None:
-    """Return the settlement of a market's result; None for an unknown result, and for a scalar result without its payout.
+def parse_outcome(ticker: str, result: str | None, payout: Decimal | str | None, at: int | None, source: str) -> Settlement | None:
+    """Return the settlement for the venue's result; None for an unknown result, or a scalar result without its payout.
 
     Raises `SchemaError` for an invalid payout of a scalar result.
     """
-    result = _RESULTS.get(word or "")
-    if result is None or (result == "SCALAR" and paid is None):
+    name = _RESULTS.get(result or "")
+    if name is None or (name == "SCALAR" and payout is None):
         return None
-    value = parse_payout(paid) if result == "SCALAR" and paid is not None else PAID.get(result)
-    return Settlement(ticker, result, value, at, source)
+    value = parse_payout(payout) if name == "SCALAR" and payout is not None else PAID.get(name)
+    return Settlement(ticker, name, value, at, source)
 
 
 def parse_results(texts: Iterable[str]) -> dict[str, Settlement]:
     """Parse settlements such as `TICKER=yes`, `TICKER=0.35` or `TICKER=void`. Raises `ConfigError` for other texts."""
-    found: dict[str, Settlement] = {}
+    settlements: dict[str, Settlement] = {}
     for text in texts:
-        ticker, _, word = text.rpartition("=")
-        if not ticker or ticker in found:
+        ticker, _, outcome = text.rpartition("=")
+        if not ticker or ticker in settlements:
             raise ConfigError(f"reading the result {text!r}: give TICKER=yes, no, void or the payout of YES in dollars, each ticker once")
-        result = {"yes": "YES", "no": "NO", "void": "VOID"}.get(word.lower())
+        result = {"yes": "YES", "no": "NO", "void": "VOID"}.get(outcome.lower())
         try:
-            value = PAID.get(result) if result else parse_payout(word)
+            value = PAID.get(result) if result else parse_payout(outcome)
         except SchemaError as error:
             raise ConfigError(f"reading the result {text!r}: {error}") from None
-        found[ticker] = Settlement(ticker, result or "SCALAR", value, None, "stated")
-    return found
+        settlements[ticker] = Settlement(ticker, result or "SCALAR", value, None, "stated")
+    return settlements
 
 
 def set_settlement_time(settlement: Settlement, at: int) -> Settlement:
-    """Return the settlement with its time, not before `at`, the market's close."""
+    """Return a settlement with its time, or with `at`, the market's close, if it has none or an earlier one."""
     return replace(settlement, at=at if settlement.at is None else max(settlement.at, at))

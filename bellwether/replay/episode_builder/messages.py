@@ -1,4 +1,4 @@
-"""Exact content of book and trade frames, in $0.0001 and lots; other values are refused with frame, field and value."""
+"""Reading of book and trade frames in $0.0001 and lots. Values that cannot be stored exactly are errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ Levels = tuple[dict[int, int], dict[int, int]]
 
 
 class Trade(NamedTuple):
-    """Trade. side: the taker's outcome, 0 yes, 1 no. price: of YES. at: its time, ns UTC, if the frame contains one."""
+    """Trade of a recording.
+
+    side: outcome that the taker bought, 0 yes, 1 no. price: price of YES. at: time in ns UTC, if the frame contains it.
+    """
 
     trade_id: str
     ticker: str
@@ -36,77 +39,77 @@ class Trade(NamedTuple):
 
 
 class UnusableFrame(SchemaError):
-    """Error of a frame that cannot be read or stored exactly. what: the frame, its field and value, and the valid values."""
+    """Error for a frame that cannot be read or stored exactly. problem: the frame, its field and value, and the valid values."""
 
-    def __init__(self, recording: str, what: str) -> None:
-        self.what = what
-        super().__init__(f"building an episode from {recording}: {what}")
+    def __init__(self, recording: str, problem: str) -> None:
+        self.problem = problem
+        super().__init__(f"building an episode from {recording}: {problem}")
 
 
-class Reader:
-    """Reader of the frames of one recording, which it names in errors."""
+class FrameReader:
+    """Reader of the frames of one recording. Raises `UnusableFrame`, which names the recording, for invalid values."""
 
     def __init__(self, recording: str) -> None:
         self._recording = recording
 
-    def refuse(self, frame: Frame, field: str, value: object, wanted: str) -> UnusableFrame:
-        """Build the error of an unreadable frame."""
+    def build_error(self, frame: Frame, field: str, value: object, wanted: str) -> UnusableFrame:
+        """Build the error for an invalid field of a frame. wanted: the valid values."""
         return UnusableFrame(self._recording, f"frame {frame.ordinal} has {field} {value!r:.80}; {wanted}")
 
-    def levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
-        """Read the levels of a snapshot's body, or of a REST book. Levels without contracts are omitted."""
+    def read_levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
+        """Read the levels of a snapshot's body or of a polled book. Levels without contracts are omitted."""
         return self._side(frame, body, "yes"), self._side(frame, body, "no")
 
     def _side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
         for suffix, _ in SIDE_FORMS:
             field = side + suffix
-            found = body.get(field)
-            if found is None:
+            rows = body.get(field)
+            if rows is None:
                 continue
-            if not isinstance(found, list):
-                raise self.refuse(frame, field, found, "it is a list of price levels")
+            if not isinstance(rows, list):
+                raise self.build_error(frame, field, rows, "it is a list of price levels")
             levels: dict[int, int] = {}
-            for level in found:
+            for level in rows:
                 if not isinstance(level, list) or len(level) != 2:
-                    raise self.refuse(frame, field, level, "a level is a price and a size")
+                    raise self.build_error(frame, field, level, "a level is a price and a size")
                 price = self._price(frame, field, level[0])
                 lots = self._size(frame, field, level[1])
                 if lots < 0 or price in levels:
-                    raise self.refuse(frame, field, level, "a size is not negative, and each price appears once")
+                    raise self.build_error(frame, field, level, "a size is not negative, and each price appears once")
                 if lots:
                     levels[price] = lots
             return levels
         return {}
 
-    def change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, CentiCents, Lots]:
-        """Read side (0 yes, 1 no), price and change in lots from a delta's body."""
+    def read_change(self, frame: Frame, body: dict[str, Any]) -> tuple[int, CentiCents, Lots]:
+        """Read a delta's body. Returns side (0 yes, 1 no), price and change of size."""
         side = body.get("side")
         if side not in SIDES:
-            raise self.refuse(frame, "side", side, "it is yes or no")
+            raise self.build_error(frame, "side", side, "it is yes or no")
         field = "price_dollars" if "price_dollars" in body else "price"
         price = self._price(frame, field, body.get(field))
         field = "delta_fp" if "delta_fp" in body else "delta"
         return SIDES.index(side), price, self._size(frame, field, body.get(field))
 
-    def trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
-        """Read a trade on the book; None for a block trade or one without a taker."""
+    def read_trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
+        """Read a trade. None for a block trade or a trade without a taker, which are not on the book."""
         ticker = body.get("market_ticker", body.get("ticker"))
         if type(ticker) is not str:
-            raise self.refuse(frame, "market_ticker", ticker, "a trade names its market")
+            raise self.build_error(frame, "market_ticker", ticker, "a trade names its market")
         if body.get("is_block_trade") is True:
             return None
-        side = next((found for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (found := body.get(name))), None)
+        side = next((taker for name in ("taker_outcome_side", "taker_side", "taker_book_side") if (taker := body.get(name))), None)
         if side is None:
             return None
         if type(side) is not str or side not in _OUTCOMES:
-            raise self.refuse(frame, "taker_side", side, "it is yes or no")
+            raise self.build_error(frame, "taker_side", side, "it is yes or no")
         price = self._yes_price(frame, body)
         field = "count_fp" if "count_fp" in body else "count"
         lots = self._size(frame, field, body.get(field))
         if lots <= 0:
-            raise self.refuse(frame, field, body.get(field), "the size of a trade is above 0")
-        made = body.get("created_time")
-        at = parse_time(made) if type(made) is str else read_exchange_time(body)
+            raise self.build_error(frame, field, body.get(field), "the size of a trade is above 0")
+        created = body.get("created_time")
+        at = parse_time(created) if type(created) is str else read_exchange_time(body)
         return Trade(str(body.get("trade_id", f"frame {frame.ordinal}")), ticker, _OUTCOMES[side], price, lots, at)
 
     def _yes_price(self, frame: Frame, body: dict[str, Any]) -> CentiCents:
@@ -114,24 +117,24 @@ class Reader:
             if body.get(field) is not None:
                 price = self._price(frame, field, body[field])
                 return price if field.startswith("yes") else CentiCents(DOLLAR - price)
-        raise self.refuse(frame, "yes_price_dollars", None, "a trade has a price")
+        raise self.build_error(frame, "yes_price_dollars", None, "a trade has a price")
 
     def _price(self, frame: Frame, field: str, value: Any) -> CentiCents:
         try:
             price = _dollars(value) if "dollars" in field else _cents(value)
         except MalformedFrame as error:
-            raise self.refuse(frame, field, value, f"a price is dollars in whole hundredths of a cent ({error})") from None
+            raise self.build_error(frame, field, value, f"a price is dollars in whole hundredths of a cent ({error})") from None
         if not 0 < price < DOLLAR:
-            raise self.refuse(frame, field, value, "a price is above 0 and below a dollar")
+            raise self.build_error(frame, field, value, "a price is above 0 and below a dollar")
         return price
 
     def _size(self, frame: Frame, field: str, value: Any) -> Lots:
         try:
             lots = parse_size(value)
         except MalformedFrame as error:
-            raise self.refuse(frame, field, value, f"a size is contracts in whole hundredths ({error})") from None
+            raise self.build_error(frame, field, value, f"a size is contracts in whole hundredths ({error})") from None
         if abs(lots) > MAX_LOTS:
-            raise self.refuse(frame, field, value, f"the maximum at a level is {MAX_LOTS} hundredths of a contract")
+            raise self.build_error(frame, field, value, f"the maximum at a level is {MAX_LOTS} hundredths of a contract")
         return lots
 
 
@@ -153,36 +156,36 @@ def _price(text: str) -> CentiCents:
     return CentiCents(price)
 
 
-def last_trade(body: dict[str, Any]) -> CentiCents | None:
-    """Read the price of the last trade from a ticker message's body; None for a market that never traded, and for an invalid price."""
+def read_last_price(body: dict[str, Any]) -> CentiCents | None:
+    """Read the YES price of the last trade from a ticker message's body. None if the market never traded or the price is invalid."""
     with suppress(MalformedFrame):
         price = _dollars(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
         return price if 0 < price < DOLLAR else None
     return None
 
 
-def rest_books(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield each market of a polled page of books with its levels, in the newest form available."""
+def read_polled_books(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield (ticker, levels) of each book in a polled page, with the levels in the newest form available."""
     books = body.get("orderbooks")
     for book in books if isinstance(books, list) else []:
         if not isinstance(book, dict) or type(book.get("ticker")) is not str:
             continue
-        held = book.get("orderbook_fp") or book.get("orderbook")
-        if isinstance(held, dict):
-            yield book["ticker"], held
+        levels = book.get("orderbook_fp") or book.get("orderbook")
+        if isinstance(levels, dict):
+            yield book["ticker"], levels
 
 
-def rest_trades(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
+def read_polled_trades(body: dict[str, Any]) -> Iterable[dict[str, Any]]:
     """Return the trades of a polled page, oldest first."""
     trades = body.get("trades")
     return [trade for trade in reversed(trades) if isinstance(trade, dict)] if isinstance(trades, list) else []
 
 
-def seconds(value: Any) -> int | None:
-    """Convert whole seconds since 1970 to nanoseconds; None if invalid."""
+def to_nanoseconds(value: Any) -> int | None:
+    """Convert whole seconds since 1970 to nanoseconds. None if invalid."""
     return value * SECOND if type(value) is int and 0 < value < END_SECOND else None
 
 
-def moment(value: Any) -> int | None:
-    """Parse a time to nanoseconds since 1970; None if invalid."""
+def parse_moment(value: Any) -> int | None:
+    """Parse a time to nanoseconds since 1970. None if invalid."""
     return parse_time(value) if type(value) is str else None

@@ -1,4 +1,4 @@
-"""Fee terms given by the user for the markets of an episode: terms, a series, or the venue's own ticker. They override listed ones."""
+"""Fees that the user states for the markets of an episode, instead of the listed ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """Overrides of fees. fee: terms of every market. series: whose terms apply to every market. tickers: local ticker -> the venue's."""
+    """Fees stated by the user.
+
+    fee: terms of every market. series: ticker of the series whose terms apply to every market. tickers: the venue's ticker by the market's
+    ticker in the episode.
+    """
 
     fee: Mapping[str, Any] | None = None
     series: str | None = None
@@ -39,10 +43,10 @@ def parse_overrides(fee: str | None, series: str | None, tickers: Iterable[str])
         raise ConfigError("reading --fee and --series: both set the fees of the markets; give one of them")
     named: dict[str, str] = {}
     for text in tickers:
-        here, _, theirs = text.partition("=")
-        if not here or not theirs or here in named:
+        local, _, listed = text.partition("=")
+        if not local or not listed or local in named:
             raise ConfigError(f"reading --ticker: {text!r:.80} is not HERE=VENUES, the market's ticker here and the venue's own, each once")
-        named[here] = theirs
+        named[local] = listed
     return Overrides(None if fee is None else _parse_fee(fee), series, named)
 
 
@@ -58,16 +62,16 @@ def _parse_fee(text: str) -> dict[str, Any]:
 
 
 def check_fee(overrides: Overrides) -> None:
-    """Raise `ConfigError` for a fee type that is in no rule set."""
+    """Raise `ConfigError` if no rule set has the stated fee type."""
     if overrides.fee is None:
         return
-    known = sorted({kind for rules in rule_sets().values() for kind in rules.fees if kind != "*"})
-    if overrides.fee["type"] not in known:
-        raise ConfigError(f"reading --fee: unknown fee type {overrides.fee['type']!r:.60}; give one of {', '.join(known)}")
+    types = sorted({kind for rules in rule_sets().values() for kind in rules.fees if kind != "*"})
+    if overrides.fee["type"] not in types:
+        raise ConfigError(f"reading --fee: unknown fee type {overrides.fee['type']!r:.60}; give one of {', '.join(types)}")
 
 
 def load_listings_with_overrides(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Listings:
-    """Load the listings of markets with the given fees, by local ticker.
+    """Load the listings of markets by their ticker in the episode, with the fees that the user stated.
 
     A market that is not listed has the fees of the series in its ticker, if the lake has it. Raises `ConfigError` for an unknown ticker or
     series, and `LakeError`.
@@ -75,27 +79,26 @@ def load_listings_with_overrides(lake: Lake, tickers: Iterable[str], overrides: 
     tickers = list(tickers)
     if unknown := sorted(set(overrides.tickers) - set(tickers)):
         raise ConfigError(f"reading --ticker: unknown market {', '.join(unknown)}; give one of {', '.join(tickers)}")
-    named = {ticker: overrides.tickers.get(ticker, ticker) for ticker in tickers}
-    listed = load_listings(lake, list(named.values()))
+    venue_tickers = {ticker: overrides.tickers.get(ticker, ticker) for ticker in tickers}
+    listings = load_listings(lake, list(venue_tickers.values()))
     series = load_series_terms(lake)
-    markets = {here: _market(here, listed.markets.get(theirs), theirs, overrides, series) for here, theirs in named.items()}
-    return Listings(markets, listed.events)
+    markets = {ticker: _market(ticker, listings.market(listed), overrides, series) for ticker, listed in venue_tickers.items()}
+    return Listings(markets, listings.events)
 
 
-def _market(
-    here: str, listed: ListedMarket | None, theirs: str, overrides: Overrides, series: Mapping[str, Mapping[str, Any]]
-) -> ListedMarket:
-    found = listed or ListedMarket(theirs)
+def _market(ticker: str, listing: ListedMarket, overrides: Overrides, series: Mapping[str, Mapping[str, Any]]) -> ListedMarket:
+    """Return a listing with the fees that apply, and with the outcome of the market named `ticker` in the episode."""
     if overrides.fee is not None:
-        found = replace(found, fee=overrides.fee)
+        listing = replace(listing, fee=overrides.fee)
     elif overrides.series is not None:
-        found = replace(found, ticker=f"{overrides.series}-", fee=_find_series_fee(overrides.series, series))
-    elif found.fee["source"] == "default":
-        found = replace(found, fee=series.get(theirs.partition("-")[0], found.fee))
-    return found if found.outcome is None else replace(found, outcome=replace(found.outcome, ticker=here))
+        listing = replace(listing, ticker=f"{overrides.series}-", fee=_find_series_fee(overrides.series, series))
+    elif listing.fee["source"] == "default":
+        listing = replace(listing, fee=series.get(listing.ticker.partition("-")[0], listing.fee))
+    return listing if listing.outcome is None else replace(listing, outcome=replace(listing.outcome, ticker=ticker))
 
 
 def _find_series_fee(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return the fee terms of a series. Raises `ConfigError` if the lake does not have it."""
     if name in series:
         return series[name]
     if is_index(name):
@@ -104,8 +107,9 @@ def _find_series_fee(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapp
 
 
 def with_fees(metadata: Metadata, known: Listings, overrides: Overrides) -> Metadata:
-    """Return the metadata of an imported episode with fees: given ones override, missing ones are filled in from listings, else with the
-    general fees.
+    """Return the metadata of an imported episode with fees.
+
+    Fees stated by the user override the episode's. Missing ones are taken from listings, or are the general fees.
     """
     stated = overrides.fee is not None or overrides.series is not None
     markets = tuple(

@@ -1,4 +1,4 @@
-"""Sources of an episode, and detection of episodes whose sources have changed."""
+"""Sources of episodes in the lake, and detection of outdated episodes."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from bellwether.tables import Table, table
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Sources of an episode in the lake. recording: SHA-256 of the stored frames. markets: UTC day -> SHA-256 of the pulled markets of that
-    day.
+    """Sources of an episode in the lake.
+
+    recording: SHA-256 of the stored frames. markets: SHA-256 of the pulled markets by UTC day.
     """
 
     recording: str
@@ -25,39 +26,39 @@ class Sources:
 
     @classmethod
     def of(cls, lake: Lake, recording: str) -> Sources:
-        """Read the current sources. Raises `LakeError` if the lake has no such recording."""
+        """Read the current sources of a recording. Raises `LakeError` if the lake does not have it."""
         frames = lake.slice(table("raw/recordings"), [(recording,)]).manifests[0]
         return cls(frames.sha256, _digests(lake, table("raw/kalshi_markets")))
 
     def markets_digest(self, end: datetime) -> str:
-        """Return the SHA-256 of the pulled markets of the days around the end of an episode, which may settle it."""
+        """Return the SHA-256 of the pulled markets of the days around an episode's end, which may contain its settlements."""
         days = [(end + timedelta(days=offset)).date().isoformat() for offset in (-1, 0, 1)]
         return sha256(" ".join(self.markets.get(day, "-") for day in days).encode()).hexdigest()
 
 
-def outdated_episodes(lake: Lake, held: Mapping[str, str]) -> dict[str, str]:
-    """Return the episodes to build: name -> text that identifies the current sources.
+def outdated_episodes(lake: Lake, recordings: Mapping[str, str]) -> dict[str, str]:
+    """Return the episodes to build, each with a text that identifies its current sources.
 
-    held: recording of each episode. An episode is outdated if it was never built, if its frames have changed, or if it has an unsettled
+    recordings: recording of each episode. An episode is outdated if it was never built, if its frames have changed, or if it has an unsettled
     market and the pulled markets of the days around its end have changed. Recordings missing from the lake are omitted.
     """
     frames, markets = (_digests(lake, table(name)) for name in ("raw/recordings", "raw/kalshi_markets"))
-    made = _load_built_episodes(lake)
-    found = {}
-    for name, recording in held.items():
+    built = _load_built_episodes(lake)
+    outdated = {}
+    for name, recording in recordings.items():
         if recording not in frames:
             continue
         sources = Sources(frames[recording], markets)
-        row = made.get(name)
+        row = built.get(name)
         if row is None or row["recording_digest"] != sources.recording:
-            found[name] = sources.recording[:16]
-        elif row["unsettled"] and row["markets_digest"] != (now := sources.markets_digest(row["end_at"])):
-            found[name] = f"{sources.recording[:16]}-{now[:16]}"
-    return found
+            outdated[name] = sources.recording[:16]
+        elif row["unsettled"] and row["markets_digest"] != (digest := sources.markets_digest(row["end_at"])):
+            outdated[name] = f"{sources.recording[:16]}-{digest[:16]}"
+    return outdated
 
 
 def _load_built_episodes(lake: Lake) -> dict[str, dict[str, Any]]:
-    """Load for each episode in the lake its source digests, its end, and whether a market of it has no result."""
+    """Load the episodes in the lake: digests of the sources, end, and whether a market has no result."""
     declared = table("replay/episodes")
     current = {partition: manifest for partition, manifest in lake.intact_manifests(declared).items() if lake.is_sound(manifest)}
     rows = (
@@ -76,4 +77,5 @@ def _load_built_episodes(lake: Lake) -> dict[str, dict[str, Any]]:
 
 
 def _digests(lake: Lake, declared: Table) -> dict[str, str]:
+    """Return the SHA-256 of each partition of a table."""
     return {partition[0]: manifest.sha256 for partition, manifest in lake.manifests(declared).items()}

@@ -1,4 +1,4 @@
-"""Books of a market by subscription, and their relation to the displayed book, which may be of another subscription.
+"""Copies of a market's book by subscription, and their comparison with the displayed copy.
 
 All subscriptions send the same changes in the same order, but one may lag slightly behind another, or end without notice.
 """
@@ -20,14 +20,14 @@ from bellwether.units import CentiCents, Lots
 
 #: Maximum lag between two subscriptions, and maximum duration of an action of the exchange; ns.
 AT_ONCE = SECOND
-#: Number of recent changes kept per book.
+#: Number of recent changes stored per copy.
 _REMEMBERED = 256
 
 
 class Change(NamedTuple):
-    """Change of a level: the frame's place and ordinal, side, price, the new size in lots and the previous one.
+    """Change of a level: place and ordinal of the frame, side, price, new and old size.
 
-    clock: time of its subscription then, ns. told: time, side, price and difference, which are equal on every subscription.
+    clock: latest exchange time of the subscription, ns. content: time, side, price and difference of size, equal on every subscription.
     """
 
     place: int
@@ -35,37 +35,37 @@ class Change(NamedTuple):
     side: int
     price: CentiCents
     lots: Lots
-    before: Lots
+    old_lots: Lots
     clock: int
-    told: tuple[int | None, int, int, int]
+    content: tuple[int | None, int, int, int]
 
 
-class Following:
-    """Relation of a subscription to the displayed book.
+class Comparison:
+    """Comparison of a copy with the displayed one.
 
-    behind: changes of the displayed book that it has not sent yet. ahead: changes that it sent first. catching_up: clock since when the two
-    books differ completely, ns; None once they have agreed. has_moved: the displayed book has changed meanwhile. is_still: it does not
-    follow the displayed book.
+    behind: changes of the displayed copy that this one lacks. ahead: changes that this one received first. differs_since: clock since when
+    the two differ completely, ns; None once they have agreed. display_changed: the displayed copy has changed since then. is_stopped: the
+    two are no longer compared.
     """
 
-    __slots__ = ("_has_matched", "ahead", "behind", "catching_up", "has_moved", "is_still")
+    __slots__ = ("_has_matched", "ahead", "behind", "differs_since", "display_changed", "is_stopped")
 
-    def __init__(self, behind: list[Change] | None = None, *, catching_up: int | None = None) -> None:
+    def __init__(self, behind: list[Change] | None = None, *, differs_since: int | None = None) -> None:
         self.behind, self.ahead = deque(behind or ()), deque[Change]()
-        self.catching_up = catching_up
-        self.has_moved = self.is_still = self._has_matched = False
+        self.differs_since = differs_since
+        self.display_changed = self.is_stopped = self._has_matched = False
 
-    def take(self, change: Change, *, of_shown: bool) -> bool:
-        """Process a change of the displayed book, or of this one. Return False if the two contradict each other."""
-        self.has_moved |= of_shown
-        mine, theirs = (self.behind, self.ahead) if of_shown else (self.ahead, self.behind)
-        place = next((place for place, one in enumerate(theirs) if one.told == change.told), None)
+    def take(self, change: Change, *, of_displayed: bool) -> bool:
+        """Process a change of the displayed copy, or else of this one. Returns False if the two contradict each other."""
+        self.display_changed |= of_displayed
+        mine, theirs = (self.behind, self.ahead) if of_displayed else (self.ahead, self.behind)
+        place = next((place for place, other in enumerate(theirs) if other.content == change.content), None)
         if place is None:
             mine.append(change)
             return not (theirs and self._has_matched)
         # Until the first common change, this book's snapshot may contain changes that the other subscription has yet to send.
         may_skip = not self._has_matched
-        if (place and (of_shown or not may_skip)) or (mine and not (of_shown and may_skip)):
+        if (place and (of_displayed or not may_skip)) or (mine and not (of_displayed and may_skip)):
             return False
         for _ in range(place + 1):
             theirs.popleft()
@@ -73,48 +73,48 @@ class Following:
         self._has_matched = True
         return True
 
-    def is_due(self, now: int) -> bool:
-        """Return whether the two have differed for longer than the maximum lag."""
-        since = self.catching_up
+    def is_overdue(self, now: int) -> bool:
+        """Return True if the two have differed for longer than the maximum lag."""
+        since = self.differs_since
         if since is None:
-            since = min((held[0].clock for held in (self.behind, self.ahead) if held), default=now)
+            since = min((changes[0].clock for changes in (self.behind, self.ahead) if changes), default=now)
         return now - since > AT_ONCE
 
 
 class SubscribedBook:
-    """Valid book on one subscription.
+    """Copy of a book on one subscription.
 
-    is_proven: the sequence numbers show no lost change. following: relation to the displayed book, if that is another. has_ended: no longer
-    valid, but it has sent changes that the displayed book still lacks.
+    is_proven: the sequence numbers show no lost change. comparison: with the displayed copy, if that is another. has_ended: no longer
+    valid, but with changes that the displayed copy still lacks.
     """
 
-    __slots__ = ("following", "has_ended", "is_proven", "key", "recent", "sides")
+    __slots__ = ("comparison", "has_ended", "is_proven", "key", "recent", "sides")
 
     def __init__(self, key: Key, levels: Levels, *, is_proven: bool) -> None:
         self.key, self.is_proven = key, is_proven
         self.sides = BookSide(levels[0]), BookSide(levels[1])
         self.recent: deque[Change] = deque(maxlen=_REMEMBERED)
-        self.following = Following()
+        self.comparison = Comparison()
         self.has_ended = False
 
     @property
     def is_empty(self) -> bool:
-        """Return whether both sides are empty."""
+        """True if both sides are empty."""
         return not self.sides[0].levels and not self.sides[1].levels
 
     @property
     def is_crossed(self) -> bool:
-        """Return whether the best bids of both sides add up to a dollar or more: the book is locked or crossed, which is invalid."""
+        """True if the book is crossed or locked, and thus invalid: the best bids of both sides add up to a dollar or more."""
         yes, no = self.sides[0].best, self.sides[1].best
         return yes + no >= DOLLAR and yes > 0 and no > 0
 
     @property
     def crossing(self) -> str:
-        """Name of the crossing: crossed or locked book."""
+        """Text for errors: crossed book, or locked book."""
         return "crossed book" if self.sides[0].best + self.sides[1].best > DOLLAR else "locked book"
 
     def differences(self, other: SubscribedBook) -> set[tuple[int, int]]:
-        """Return the levels (side, price) with different sizes in the two books."""
+        """Return the levels (side, price) whose sizes differ between two copies."""
         return {
             (side, price)
             for side, (mine, theirs) in enumerate(zip(self.sides, other.sides, strict=True))
@@ -122,38 +122,38 @@ class SubscribedBook:
         }
 
     def equals(self, other: SubscribedBook) -> bool:
-        """Return whether all levels are the same."""
+        """Return True if all levels are the same."""
         return self.sides[0].levels == other.sides[0].levels and self.sides[1].levels == other.sides[1].levels
 
     def since(self, other: SubscribedBook, clock: int) -> list[Change] | None:
-        """Return the changes since the book equalled the other one within the last second before `clock`; None if it did not."""
-        left, found = self.differences(other), deque[Change]()
+        """Return the changes since this copy equalled the other, at most a second before `clock`. None if it did not."""
+        different, changes = self.differences(other), deque[Change]()
         for change in reversed(self.recent):
-            if not left or clock - change.clock > AT_ONCE:
+            if not different or clock - change.clock > AT_ONCE:
                 break
-            found.appendleft(change)
+            changes.appendleft(change)
             level = change.side, change.price
-            if change.before == other.sides[change.side].levels.get(change.price, 0):
-                left.discard(level)
+            if change.old_lots == other.sides[change.side].levels.get(change.price, 0):
+                different.discard(level)
             else:
-                left.add(level)
-        return None if left else list(found)
+                different.add(level)
+        return None if different else list(changes)
 
 
 @dataclass(slots=True)
-class Market:
-    """State of one market.
+class TrackedMarket:
+    """State of one market while a recording is read.
 
-    lines: valid books by subscription. leader: the displayed one; None from the loss of the book to the next snapshot. agreed: place of the
-    last snapshot that began the book or agreed with it. crossed: place and ordinal of the last frame if it left the book crossed or locked.
-    is_hidden: an instant ended crossed. wiped: place of the snapshot that emptied the book. shown: place of its first book. unapplied:
-    places of frames that were not applied.
+    copies: valid copies by subscription. displayed: the displayed copy; None from the loss of the book to the next snapshot. agreed: place
+    of the last snapshot that began the book or agreed with it. crossed: place and ordinal of the last frame if it left the book crossed or
+    locked. is_hidden: an instant ended crossed. wiped: place of the snapshot that emptied the book. shown: place of the first book.
+    unapplied: places of frames that were not applied.
     """
 
     code: int
     lifecycle: Lifecycle
-    lines: dict[Key, SubscribedBook] = field(default_factory=dict)
-    leader: SubscribedBook | None = None
+    copies: dict[Key, SubscribedBook] = field(default_factory=dict)
+    displayed: SubscribedBook | None = None
     agreed: int = 0
     crossed: tuple[int, int] | None = None
     is_hidden: bool = False
@@ -166,5 +166,5 @@ class Market:
     connection: int = 0
 
     def others(self) -> list[SubscribedBook]:
-        """Return the valid books on other subscriptions that may follow the displayed one."""
-        return [line for line in self.lines.values() if line is not self.leader and not line.following.is_still]
+        """Return the copies that are compared with the displayed one."""
+        return [copy for copy in self.copies.values() if copy is not self.displayed and not copy.comparison.is_stopped]

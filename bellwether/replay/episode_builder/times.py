@@ -1,4 +1,4 @@
-"""Times of a recording's frames: the exchange's where frames contain them, else estimated."""
+"""Times of a recording's frames: the exchange's if a frame contains one, otherwise estimated."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _LATEST = np.iinfo(np.int64).max
 #: Clocks that differ by more than this are unrelated, as in a recording of a sandbox with accelerated time.
 _ONE_CLOCK = 60_000_000_000
 #: Columns of a place: exchange time, clock of its stream, clock of all streams, receipt, stream, ordinal of the frame.
-_SAID, _CLOCK, _LATEST_CLOCK, _RECEIVED, _STREAM, _ORDINAL = range(6)
+_STATED, _CLOCK, _LATEST_CLOCK, _RECEIVED, _STREAM, _ORDINAL = range(6)
 _COLUMNS = 6
 #: Stream of frames without a book subscription, such as trades; its clock also follows those of the books.
 COMMON = 0
 
 
 class Times:
-    """Times of frames in order of arrival. `hear` assigns places; `resolve` converts places to nanoseconds since 1970, UTC.
+    """Times of frames. `add` numbers the frames in order of arrival (their *place*), and `resolve` computes the time of each place.
 
-    A frame is never older than the previous one of its stream: its time is the running maximum of the stream's exchange times. A frame
-    without exchange time gets its time of receipt, limited to the interval between the dated frames before and after it; a receiver's clock
-    found to be behind the exchange's is corrected by the difference. Without a time of receipt it gets the time of the previous frame, and
-    at the beginning that of the first dated one. If no frame has an exchange time, times of receipt are used.
+    Frames of one stream are in order: the time of a frame is the running maximum of the stream's exchange times. A frame without exchange
+    time gets its time of receipt, limited to the interval between the dated frames before and after it; a receiver's clock found to be
+    behind the exchange's is corrected by the difference. Without a time of receipt it gets the time of the previous frame, and at the
+    beginning that of the first dated one. If no frame has an exchange time, times of receipt are used.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Times:
 
     @property
     def latest(self) -> int:
-        """Latest exchange time of a book or trade so far."""
+        """Latest exchange time of a book or trade so far, ns UTC; 0 without any."""
         return self._clock[COMMON]
 
     @property
@@ -47,11 +47,11 @@ class Times:
         """Place of the last frame."""
         return len(self._rows) // _COLUMNS - 1
 
-    def hear(self, at: int | None, received_at: int | None, *, beside: bool = False, stream: Hashable = None, ordinal: int = 0) -> int:
-        """Assign a place to a frame. at: exchange time. beside: the frame concerns neither books nor trades and does not advance their
-        clock.
+    def add(self, at: int | None, received_at: int | None, *, aside: bool = False, stream: Hashable = None, ordinal: int = 0) -> int:
+        """Add a frame and return its place.
 
-        stream: the book subscription, whose frames come in order; None for others. ordinal: of the frame, never decreasing.
+        at: exchange time. received_at: time of receipt. aside: the frame concerns neither books nor trades and does not advance their
+        clock. stream: book subscription, whose frames arrive in order; None for other frames. ordinal: of the frame, never decreasing.
         """
         code = self._streams.get(stream)
         if code is None:
@@ -61,89 +61,82 @@ class Times:
             self._last.append(_UNKNOWN)
             self._first_dated.append(_UNKNOWN)
         place = len(self._rows) // _COLUMNS
-        if not beside:
+        if not aside:
             self._last[code] = place
             if at is not None:
                 if self._first_dated[code] == _UNKNOWN:
                     self._first_dated[code] = place
                 self._clock[code] = max(self._clock[code], at)
                 self._clock[COMMON] = max(self._clock[COMMON], at)
-        said = _UNKNOWN if at is None else at
-        received = _UNKNOWN if received_at is None else received_at
-        self._add((said, self._clock[code], self._clock[COMMON], received, _UNKNOWN if beside else code, ordinal))
+        stated, received = (_UNKNOWN if time is None else time for time in (at, received_at))
+        self._add((stated, self._clock[code], self._clock[COMMON], received, _UNKNOWN if aside else code, ordinal))
         return place
 
     def clock(self, place: int) -> int:
-        """Return the running maximum of exchange times at a place, on its stream."""
+        """Return the latest exchange time of a place's stream up to that place."""
         return self._rows[place * _COLUMNS + _CLOCK]
 
     def last(self, stream: Hashable, ordinal: int) -> int | None:
-        """Return the last place of a stream up to a frame; None if it has none."""
+        """Return the last place of a stream up to the frame `ordinal`. None without one."""
         code = self._streams.get(stream)
         place = _UNKNOWN if code is None else self._last[code]
         while place >= 0 and (self._rows[place * _COLUMNS + _STREAM] != code or self._rows[place * _COLUMNS + _ORDINAL] > ordinal):
             place -= 1
         return None if place < 0 else place
 
-    def dated(self, place: int) -> int:
-        """Return the last place up to this one with an exchange time: of the same stream, else of any stream, else the place itself."""
+    def last_dated_place(self, place: int) -> int:
+        """Return the last place up to this one with an exchange time: of its stream, else of any stream, else the place itself."""
         stream = self._rows[place * _COLUMNS + _STREAM]
         has_own = stream != _UNKNOWN and 0 <= self._first_dated[stream] <= place
-        for found in range(place, -1, -1):
-            of = self._rows[found * _COLUMNS + _STREAM]
-            if self._rows[found * _COLUMNS + _SAID] != _UNKNOWN and (of == stream if has_own else of != _UNKNOWN):
-                return found
+        for earlier in range(place, -1, -1):
+            of = self._rows[earlier * _COLUMNS + _STREAM]
+            if self._rows[earlier * _COLUMNS + _STATED] != _UNKNOWN and (of == stream if has_own else of != _UNKNOWN):
+                return earlier
         return place
 
-    def are_one_instant(self, one: int, other: int) -> bool:
-        """Return whether two places have the same time as far as their frames show."""
-        row, second = self._rows[one * _COLUMNS : (one + 1) * _COLUMNS], self._rows[other * _COLUMNS : (other + 1) * _COLUMNS]
-        if row[_SAID] == second[_SAID] == _UNKNOWN != second[_RECEIVED]:
+    def are_one_instant(self, place: int, other: int) -> bool:
+        """Return True if two places have the same time, as far as their frames show."""
+        row, second = (self._rows[number * _COLUMNS : (number + 1) * _COLUMNS] for number in (place, other))
+        if row[_STATED] == second[_STATED] == _UNKNOWN != second[_RECEIVED]:
             return row[_RECEIVED] == second[_RECEIVED]
         return row[_CLOCK] == second[_CLOCK]
 
     def resolve(self, name: str) -> np.ndarray:
-        """Return the time of each place, int64[places] ns UTC. Raises `SchemaError` if no frame of the recording `name` has a time."""
-        said, clocks, latest, received, stream, _ = np.frombuffer(self._rows, np.int64).reshape(-1, _COLUMNS).T
-        if not len(said) or not (latest[-1] or (received != _UNKNOWN).any()):
+        """Compute the time of each place, int64[places], ns UTC. Raises `SchemaError` if no frame of the recording `name` has a time."""
+        stated, clocks, latest, received, stream, _ = np.frombuffer(self._rows, np.int64).reshape(-1, _COLUMNS).T
+        if not len(stated) or not (latest[-1] or (received != _UNKNOWN).any()):
             raise SchemaError(f"building an episode from {name}: no frame has a time of creation or receipt; record it again")
-        dated = (said != _UNKNOWN) & (stream != _UNKNOWN)
+        dated = (stated != _UNKNOWN) & (stream != _UNKNOWN)
         later = _next_dated(latest, dated)
-        received = np.where(received == _UNKNOWN, _UNKNOWN, received + _behind(said, received, dated))
-        guessed = _estimate_times(latest, received, dated, later)
-        times = np.where(said != _UNKNOWN, said, np.maximum(latest, np.minimum(guessed, later)))
+        received = np.where(received == _UNKNOWN, _UNKNOWN, received + _clock_lag(stated, received, dated))
+        estimated = _estimate_times(latest, received, dated, later)
+        times = np.where(stated != _UNKNOWN, stated, np.maximum(latest, np.minimum(estimated, later)))
         order = np.argsort(stream, kind="stable")
         ends = np.cumsum(np.bincount(stream + 1))
         for places in np.split(order, ends[:-1])[1:]:
-            times[places] = _order_stream_times(clocks[places], guessed[places], dated[places])
+            own = np.minimum(estimated[places], _next_dated(clocks[places], dated[places]))
+            # The times of one stream never decrease.
+            times[places] = np.maximum.accumulate(np.where(dated[places], clocks[places], np.maximum(clocks[places], own)))
         return times
 
 
 def _next_dated(clocks: np.ndarray, dated: np.ndarray) -> np.ndarray:
-    """Return the time of the next dated place from each one on, int64[places]."""
+    """Return the time of the first dated place at or after each place, int64[places]."""
     return np.minimum.accumulate(np.where(dated, clocks, _LATEST)[::-1])[::-1]
 
 
-def _behind(said: np.ndarray, received: np.ndarray, dated: np.ndarray) -> int:
-    """Return the minimum lag of the receiver's clock behind the exchange's, since nothing is received before it is sent; 0 for unrelated
-    clocks.
-    """
+def _clock_lag(stated: np.ndarray, received: np.ndarray, dated: np.ndarray) -> int:
+    """Return the minimum lag of the receiver's clock, ns: nothing is received before the exchange sends it. 0 for unrelated clocks."""
     both = dated & (received != _UNKNOWN)
-    most = int((said[both] - received[both]).max(initial=0))
-    return most if most <= _ONE_CLOCK else 0
-
-
-def _order_stream_times(clocks: np.ndarray, guessed: np.ndarray, dated: np.ndarray) -> np.ndarray:
-    """Return the non-decreasing times of one stream, int64[places]."""
-    held = np.maximum(clocks, np.minimum(guessed, _next_dated(clocks, dated)))
-    return np.maximum.accumulate(np.where(dated, clocks, held))
+    lag = int((stated[both] - received[both]).max(initial=0))
+    return lag if lag <= _ONE_CLOCK else 0
 
 
 def _estimate_times(clocks: np.ndarray, received: np.ndarray, dated: np.ndarray, later: np.ndarray) -> np.ndarray:
-    """Return the estimated times of undated frames, int64[places]: receipt, else the previous frame, at the beginning the next dated frame.
+    """Estimate the times of undated frames, int64[places].
 
-    If the receiver's clock is unrelated to the exchange's, the time since the receipt of the last dated frame is added to that frame's
-    time.
+    The estimate is the time of receipt, else the time of the previous frame, at the beginning that of the next dated frame. If the
+    receiver's clock is unrelated to the exchange's, the time since the receipt of the last dated frame is added to that frame's time.
     """
     last = np.maximum.accumulate(np.where(dated & (received != _UNKNOWN), np.arange(len(clocks)), -1))
     elsewhere = (last >= 0) & (np.abs(received[last] - clocks[last]) > _ONE_CLOCK)

@@ -1,4 +1,4 @@
-"""Rule sets and fees of the venues as versioned data in exact integers."""
+"""Rule sets and fees of the venues: versioned data, exact integers."""
 
 from bellwether.replay.rules.fees import Accumulator, FillFee, OrderFees, kalshi_fee, trade_fee
 from bellwether.replay.rules.ruleset import FeeRates, RuleSet, rule_set, rule_sets, rules_for, with_fees

@@ -1,4 +1,7 @@
-"""Combination of the rule sets of several markets: run-wide rules must agree, fees and units are per market."""
+"""Combination of the rule sets of several markets.
+
+Rules that apply to the whole run must agree; fees and units may differ between markets.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,8 @@ _OF_A_MARKET = {"name", "venue", "title", "since", "default", "fees", "sources",
 def combine_rules(sets: Sequence[RuleSet]) -> RuleSet:
     """Combine rule sets for one replay of their markets. A single set is returned unchanged.
 
-    The name joins theirs with `+` in order of first appearance; fees and units are per market. Raises `ConfigError` for sets that disagree
-    on a run-wide rule.
+    The name joins theirs with `+` in order of first appearance. Raises `ConfigError` if sets disagree on a rule that applies to the whole
+    run.
     """
     different = list({rules.name: rules for rules in sets}.values())
     first = different[0]
@@ -25,10 +28,10 @@ def combine_rules(sets: Sequence[RuleSet]) -> RuleSet:
         return first
     for other in different[1:]:
         for field in fields(RuleSet):
-            wanted, found = getattr(first, field.name), getattr(other, field.name)
-            if field.name not in _OF_A_MARKET and wanted != found:
+            value, different_value = getattr(first, field.name), getattr(other, field.name)
+            if field.name not in _OF_A_MARKET and value != different_value:
                 raise ConfigError(
-                    f"combining rules: {first.name} has {field.name} = {wanted!r} and {other.name} {found!r}, which applies to the whole replay; "
+                    f"combining rules: {first.name} has {field.name} = {value!r} and {other.name} {different_value!r}, which applies to the whole replay; "
                     "name rules that agree with --rules, or replay the episodes separately"
                 )
     return replace(

@@ -1,7 +1,7 @@
-"""Fees of one fill and of all fills of an order, in plain exact arithmetic outside the engine.
+"""Fees of fills and orders in exact decimal arithmetic, outside of the engine.
 
-The trade fee of a fill follows from the terms of its market. Venues that keep balances in a unit of their own (Kalshi) charge for the
-rounding of each fill and rebate it per order once it adds up: https://docs.kalshi.com/getting_started/fee_rounding.
+A market's terms determine the trade fee of a fill. Kalshi also charges for rounding each change of the balance, and rebates these charges
+per order once they add up: https://docs.kalshi.com/getting_started/fee_rounding.
 """
 
 from __future__ import annotations
@@ -37,30 +37,32 @@ class FillFee:
 
     @property
     def net(self) -> Decimal:
-        """Total: trade + rounding - rebate, never negative."""
+        """Total fee: trade + rounding - rebate, never negative."""
         return self.trade + self.rounding - self.rebate
 
 
 class Accumulator:
-    """Rounding of the balance over the fills of one order, as taker or maker. `held`: rounding charged and not yet rebated, in dollars."""
+    """Roundings of the balance over the fills of one order. held: roundings charged and not yet rebated, in dollars."""
 
     def __init__(self, rules: RuleSet) -> None:
         self._rules = rules
         self.held = _ZERO
 
     def add(self, revenue: Decimal, trade_fee: Decimal) -> FillFee:
-        """Book a fill. revenue: dollars received, negative for a buyer. trade_fee: dollars, already rounded to the rules' unit."""
+        """Add a fill and return its fees. revenue: dollars received, negative for a buyer. trade_fee: dollars, rounded by the rules."""
         if not self._rules.balance_unit:
             return FillFee(trade_fee)
         with localcontext(prec=_DIGITS):
             change = revenue - trade_fee
-            rounding = change - _round_to_unit(change, self._rules.balance_unit, ROUND_FLOOR)
+            unit = dollars(self._rules.balance_unit)
+            rounding = change - (change / unit).to_integral_value(ROUND_FLOOR) * unit
             self.held += rounding
             rebate = self._rebate(trade_fee + rounding)
             self.held -= rebate
         return FillFee(trade_fee, rounding, rebate)
 
     def _rebate(self, charged: Decimal) -> Decimal:
+        """Return the rebate due, at most the amount charged for this fill, in whole units."""
         unit = dollars(self._rules.rebate_unit)
         units = self.held // unit
         if self._rules.rebate_above and units and self.held == units * unit:
@@ -69,7 +71,7 @@ class Accumulator:
 
 
 class OrderFees:
-    """Fees of one order, fill by fill, under a rule set and the terms of its market (as for `fee_terms`)."""
+    """Fees of one order, fill by fill, under a rule set and the fee terms of a market (see `fee_terms`)."""
 
     def __init__(self, rules: RuleSet, fee: Mapping[str, Any] | None = None) -> None:
         self._rules = rules
@@ -77,7 +79,7 @@ class OrderFees:
         self._accumulator = Accumulator(rules)
 
     def fill(self, contracts: Decimal | str | int, price: Decimal | str, *, action: Action = "buy", role: Role = "taker") -> FillFee:
-        """Book a fill of `contracts` at `price` dollars each and return its fees. Raises `ConfigError` for an invalid size or price."""
+        """Add a fill of `contracts` at `price` dollars each and return its fees. Raises `ConfigError` for an invalid size or price."""
         size, at = Decimal(contracts), Decimal(price)
         trade = trade_fee(self._rules, self._terms, size, at, role)
         with localcontext(prec=_DIGITS):
@@ -116,25 +118,21 @@ def trade_fee(rules: RuleSet, terms: Sequence[int], contracts: Decimal, price: D
 
 
 def _float_fee(coefficient: float, contracts: Decimal, price: Decimal) -> Decimal:
-    """Compute the original benchmark's fee in binary floats, with its order of operations, to reproduce its overcharges."""
+    """Compute PredictionMarketBench's fee in floats, in its order of operations, so that its overcharges are the same."""
     cents = float(price * 100)
     charged = ceil(coefficient * float(contracts) * (cents / 100.0) * (1 - cents / 100.0) * 100)
     return dollars(MicroDollars(CENT_MICROS * charged))
 
 
 def _round_up(value: Decimal, divisor: int, unit: MicroDollars) -> Decimal:
-    """Round value / divisor dollars up to whole units, without an inexact division."""
+    """Return value / divisor dollars, rounded up to whole units."""
     step = dollars(unit) * divisor
     whole = value // step
     return (whole + (value > whole * step)) * dollars(unit)
 
 
 def _round_half_up(value: Decimal, divisor: int, unit: MicroDollars) -> Decimal:
-    """Round value / divisor dollars half up to whole units; below one unit the result is 0."""
+    """Return value / divisor dollars, rounded half up to whole units; 0 below one unit."""
     step = dollars(unit) * divisor
     whole, rest = divmod(value, step)
     return (whole + (2 * rest >= step)) * dollars(unit) if whole else _ZERO
-
-
-def _round_to_unit(amount: Decimal, unit: MicroDollars, rounding: str) -> Decimal:
-    return (amount / dollars(unit)).to_integral_value(rounding) * dollars(unit)

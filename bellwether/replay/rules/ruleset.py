@@ -1,4 +1,4 @@
-"""Rule sets: the rules of a venue from a day on, as versioned data (`rules.toml`) that results refer to by name."""
+"""Rule sets: the rules of a venue since a certain day, as versioned data (`rules.toml`) that results name."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class RuleSet:
 
     @property
     def units(self) -> tuple[int, ...]:
-        """Sizes and units of a market, as a row of `Tape.units`."""
+        """Size limits and units of a market, a row of `Tape.units`."""
         return tuple(int(getattr(self, name)) for name in UNITS)
 
     @property
@@ -118,12 +118,12 @@ class RuleSet:
 
     @property
     def uses_fee_terms(self) -> bool:
-        """True if fees depend on a market's terms; false if all markets pay the same, or before such terms existed."""
+        """True if fees depend on a market's terms. False if all markets pay the same, or the rules are older than such terms."""
         return "*" not in self.fees and (self.venue != "polymarket" or self.since.year >= _POLYMARKET_FEES_SINCE)
 
 
 def rule_set(name: str) -> RuleSet:
-    """Return a rule set by name; `NAME[fees=OTHER]` applies `with_fees`. Raises `ConfigError` for an unknown name."""
+    """Return the rule set of this name; `NAME[fees=OTHER]` applies `with_fees`. Raises `ConfigError` for an unknown name."""
     base, sign, fees = name.removesuffix("]").partition(_FEES)
     if sign:
         return with_fees(rule_set(base), fees)
@@ -134,7 +134,7 @@ def rule_set(name: str) -> RuleSet:
 
 
 def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
-    """Replace the fees of a rule set, and their rounding, with those of another set of the venue, or with no fees (`none`).
+    """Return a rule set with the fees and rounding of another set of its venue, or without fees (`none`).
 
     None changes nothing. The name of the result contains both names. Raises `ConfigError` for an unknown set, for one of another venue,
     and for fees that are already replaced.
@@ -153,8 +153,8 @@ def with_fees(rules: RuleSet, fees: str | None) -> RuleSet:
         raise ConfigError(
             f"choosing the fees: {fees} are fees of {other.venue}, and {rules.name} are rules of {rules.venue}; name a set of {rules.venue}"
         )
-    taken = {field: getattr(other, field) for field in ("since", "fees", "fee_unit", "balance_unit", "rebate_unit", "rebate_above")}
-    return replace(rules, name=name, default=False, sources=(*rules.sources, *other.sources), **taken)
+    replaced = {field: getattr(other, field) for field in ("since", "fees", "fee_unit", "balance_unit", "rebate_unit", "rebate_above")}
+    return replace(rules, name=name, default=False, sources=(*rules.sources, *other.sources), **replaced)
 
 
 def rules_for(venue: str, day: date) -> RuleSet:
@@ -181,12 +181,14 @@ def rule_sets() -> Mapping[str, RuleSet]:
 
 
 def _inherit_values(name: str, stated: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a set in `rules.toml`, including those inherited from the set named by `like`."""
     own = dict(stated[name])
     parent = own.pop("like", None)
     return own if parent is None else {**_inherit_values(parent, stated), **own}
 
 
 def _rule_set(name: str, values: dict[str, Any]) -> RuleSet:
+    """Build a rule set. Raises `ConfigError` for a value that is not one of a field's choices."""
     rates = {kind: FeeRates(Fraction(rate["taker"]), Fraction(rate["maker"])) for kind, rate in values.pop("fees").items()}
     sources = tuple(values.pop("sources"))
     rules = RuleSet(name=name, fees=MappingProxyType(rates), sources=sources, **values)

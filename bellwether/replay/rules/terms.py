@@ -1,4 +1,4 @@
-"""Fee terms of a market under a rule set, as the row of integers used by the engine."""
+"""Fee terms of a market under a rule set, as a row of integers for the engine."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError, SchemaError
-from bellwether.replay.rules.ruleset import FeeRates, RuleSet
+from bellwether.replay.rules.ruleset import RuleSet
 from bellwether.replay.units import DOLLAR, MAX_LOTS
 from bellwether.venues.polymarket.fees import schedule_of
 
@@ -56,7 +56,7 @@ def fee_terms(rules: RuleSet, fee: Mapping[str, Any] | None) -> np.ndarray:
 
 
 def _is_computable(kind: int, numerator: int, denominator: int, unit: int) -> bool:
-    """Return whether int64 arithmetic is exact for every size and price.
+    """Return True if int64 arithmetic computes fees at this rate exactly for every size and price.
 
     With L lots at p × $0.0001 and w = p × (10000 − p), a fee in micro-dollars is rate × L × w / 10^4 (QUADRATIC) or rate × L × v × w^e /
     10^(8e), where v is p by value and 10^4 by shares.
@@ -73,37 +73,27 @@ def _is_computable(kind: int, numerator: int, denominator: int, unit: int) -> bo
 
 
 def _kalshi_terms(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
+    """Return (kind, numerator, denominator) for takers and for makers on Kalshi."""
     if rules.is_free:
         return _NOTHING, _NOTHING
     if "*" in rules.fees:
-        return _float_terms(rules.fees["*"].taker), _float_terms(rules.fees["*"].maker)
-    rates = _rates(rules, fee.get("type") or _DEFAULT_TYPE)
+        flat = rules.fees["*"]
+        return (FLOAT, *flat.taker.as_integer_ratio()), (FLOAT, *flat.maker.as_integer_ratio())
+    kind = fee.get("type") or _DEFAULT_TYPE
+    if kind not in rules.fees:
+        types = ", ".join(rules.fees)
+        raise ConfigError(f"reading a market's fees: {rules.name} has no fee type {kind!r:.60}; choose one of {types}, or other rules")
     multiplier = _parse_multiplier(fee.get("multiplier"))
-    return _quadratic_terms(rates.taker * multiplier), _quadratic_terms(rates.maker * multiplier)
-
-
-def _rates(rules: RuleSet, kind: str) -> FeeRates:
-    try:
-        return rules.fees[kind]
-    except KeyError:
-        known = ", ".join(rules.fees)
-        raise ConfigError(
-            f"reading a market's fees: {rules.name} has no fee type {kind!r:.60}; choose one of {known}, or other rules"
-        ) from None
-
-
-def _quadratic_terms(rate: Fraction) -> tuple[int, int, int]:
-    return (QUADRATIC, rate.numerator, rate.denominator) if rate else _NOTHING
-
-
-def _float_terms(coefficient: Fraction) -> tuple[int, int, int]:
-    return FLOAT, coefficient.numerator, coefficient.denominator
+    rates = rules.fees[kind].taker * multiplier, rules.fees[kind].maker * multiplier
+    taker, maker = ((QUADRATIC, *rate.as_integer_ratio()) if rate else _NOTHING for rate in rates)
+    return taker, maker
 
 
 def _polymarket_terms(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int, int, int], tuple[int, int, int]]:
-    unknown = sorted({"feeType", "feeSchedule", "feesEnabled"} & fee.keys()) or (
-        ["multiplier"] if fee.get("multiplier") is not None else []
-    )
+    """Return (kind, numerator, denominator) for takers and for makers on Polymarket."""
+    unknown = sorted({"feeType", "feeSchedule", "feesEnabled"} & fee.keys())
+    if fee.get("multiplier") is not None:
+        unknown.append("multiplier")
     if unknown:
         raise SchemaError(
             f"reading a market's fees: unknown term {unknown[0]} of a Polymarket episode; use type, category, schedule and enabled"
@@ -121,6 +111,7 @@ def _polymarket_terms(rules: RuleSet, fee: Mapping[str, Any]) -> tuple[tuple[int
 
 
 def _parse_multiplier(value: Any) -> Fraction:
+    """Parse a multiplier of fees; 1 if missing. Raises `SchemaError` for an invalid one."""
     if value is None:
         return Fraction(1)
     try:
@@ -133,6 +124,7 @@ def _parse_multiplier(value: Any) -> Fraction:
 
 
 def _parse_waiver(value: Any) -> int:
+    """Parse the end of a fee waiver to ns UTC; 0 if missing. Raises `SchemaError` for an invalid one."""
     if value is None:
         return 0
     try:

@@ -1,4 +1,4 @@
-"""Conversion of an episode to its tape: books, prints, lifecycle and settlements in one order of processing."""
+"""Conversion of an episode to its tape: books, prints, lifecycle and settlements in the order of processing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bellwether.replay.rules import fee_terms
-from bellwether.replay.tape import cache as kept
 from bellwether.replay.tape import kernels
+from bellwether.replay.tape.cache import cache_path, read_tape, write_tape
 from bellwether.replay.tape.layout import (
     CLOSE,
     GRID,
@@ -29,7 +29,7 @@ from bellwether.replay.tape.layout import (
     pack,
     unpack,
 )
-from bellwether.replay.tape.levels import Grid, allowed_levels, level_words, price_grids
+from bellwether.replay.tape.levels import Grid, allowed_levels, level_words
 
 if TYPE_CHECKING:
     from bellwether.replay.episode.content import BookColumns, Content
@@ -44,33 +44,35 @@ Events = list[tuple[int, int]]
 
 
 def load_tape(episode: Episode, rules: RuleSet, cache: Path | None = None) -> Tape:
-    """Load the tape of an episode, ordered by the rules' tie rule and with their fee terms.
+    """Load the tape of an episode with the fee terms of a rule set, in the order that its rule for ties requires.
 
     cache: folder of tapes by content; a missing tape is built and stored there. Raises `ConfigError` for fee terms that the rules do not
-    know.
+    have.
     """
     fees = np.stack([fee_terms(rules, market.fee) for market in episode.metadata.markets])
-    path = None if cache is None else kept.cache_path(cache, episode.digest, rules.tie)
-    tape = None if path is None else kept.read_tape(path, tape_digest(episode.digest, rules.tie))
+    path = None if cache is None else cache_path(cache, episode.digest, rules.tie)
+    tape = None if path is None else read_tape(path, tape_digest(episode.digest, rules.tie))
     if tape is None:
         tape = build_tape(episode.content, episode.digest, rules.tie)
         if path is not None:
-            kept.write_tape(path, tape)
+            write_tape(path, tape)
     return replace(tape, fees=fees)
 
 
 def tape_digest(digest: str, tie: str) -> str:
-    """Compute the SHA-256, in hex, of an episode's digest and a tie rule."""
+    """Compute the SHA-256, in hex, of an episode's digest and the rule for ties."""
     return hashlib.sha256(f"{digest}:{tie}".encode()).hexdigest()
 
 
 def build_tape(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
     """Build the tape of an episode's content, without fees. digest: of the content. tie: aligned or books_first."""
     metadata = content.metadata
-    grids = price_grids(metadata.markets)
+    grids = [market.price_grids() for market in metadata.markets]
     prices = [[grid for _, grid in own] for own in grids]
-    words, printed = content.book.words, _print_words(content)
-    numbered, levels = level_words(np.concatenate([words, printed]), prices)
+    words, trades = content.book.words, content.trades
+    # Prints without their lots.
+    prints = pack(PRINT, trades.ticker.astype(np.int64), *trades.passive, 0)
+    numbered, levels = level_words(np.concatenate([words, prints]), prices)
     content = replace(content, book=_add_first_books(replace(content.book, words=numbered[: len(words)])))
     order = _merge_aligned if tie == ALIGNED else _merge_books_first
     ts, event, rows_ts, rows_end = order(content, numbered[len(words) :], _grid_changes(grids), max(map(len, levels), default=0))
@@ -88,20 +90,14 @@ def build_tape(content: Content, digest: str, tie: str = ALIGNED) -> Tape:
     )
 
 
-def _print_words(content: Content) -> np.ndarray:
-    """Pack the trades without their lots, int64[n]."""
-    side, price = content.trades.passive
-    return pack(PRINT, content.trades.ticker.astype(np.int64), side, price, 0)
-
-
 def _grid_changes(grids: Sequence[Sequence[Grid]]) -> Events:
-    """Build the events of grid changes after the first grid, each with its row in `Tape.grids`."""
+    """Build the events of grid changes, each with the row of its grid in `Tape.grids`."""
     later = [(at, code) for code, own in enumerate(grids) for at, _ in own[1:]]
     return [(at, pack(GRID, code, 0, 0, len(grids) + place)) for place, (at, code) in enumerate(later)]
 
 
 def _add_first_books(book: BookColumns) -> BookColumns:
-    """Add a level of size 0 to each market's first row without levels, since an empty book is known and accepts orders."""
+    """Add a level of size 0 to each market's first row if that has no levels, so that the book counts as known."""
     is_book = np.flatnonzero(~_is_only_lost(book))
     _, first = np.unique(book.ticker[is_book], return_index=True)
     rows = np.sort(is_book[first])
@@ -110,20 +106,20 @@ def _add_first_books(book: BookColumns) -> BookColumns:
     if not len(rows):
         return book
     codes = book.ticker[rows].astype(np.int64)
-    shown = np.insert(book.words, book.end[rows] - book.counts[rows], pack(LEVEL, codes, 0, 1, 0))
-    return replace(book, words=shown, end=book.end + np.searchsorted(rows, np.arange(len(book.ts)), side="right"))
+    words = np.insert(book.words, book.end[rows] - book.counts[rows], pack(LEVEL, codes, 0, 1, 0))
+    return replace(book, words=words, end=book.end + np.searchsorted(rows, np.arange(len(book.ts)), side="right"))
 
 
 def _is_only_lost(book: BookColumns) -> np.ndarray:
-    """Mark the rows that contain only the loss of the book, bool[r]."""
-    found = np.zeros(len(book.ts), bool)
+    """Mark the rows that only invalidate a book, bool[r]."""
+    only_lost = np.zeros(len(book.ts), bool)
     single = np.flatnonzero(book.counts == 1)
-    found[single] = book.words[book.end[single] - 1] & KIND_MASK == INVALID
-    return found
+    only_lost[single] = book.words[book.end[single] - 1] & KIND_MASK == INVALID
+    return only_lost
 
 
 def _merge_aligned(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """Merge the events, with each print directly before the cuts that it caused, but never later than recorded.
+    """Merge the events, with each print directly before the reductions of levels that it caused, but never later than recorded.
 
     No event of a market follows its close.
     """
@@ -132,26 +128,26 @@ def _merge_aligned(content: Content, prints: np.ndarray, changes: Events, levels
     closes = np.array([closing_time(m, s, metadata.end) for m, s in zip(metadata.markets, content.settlements, strict=True)], np.int64)
     words, end = _cut_at_close(book, closes, levels)
     _, ticker, side, level, _ = unpack(prints)
-    piece_word, piece_print, piece_lots, left = kernels.match_prints(
+    match_word, match_print, match_lots, remaining = kernels.match_prints(
         book.ts, book.ticker, end, words, trades.ts, trades.ticker, freeze(side), freeze(level), trades.lots, tickers, levels
     )
-    left[trades.ts > closes[ticker]] = 0
+    remaining[trades.ts > closes[ticker]] = 0
     # A print before its cut stays: moved later, it would fill orders sent after it.
-    early = trades.ts[piece_print] < book.ts[np.searchsorted(end, piece_word, side="right")]
-    np.add.at(left, piece_print[early], piece_lots[early])
-    piece_print[early] = -1
-    order = np.argsort(piece_word, kind="stable")
+    early = trades.ts[match_print] < book.ts[np.searchsorted(end, match_word, side="right")]
+    np.add.at(remaining, match_print[early], match_lots[early])
+    match_print[early] = -1
+    order = np.argsort(match_word, kind="stable")
     life = [
         event
         for m in zip(range(tickers), metadata.markets, content.settlements, closes, strict=True)
         for event in _lifecycle_events(metadata.start, *m)
     ]
-    pieces = piece_word[order], piece_print[order], piece_lots[order]
-    return _merge_events((book.ts, end, words), (prints, trades.ts, left), pieces, life + changes, (tickers, levels))
+    matches = match_word[order], match_print[order], match_lots[order]
+    return _merge_events((book.ts, end, words), (prints, trades.ts, remaining), matches, life + changes, (tickers, levels))
 
 
 def _merge_books_first(content: Content, prints: np.ndarray, changes: Events, levels: int) -> tuple[np.ndarray, ...]:
-    """Merge the events in the original's order: at each instant book rows, prints, then settlements, without lifecycle and gaps."""
+    """Merge the events in PredictionMarketBench's order: per instant book rows, prints, settlements. Omits lifecycle and gaps."""
     book, trades = content.book, content.trades
     is_level = book.words & KIND_MASK == LEVEL
     counts = np.concatenate([[0], np.cumsum(is_level)])
@@ -164,48 +160,51 @@ def _merge_books_first(content: Content, prints: np.ndarray, changes: Events, le
 
 
 def _merge_events(
-    rows: kernels.Columns, prints: kernels.Columns, pieces: kernels.Columns, life: Events, size: tuple[int, int]
+    rows: kernels.Columns, prints: kernels.Columns, matches: kernels.Columns, life: Events, size: tuple[int, int]
 ) -> tuple[np.ndarray, ...]:
     """Merge the events into (ts, event, rows_ts, rows_end).
 
-    rows: ts, end, words. prints: words without lots, ts, lots left. pieces: word, print, lots, by word. size: number of markets, and
+    rows: ts, end, words. prints: words without lots, ts, unmatched lots. matches: word, print, lots, by word. size: number of markets, and
     maximum levels of a market.
     """
     ordered = sorted(life, key=lambda event: (event[0], event[1] & KIND_MASK))
     life_ts, life_words = (np.array([event[column] for event in ordered], np.int64) for column in (0, 1))
     ts, event, rows_end = kernels.merge_events(
-        _freeze_columns(rows), _freeze_columns(prints), _freeze_columns(pieces), freeze(life_ts), freeze(life_words), *size
+        _freeze_columns(rows), _freeze_columns(prints), _freeze_columns(matches), freeze(life_ts), freeze(life_words), *size
     )
     return ts, event, rows[0], rows_end
 
 
 def _freeze_columns(columns: kernels.Columns) -> kernels.Columns:
-    first, second, third = columns
-    return freeze(first), freeze(second), freeze(third)
+    """Return read-only copies or views of three columns."""
+    first, second, third = map(freeze, columns)
+    return first, second, third
 
 
 def closing_time(market: Market, settlement: Settlement, end: int) -> int:
-    """Return the time, ns UTC, at which a market's trading ends: its close, settlement or end of recording, whichever is first."""
+    """Return the end of a market's trading, ns UTC: its close, settlement or the end of the recording, whichever is first."""
     settled = settlement.at if settlement.is_known else None
     return min(at for at in (market.close, settled, end) if at is not None)
 
 
 def _lifecycle_events(start: int, code: int, market: Market, settlement: Settlement, close: int) -> Events:
+    """Build the halts, openings, close and settlement of a market."""
     phases = [phase for phase in market.lifecycle if phase.event in _PHASES and phase.at < close]
-    found = [(phase.at, pack(_PHASES[phase.event], code, 0, 0, 0)) for phase in phases]
+    events = [(phase.at, pack(_PHASES[phase.event], code, 0, 0, 0)) for phase in phases]
     first = market.lifecycle[0] if market.lifecycle else None
     opening = first.at if first and first.event == "open" else market.open_time
     if opening is not None and start < opening and start < close:
-        found.append((start, pack(HALT, code, 0, 0, 0)))
+        events.append((start, pack(HALT, code, 0, 0, 0)))
         if opening < close and not (phases and phases[0].at == opening):
-            found.append((opening, pack(OPEN, code, 0, 0, 0)))
+            events.append((opening, pack(OPEN, code, 0, 0, 0)))
     settles = [_settlement_event(code, settlement)] if settlement.is_known else []
     # A settlement at the close also closes the market.
     closes = [] if settles and settles[0][0] == close else [(close, pack(CLOSE, code, 0, 0, 0))]
-    return found + closes + settles
+    return events + closes + settles
 
 
 def _settlement_event(code: int, settlement: Settlement) -> tuple[int, int]:
+    """Build the settlement of a market."""
     assert settlement.at is not None
     if settlement.value is None:
         return settlement.at, pack(VOID, code, 0, 0, 0)
@@ -213,7 +212,7 @@ def _settlement_event(code: int, settlement: Settlement) -> tuple[int, int]:
 
 
 def _cut_at_close(book: BookColumns, closes: np.ndarray, most: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cut the book rows at each market's close and return (words, end of each row). A book emptied at the close stays unchanged."""
+    """Remove book rows after each market's close. Returns (words, end of each row). Rows at the close stay unless they empty the book."""
     ticker, ts = book.ticker.astype(np.int64), book.ts
     levels = kernels.count_levels(ts, book.ticker, book.end, book.words, closes, most)
     keep = (ts < closes[ticker]) | ((ts == closes[ticker]) & (levels[ticker] > 0))

@@ -1,4 +1,4 @@
-"""Cache of tapes: Arrow streams with a checksum, memory-mapped on read. Files are written atomically."""
+"""Cache of tapes: Arrow streams with a checksum, written atomically and memory-mapped on read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _COLUMNS = ("ts", "event", "rows_ts", "rows_end", "grids", "prices")
 
 
 def cache_path(cache: Path, digest: str, tie: str) -> Path:
-    """Return the path of the tape of an episode's content."""
+    """Return the path of a tape. digest: of the episode's content."""
     return cache / f"{digest}-{tie}-{LAYOUT_VERSION}.arrow"
 
 
 def write_tape(path: Path, tape: Tape) -> None:
-    """Write a tape without its fees; equal tapes give equal bytes."""
+    """Write a tape without its fees. Equal tapes give equal bytes."""
     about = {
         "tickers": tape.tickers,
         "start": tape.start,
@@ -41,7 +41,7 @@ def write_tape(path: Path, tape: Tape) -> None:
 
 
 def read_tape(path: Path, digest: str) -> Tape | None:
-    """Map the tape at `path` into memory. Returns None if it is missing, damaged or has another digest."""
+    """Map a tape into memory. None if it is missing, damaged or has another digest."""
     try:
         # Arrow and the engine trust lengths and offsets, so nothing is parsed before its checksum is verified.
         content = checked(memoryview(pa.memory_map(str(path)).read_buffer()))

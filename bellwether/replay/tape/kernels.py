@@ -1,6 +1,6 @@
-"""Compiled passes that merge an episode's events into one order.
+"""Compiled code that merges an episode's events into one order.
 
-A taker's trade is recorded twice: as a print, and as the level change that removed its size. `match_prints` pairs them.
+A taker's trade is recorded twice: as a print, and as a *cut*, the level change that removed its size. `match_prints` pairs them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MESSAGES, WITHIN = 40, 2_000_000_000
 
 @njit(cache=True, nogil=True)
 def count_levels(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.ndarray, until: np.ndarray, levels: int) -> np.ndarray:
-    """Count the levels with a displayed size in each ticker's book at its time `until`, int64[tickers]. levels: maximum per market."""
+    """Count the non-empty levels in each ticker's book at its time `until`, int64[tickers]. levels: maximum per market."""
     shown = np.zeros((len(until), 2, levels), np.bool_)
     count = np.zeros(len(until), np.int64)
     at = 0
@@ -31,9 +31,9 @@ def count_levels(ts: np.ndarray, ticker: np.ndarray, end: np.ndarray, words: np.
             kind, _, s, p, size = unpack(words[at])
             at += 1
             if kind == LEVEL:
-                now = size > 0
-                count[t] += np.int64(now) - np.int64(shown[t, s, p])
-                shown[t, s, p] = now
+                is_shown = size > 0
+                count[t] += np.int64(is_shown) - np.int64(shown[t, s, p])
+                shown[t, s, p] = is_shown
     return count
 
 
@@ -43,17 +43,17 @@ def _find_exact_cut(
     lots: int,
     message: int,
     ts: int,
-    cut_left: np.ndarray,
-    cut_before: np.ndarray,
+    cut_remaining: np.ndarray,
+    earlier_cut: np.ndarray,
     cut_message: np.ndarray,
     cut_ts: np.ndarray,
 ) -> int:
-    """Return the newest cut in reach with exactly `lots` remaining; the newest cut if there is none."""
+    """Return the latest cut within reach that has exactly `lots` remaining, or the latest cut if there is none."""
     k = newest
     while k >= 0 and message - cut_message[k] <= MESSAGES and ts - cut_ts[k] <= WITHIN:
-        if cut_left[k] == lots:
+        if cut_remaining[k] == lots:
             return k
-        k = cut_before[k]
+        k = earlier_cut[k]
     return newest
 
 
@@ -71,7 +71,7 @@ def match_prints(
     tickers: int,
     levels: int,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Match prints with the cuts that they caused. Returns (word, print, lots) of each piece, and the unmatched lots of each print.
+    """Match prints with the cuts that they caused. Returns (word, print, lots) of each match, and the unmatched lots of each print.
 
     Greedy, in the order of the feed: rows of an instant, then its prints; a message is a row or a print of the ticker. A print takes from
     earlier cuts at its (ticker, passive side, price): from the nearest of exactly its size, else from the nearest ones. Its remainder waits
@@ -85,13 +85,13 @@ def match_prints(
     last_cut = np.full((tickers, 2, levels), -1, np.int64)
     first_wait = np.full((tickers, 2, levels), -1, np.int64)
     last_wait = np.full((tickers, 2, levels), -1, np.int64)
-    cut_word, cut_left = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
-    cut_before, cut_message, cut_ts = np.empty(len(words), np.int64), np.empty(len(words), np.int64), np.empty(len(words), np.int64)
-    left, wait_next = print_lots.copy(), np.full(prints, -1, np.int64)
+    cut_word, cut_remaining = np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+    earlier_cut, cut_message, cut_ts = np.empty(len(words), np.int64), np.empty(len(words), np.int64), np.empty(len(words), np.int64)
+    remaining, wait_next = print_lots.copy(), np.full(prints, -1, np.int64)
     print_message = np.empty(prints, np.int64)
-    # Each piece uses up a cut or a print.
-    piece = np.empty((3, len(words) + prints), np.int64)
-    cuts, pieces, row, at, j = 0, 0, 0, 0, 0
+    # Each match uses up a cut or a print.
+    match = np.empty((3, len(words) + prints), np.int64)
+    cuts, matches, row, at, j = 0, 0, 0, 0, 0
     while row < rows or j < prints:
         if row < rows and (j >= prints or row_ts[row] <= print_ts[j]):
             t = row_ticker[row]
@@ -106,17 +106,17 @@ def match_prints(
                     k = first_wait[t, s, p]
                     while k >= 0 and cut > 0:
                         if message[t] - print_message[k] <= MESSAGES and row_ts[row] - print_ts[k] <= WITHIN:
-                            lots = min(cut, left[k])
-                            piece[0, pieces], piece[1, pieces], piece[2, pieces] = at - 1, k, lots
-                            pieces += 1
+                            lots = min(cut, remaining[k])
+                            match[0, matches], match[1, matches], match[2, matches] = at - 1, k, lots
+                            matches += 1
                             cut -= lots
-                            left[k] -= lots
-                            if left[k] > 0:
+                            remaining[k] -= lots
+                            if remaining[k] > 0:
                                 break
                         k = wait_next[k]
                     first_wait[t, s, p] = k
                     if cut > 0:
-                        cut_word[cuts], cut_left[cuts], cut_before[cuts] = at - 1, cut, last_cut[t, s, p]
+                        cut_word[cuts], cut_remaining[cuts], earlier_cut[cuts] = at - 1, cut, last_cut[t, s, p]
                         cut_message[cuts], cut_ts[cuts] = message[t], row_ts[row]
                         last_cut[t, s, p] = cuts
                         cuts += 1
@@ -129,64 +129,64 @@ def match_prints(
         t, s, p = print_ticker[j], print_side[j], print_price[j]
         message[t] += 1
         print_message[j] = message[t]
-        k = _find_exact_cut(last_cut[t, s, p], left[j], message[t], print_ts[j], cut_left, cut_before, cut_message, cut_ts)
-        while k >= 0 and left[j] > 0 and message[t] - cut_message[k] <= MESSAGES and print_ts[j] - cut_ts[k] <= WITHIN:
-            if cut_left[k] > 0:
-                lots = min(cut_left[k], left[j])
-                piece[0, pieces], piece[1, pieces], piece[2, pieces] = cut_word[k], j, lots
-                pieces += 1
-                cut_left[k] -= lots
-                left[j] -= lots
-            k = cut_before[k]
-        if left[j] > 0:
+        k = _find_exact_cut(last_cut[t, s, p], remaining[j], message[t], print_ts[j], cut_remaining, earlier_cut, cut_message, cut_ts)
+        while k >= 0 and remaining[j] > 0 and message[t] - cut_message[k] <= MESSAGES and print_ts[j] - cut_ts[k] <= WITHIN:
+            if cut_remaining[k] > 0:
+                lots = min(cut_remaining[k], remaining[j])
+                match[0, matches], match[1, matches], match[2, matches] = cut_word[k], j, lots
+                matches += 1
+                cut_remaining[k] -= lots
+                remaining[j] -= lots
+            k = earlier_cut[k]
+        if remaining[j] > 0:
             if first_wait[t, s, p] < 0:
                 first_wait[t, s, p] = j
             else:
                 wait_next[last_wait[t, s, p]] = j
             last_wait[t, s, p] = j
         j += 1
-    return piece[0, :pieces].copy(), piece[1, :pieces].copy(), piece[2, :pieces].copy(), left
+    return match[0, :matches].copy(), match[1, :matches].copy(), match[2, :matches].copy(), remaining
 
 
 @njit(cache=True, nogil=True)
 def merge_events(
     rows: Columns,
     printed: Columns,
-    pieces: Columns,
+    matches: Columns,
     life_ts: np.ndarray,
     life_words: np.ndarray,
     tickers: int,
     levels: int,
 ) -> Columns:
-    """Merge into (ts, event, end of each book row). At each instant: book rows, then prints with unmatched lots, then lifecycle.
+    """Merge into (ts, event, end of each book row). In an instant: book rows, then prints with unmatched lots, then lifecycle.
 
-    rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots left. pieces: word, print, lots, ordered by
+    rows: ts, end in words, words. printed: words with ticker, side and price only; ts; lots remaining. matches: word, print, lots, ordered by
     word: prints that made a cut directly precede it, and it is TRADED; a larger cut is split. Pieces with a negative print are traded
     elsewhere.
     """
     row_ts, row_end, words = rows
-    prints, print_ts, left = printed
-    piece_word, piece_print, piece_lots = pieces
-    room = len(words) + 2 * len(piece_word) + len(prints) + len(life_words)
+    prints, print_ts, remaining = printed
+    match_word, match_print, match_lots = matches
+    room = len(words) + 2 * len(match_word) + len(prints) + len(life_words)
     ts, event, rows_end = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(len(row_ts), np.int64)
     book = np.zeros((tickers, 2, levels), np.int64)
-    n, at, piece, row, j, life = 0, 0, 0, 0, 0, 0
+    n, at, match, row, j, life = 0, 0, 0, 0, 0, 0
     while row < len(row_ts) or j < len(prints) or life < len(life_ts):
         has_row = row < len(row_ts)
         if has_row and (j >= len(prints) or row_ts[row] <= print_ts[j]) and (life >= len(life_ts) or row_ts[row] <= life_ts[life]):
             while at < row_end[row]:
                 kind, t, s, p, size = unpack(words[at])
-                first = piece
-                while piece < len(piece_word) and piece_word[piece] == at:
-                    if piece_print[piece] >= 0:
-                        ts[n], event[n] = row_ts[row], prints[piece_print[piece]] | pack(PRINT, 0, 0, 0, piece_lots[piece])
+                first = match
+                while match < len(match_word) and match_word[match] == at:
+                    if match_print[match] >= 0:
+                        ts[n], event[n] = row_ts[row], prints[match_print[match]] | pack(PRINT, 0, 0, 0, match_lots[match])
                         n += 1
-                    book[t, s, p] -= piece_lots[piece]
-                    piece += 1
-                if piece > first:
+                    book[t, s, p] -= match_lots[match]
+                    match += 1
+                if match > first:
                     ts[n], event[n] = row_ts[row], pack(TRADED, t, s, p, book[t, s, p])
                     n += 1
-                if piece == first or book[t, s, p] != size:
+                if match == first or book[t, s, p] != size:
                     ts[n], event[n] = row_ts[row], words[at]
                     n += 1
                 if kind == LEVEL:
@@ -195,8 +195,8 @@ def merge_events(
             rows_end[row] = n
             row += 1
         elif j < len(prints) and (life >= len(life_ts) or print_ts[j] <= life_ts[life]):
-            if left[j] > 0:
-                ts[n], event[n] = print_ts[j], prints[j] | pack(PRINT, 0, 0, 0, left[j])
+            if remaining[j] > 0:
+                ts[n], event[n] = print_ts[j], prints[j] | pack(PRINT, 0, 0, 0, remaining[j])
                 n += 1
             j += 1
         else:

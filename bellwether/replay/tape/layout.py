@@ -1,7 +1,7 @@
-"""The tape: an episode as flat integer columns in the order of processing, one packed 64-bit word per event.
+"""Layout of a tape: an episode as flat columns of integers in the order of processing, one packed 64-bit word per event.
 
-Word: bits 0-3 kind, 4 side, 5-18 price, 19-31 ticker code, 32-62 value. In the words of an episode (`Content`) a price is an integer of
-$0.0001, in those of a tape the number of a level of its market (`levels`).
+Bits of a word: 0-3 kind, 4 side, 5-18 price, 19-31 ticker code, 32-62 value. In the words of an episode (`Content`) a price is an integer
+of $0.0001, in those of a tape the number of a level of its market (`levels`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from numba.extending import register_jitable
 
 from bellwether.replay.units import CENT, DOLLAR
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 #: Incremented whenever the meaning of the words, their order or the cached file changes.
 LAYOUT_VERSION = 4
@@ -46,7 +46,7 @@ UNIT_COLS = 6
 
 @register_jitable
 def pack(kind: Any, ticker: Any, side: Any, price: Any, value: Any) -> Any:
-    """Pack an event, given as integers or int64 arrays, into a word. Callable from compiled code."""
+    """Pack an event, given as integers or int64 arrays, into words. Callable from compiled code."""
     return kind | (side << SIDE_SHIFT) | (price << PRICE_SHIFT) | (ticker << TICKER_SHIFT) | (value << VALUE_SHIFT)
 
 
@@ -63,13 +63,13 @@ def unpack(event: Any) -> Any:
 
 
 def freeze(values: Any, dtype: Any = np.int64) -> np.ndarray:
-    """Return a contiguous, read-only view or copy.
+    """Return a contiguous, read-only view or copy of an array.
 
     Compiled code treats read-only and writable arrays as different types, each compiled separately.
     """
-    found = np.ascontiguousarray(values, dtype).view()
-    found.flags.writeable = False
-    return found
+    frozen = np.ascontiguousarray(values, dtype).view()
+    frozen.flags.writeable = False
+    return frozen
 
 
 def _no_rows() -> np.ndarray:
@@ -143,7 +143,7 @@ class Tape:
 
     @cached_property
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
-        """Level numbers of prices, and the start of each market's list, int64[T].
+        """Level number of each price, in lists of 10001 prices (int16, concatenated), and the start of each market's list, int64[T].
 
         The lists are concatenated, int16: the level of each price from 0 to a dollar, 0 for none.
         """
@@ -155,23 +155,23 @@ class Tape:
         return freeze(tables.reshape(-1), np.int16), np.array([places[levels.tobytes()] for levels in self.levels], np.int64)
 
 
-def cache_per_tape(make: Callable[[Tape], Made]) -> Callable[[Tape], Made]:
-    """Cache the result of `make` per tape object. Concurrent threads wait."""
-    known: WeakKeyDictionary[Tape, Made] = WeakKeyDictionary()
+def cache_per_tape(function: Callable[[Tape], Result]) -> Callable[[Tape], Result]:
+    """Decorate a function of a tape so that its result is cached with the tape object. Concurrent threads wait for one computation."""
+    results: WeakKeyDictionary[Tape, Result] = WeakKeyDictionary()
     lock = threading.Lock()
 
-    @wraps(make)
-    def remembered(tape: Tape) -> Made:
+    @wraps(function)
+    def cached(tape: Tape) -> Result:
         with lock:
-            if tape not in known:
-                known[tape] = make(tape)
-            return known[tape]
+            if tape not in results:
+                results[tape] = function(tape)
+            return results[tape]
 
-    return remembered
+    return cached
 
 
 def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:
-    """Allow orders at all levels, uint8[T, longest]."""
+    """Return grids that allow orders at all levels, uint8[T, longest]."""
     grids = np.zeros((len(levels), max(map(len, levels), default=0)), np.uint8)
     for row, prices in zip(grids, levels, strict=True):
         row[1 : len(prices) - 1] = 1
@@ -179,7 +179,7 @@ def all_levels(levels: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def no_fees(count: int) -> np.ndarray:
-    """Build terms without fees, int64[count, FEE_COLS]: fee kind 0 for takers and makers."""
+    """Return fee terms without fees, int64[count, FEE_COLS]."""
     fees = np.zeros((count, FEE_COLS), np.int64)
     fees[:, [TAKER_DEN, MAKER_DEN]] = 1
     return fees

@@ -1,4 +1,4 @@
-"""Merge of several tapes: events in one order of processing, each market with its own code, grid, fees and units."""
+"""Merge of several tapes to one in the order of processing. Each market keeps its grid, fees and units."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bellwether.replay.tape.layout import GRID, HALT, KIND_MASK, MAX_TICKERS, TI
 
 
 def merge_tapes(tapes: Sequence[Tape]) -> Tape:
-    """Merge tapes, numbering their markets consecutively.
+    """Merge tapes and number their markets consecutively.
 
     An instant contains the books and prints of each tape in the order of `tapes`, then the halts, closes and settlements of each. Each tape
-    states its units; book rows, which only the original's clock needs, are dropped. Raises `ConfigError` for more markets than a tape has
-    codes for.
+    must have units. Book rows, which only PredictionMarketBench's clock needs, are dropped. Raises `ConfigError` if there are more markets
+    than codes.
     """
     first_codes = list(accumulate((len(tape.tickers) for tape in tapes), initial=0))
     if first_codes[-1] > MAX_TICKERS:
@@ -45,7 +45,7 @@ def merge_tapes(tapes: Sequence[Tape]) -> Tape:
 
 
 def _stack_grids(tapes: Sequence[Tape]) -> np.ndarray:
-    """Stack the grids of all tapes: the first grids of all markets, then the later ones, tape by tape."""
+    """Stack the grids of all tapes: the first grid of each market, then the later ones, tape by tape."""
     longest = max((tape.grids.shape[1] for tape in tapes), default=0)
     padded = [np.pad(tape.grids, ((0, 0), (0, longest - tape.grids.shape[1]))) for tape in tapes]
     first = [grids[: len(tape.tickers)] for grids, tape in zip(padded, tapes, strict=True)]
@@ -54,15 +54,16 @@ def _stack_grids(tapes: Sequence[Tape]) -> np.ndarray:
 
 
 def _renumber_events(tape: Tape, code: int, tapes: Sequence[Tape]) -> np.ndarray:
-    """Renumber the market codes and grid rows in a tape's events for the merged tape."""
+    """Return a tape's events with the market codes and grid rows of the merged tape."""
     event = tape.event + (code << TICKER_SHIFT)
-    count = sum(len(one.tickers) for one in tapes)
-    before = sum(len(one.grids) - len(one.tickers) for one in tapes[: list(map(id, tapes)).index(id(tape))])
+    count = sum(len(other.tickers) for other in tapes)
+    # Later grids of the tapes before this one.
+    earlier = sum(len(other.grids) - len(other.tickers) for other in tapes[: list(map(id, tapes)).index(id(tape))])
     changes = event & KIND_MASK == GRID
-    event[changes] += (count - len(tape.tickers) + before) << VALUE_SHIFT
+    event[changes] += (count - len(tape.tickers) + earlier) << VALUE_SHIFT
     return event
 
 
 def replace_units(tape: Tape, units: Sequence[int]) -> Tape:
-    """Set the same sizes and units, a row of `Tape.units`, for all markets of a tape."""
+    """Return a tape whose markets all have these units, a row of `Tape.units`."""
     return replace(tape, units=np.tile(np.array(units, np.int64), (len(tape.tickers), 1)))

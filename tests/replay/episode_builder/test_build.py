@@ -258,8 +258,8 @@ def resolved(*heard: tuple[float | None, float | None] | tuple[float | None, flo
     """
     times = Times()
     for said, received, *beside in heard:
-        times.hear(
-            None if said is None else int(said * S), None if received is None else int(received * S), beside=bool(beside and beside[0])
+        times.add(
+            None if said is None else int(said * S), None if received is None else int(received * S), aside=bool(beside and beside[0])
         )
     return [float(at) / S for at in times.resolve("rec")]
 
