@@ -76,7 +76,6 @@ def build(
     """Build an episode for each event in RECORDING, with market data from the lake."""
     from bellwether.replay.episode_builder import Outcomes, build_recording, episode_ids, parse_overrides, parse_results
     from bellwether.replay.episode_builder.build import check_books
-    from bellwether.replay.episode_builder.overrides import check_fee
 
     found = find_recording(settings().recordings_path, recording)
     stated, overrides = parse_results(results), parse_overrides(fee, series, tickers)
@@ -84,7 +83,6 @@ def build(
         raise ConfigError(
             f"building episodes of {recording}: it has no market {', '.join(unknown)}; it has {', '.join(found.about.tickers)}"
         )
-    check_fee(overrides)
     check_books(found)
     drafts = build_recording(found, known=_known(found.about.tickers, overrides), outcomes=Outcomes(stated, infer_results))
     made = [_write(draft) for draft in drafts]
@@ -133,10 +131,8 @@ def import_(
     """Import the episode in FOLDER, in Bellwether's or PredictionMarketBench's format (full books, whole cents)."""
     from bellwether.replay.episode import build_draft, load_original
     from bellwether.replay.episode_builder import parse_overrides, with_fees
-    from bellwether.replay.episode_builder.overrides import check_fee
 
     overrides = parse_overrides(fee, series, tickers)
-    check_fee(overrides)
     draft = build_draft(load_original(folder, trade_price))
     chosen = check_name(draft.metadata.episode_id if name is None else name, "the episode (--name)")
     about = replace(draft.metadata, episode_id=chosen)

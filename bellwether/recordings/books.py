@@ -17,7 +17,7 @@ from bellwether.venues.kalshi.stream.frame import DELTA, SNAPSHOT, TRADE, Frame,
 DOLLAR = 1_000_000
 CENT = DOLLAR // 100
 _PRICE_DIGITS, _SIZE_DIGITS = 6, 2
-#: Surplus of books that fit only one form of NO prices, from which on the remaining frames are not read.
+#: Amount of evidence at which the remaining frames are not read.
 _ENOUGH = 5
 _DECIMAL = re.compile(r"(-?[0-9]+)(?:\.([0-9]+))?")
 

@@ -121,15 +121,15 @@ def _create_draft(root: Path) -> Path:
 
 def _write(folder: Path, capture: Capture, digests: dict[str, str]) -> None:
     survey = _CaptureSurvey()
-    with Recorder(folder, _about(capture, survey, digests), pace=_PACE) as recorder:
+    with Recorder(folder, _build_request(capture, survey, digests), pace=_PACE) as recorder:
         for ordinal, received in enumerate(capture.messages()):
             survey.take(received)
             recorder.write(Frame(received.received_at, received.connection, ordinal, received.data))
-        write_durably(folder / ABOUT, dump_about(_about(capture, survey, digests)))
+        write_durably(folder / ABOUT, dump_about(_build_request(capture, survey, digests)))
         recorder.finish("imported", ended_at="" if survey.last is None else format_time(survey.last))
 
 
-def _about(capture: Capture, survey: _CaptureSurvey, digests: dict[str, str]) -> RecordingRequest:
+def _build_request(capture: Capture, survey: _CaptureSurvey, digests: dict[str, str]) -> RecordingRequest:
     tickers = tuple(sorted(survey.tickers))
     return RecordingRequest(
         venue="kalshi",

@@ -59,7 +59,7 @@ class Capture:
 def _stated_flag(path: Path) -> bool | None:
     """Read `use_yes_price` of the `subscribe_cmd` in the file's `.meta.json`."""
     try:
-        meta = orjson.loads(path.with_name(f"{_plain_name(path)}.meta.json").read_bytes())
+        meta = orjson.loads(path.with_name(f"{_remove_suffixes(path)}.meta.json").read_bytes())
         flag = meta["subscribe_cmd"]["params"]["use_yes_price"]
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return None
@@ -96,7 +96,7 @@ _TICKER = re.compile(rb'"market_ticker"\s*:\s*"([^"]+)"')
 def _detect_form(path: Path) -> str | None:
     suffix = Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
     if suffix == ".json":
-        return FRAME_LIST if _frame_list(path) is not None else None
+        return FRAME_LIST if _read_frame_list(path) is not None else None
     if suffix == ".csv":
         return ORDER_EVENTS if order_events.is_order_events(path) else None
     if suffix not in (".ndjson", ".jsonl"):
@@ -126,14 +126,14 @@ def event_ticker(ticker: str) -> str:
     return ticker.rpartition("-")[0] or ticker
 
 
-def _plain_name(path: Path) -> str:
+def _remove_suffixes(path: Path) -> str:
     return path.name.split(".")[0]
 
 
 # --- a list of frames ------------------------------------------------------------------------------------------------
 
 
-def _frame_list(path: Path) -> list[Any] | None:
+def _read_frame_list(path: Path) -> list[Any] | None:
     with open_bytes(path) as file:
         items = parse_message(file.read()).get("frames")
     is_valid = isinstance(items, list) and all(isinstance(item, dict) and isinstance(item.get("frame"), dict) for item in items)
@@ -145,13 +145,13 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
     for path in files:
 
         def messages(path: Path = path) -> Iterator[CapturedMessage]:
-            for item in _frame_list(path) or []:
+            for item in _read_frame_list(path) or []:
                 at = item.get("received_ms")
                 yield CapturedMessage(
                     at * 1_000_000 if type(at) is int and 0 <= at < END_SECOND * 1000 else None, 1, orjson.dumps(item["frame"])
                 )
 
-        yield Capture(_plain_name(path), FRAME_LIST, (path,), False, messages)
+        yield Capture(_remove_suffixes(path), FRAME_LIST, (path,), False, messages)
 
 
 # --- a list of order events ------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ def _frame_lists(files: list[Path]) -> Iterator[Capture]:
 
 def _order_events(files: list[Path]) -> Iterator[Capture]:
     for path in files:
-        name = _plain_name(path)
+        name = _remove_suffixes(path)
         yield Capture(name, ORDER_EVENTS, (path,), False, partial(order_events.read_messages, path, name))
 
 
@@ -183,7 +183,7 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
                     last[sid] = seq
                 yield CapturedMessage(None, connection, line)
 
-        yield Capture(_plain_name(path), STREAM_FILE, (path,), False, messages)
+        yield Capture(_remove_suffixes(path), STREAM_FILE, (path,), False, messages)
 
 
 # --- wrapped events --------------------------------------------------------------------------------------------------
@@ -191,7 +191,7 @@ def _stream_files(files: list[Path]) -> Iterator[Capture]:
 
 def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
     """Yield one capture per data set: files by type of event, each line an event with payload, time of receipt and number."""
-    tagged = sorted((str(parse_message(next(read_lines(path))).get("dataset_tag", _plain_name(path))), path) for path in files)
+    tagged = sorted((str(parse_message(next(read_lines(path))).get("dataset_tag", _remove_suffixes(path))), path) for path in files)
     for tag, group in groupby(tagged, key=lambda pair: pair[0]):
         members = tuple(path for _, path in group)
         yield Capture(tag, WRAPPED_EVENTS, members, False, partial(wrapped_events.read_messages, members))
@@ -202,14 +202,14 @@ def _wrapped_events(files: list[Path]) -> Iterator[Capture]:
 
 def _market_files(files: list[Path]) -> Iterator[Capture]:
     """Yield one capture per event: one file per market, each line a verbatim message in order of arrival, without time of receipt."""
-    named = sorted((event_ticker(_ticker_in(path)), path) for path in files)
+    named = sorted((event_ticker(_find_ticker(path)), path) for path in files)
     for event, group in groupby(named, key=lambda pair: pair[0]):
         members = tuple(path for _, path in group)
         yield Capture(event, MARKET_FILES, members, True, partial(_merge, members))
 
 
-def _ticker_in(path: Path) -> str:
-    return next((ticker for line in read_lines(path) if (ticker := read_ticker(read_body(parse_message(line))))), _plain_name(path))
+def _find_ticker(path: Path) -> str:
+    return next((ticker for line in read_lines(path) if (ticker := read_ticker(read_body(parse_message(line))))), _remove_suffixes(path))
 
 
 class _Index:

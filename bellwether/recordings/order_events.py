@@ -51,14 +51,14 @@ class _OrderEvent(NamedTuple):
     size: Decimal
 
 
-def _open(path: Path) -> TextIO:
+def _open_text(path: Path) -> TextIO:
     return TextIOWrapper(open_bytes(path), encoding="utf-8-sig", newline="")
 
 
 def is_order_events(path: Path) -> bool:
     """Return True if a CSV file has the columns of an order-event list."""
     try:
-        with _open(path) as file:
+        with _open_text(path) as file:
             return set(_COLUMNS) <= set(next(csv.reader(file), []))
     except (UnicodeDecodeError, OSError, EOFError, csv.Error):
         return False
@@ -70,28 +70,28 @@ def read_messages(path: Path, name: str) -> Iterator[CapturedMessage]:
     Raises `LakeError` naming file, row, column and value.
     """
     replay = _MessageBuilder(name)
-    for _, group in groupby(_events(path), key=lambda event: (event.at, event.instrument)):
+    for _, group in groupby(_read_events(path), key=lambda event: (event.at, event.instrument)):
         yield from replay.take(list(group))
 
 
-def _events(path: Path) -> Iterator[_OrderEvent]:
+def _read_events(path: Path) -> Iterator[_OrderEvent]:
     try:
-        with _open(path) as file:
+        with _open_text(path) as file:
             for number, row in enumerate(csv.DictReader(file), 2):
                 if any(row.values()):
-                    yield _event(path, number, row)
+                    yield _parse_event(path, number, row)
     except (EOFError, gzip.BadGzipFile, UnicodeDecodeError, csv.Error) as error:
         raise LakeError(f"importing {path}: the file is truncated or damaged ({error}); copy it again") from None
 
 
-def _event(path: Path, number: int, row: dict[str, Any]) -> _OrderEvent:
+def _parse_event(path: Path, number: int, row: dict[str, Any]) -> _OrderEvent:
     def refuse(column: str, wanted: str) -> LakeError:
         return LakeError(f"importing {path}: row {number} has {column} {row.get(column)!r}; {wanted}")
 
-    at = _time(row["Time"])
+    at = _parse_time(row["Time"])
     if at is None:
         raise refuse("Time", "give an ISO time with its zone")
-    price = _number(row["Price"])
+    price = _parse_number(row["Price"])
     if price is None:
         raise refuse("Price", "give a number")
     if row["Instrument"] == UNDERLYING:
@@ -100,7 +100,7 @@ def _event(path: Path, number: int, row: dict[str, Any]) -> _OrderEvent:
         raise refuse("Operation", "only Insert and Cancel are supported")
     if row["Side"] not in _SIDES:
         raise refuse("Side", "give A or B")
-    size = _number(row["Volume"])
+    size = _parse_number(row["Volume"])
     if size is None or size < 0:
         raise refuse("Volume", "give a number of contracts")
     dollars = price / 10_000
@@ -108,14 +108,14 @@ def _event(path: Path, number: int, row: dict[str, Any]) -> _OrderEvent:
     return _OrderEvent(at, row["Instrument"], row["Operation"], row["OrderId"], side, dollars if side == "yes" else _DOLLAR - dollars, size)
 
 
-def _time(text: str | None) -> int | None:
+def _parse_time(text: str | None) -> int | None:
     at = parse_instant(text)
     if at is None:
         return None
     return int(at.replace(microsecond=0).timestamp()) * SECOND + at.microsecond * 1000
 
 
-def _number(text: str | None) -> Decimal | None:
+def _parse_number(text: str | None) -> Decimal | None:
     try:
         number = Decimal(text or "")
     except InvalidOperation:

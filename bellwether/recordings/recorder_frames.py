@@ -9,7 +9,7 @@ from typing import Any
 
 from bellwether.recordings.exchange_times import format_time
 
-#: Type of the note.
+#: Type of the frame.
 WATCHED = "watch_market"
 
 

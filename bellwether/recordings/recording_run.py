@@ -116,15 +116,15 @@ async def record_events(
     """
     async with KalshiClient(venue.kalshi, limits=plan.limits) as client:
         markets = await find_markets(client, plan.events)
-        about = _about(plan, tuple(markets))
+        about = _build_request(plan, tuple(markets))
         with Recorder(root / check_name(default_name(plan.events) if name is None else name), about, pace=plan.pace) as recorder:
             yes_prices = bool(Recording(recorder.folder).about.use_yes_price)
-            source = _source(venue, plan, client, markets, _note_closes(recorder, markets), yes_prices=yes_prices)
+            source = _create_source(venue, plan, client, markets, _write_closes(recorder, markets), yes_prices=yes_prices)
             await record_source(source, recorder, minutes=plan.minutes, tell=tell, every=every)
         return Recording(recorder.folder)
 
 
-def _note_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> StreamStart:
+def _write_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> StreamStart:
     """Write a frame with the announced close of each market. Returns the position of the next frame."""
     start = recorder.next
     for ticker, close in markets.items():
@@ -135,7 +135,7 @@ def _note_closes(recorder: Recorder, markets: dict[str, datetime | None]) -> Str
     return start
 
 
-def _about(plan: RecordingPlan, tickers: tuple[str, ...]) -> RecordingRequest:
+def _build_request(plan: RecordingPlan, tickers: tuple[str, ...]) -> RecordingRequest:
     return RecordingRequest(
         venue="kalshi",
         source="rest" if plan.rest else "websocket",
@@ -148,7 +148,7 @@ def _about(plan: RecordingPlan, tickers: tuple[str, ...]) -> RecordingRequest:
     )
 
 
-def _source(
+def _create_source(
     venue: Addresses,
     plan: RecordingPlan,
     client: KalshiClient,
@@ -179,9 +179,9 @@ async def record_source(
     Args, cancellation and errors are those of `record_events`.
     """
     loop = asyncio.get_running_loop()
-    helpers = [asyncio.create_task(_keep(recorder))]
+    helpers = [asyncio.create_task(_sync_periodically(recorder))]
     if tell is not None:
-        helpers.append(asyncio.create_task(_report(source, recorder, tell, every, loop.time())))
+        helpers.append(asyncio.create_task(_report_periodically(source, recorder, tell, every, loop.time())))
     try:
         async with asyncio.timeout(None if minutes is None else minutes * 60) as limit:
             async with aclosing(source.frames()) as frames:
@@ -201,7 +201,7 @@ async def record_source(
         await asyncio.gather(*helpers, return_exceptions=True)
 
 
-async def _keep(recorder: Recorder) -> None:
+async def _sync_periodically(recorder: Recorder) -> None:
     """Flush and sync a recorder periodically, even if few frames arrive."""
     loop = asyncio.get_running_loop()
     synced_at = loop.time()
@@ -213,7 +213,7 @@ async def _keep(recorder: Recorder) -> None:
             await asyncio.to_thread(recorder.sync)
 
 
-async def _report(source: KalshiStream | KalshiPolling, recorder: Recorder, tell: Tell, every: float, began: float) -> None:
+async def _report_periodically(source: KalshiStream | KalshiPolling, recorder: Recorder, tell: Tell, every: float, began: float) -> None:
     """Report progress every `every` seconds; `began` is the start on the loop's clock."""
     loop = asyncio.get_running_loop()
     while True:

@@ -22,7 +22,7 @@ from bellwether.sandbox.timestamps import HOUR, SECOND, to_instant
 from bellwether.sandbox.world.model import WorldEvent, to_day_number
 from bellwether.sandbox.world.world import GeneratedWorld
 
-#: Default number of events; the last of them gets a gap of so many seconds.
+#: Default number of events. The last one gets a gap of `_LOST_SECONDS`.
 RECENT_EVENTS = 3
 #: Minimum of hours; a shorter recording may have no message, and no episode can be built from it.
 LEAST_HOURS = 0.1

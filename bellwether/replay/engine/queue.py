@@ -244,11 +244,11 @@ def _fill_order(sim, o, available, slowest, fastest, reaching, ts):
     `reaching`: the maximum with nothing ahead. Returns the lots filled in the account, and their minimum and maximum over the histories.
     """
     order = orders_of(sim)[o]
-    left = order.count - order.filled if order.status == _RESTING else 0
+    remaining = order.count - order.filled if order.status == _RESTING else 0
     if state_of(sim).bounds == 0:
         return fill_resting(sim, o, available, ts), 0, 0
     slowest, fastest = max(0, slowest), max(0, fastest)
-    fewest, most = min(left, order.left_slow, order.left_fast, slowest), min(max(left, order.left_slow, order.left_fast), fastest)
+    fewest, most = min(remaining, order.left_slow, order.left_fast, slowest), min(max(remaining, order.left_slow, order.left_fast), fastest)
     if order.joins != JOINS_BOTH:
         # Histories joined the order at different times: any position between is possible.
         fewest, most = 0, min(sides_of(sim)[2 * order.market + order.bid_side].quote_most, max(0, reaching))

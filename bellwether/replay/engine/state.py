@@ -39,7 +39,7 @@ STATE = _record(
     "budget quoted",
     # watch: bits of WATCH_*. fills_reported: fills at the last stop for news. Then the fills known at the last two decisions.
     "watch fills_reported fills_before fills_then at_news by_rows",
-    # Updates are rows [update_head, update_tail); noted: orders looked at so far, of which `open` were open.
+    # Updates are rows [update_head, update_tail); noted: orders recorded so far, of which `open` were open.
     "update_head update_tail updates_reported noted open",
     # Callbacks of compiled agents: which exist, and the next item of each kind in the current batch.
     "callbacks fills_at fills_end update_end trades_at trades_end books_at news",
@@ -50,7 +50,7 @@ STATE = _record(
 )
 
 #: A market. levels: n. prices, numbers, grid: first place of its levels in `prices`, of the level of each price in `numbers`, of its grid in `grids`.
-#: slack: rounding of fees that may differ between queue histories, micro-dollars. payoff: micro-dollars of a YES contract.
+#: slack: rounding of fees that may differ between queue histories, micro-dollars.
 MARKET = np.dtype(
     [
         *_record("status levels prices numbers grid flagged realised paid slack moved").descr,
@@ -101,7 +101,7 @@ PLACE_MESSAGE, CANCEL_MESSAGE, AMEND_MESSAGE, CANCEL_ALL_MESSAGE, REJOIN_MESSAGE
 
 #: State of an order after a change.
 UPDATE = _record("time order status reason price count filled cost fees queued bid_price level")
-#: An open order at the last look.
+#: An open order as of the last call of `record_updates`.
 NOTED = _record("order status price count filled")
 #: State of the account after a change, known to the agent at `learned`; its `ACCOUNT` rows start at ledger × markets.
 LEDGER = _record("learned updates fills cash reserved")

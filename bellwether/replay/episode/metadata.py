@@ -221,10 +221,10 @@ class Fields:
         value = self.optional(name, str, "text")
         return default if value is None else value
 
-    def one_of(self, name: str, choices: Sequence[str]) -> str | None:
-        """Read a text that must be one of `choices`; None if it is missing."""
+    def one_of(self, name: str, choices: Sequence[str], *, required: bool = False) -> Any:
+        """Read a text that must be one of `choices`; None if it is missing and not required."""
         value = self.text(name)
-        if value is not None and value not in choices:
+        if (value is not None or required) and value not in choices:
             raise self.value_error(name, value, f"one of {', '.join(choices)}")
         return value
 
@@ -282,7 +282,7 @@ def parse_metadata(values: Any) -> Metadata:
     fields = Fields(values, METADATA)
     if fields.values.get("format") not in (None, FORMAT, FINE_FORMAT):
         raise fields.value_error("format", values["format"], f"{FORMAT!r} or {FINE_FORMAT!r}; a newer version of this project may read it")
-    tickers = _tickers(fields)
+    tickers = _parse_tickers(fields)
     start, end = fields.time("start_ts", required=True), fields.time("end_ts", required=True)
     if end < start:
         raise fields.value_error("end_ts", values["end_ts"], f"at or after start_ts, {values['start_ts']}")
@@ -291,21 +291,21 @@ def parse_metadata(values: Any) -> Metadata:
         episode_id=fields.required("episode_id", str, "text"),
         start=start,
         end=end,
-        markets=_markets(fields, tickers),
+        markets=_parse_markets(fields, tickers),
         event_slug=fields.text("event_slug", ""),
         venue=fields.text("venue", "kalshi"),
         title=fields.text("title"),
         mutually_exclusive=fields.optional("mutually_exclusive", bool, "true, false or null"),
         rules=fields.text("rules"),
-        bankroll=_bankroll(fields),
+        bankroll=_parse_bankroll(fields),
         fee_model_version=fields.text("fee_model_version"),
         execution_mode=fields.one_of("execution_mode", EXECUTIONS) or "maker_taker",
         observation_depth=_default_if_none(fields.optional("observation_depth", int, "a whole number, -1 for all levels"), -1),
         has_trades="format" in fields.values if has_trades is None else has_trades,
         description=fields.text("description", ""),
         source=fields.optional("source", dict, "an object") or {},
-        gaps=tuple(_gap(gap, tickers) for gap in fields.objects("gaps")),
-        exogenous=tuple(_series(fields)),
+        gaps=tuple(_parse_gap(gap, tickers) for gap in fields.objects("gaps")),
+        exogenous=tuple(_parse_series(fields)),
     )
 
 
@@ -313,7 +313,7 @@ def _default_if_none(value: Any, default: Any) -> Any:
     return default if value is None else value
 
 
-def _tickers(fields: Fields) -> list[str]:
+def _parse_tickers(fields: Fields) -> list[str]:
     tickers = fields.required("tickers", list, "a list of tickers")
     for ticker in tickers:
         if not isinstance(ticker, str) or not ticker:
@@ -323,36 +323,37 @@ def _tickers(fields: Fields) -> list[str]:
     return tickers
 
 
-def _bankroll(fields: Fields) -> MicroDollars:
+def _parse_bankroll(fields: Fields) -> MicroDollars:
     cents = _default_if_none(fields.optional("initial_bankroll_cents", int, "a whole number of cents"), 100_000)
     if not 0 < cents <= _MOST_CENTS:
         raise fields.value_error("initial_bankroll_cents", cents, f"above 0, up to {_MOST_CENTS}")
     return MicroDollars(cents * units.CENT_MICROS)
 
 
-def _markets(fields: Fields, tickers: list[str]) -> tuple[Market, ...]:
+def _parse_markets(fields: Fields, tickers: list[str]) -> tuple[Market, ...]:
     markets: dict[str, Market] = {}
     for market in fields.objects("markets"):
         ticker = market.required("ticker", str, "text")
         if ticker not in tickers or ticker in markets:
             raise market.value_error("ticker", ticker, "one of tickers, each once")
-        markets[ticker] = _market(market, ticker)
+        markets[ticker] = _parse_market(market, ticker)
     if markets and len(markets) < len(tickers):
         missing = next(ticker for ticker in tickers if ticker not in markets)
         raise fields.value_error("markets", sorted(markets), f"one object of each ticker; {missing} has none")
     return tuple(markets.get(ticker) or Market(ticker) for ticker in tickers)
 
 
-def _market(fields: Fields, ticker: str) -> Market:
+def _parse_market(fields: Fields, ticker: str) -> Market:
     lifecycle = tuple(
-        Phase(phase.time("at", required=True), phase.one_of("event", EVENTS) or _raise_missing(phase, "event"), phase.text("source"))
+        Phase(phase.time("at", required=True), phase.one_of("event", EVENTS, required=True), phase.text("source"))
         for phase in fields.objects("lifecycle")
     )
     for phase, following in itertools.pairwise(lifecycle):
         if following.at < phase.at or phase.event == "close":
             raise fields.value_error("lifecycle", format_iso(following.at), "in chronological order, with nothing after a close")
     changes = tuple(
-        GridChange(change.time("at", required=True), _ranges(change), change.text("source")) for change in fields.objects("grid_changes")
+        GridChange(change.time("at", required=True), _parse_price_ranges(change), change.text("source"))
+        for change in fields.objects("grid_changes")
     )
     if any(following.at <= change.at for change, following in itertools.pairwise(changes)):
         times = [format_iso(change.at) for change in changes]
@@ -362,25 +363,21 @@ def _market(fields: Fields, ticker: str) -> Market:
         title=fields.text("title"),
         open_time=fields.time("open_time"),
         close_time=fields.time("close_time"),
-        price_ranges=_ranges(fields) if fields.values.get("price_ranges") is not None else CENTS,
+        price_ranges=_parse_price_ranges(fields) if fields.values.get("price_ranges") is not None else CENTS,
         fee=fields.optional("fee", dict, "an object") or {},
         lifecycle=lifecycle,
         grid_changes=changes,
     )
 
 
-def _raise_missing(fields: Fields, name: str) -> str:
-    raise fields.value_error(name, None, f"one of {', '.join(EVENTS)}")
-
-
-def _ranges(fields: Fields) -> Ranges:
+def _parse_price_ranges(fields: Fields) -> Ranges:
     try:
         return parse_ranges(fields.required("price_ranges", list, "a list of [start, end, step] in dollars"))
     except SchemaError as error:
         raise SchemaError(f"reading {fields.file}: {fields.where}.price_ranges: {error}") from None
 
 
-def _gap(fields: Fields, tickers: list[str]) -> Gap:
+def _parse_gap(fields: Fields, tickers: list[str]) -> Gap:
     ticker = fields.required("ticker", str, "text")
     if ticker not in tickers:
         raise fields.value_error("ticker", ticker, "one of the episode's tickers")
@@ -390,7 +387,7 @@ def _gap(fields: Fields, tickers: list[str]) -> Gap:
     return Gap(ticker, start, end, fields.text("cause", ""))
 
 
-def _series(fields: Fields) -> list[Series]:
+def _parse_series(fields: Fields) -> list[Series]:
     all_series = [Series(series.required("name", str, "text"), series.text("unit")) for series in fields.objects("exogenous")]
     if len({series.name for series in all_series}) < len(all_series):
         raise fields.value_error("exogenous", [series.name for series in all_series], "series of different names")

@@ -38,8 +38,8 @@ def parse_ranges(spans: Iterable[Any]) -> Ranges:
 
 #: Cents from 0 to a dollar: the default grid.
 CENTS = parse_ranges([("0", "1", "0.01")])
-#: Grids of the venues by which that of a recording without one is recognised: the first with all prices. A few prices on half cents do not tell a half-cent
-#: grid from one of tenths, which allows more orders.
+#: Usual grids of the venues, coarsest first. If a recording states no grid, the first with all of its prices applies. Half cents follow tenths, because a few
+#: prices on half cents fit both, and tenths allow more orders.
 USUAL = (
     CENTS,
     parse_ranges([("0", "0.1", "0.001"), ("0.1", "0.9", "0.01"), ("0.9", "1", "0.001")]),

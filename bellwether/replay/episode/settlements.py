@@ -28,7 +28,7 @@ def parse_settlements(values: Any, tickers: Sequence[str]) -> tuple[tuple[Settle
             raise fields.value_error("ticker", ticker, "one of the episode's tickers; the episode has no such market")
         if ticker in settlements:
             raise fields.value_error("ticker", ticker, "named once")
-        settlements[ticker] = _settlement(fields, ticker)
+        settlements[ticker] = _parse_settlement(fields, ticker)
         if (close := fields.time("close_time")) is not None:
             closes[ticker] = close
     return tuple(settlements.get(ticker) or Settlement(ticker) for ticker in tickers), closes
@@ -41,15 +41,15 @@ def _key_by_ticker(fields: Fields) -> Iterable[tuple[str, Fields]]:
     return [(ticker, Fields(item, SETTLEMENT, ticker)) for ticker, item in fields.values.items()]
 
 
-def _settlement(fields: Fields, ticker: str) -> Settlement:
+def _parse_settlement(fields: Fields, ticker: str) -> Settlement:
     result = fields.text("result")
     if result is not None and result.upper() not in RESULTS:
         raise fields.value_error("result", result, f"one of {', '.join(RESULTS)} or null")
     result = result and result.upper()
-    return Settlement(ticker, result, _value(fields, result), fields.time("settled_ts"), fields.text("source"))
+    return Settlement(ticker, result, _parse_value(fields, result), fields.time("settled_ts"), fields.text("source"))
 
 
-def _value(fields: Fields, result: str | None) -> MicroDollars | None:
+def _parse_value(fields: Fields, result: str | None) -> MicroDollars | None:
     """Return the payout of a YES contract. Raises `SchemaError` if it is missing, invalid, or contradicts the result."""
     stated = fields.values.get("value")
     paid = PAID.get(result or "")

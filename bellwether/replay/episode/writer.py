@@ -52,18 +52,18 @@ class EpisodeDraft:
 
 def book_schema(unit: int = 1) -> pa.Schema:
     """Return the columns of `orderbook.parquet` with prices in `unit` × $0.0001."""
-    text, price = pa.string(), _price_column("price", unit)
+    text, price = pa.string(), _name_price_column("price", unit)
     names = {"ts": TIME, "sequence_id": pa.int64(), "ticker": text, "kind": text, "side": text, price: pa.int32(), "lots": pa.int64()}
     return pa.schema(list(names.items()))
 
 
 def trade_schema(unit: int = 1) -> pa.Schema:
     """Return the columns of `trades.parquet` with prices in `unit` × $0.0001."""
-    text, price = pa.string(), _price_column("yes_price", unit)
+    text, price = pa.string(), _name_price_column("yes_price", unit)
     return pa.schema([("ts", TIME), ("trade_id", text), ("ticker", text), ("taker_side", text), (price, pa.int32()), ("lots", pa.int64())])
 
 
-def _price_column(name: str, unit: int) -> str:
+def _name_price_column(name: str, unit: int) -> str:
     return f"{name}_mills" if unit == MILL else f"{name}_centicents"
 
 
@@ -99,19 +99,19 @@ def write(folder: Path, draft: EpisodeDraft) -> Episode:
 
 def _convert_to_centicents(table: pa.Table, name: str) -> pa.Table:
     """Convert prices in tenths of a cent to $0.0001. Tables in $0.0001 stay unchanged."""
-    mills = _price_column(name, MILL)
+    mills = _name_price_column(name, MILL)
     if mills not in table.schema.names or not pa.types.is_integer(table.schema.field(mills).type):
         return table
     prices = pc.multiply(table.column(mills).cast(pa.int64()), MILL)
-    return table.set_column(table.schema.names.index(mills), _price_column(name, 1), prices)
+    return table.set_column(table.schema.names.index(mills), _name_price_column(name, 1), prices)
 
 
 def _convert_to_unit(table: pa.Table, name: str, unit: int) -> pa.Table:
     """Convert prices in $0.0001 to `unit` × $0.0001."""
-    fine = _price_column(name, 1)
+    fine = _name_price_column(name, 1)
     if unit == 1 or fine not in table.schema.names:
         return table
-    return table.set_column(table.schema.names.index(fine), _price_column(name, unit), pc.divide(table.column(fine), unit))
+    return table.set_column(table.schema.names.index(fine), _name_price_column(name, unit), pc.divide(table.column(fine), unit))
 
 
 def _draft_format(metadata: Metadata, book: pa.Table, trades: pa.Table) -> str:
@@ -177,10 +177,10 @@ def build_draft(episode: Episode) -> EpisodeDraft:
         ],
         schema=trade_schema(),
     )
-    return EpisodeDraft(content.metadata, messages, prints, content.settlements, _series(content.exogenous))
+    return EpisodeDraft(content.metadata, messages, prints, content.settlements, _build_series(content.exogenous))
 
 
-def _series(exogenous: Any) -> pa.Table | None:
+def _build_series(exogenous: Any) -> pa.Table | None:
     """Build the table of exogenous series in chronological order; None without any."""
     if not exogenous:
         return None

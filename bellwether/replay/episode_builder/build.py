@@ -13,7 +13,6 @@ import pyarrow as pa
 from bellwether.errors import ConfigError
 from bellwether.recordings.books import has_yes_prices
 from bellwether.recordings.captures import event_ticker
-from bellwether.recordings.initial_books import find_initial_books
 from bellwether.recordings.recording import Recording, RecordingRequest
 from bellwether.replay.arrow import words_of
 from bellwether.replay.episode import EpisodeDraft, Gap, GridChange, Market, Metadata, Series, Settlement
@@ -26,7 +25,7 @@ from bellwether.replay.episode_builder.lifecycle import RecordedTrading, build_p
 from bellwether.replay.episode_builder.listings import ListedMarket, Listings, fee_at
 from bellwether.replay.episode_builder.tracker import Tracker
 from bellwether.replay.units import DOLLAR
-from bellwether.venues.kalshi.stream.frame import Frame
+from bellwether.venues.kalshi.stream.frame import DELTA, REST_BOOKS, SNAPSHOT, Frame
 
 #: Counts of book frames, stored in the metadata.
 _COUNTS = (
@@ -39,6 +38,7 @@ _COUNTS = (
     "snapshots_that_agree",
     "snapshots_that_differ",
 )
+_SNAPSHOT_TYPE, _DELTA_TYPE, _POLLED_TYPE = (f'"{kind}"'.encode() for kind in (SNAPSHOT, DELTA, REST_BOOKS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class _Assembly:
             return None
         markets, settlements, ends = [], [], {}
         for ticker in tickers:
-            market, settlement, ends[ticker] = self._market(ticker)
+            market, settlement, ends[ticker] = self._build_market(ticker)
             markets.append(market)
             settlements.append(settlement)
         start = int(self._book_ts[of_event.argmax()])
@@ -154,15 +154,17 @@ class _Assembly:
             mutually_exclusive=listing.mutually_exclusive,
             has_trades=bool(len(trades)),
             description=f"{event}, recorded as {self._recording}",
-            source=self._source(ends),
-            gaps=self._gaps(book),
+            source=self._describe_source(ends),
+            gaps=self._select_gaps(book),
             exogenous=tuple(Series(name) for name in sorted(self._tracker.series)),
         )
-        return EpisodeDraft(metadata, self._book_table(book), self._trade_table(trades), settlements, self._exogenous(end))
+        return EpisodeDraft(
+            metadata, self._build_book_table(book), self._build_trade_table(trades), settlements, self._build_exogenous(end)
+        )
 
     # --- markets -------------------------------------------------------------------------------------------------------
 
-    def _market(self, ticker: str) -> tuple[Market, Settlement, tuple[int, int]]:
+    def _build_market(self, ticker: str) -> tuple[Market, Settlement, tuple[int, int]]:
         """Return a market, its settlement, and the end of its book rows: (time of the close, place of the frame that emptied the book)."""
         tracked = self._tracker.markets[ticker]
         lifecycle, listing = tracked.lifecycle, self._listings.market(ticker)
@@ -172,7 +174,7 @@ class _Assembly:
         close = find_close(lifecycle, listing, trading, determined)
         stated, infer = self._outcomes.stated.get(ticker), self._outcomes.infer
         settlement = find_settlement(lifecycle, listing, trading, close[0], stated=stated, infer=infer)
-        price_ranges, grid_changes = self._grids(ticker, listing)
+        price_ranges, grid_changes = self._find_grids(ticker, listing)
         market = Market(
             ticker=ticker,
             title=listing.title or lifecycle.title,
@@ -187,13 +189,13 @@ class _Assembly:
         last = tracked.wiped if tracked.wiped is not None and wiped is not None and close[0] <= wiped else len(self._times)
         return market, settlement, (close[0], last)
 
-    def _grids(self, ticker: str, listing: ListedMarket) -> tuple[Ranges, tuple[GridChange, ...]]:
+    def _find_grids(self, ticker: str, listing: ListedMarket) -> tuple[Ranges, tuple[GridChange, ...]]:
         """Return the first price grid of a market and later changes, as stated in messages or the listing, or as required by its prices.
 
         A listing describes the market after the changes in messages, so it does not apply to the time before them.
         """
         tracked = self._tracker.markets[ticker]
-        ts, prices = self._prices(tracked.code)
+        ts, prices = self._collect_prices(tracked.code)
         stated = [GridChange(int(self._times[place]), ranges, "lifecycle") for place, ranges in tracked.lifecycle.grids]
         start = int(ts[0]) if len(ts) else self._end
         earlier = [change.price_ranges for change in stated if change.at <= start]
@@ -212,7 +214,7 @@ class _Assembly:
         previous = [first, *(change.price_ranges for change in later)]
         return first, tuple(change for change, old in zip(later, previous, strict=False) if change.price_ranges != old)
 
-    def _prices(self, code: int) -> tuple[np.ndarray, np.ndarray]:
+    def _collect_prices(self, code: int) -> tuple[np.ndarray, np.ndarray]:
         """Return times and prices of a market's book levels and trades, in chronological order."""
         parts = [
             (ts[chosen], columns["price"][chosen])
@@ -223,7 +225,7 @@ class _Assembly:
         order = np.argsort(ts, kind="stable")
         return ts[order], prices[order]
 
-    def _gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
+    def _select_gaps(self, book: np.ndarray) -> tuple[Gap, ...]:
         """Return the gaps that begin within these book rows."""
         names = list(self._tracker.markets)
         marks = book[self._book["kind"][book] == INVALID]
@@ -231,7 +233,7 @@ class _Assembly:
         gaps = sorted((gap for gap in self._book_gaps if (gap.code, gap.since) in begun), key=lambda gap: (gap.start, gap.code))
         return tuple(Gap(names[gap.code], gap.start, gap.end_at, "; ".join(gap.causes)) for gap in gaps)
 
-    def _source(self, ends: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
+    def _describe_source(self, ends: Mapping[str, tuple[int, int]]) -> dict[str, Any]:
         """Return the counts and origins that are stored as the episode's source."""
         tracker = self._tracker
         return {
@@ -241,13 +243,13 @@ class _Assembly:
             "frames": tracker.frames,
             "capture": dict(self._about.capture or {}),
             **{name: tracker.counts[name] for name in _COUNTS},
-            "uncovered": sum(self._uncovered(ticker, ends[ticker]) for ticker in ends),
+            "uncovered": sum(self._count_uncovered(ticker, ends[ticker]) for ticker in ends),
             **({"no_levels": "converted from prices of YES"} if tracker.yes_prices else {}),
             "trades_off_book": tracker.trades_off_book,
             "trades_lost": 0 if self._about.partial else tracker.trades_lost,
         }
 
-    def _uncovered(self, ticker: str, end: tuple[int, int]) -> int:
+    def _count_uncovered(self, ticker: str, end: tuple[int, int]) -> int:
         """Count the frames that were not applied to a market's book while it was displayed as valid."""
         market = self._tracker.markets[ticker]
         own = [gap for gap in self._book_gaps if gap.code == market.code]
@@ -279,12 +281,12 @@ class _Assembly:
         _, first = np.unique(ids, return_index=True)
         return rows[np.sort(first)]
 
-    def _book_table(self, places: np.ndarray) -> pa.Table:
+    def _build_book_table(self, places: np.ndarray) -> pa.Table:
         columns = {name: values[places] for name, values in self._book.items()}
         none = columns["kind"] != LEVEL
         return pa.table(
             {
-                "ts": _instants(self._book_ts[places]),
+                "ts": _to_instants(self._book_ts[places]),
                 "sequence_id": columns["ordinal"],
                 "ticker": self._names(columns["ticker"]),
                 "kind": words_of(columns["kind"], KINDS),
@@ -294,11 +296,11 @@ class _Assembly:
             }
         )
 
-    def _trade_table(self, places: np.ndarray) -> pa.Table:
+    def _build_trade_table(self, places: np.ndarray) -> pa.Table:
         columns = {name: values[places] for name, values in self._trades.items()}
         return pa.table(
             {
-                "ts": _instants(self._trade_ts[places]),
+                "ts": _to_instants(self._trade_ts[places]),
                 "trade_id": self._trade_ids.take(pa.array(places)).cast(pa.string()),
                 "ticker": self._names(columns["ticker"]),
                 "taker_side": words_of(columns["side"], SIDES),
@@ -310,7 +312,7 @@ class _Assembly:
     def _names(self, codes: np.ndarray) -> pa.Array:
         return words_of(codes, list(self._tracker.markets))
 
-    def _exogenous(self, end: int) -> pa.Table | None:
+    def _build_exogenous(self, end: int) -> pa.Table | None:
         """Build the table of all reference prices up to the end of the episode, in chronological order; None without any."""
         if not self._tracker.series:
             return None
@@ -321,21 +323,32 @@ class _Assembly:
         codes = np.repeat(np.arange(len(names)), [len(series.times) for series in all_series])
         order = np.argsort(ts, kind="stable")
         order = order[ts[order] <= end]
-        return pa.table({"ts": _instants(ts[order]), "name": words_of(codes[order], names), "value": values[order]})
+        return pa.table({"ts": _to_instants(ts[order]), "name": words_of(codes[order], names), "value": values[order]})
 
 
-def _instants(ts: np.ndarray) -> pa.Array:
+def _to_instants(ts: np.ndarray) -> pa.Array:
     return pa.array(ts).cast(pa.timestamp("ns", "UTC"))
 
 
 def check_books(recording: Recording) -> None:
-    """Raise `ConfigError` if a recording has no book that a change could be applied to. Reads only its beginning if it has one."""
-    books = find_initial_books(recording)
-    if books.polled or not books.changes or (books.snapshot is not None and books.snapshot < books.last):
+    """Raise `ConfigError` if the books of a recording begin after all of its changes. Reads only the beginning of other recordings.
+
+    Message types are searched as text: a type may be found where it is not, but is never missed.
+    """
+    snapshot, last, changes = None, -1, 0
+    for frame in recording.frames():
+        if snapshot is None and _SNAPSHOT_TYPE in frame.data:
+            snapshot = frame.ordinal
+        elif _DELTA_TYPE in frame.data and b'"delta' in frame.data:
+            last, changes = frame.ordinal, changes + 1
+        elif _POLLED_TYPE in frame.data:
+            return
+        if snapshot is not None and last > snapshot:
+            return
+    if not changes:
         return
-    first = f"the first snapshot of one is frame {books.snapshot}, behind every change"
+    first = "it has no snapshot of one" if snapshot is None else f"the first snapshot of one is frame {snapshot}, behind every change"
     raise ConfigError(
-        f"building episodes of {recording.name}: no book of any of its markets was recorded: "
-        f"{'it has no snapshot of one' if books.snapshot is None else first}, and the {books.changes} changes "
+        f"building episodes of {recording.name}: no book of any of its markets was recorded: {first}, and the {changes} changes "
         "mean nothing without one before them; record from the subscription on"
     )

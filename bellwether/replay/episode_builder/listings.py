@@ -91,13 +91,15 @@ def parse_listings(markets: pl.DataFrame, events: pl.DataFrame, series: pl.DataF
 
     If a market or event has rows of several days, the one fetched last counts. Raises `SchemaError` naming the market and the field.
     """
-    event_rows = {row["event_ticker"]: row for row in _latest(events, "event_ticker")}
-    series_rows = {row["series_ticker"]: row for row in _latest(series, "series_ticker")}
+    event_rows = {row["event_ticker"]: row for row in _select_latest(events, "event_ticker")}
+    series_rows = {row["series_ticker"]: row for row in _select_latest(series, "series_ticker")}
     listed_markets, listed_events = {}, {}
-    for row in _latest(markets, "ticker"):
+    for row in _select_latest(markets, "ticker"):
         ticker = row["event_ticker"]
         event = event_rows.get(ticker, {})
-        listed_markets[row["ticker"]] = _market(row, event, series_rows.get(event.get("series_ticker") or ticker.partition("-")[0], {}))
+        listed_markets[row["ticker"]] = _build_market(
+            row, event, series_rows.get(event.get("series_ticker") or ticker.partition("-")[0], {})
+        )
         if event:
             listed_events[ticker] = ListedEvent(ticker, event["title"], event["mutually_exclusive"])
     return Listings(listed_markets, listed_events)
@@ -116,32 +118,32 @@ def load_listings(lake: Lake, tickers: Sequence[str]) -> Listings:
 
 def load_series_terms(lake: Lake) -> dict[str, Mapping[str, Any]]:
     """Load the fee terms of every series in the lake by its ticker. Raises `LakeError`."""
-    rows = _latest(lake.slice(TABLES["raw/kalshi_series"]).read(), "series_ticker")
-    return {row["series_ticker"]: _fee({}, {}, row) for row in rows if row["fee_type"]}
+    rows = _select_latest(lake.slice(TABLES["raw/kalshi_series"]).read(), "series_ticker")
+    return {row["series_ticker"]: _build_fee({}, {}, row) for row in rows if row["fee_type"]}
 
 
-def _latest(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:
+def _select_latest(frame: pl.DataFrame, key: str) -> list[dict[str, Any]]:
     """Return the row fetched last for each key, sorted by key."""
     order = [name for name in ("fetched_at", "day") if name in frame.columns]
     ordered = frame.sort(order) if order else frame
     return ordered.unique(key, keep="last", maintain_order=True).sort(key).to_dicts()
 
 
-def _market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> ListedMarket:
+def _build_market(row: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> ListedMarket:
     body = orjson.loads(row["body"] or "{}")
     return ListedMarket(
         ticker=row["ticker"],
         title=row["title"] or row["yes_sub_title"],
-        open_time=_ns(row["open_time"]),
-        close_time=_ns(row["close_time"]),
+        open_time=_to_nanoseconds(row["open_time"]),
+        close_time=_to_nanoseconds(row["close_time"]),
         can_close_early=row["can_close_early"] is not False,
         price_ranges=parse_listed_ranges(body.get("price_ranges"), row["ticker"]),
-        fee=_fee(body, event, series),
-        outcome=parse_outcome(row["ticker"], row["result"], row["settlement_value"], _ns(row["settled_at"]), "listing"),
+        fee=_build_fee(body, event, series),
+        outcome=parse_outcome(row["ticker"], row["result"], row["settlement_value"], _to_nanoseconds(row["settled_at"]), "listing"),
     )
 
 
-def _ns(at: datetime | None) -> int | None:
+def _to_nanoseconds(at: datetime | None) -> int | None:
     return None if at is None else int(at.replace(microsecond=0).timestamp()) * units.SECOND + at.microsecond * 1000
 
 
@@ -155,7 +157,7 @@ def parse_listed_ranges(ranges: Any, ticker: str) -> Ranges | None:
         raise SchemaError(f"reading price_ranges of {ticker}: {error}") from None
 
 
-def _fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> Mapping[str, Any]:
+def _build_fee(body: Mapping[str, Any], event: Mapping[str, Any], series: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the fee terms of a market: those of the series, with the event's override and the market's waiver."""
     waiver = body.get("fee_waiver_expiration_time") or None
     override = {"type": event.get("fee_type_override") or None, "multiplier": event.get("fee_multiplier_override")}

@@ -16,7 +16,7 @@ from bellwether.units import CentiCents, Lots
 from bellwether.venues.kalshi.stream.frame import Frame
 from bellwether.venues.wire.times import END_SECOND
 
-#: Millionths of a dollar, in which prices are read, in $0.0001.
+#: Number of millionths of a dollar, the unit of recorded prices, in $0.0001.
 _UNIT = 100
 _OUTCOMES = {"yes": 0, "no": 1, "bid": 0, "ask": 1}
 
@@ -58,9 +58,9 @@ class FrameReader:
 
     def read_levels(self, frame: Frame, body: dict[str, Any]) -> Levels:
         """Read the levels of a snapshot's body or of a polled book. Levels without contracts are omitted."""
-        return self._side(frame, body, "yes"), self._side(frame, body, "no")
+        return self._read_side(frame, body, "yes"), self._read_side(frame, body, "no")
 
-    def _side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
+    def _read_side(self, frame: Frame, body: dict[str, Any], side: str) -> dict[int, int]:
         for suffix, _ in SIDE_FORMS:
             field = side + suffix
             rows = body.get(field)
@@ -72,8 +72,8 @@ class FrameReader:
             for level in rows:
                 if not isinstance(level, list) or len(level) != 2:
                     raise self.build_error(frame, field, level, "a level is a price and a size")
-                price = self._price(frame, field, level[0])
-                lots = self._size(frame, field, level[1])
+                price = self._read_price(frame, field, level[0])
+                lots = self._read_size(frame, field, level[1])
                 if lots < 0 or price in levels:
                     raise self.build_error(frame, field, level, "a size is not negative, and each price appears once")
                 if lots:
@@ -87,9 +87,9 @@ class FrameReader:
         if side not in SIDES:
             raise self.build_error(frame, "side", side, "it is yes or no")
         field = "price_dollars" if "price_dollars" in body else "price"
-        price = self._price(frame, field, body.get(field))
+        price = self._read_price(frame, field, body.get(field))
         field = "delta_fp" if "delta_fp" in body else "delta"
-        return SIDES.index(side), price, self._size(frame, field, body.get(field))
+        return SIDES.index(side), price, self._read_size(frame, field, body.get(field))
 
     def read_trade(self, frame: Frame, body: dict[str, Any]) -> Trade | None:
         """Read a trade. None for a block trade or a trade without a taker, which are not on the book."""
@@ -103,32 +103,32 @@ class FrameReader:
             return None
         if type(side) is not str or side not in _OUTCOMES:
             raise self.build_error(frame, "taker_side", side, "it is yes or no")
-        price = self._yes_price(frame, body)
+        price = self._read_yes_price(frame, body)
         field = "count_fp" if "count_fp" in body else "count"
-        lots = self._size(frame, field, body.get(field))
+        lots = self._read_size(frame, field, body.get(field))
         if lots <= 0:
             raise self.build_error(frame, field, body.get(field), "the size of a trade is above 0")
         created = body.get("created_time")
         at = parse_time(created) if type(created) is str else read_exchange_time(body)
         return Trade(str(body.get("trade_id", f"frame {frame.ordinal}")), ticker, _OUTCOMES[side], price, lots, at)
 
-    def _yes_price(self, frame: Frame, body: dict[str, Any]) -> CentiCents:
+    def _read_yes_price(self, frame: Frame, body: dict[str, Any]) -> CentiCents:
         for field in ("yes_price_dollars", "yes_price", "no_price_dollars", "no_price"):
             if body.get(field) is not None:
-                price = self._price(frame, field, body[field])
+                price = self._read_price(frame, field, body[field])
                 return price if field.startswith("yes") else CentiCents(DOLLAR - price)
         raise self.build_error(frame, "yes_price_dollars", None, "a trade has a price")
 
-    def _price(self, frame: Frame, field: str, value: Any) -> CentiCents:
+    def _read_price(self, frame: Frame, field: str, value: Any) -> CentiCents:
         try:
-            price = _dollars(value) if "dollars" in field else _cents(value)
+            price = _convert_dollars(value) if "dollars" in field else _convert_cents(value)
         except MalformedFrame as error:
             raise self.build_error(frame, field, value, f"a price is dollars in whole hundredths of a cent ({error})") from None
         if not 0 < price < DOLLAR:
             raise self.build_error(frame, field, value, "a price is above 0 and below a dollar")
         return price
 
-    def _size(self, frame: Frame, field: str, value: Any) -> Lots:
+    def _read_size(self, frame: Frame, field: str, value: Any) -> Lots:
         try:
             lots = parse_size(value)
         except MalformedFrame as error:
@@ -138,18 +138,18 @@ class FrameReader:
         return lots
 
 
-def _cents(value: Any) -> CentiCents:
+def _convert_cents(value: Any) -> CentiCents:
     return CentiCents(scale_decimal(value, 0) * CENT)
 
 
-def _dollars(value: Any) -> CentiCents:
+def _convert_dollars(value: Any) -> CentiCents:
     if type(value) is not str:
         raise MalformedFrame(f"{value!r} is not text")
-    return _price(value)
+    return _convert_price(value)
 
 
 @lru_cache(maxsize=4096)
-def _price(text: str) -> CentiCents:
+def _convert_price(text: str) -> CentiCents:
     price, rest = divmod(parse_price(text), _UNIT)
     if rest:
         raise MalformedFrame("it is finer")
@@ -159,7 +159,7 @@ def _price(text: str) -> CentiCents:
 def read_last_price(body: dict[str, Any]) -> CentiCents | None:
     """Read the YES price of the last trade from a ticker message's body. None if the market never traded or the price is invalid."""
     with suppress(MalformedFrame):
-        price = _dollars(body["price_dollars"]) if "price_dollars" in body else _cents(body.get("price"))
+        price = _convert_dollars(body["price_dollars"]) if "price_dollars" in body else _convert_cents(body.get("price"))
         return price if 0 < price < DOLLAR else None
     return None
 

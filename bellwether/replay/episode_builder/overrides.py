@@ -58,16 +58,10 @@ def _parse_fee(text: str) -> dict[str, Any]:
         multiplier = Decimal(-1)
     if not kind or not multiplier.is_finite() or multiplier < 0:
         raise ConfigError(f"reading --fee: {text!r:.80} is not TYPE or TYPE:MULTIPLIER, such as quadratic_with_maker_fees or quadratic:0.5")
+    types = sorted({name for rules in rule_sets().values() for name in rules.fees if name != "*"})
+    if kind not in types:
+        raise ConfigError(f"reading --fee: unknown fee type {kind!r:.60}; give one of {', '.join(types)}")
     return {"type": kind, "multiplier": f"{multiplier.normalize():f}", "waiver_until": None, "source": "stated"}
-
-
-def check_fee(overrides: Overrides) -> None:
-    """Raise `ConfigError` if no rule set has the stated fee type."""
-    if overrides.fee is None:
-        return
-    types = sorted({kind for rules in rule_sets().values() for kind in rules.fees if kind != "*"})
-    if overrides.fee["type"] not in types:
-        raise ConfigError(f"reading --fee: unknown fee type {overrides.fee['type']!r:.60}; give one of {', '.join(types)}")
 
 
 def load_listings_with_overrides(lake: Lake, tickers: Iterable[str], overrides: Overrides) -> Listings:
@@ -82,11 +76,11 @@ def load_listings_with_overrides(lake: Lake, tickers: Iterable[str], overrides: 
     venue_tickers = {ticker: overrides.tickers.get(ticker, ticker) for ticker in tickers}
     listings = load_listings(lake, list(venue_tickers.values()))
     series = load_series_terms(lake)
-    markets = {ticker: _market(ticker, listings.market(listed), overrides, series) for ticker, listed in venue_tickers.items()}
+    markets = {ticker: _override_market(ticker, listings.market(listed), overrides, series) for ticker, listed in venue_tickers.items()}
     return Listings(markets, listings.events)
 
 
-def _market(ticker: str, listing: ListedMarket, overrides: Overrides, series: Mapping[str, Mapping[str, Any]]) -> ListedMarket:
+def _override_market(ticker: str, listing: ListedMarket, overrides: Overrides, series: Mapping[str, Mapping[str, Any]]) -> ListedMarket:
     """Return a listing with the fees that apply, and with the outcome of the market named `ticker` in the episode."""
     if overrides.fee is not None:
         listing = replace(listing, fee=overrides.fee)
@@ -106,14 +100,14 @@ def _find_series_fee(name: str, series: Mapping[str, Mapping[str, Any]]) -> Mapp
     raise ConfigError(f"reading --series: the lake has no series {name}; pull the venue's series first, or state the terms with --fee")
 
 
-def with_fees(metadata: Metadata, known: Listings, overrides: Overrides) -> Metadata:
+def with_fees(metadata: Metadata, listings: Listings, overrides: Overrides) -> Metadata:
     """Return the metadata of an imported episode with fees.
 
     Fees stated by the user override the episode's. Missing ones are taken from listings, or are the general fees.
     """
     stated = overrides.fee is not None or overrides.series is not None
     markets = tuple(
-        replace(market, fee=fee_at(known.market(market.ticker), metadata.start))
+        replace(market, fee=fee_at(listings.market(market.ticker), metadata.start))
         if stated or market.ticker in overrides.tickers or market.has_default_fee
         else market
         for market in metadata.markets

@@ -129,8 +129,13 @@ def columns_of(texts: list[str]) -> tuple[FileColumns, pa.Array]:
     return FileColumns(table, "x"), table.column("yes_bids").combine_chunks()
 
 
+def scaled(levels: Levels) -> Levels:
+    """The levels in $0.0001 and lots."""
+    return Levels(levels.offsets, levels.prices * levels.price_unit, levels.sizes * levels.size_unit, 1, 1)
+
+
 def same(first: Levels, second: Levels) -> bool:
-    first, second = (levels.scaled(1, 1) for levels in (first, second))
+    first, second = map(scaled, (first, second))
     return all((getattr(first, name) == getattr(second, name)).all() for name in ("offsets", "prices", "sizes"))
 
 
@@ -139,7 +144,7 @@ def same(first: Levels, second: Levels) -> bool:
 def test_json_is_read_as_a_parser_reads_it(rows: list[list[dict[str, Any]]], indent: int | None, comma: str) -> None:
     texts = [json.dumps(levels, indent=indent, separators=(comma, " : ")) for levels in rows]
     columns, array = columns_of(texts)
-    levels = _read_json_levels(columns, "yes_bids", array).scaled(1, 1)
+    levels = scaled(_read_json_levels(columns, "yes_bids", array))
     assert same(levels, _parse_rows(columns, "yes_bids", texts))
     expected = [
         (100 * (round(100 * price) if isinstance(price, float) and price < 1 else int(price)), round(100 * level["size"]))
