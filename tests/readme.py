@@ -69,11 +69,11 @@ def backtest_picture(agent: str, episode: Path) -> bytes:
     from bellwether.figures.equity import equity_curve
     from bellwether.replay.backtest import BacktestSettings, run
     from bellwether.replay.episode import load
-    from bellwether.replay.registry import agent_of
+    from bellwether.replay.registry import find_agent
     from bellwether.replay.results.books import price_with_fills
     from bellwether.replay.results.frames import frames
 
-    entry = agent_of(agent)
+    entry = find_agent(agent)
     assert entry.cadence is not None
     done = run(load(episode), entry.make(), BacktestSettings(cadence=entry.cadence))
     made = frames(done)

@@ -201,12 +201,12 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
 ) -> Iterator[StepOutput]:
     """Backtest an agent on an episode."""
     from bellwether.replay import run
-    from bellwether.replay.registry import agent_of
+    from bellwether.replay.registry import find_agent
     from bellwether.replay.results.frames import frames
 
     def make(pair: str) -> PartitionRows:
         episode, name = from_key(table("replay/backtests"), pair)
-        entry = agent_of(name)
+        entry = find_agent(name)
         agent = entry.source() if entry.asks is None else entry.make()
         if entry.asks is not None:
             _set_models(agent, models.of_run(payer(context.run), limits(config.dollars)))

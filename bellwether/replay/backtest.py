@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of, stable_seed
+from bellwether.replay.agents.agent import Agent, CompiledAgent, derive_seed, find_callbacks
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import Failure, build_failure, describe_error
 from bellwether.replay.agents.gateway import Gateway
@@ -186,7 +186,7 @@ class _Run:
             finish_session(self.session, failed)
             return failed
         return {
-            "seed": stable_seed(self.prepared.digest, name, self.settings.seed),
+            "seed": derive_seed(self.prepared.digest, name, self.settings.seed),
             "calls_per_step": self.settings.calls_per_step,
             "max_orders": self.settings.max_orders,
             "series": tuple(self.prepared.exogenous),
@@ -272,7 +272,7 @@ def _run_isolated(agent: Agent | type[Agent] | AgentReference, one: _Run, limits
         if isinstance(context, Failure):
             return _Ran(loaded.name, loaded.params, context, confinement=there.confinement)
         failed = there.run(one.session, one.gateway, one.info, **context)
-        reacts = there.reacts or loaded.callbacks.react
+        reacts = there.reacts or loaded.callbacks.depend_on_fills
         return _Ran(loaded.name, loaded.params, failed, reacts, one.gateway.tags, there.confinement)
 
 
@@ -291,10 +291,10 @@ def _run_here(agent: Agent | type[Agent] | AgentReference, one: _Run) -> _Ran:
         if isinstance(made, CompiledAgent):
             return _run_compiled(one, made, context["seed"])
         ctx = AgentContext(scale_prices(SimulatorProxy(one.gateway), context["unit"]), one.info, **context)
-        callbacks = callbacks_of(kind)
+        callbacks = find_callbacks(kind)
         failed = run_phases(one.session, one.gateway, LocalRunner(made, ctx, one.session, limit), callbacks)
     # Runs of a language model cost money, so its band is that of the same calls.
-    return _Ran(made.name, made.params, failed, kind.timed and (ctx._reacts or callbacks.react), one.gateway.tags)
+    return _Ran(made.name, made.params, failed, kind.timed and (ctx._reacts or callbacks.depend_on_fills), one.gateway.tags)
 
 
 def _unmade(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Agent], str, Callable[[], Agent]]:
@@ -306,12 +306,12 @@ def _unmade(agent: Agent | type[Agent] | AgentReference) -> tuple[type[Agent], s
         return agent, agent.name, agent
     if not isinstance(agent, Agent):
         raise ConfigError(f"running a backtest: {agent!r:.80} is not an agent; give an instance or a subclass of bellwether.replay.Agent")
-    return type(agent), agent.name, agent.anew if agent.has_run else lambda: agent
+    return type(agent), agent.name, agent.recreate if agent.has_run else lambda: agent
 
 
 def _run_compiled(one: _Run, agent: CompiledAgent, seed: int) -> _Ran:
     failed, session, kind = None, one.session, type(agent)
-    callbacks = callbacks_of(kind)
+    callbacks = find_callbacks(kind)
     if callbacks:
         one.gateway.watch(callbacks)
     functions = callbacks.functions(kind)
@@ -321,6 +321,6 @@ def _run_compiled(one: _Run, agent: CompiledAgent, seed: int) -> _Ran:
     except RunStopped:
         raise
     except Exception as error:
-        failed = build_failure(error, session.step_index, session.now, beyond=(__file__,))
+        failed = build_failure(error, session.step_index, session.now, omitted=(__file__,))
     finish_session(session, failed)
-    return _Ran(agent.name, agent.params, failed, callbacks.react or session.reacted)
+    return _Ran(agent.name, agent.params, failed, callbacks.depend_on_fills or session.reacted)

@@ -135,7 +135,7 @@ class BatchResult:
     confinements: frozenset[Confinement]
 
 
-def lost_worker(batches: Sequence[Batch], where: str = "") -> BellwetherError:
+def build_worker_error(batches: Sequence[Batch], where: str = "") -> BellwetherError:
     """Build the error of a sweep whose worker ended in one of these batches, for example because an agent ended its process."""
     labels = list(dict.fromkeys(candidate.label for batch in batches for _, candidate in batch.runs))
     more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
@@ -151,7 +151,7 @@ def run_batch(batch: Batch) -> BatchResult:
     confinements: set[Confinement] = set()
     parts: list[dict[str, pl.DataFrame]] = []
     for source, candidate in batch.runs:
-        prepared = open_source(source, batch.settings, batch.cache)
+        prepared = prepare_source(source, batch.settings, batch.cache)
         start = time.thread_time()
         backtest = candidate.run(prepared, batch.settings, batch.isolated)
         backtest.digest  # noqa: B018 - cached here, so that its cost counts as the engine's
@@ -182,7 +182,7 @@ def _together(parts: Sequence[Mapping[str, pl.DataFrame]], rows: Sequence[Mappin
     return {BACKTESTS.name: BACKTESTS.frame(rows), **{name: pl.concat([part[name] for part in parts]) for name in parts[0]}}
 
 
-def open_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
+def prepare_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
     """Prepare an episode or a portfolio under these settings; recent ones are cached."""
     if isinstance(source, tuple):
         names = ("rules", "fees", "bankroll", "execution")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from bellwether.errors import ConfigError
 from bellwether.files import atomic_file
-from bellwether.replay.batches import Batch, BatchResult, Candidate, SweepPlan, lost_worker, run_batch
+from bellwether.replay.batches import Batch, BatchResult, Candidate, SweepPlan, build_worker_error, run_batch
 from bellwether.replay.engine.codes import ENGINE_VERSION
 from bellwether.settings import settings
 
@@ -82,7 +82,7 @@ def _result(future: Future, client: Client, batches: Mapping[Key, Batch]) -> Bat
     except KilledWorker as error:
         # This batch may only have been queued on a worker that another batch ended.
         running = client.get_metadata([_RUNNING, error.last_worker.address], default=future.key)
-        raise lost_worker([batches.get(running, batches[future.key])], " on Dask") from None
+        raise build_worker_error([batches.get(running, batches[future.key])], " on Dask") from None
     finally:
         future.release()
     return result

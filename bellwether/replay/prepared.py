@@ -47,7 +47,7 @@ class Prepared:
         A tape contains prints where they filled, which may be before the feed had them; agents see the episode's own trades.
         """
         if self.parts:
-            return trades_of(self.parts)
+            return merge_trades(self.parts)
         if self.read_trades is None:
             tape = self.tape
             prints = np.flatnonzero(tape.event & KIND_MASK == PRINT)
@@ -60,7 +60,7 @@ class Prepared:
         return freeze(rows)
 
 
-def trades_of(parts: Sequence[Prepared]) -> np.ndarray:
+def merge_trades(parts: Sequence[Prepared]) -> np.ndarray:
     """Merge the trades of all parts by time, as in `Prepared.trades`; in an instant in the order of the parts."""
     codes = accumulate((len(one.tape.tickers) for one in parts), initial=0)
     rows = np.concatenate([one.trades + np.array([0, code, 0, 0, 0]) for one, code in zip(parts, codes, strict=False)])

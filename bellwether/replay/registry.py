@@ -82,7 +82,7 @@ def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
     return {name: entry for name, entry in agents(folder).items() if entry.asks is None or entry.asks in models}
 
 
-def agent_of(name: str, folder: Path | None = None, *, isolated: Isolation | None = None, seconds: float = 60.0) -> RegisteredAgent:
+def find_agent(name: str, folder: Path | None = None, *, isolated: Isolation | None = None, seconds: float = 60.0) -> RegisteredAgent:
     """Return the agent called `name`, the class `file.py:Class` or `module:Class`, or the only agent in `file.py`. Raises `ConfigError` for
     others.
 
@@ -120,7 +120,7 @@ def _unregistered(reference: str, isolated: Isolation | None, seconds: float) ->
     if isolated is not None:
         from bellwether.replay.isolation.host import IsolatedAgent
 
-        there = IsolatedAgent(AgentSource(f"{where}:{name}"), isolated, seconds).look()
+        there = IsolatedAgent(AgentSource(f"{where}:{name}"), isolated, seconds).describe()
         return RegisteredAgent(name=there.name, agent=f"{where}:{name}", description=there.about)
     found = load_agent_class(f"{where}:{name}")
     return RegisteredAgent(name=found.name, agent=f"{where}:{name}", description=(found.__doc__ or "").strip().partition("\n")[0])

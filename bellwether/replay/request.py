@@ -16,14 +16,14 @@ from bellwether.lake import Lake
 from bellwether.places import place
 from bellwether.replay.agents.llm import LLMReplay, Trajectory
 from bellwether.replay.backtest import Backtest, BacktestSettings
-from bellwether.replay.batches import Candidate, Source, open_source
+from bellwether.replay.batches import Candidate, Source, prepare_source
 from bellwether.replay.engine.latencies import LatencySeries
 from bellwether.replay.engine.settings import LARGEST
 from bellwether.replay.episode.metadata import METADATA
 from bellwether.replay.isolation import Isolation
 from bellwether.replay.parameter_grid import grid, label, parameters
-from bellwether.replay.registry import agent_of
-from bellwether.replay.results.folder import written_tables
+from bellwether.replay.registry import find_agent
+from bellwether.replay.results.folder import table_writer
 from bellwether.replay.results.frames import frames
 from bellwether.replay.units import MICROS, SECOND
 from bellwether.settings import settings
@@ -73,7 +73,7 @@ class Request:
         for candidate in self.candidates:
             candidate.check(self.settings, self.isolated)
         for source in self.sources:
-            prepared = open_source(source, self.settings, self.cache)
+            prepared = prepare_source(source, self.settings, self.cache)
             for candidate in self.candidates:
                 yield candidate.run(prepared, self.settings, self.isolated)
 
@@ -141,7 +141,7 @@ def _money(text: str) -> MicroDollars:
 
 
 def _candidates(name: str, params: dict[str, Any], combinations: list[dict[str, Any]], options: Mapping[str, Any]) -> list[Candidate]:
-    found = agent_of(name, isolated=_isolation(options), seconds=options["decision_seconds"])
+    found = find_agent(name, isolated=_isolation(options), seconds=options["decision_seconds"])
     cadence = found.cadence if options["cadence"] is None else None
     return [
         Candidate(
@@ -195,6 +195,6 @@ def keep(runs: Sequence[Backtest]) -> None:
 
 def write_runs(runs: Sequence[Backtest], out: Path, request: Request) -> None:
     """Write the tables of a request's runs into a folder."""
-    with written_tables(out, [{"agent": one.label, **one.varied} for one in request.candidates], unsettled=request.unsettled) as add:
+    with table_writer(out, [{"agent": one.label, **one.varied} for one in request.candidates], unsettled=request.unsettled) as add:
         for number, one in enumerate(runs):
             add(number, frames(one))

@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.replay.agents.agent import CompiledAgent
 from bellwether.replay.backtest import BacktestSettings
-from bellwether.replay.batches import SERVER, Batch, BatchResult, Candidate, Source, SweepPlan, lost_worker, open_source, run_batch
+from bellwether.replay.batches import (
+    SERVER,
+    Batch,
+    BatchResult,
+    Candidate,
+    Source,
+    SweepPlan,
+    build_worker_error,
+    prepare_source,
+    run_batch,
+)
 from bellwether.replay.dask_sweep import run_on_dask
 from bellwether.replay.isolation import Confinement, Isolation
 
@@ -89,7 +99,7 @@ def run_sweep(
     plan = SweepPlan(sources, candidates, settings, cache, isolated, tables=out is not None)
     if client is None:
         for source in sources:
-            open_source(source, settings, cache)
+            prepare_source(source, settings, cache)
         compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
         results = _run_here(_batches(plan, jobs), jobs, threads=compiled)
     else:
@@ -118,9 +128,9 @@ def run_sweep(
 def _tables(
     out: Path, candidates: Sequence[Candidate], *, unsettled: bool
 ) -> AbstractContextManager[Callable[[int, Mapping[str, pl.DataFrame]], None]]:
-    from bellwether.replay.results.folder import written_tables
+    from bellwether.replay.results.folder import table_writer
 
-    return written_tables(out, [{"agent": one.label, **one.varied} for one in candidates], unsettled=unsettled)
+    return table_writer(out, [{"agent": one.label, **one.varied} for one in candidates], unsettled=unsettled)
 
 
 def _batches(plan: SweepPlan, jobs: int) -> list[Batch]:
@@ -146,7 +156,7 @@ def _run_here(batches: Sequence[Batch], jobs: int, *, threads: bool) -> Iterator
                 yield future.result()
                 del futures[future]
         except BrokenExecutor:
-            raise lost_worker(list(futures.values())[:jobs]) from None
+            raise build_worker_error(list(futures.values())[:jobs]) from None
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise

@@ -32,7 +32,7 @@ from bellwether.pages.values import (
 )
 from bellwether.replay.results import tear_sheet
 from bellwether.replay.results.tear_sheet import BOOK_NOTE, book_chart, book_rows
-from bellwether.replay.results.text_tables import ends_of_band
+from bellwether.replay.results.text_tables import band_ends
 from bellwether.site.source import SiteSource
 from bellwether.site.unit import Unit, key
 from bellwether.tables.replay import BOOK_LEVELS, BOOK_PRICES, HORIZONS_S
@@ -139,7 +139,7 @@ def ratios_of(runs: pl.DataFrame) -> dict[tuple[str, str], float]:
 
 def band_cell(row: Mapping[str, Any]) -> Cell:
     """Format the range of a P&L over the possible queue histories."""
-    low, high = ends_of_band(row)
+    low, high = band_ends(row)
     title = f"pessimistic queue {row['pnl_pessimistic']}, optimistic {row['pnl_optimistic']}"
     return Cell(f"[{money(low, signed=True).text}, {money(high, signed=True).text}]", float(low), title=title)
 
@@ -245,7 +245,7 @@ def _agent(name: str, runs: pl.DataFrame, summary: pl.DataFrame, markets: pl.Dat
     drawn = [
         {"name": row["episode"], "value": float(row["pnl"]), "lower": float(low), "upper": float(high)}
         for row in runs.iter_rows(named=True)
-        for low, high in [ends_of_band(row)]
+        for low, high in [band_ends(row)]
     ]
     parts: list[Part] = [Grid("episodes", f"Episodes of {name}", heads, rows, search=(0, 8))]
     figures: list[Part] = _cumulative(name, runs, colours)
@@ -333,7 +333,7 @@ def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[
         rows.append({**start, "lower": 0.0, "upper": 0.0})
         falls.append(start)
         for place, row in enumerate(part.iter_rows(named=True), 1):
-            ends = [float(end) for end in ends_of_band(row)]
+            ends = [float(end) for end in band_ends(row)]
             total, low, high = total + float(row["pnl"]), low + ends[0], high + ends[1]
             line = {"name": rules if several else name, "x": place, "y": round(total, 6), "lower": round(low, 6), "upper": round(high, 6)}
             rows.append(line)
@@ -403,7 +403,7 @@ def _episode_headline(markets: pl.DataFrame, ranked: pl.DataFrame) -> Stats:
 def _run(run: dict[str, Any], title: str, colours: dict[str, str], **rows: Any) -> Iterator[File]:
     """Yield the tear sheet of an agent in an episode."""
     above = [("Trading", "trading/index.html"), (title, episode_path(run["episode"])), (run["agent"], agent_path(run["agent"]))]
-    pnl, low, high = (money(value, signed=True).text for value in (run["pnl"], *ends_of_band(run)))
+    pnl, low, high = (money(value, signed=True).text for value in (run["pnl"], *band_ends(run)))
     lead = f"P&L {pnl} in {run['episode']}; between {low} and {high} over possible places in the queue."
     parts = tear_sheet.sections(run, colours=colours, **rows)
     yield from render(Page(run_path(run["episode"], run["agent"]), f"{run['agent']} in {title}", lead, parts, above))

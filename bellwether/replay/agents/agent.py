@@ -45,7 +45,7 @@ class Agent:
     _params: Mapping[str, Any]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        """Record the arguments, from which `anew` creates the agents of further runs."""
+        """Create an instance, and record the arguments for `recreate`."""
         agent = super().__new__(cls)
         agent._params = _bind_arguments(cls, args, kwargs)
         return agent
@@ -60,8 +60,8 @@ class Agent:
         """Arguments of `__init__`, including defaults."""
         return dict(self._params)
 
-    def anew(self) -> Self:
-        """Return a new agent with the same class, parameters and name."""
+    def recreate(self) -> Self:
+        """Return a new agent, without the state of a run, of the same class, parameters and name."""
         agent = type(self)(**self._params)
         agent.name = self.name
         return agent
@@ -83,7 +83,7 @@ class Agent:
         """
 
     def on_order(self, ctx: AgentContext, update: OrderUpdate) -> None:
-        """React to an order that was accepted, rejected, filled, partly filled, amended, cancelled or expired. Timing and budget as in `on_fill`."""
+        """React to a changed status or size of one of the agent's orders, as `OrderUpdate` describes. Timing and budget as in `on_fill`."""
 
     def on_trade(self, ctx: AgentContext, trade: Trade) -> None:
         """React to a trade of the recorded market. Timing and budget as in `on_fill`."""
@@ -95,7 +95,7 @@ class Agent:
         """React to a timer set by `ctx.at`. Called at `time_ns` (ns UTC), after the other callbacks of that instant; budget as in `on_fill`."""
 
     def end(self, ctx: AgentContext) -> None:
-        """Finish a run. Called once, after the last event and all settlements. Tool calls raise `BudgetError`."""
+        """Finish a run. Called once, after the last event and all settlements. Every tool call raises `BudgetError`."""
 
 
 class CompiledAgent(Agent):
@@ -117,14 +117,14 @@ class CompiledAgent(Agent):
         raise TypeError(f"{type(self).__name__} has no numbers(self, episode, seed); write one")
 
 
-def callbacks_of(agent: type[Agent]) -> Callbacks:
-    """Return the callbacks that an agent class defines."""
+def find_callbacks(agent: type[Agent]) -> Callbacks:
+    """Return which callbacks an agent class defines."""
     return Callbacks(**{name: getattr(agent, name) is not getattr(Agent, name) for name in CALLBACKS})
 
 
 @lru_cache(maxsize=256)
 def _init_signature(cls: type) -> inspect.Signature:
-    """Return the signature of `__init__`, including self. Raises `ConfigError` for a `*args` parameter."""
+    """Return the signature of `__init__`, including self. Raises `ConfigError` if it has a `*args` parameter."""
     if cls.__init__ is object.__init__:  # type: ignore[misc]
         return inspect.Signature([inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)])
     signature = inspect.signature(cls.__init__)  # type: ignore[misc]
@@ -141,8 +141,8 @@ def _bind_arguments(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     try:
         bound = signature.bind(None, *args, **kwargs)
     except TypeError as error:
-        known = ", ".join(list(signature.parameters)[1:]) or "none"
-        raise ConfigError(f"making the agent {cls.__name__}: {error}; its parameters are {known}") from None
+        names = ", ".join(list(signature.parameters)[1:]) or "none"
+        raise ConfigError(f"making the agent {cls.__name__}: {error}; its parameters are {names}") from None
     bound.apply_defaults()
     values: dict[str, Any] = {}
     for name, value in list(bound.arguments.items())[1:]:
@@ -150,18 +150,18 @@ def _bind_arguments(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any])
     return values
 
 
-def stable_seed(digest: str, agent: str, seed: int) -> int:
+def derive_seed(digest: str, agent: str, seed: int) -> int:
     """Derive a seed of 256 bits: SHA-256 of the episode's digest, the agent's name and the seed of the run."""
     return int.from_bytes(hashlib.sha256(f"{digest}\n{agent}\n{seed}".encode()).digest(), "big")
 
 
 def cents(value: int | float | str | Decimal, name: str = "cents") -> CentiCents:
-    """Convert cents to $0.0001 exactly. Raises `ConfigError` naming the parameter if the value is not a multiple of 0.01 cent."""
+    """Convert cents to $0.0001. Raises `ConfigError` with the parameter's `name` if the value is not a multiple of 0.01 cent."""
     return CentiCents(_to_units(value, CENT, name, "a hundredth of a cent"))
 
 
 def contracts(value: int | float | str | Decimal, name: str = "contracts") -> Lots:
-    """Convert contracts to lots (0.01 contract) exactly. Raises `ConfigError` naming the parameter if the value is not a multiple of 0.01 contract."""
+    """Convert contracts to lots. Raises `ConfigError` with the parameter's `name` if the value is not a multiple of 0.01 contract."""
     return Lots(_to_units(value, CONTRACT, name, "a hundredth of a contract"))
 
 

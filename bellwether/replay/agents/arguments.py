@@ -1,4 +1,4 @@
-"""Validation of agents' arguments: conversion of prices, sizes, codes, times and ids to integers."""
+"""Validation of the arguments of `AgentContext`: prices, sizes, codes, times and order ids become integers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def requests(ticker: Any, side: Any, action: Any, price: Any, lots: Any, tif: An
 
 
 def check_codes(requests: np.ndarray) -> None:
-    """Check the codes of requests, int64[n, 7]. Raises `OrderError` naming the first wrong order, its field and value."""
+    """Check side, action and time in force of requests, int64[n, 7]. Raises `OrderError` naming the first invalid order, its field and value."""
     for name, words in (("side", SIDES), ("action", ACTIONS), ("tif", TIFS)):
         values = requests[:, REQUEST_COLUMNS.index(name)]
         wrong = np.flatnonzero((values < 0) | (values >= len(words)))
@@ -65,7 +65,7 @@ def check_codes(requests: np.ndarray) -> None:
 
 
 def to_integer(value: Any, name: str) -> int:
-    """Convert to an int below 2^62 in absolute value. Raises `OrderError` for other values."""
+    """Convert an integer of any type to int. Raises `OrderError` for other types and for absolute values of 2^62 or more."""
     if type(value) is int and -_LARGEST < value < _LARGEST:
         return value
     if isinstance(value, bool | np.bool_):
@@ -82,7 +82,7 @@ def to_integer(value: Any, name: str) -> int:
 
 
 def to_price(value: Any) -> CentiCents:
-    """Convert a limit price other than 0. Raises `OrderError` for invalid values."""
+    """Convert a limit price to int. Raises `OrderError` for 0 and for values that are not integers."""
     price: Any = to_integer(value, "price")
     if price == 0:
         raise OrderError("price is 0; give a price above 0, or None for a market order")
@@ -90,7 +90,7 @@ def to_price(value: Any) -> CentiCents:
 
 
 def to_lots(value: Any) -> Lots:
-    """Convert a size of at least 1 lot. Raises `OrderError` for invalid values."""
+    """Convert a size in lots to int. Raises `OrderError` for values below 1 and for values that are not integers."""
     lots: Any = to_integer(value, "lots")
     if lots < 1:
         raise OrderError(f"lots is {lots}; give 1 or more")
@@ -98,25 +98,25 @@ def to_lots(value: Any) -> Lots:
 
 
 def check_tag(value: Any) -> str:
-    """Check a tag: at most `LONGEST_TAG` printable characters. Raises `OrderError` otherwise."""
+    """Return a tag unchanged. Raises `OrderError` unless it has at most `LONGEST_TAG` printable characters."""
     if type(value) is not str or len(value) > LONGEST_TAG or not value.isprintable():
         raise OrderError(f"tag is {value!r:.80}; give a string of at most {LONGEST_TAG} printable characters")
     return value
 
 
 def to_code(value: int | str, words: Mapping[str, int], name: str) -> int:
-    """Convert a word or code to its code. Raises `OrderError` for unknown values."""
+    """Return the code of a word in `words`, or a valid code unchanged. Raises `OrderError` for other values."""
     if type(value) is int and 0 <= value < len(words):
         return value
-    if isinstance(value, str) and (found := words.get(value.lower())) is not None:
-        return found
+    if isinstance(value, str) and (code := words.get(value.lower())) is not None:
+        return code
     if not isinstance(value, str | bool) and hasattr(value, "__index__") and 0 <= index(value) < len(words):
         return index(value)
     raise OrderError(f"{name} is {value!r:.60}; it is one of {', '.join(word.upper() for word in words)}")
 
 
 def to_ns(time: int | datetime | None, name: str) -> int:
-    """Convert a time to ns UTC; None becomes 0. Raises `OrderError` for a datetime without a time zone."""
+    """Convert a time to ns UTC, and None to 0. Raises `OrderError` for a datetime without a time zone."""
     if time is None:
         return 0
     if isinstance(time, datetime):
@@ -128,7 +128,7 @@ def to_ns(time: int | datetime | None, name: str) -> int:
 
 
 def to_ids(orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-    """Convert order ids to int64[n]. Raises `OrderError` for other types."""
+    """Convert order ids to int64[n]. Raises `OrderError` for ids that are not integers."""
     if isinstance(orders, np.ndarray):
         if orders.dtype != np.int64 or orders.ndim != 1:
             raise OrderError(f"reading order ids: found {orders.dtype}{list(orders.shape)}; give int64[n]")

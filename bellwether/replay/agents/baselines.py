@@ -22,7 +22,7 @@ class Passive(Agent):
 class BuyAndHold(Agent):
     """Agent that buys one side of every market at the best ask, and holds it until settlement.
 
-    side: yes or no. size: contracts per market. The unfilled remainder is bought at later decisions, once the previous order's fills are known.
+    side: yes or no. size: contracts per market. Later decisions buy the unfilled remainder, once the fills of the previous order are known.
     """
 
     api = 3
@@ -33,7 +33,7 @@ class BuyAndHold(Agent):
         self._side, self._size = (YES if side == "yes" else NO), contracts(size, "size")
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Set the remaining size of each market."""
+        """Set the size to buy in each market."""
         self._left: dict[str, int] = dict.fromkeys(episode.tickers, self._size)
         self._sent: dict[str, Order] = {}
 
@@ -42,13 +42,13 @@ class BuyAndHold(Agent):
         if not self._left:
             return
         for market in ctx.markets():
-            left = self._left_of(market.ticker)
+            lots = self._remaining_lots(market.ticker)
             ask = market.yes_ask if self._side == YES else market.no_ask
-            if left and ask is not None and market.is_active and ctx.calls_left:
-                self._sent[market.ticker] = ctx.buy(market.ticker, self._side, left, ask, "ioc")
+            if lots and ask is not None and market.is_active and ctx.calls_left:
+                self._sent[market.ticker] = ctx.buy(market.ticker, self._side, lots, ask, "ioc")
 
-    def _left_of(self, ticker: str) -> int:
-        """Return the lots to buy now; 0 while an order is pending."""
+    def _remaining_lots(self, ticker: str) -> int:
+        """Return the lots to buy in a market now; 0 while an order is pending."""
         order = self._sent.get(ticker)
         if order is None:
             return self._left.get(ticker, 0)
@@ -64,9 +64,8 @@ class BuyAndHold(Agent):
 class RandomAgent(Agent):
     """Agent that sends a small market order on a random side of a random quoted market (PredictionMarketBench, section 5.2).
 
-    trade_probability: probability of an order per decision. max_position: contracts of a side from which it sells instead of buying.
-    max_size: maximum contracts of an order. The random generator is seeded by episode, name and seed of the run. Nothing is sent with less
-    than a dollar of cash.
+    trade_probability: probability of an order per decision. max_position: position, in contracts, from which the agent sells a side.
+    max_size: maximum contracts of an order. The agent sends no order with less than a dollar of cash.
     """
 
     api = 3
@@ -89,10 +88,10 @@ class RandomAgent(Agent):
             return
         market = draw.choice(quoted)
         side = YES if draw.random() < 0.5 else NO
-        held = market.yes_position if side == YES else market.no_position
-        if held < self._most:
+        position = market.yes_position if side == YES else market.no_position
+        if position < self._most:
             ctx.buy(market.ticker, side, self._size(ctx))
-        elif held > -self._most:
+        elif position > -self._most:
             ctx.sell(market.ticker, side, self._size(ctx))
 
     def _size(self, ctx: AgentContext) -> int:

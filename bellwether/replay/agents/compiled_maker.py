@@ -16,15 +16,15 @@ from bellwether.replay.units import DOLLAR, MILL
 
 @strategy
 def bid_price(sim: Any, ticker: int, side: int, params: np.ndarray) -> int:
-    """Return the bid of a side, $0.0001; 0 for none. params: spread, size, max_position, skew, tick."""
+    """Return the bid price for a side, $0.0001; 0 for no bid. params: spread, size, max_position, skew, tick."""
     spread, size, most, skew, tick = params[0], params[1], params[2], params[3], params[4]
     own, other = best_bid(sim, ticker, side), best_bid(sim, ticker, 1 - side)
     if own == 0 or other == 0 or ticker_status(sim, ticker) & BLOCKING:
         return 0
-    held = position(sim, ticker, side) - position(sim, ticker, 1 - side)
-    if held >= most:
+    inventory = position(sim, ticker, side) - position(sim, ticker, 1 - side)
+    if inventory >= most:
         return 0
-    twice = own + DOLLAR - other - spread - 2 * skew * held // (MILL * size) * MILL
+    twice = own + DOLLAR - other - spread - 2 * skew * inventory // (MILL * size) * MILL
     price = min(twice // (2 * tick), (DOLLAR - 1 - other) // tick) * tick
     return max(price, 0)
 

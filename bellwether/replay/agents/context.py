@@ -53,26 +53,26 @@ _IOC, _GTC, _POST_ONLY, _GTD = (int(tif) for tif in (Tif.IOC, Tif.GTC, Tif.POST_
 Side = int | str
 Action = int | str
 TimeInForce = int | str
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 #: Calls beyond the budget of a step after which the agent is stopped, even if it catches `BudgetError`.
-_MOST_BEYOND = 1000
+_MAX_EXCESS_CALLS = 1000
 #: Price of a market order.
 _NO_PRICE = CentiCents(0)
 
 
 class QuoteIds(tuple[int | None, int | None]):
-    """Order ids of the quotes for YES and NO of a market; None without a quote.
+    """Pair of the order ids of a market's quotes for YES and NO; None without a quote.
 
-    Reading an id marks the agent as reacting to its fills, since a quote that is filled is replaced under a new id.
+    Reading an id marks the agent as reacting to its fills, because a filled quote is replaced under a new id.
     """
 
     _ctx: AgentContext
 
     def __new__(cls, ctx: AgentContext, ids: Iterable[int]) -> QuoteIds:  # noqa: D102
-        made = super().__new__(cls, (number if number >= 0 else None for number in ids))
-        made._ctx = ctx
-        return made
+        pair = super().__new__(cls, (number if number >= 0 else None for number in ids))
+        pair._ctx = ctx
+        return pair
 
     def __iter__(self) -> Iterator[int | None]:
         self._ctx._reacts = True
@@ -90,8 +90,8 @@ class AgentContext:
     Cash, equity, positions and orders are live: a fill changes them within the decision. Under rules with frozen observations, cash, equity
     and resting orders keep their values from the start of the decision.
 
-    Every method raises `OrderError` for invalid arguments and `BudgetError` for a call beyond the budget. An order that the venue refuses raises
-    nothing: it is returned with the status `rejected` and a reason.
+    Every method raises `OrderError` for invalid arguments and `BudgetError` for a call beyond the budget. An order that the venue refuses is
+    no error: it is returned with the status `rejected` and a reason.
 
     Attributes:
         tickers: Tickers of the markets. The index of a ticker is the number of its market in arrays.
@@ -101,14 +101,12 @@ class AgentContext:
     """
 
     __slots__ = (
-        "_beyond",
         "_bids",
         "_calls",
         "_code",
         "_dollar",
-        "_door",
+        "_excess_calls",
         "_held",
-        "_held_rows",
         "_left",
         "_limit",
         "_markets",
@@ -116,14 +114,16 @@ class AgentContext:
         "_now",
         "_random",
         "_reacts",
-        "_reading",
+        "_record_reader",
         "_series",
+        "_simulator",
         "_sizes",
         "_states",
         "_states_list",
         "_step",
+        "_stored_bid_rows",
+        "_stored_position_rows",
         "_tags",
-        "_touch",
         "_version",
         "info",
         "quotes",
@@ -133,7 +133,7 @@ class AgentContext:
 
     def __init__(
         self,
-        door: Simulator,
+        simulator: Simulator,
         info: EpisodeInfo,
         *,
         seed: int = 0,
@@ -143,9 +143,9 @@ class AgentContext:
         unit: int = 1,
     ) -> None:
         self.info, self.tickers = info, info.tickers
-        self._door: Any = door
+        self._simulator: Any = simulator
         self._dollar, self._tags = DOLLAR // unit, dict[int, str]()
-        self._reading = RecordReader(self.tickers, self._tags, unit)
+        self._record_reader = RecordReader(self.tickers, self._tags, unit)
         self.quotes = Quotes(self)
         self._code = {ticker: code for code, ticker in enumerate(self.tickers)}
         self._markets = tuple(Market(self, code, market.ticker, market.title, market.close_ns) for code, market in enumerate(info.markets))
@@ -157,18 +157,18 @@ class AgentContext:
         self._bids: np.ndarray | None
         self._sizes: np.ndarray | None
         self._held: np.ndarray | None
-        self._touch: list[list[CentiCents]] | None
-        self._held_rows: list[list[Lots]] | None
+        self._stored_bid_rows: list[list[CentiCents]] | None
+        self._stored_position_rows: list[list[Lots]] | None
         self._series = {name: Series(number) for number, name in enumerate(series)}
         self._begin(-1, 0)
 
     def _begin(self, step: int, calls: int) -> None:
-        """Begin a decision: discard the values read at the previous one. The simulator counts calls separately."""
-        self._step, self._calls, self._left, self._beyond = step, calls, calls, 0
+        """Begin a decision with a budget of `calls`, and discard the values read before. The simulator counts calls separately."""
+        self._step, self._calls, self._left, self._excess_calls = step, calls, calls, 0
         self._now: int | None = None
         self._states: np.ndarray | None = None
         self._states_list: list[int] | None = None
-        self._changed()
+        self._discard_values()
 
     # Observations.
 
@@ -176,7 +176,7 @@ class AgentContext:
     def now_ns(self) -> int:
         """Time of this decision, ns UTC."""
         if self._now is None:
-            self._now = self._door.now()
+            self._now = self._simulator.now()
         return self._now
 
     @property
@@ -198,26 +198,26 @@ class AgentContext:
     def cash(self) -> MicroDollars:
         """Cash, micro-dollars."""
         self._reacts = True
-        return self._door.cash()
+        return self._simulator.cash()
 
     @property
     def available(self) -> MicroDollars:
         """Cash available for new orders, micro-dollars: cash less the reserves of resting orders."""
         self._reacts = True
-        return self._door.available()
+        return self._simulator.available()
 
     @property
     def equity(self) -> MicroDollars:
-        """Cash plus positions at their present sale prices, micro-dollars."""
+        """Cash plus the value of all positions at their present sale prices, micro-dollars."""
         self._reacts = True
-        return self._door.equity()
+        return self._simulator.equity()
 
     @property
     def positions(self) -> np.ndarray:
         """Positions in YES and NO, int64[T, 2], lots of 0.01 contract; a read-only copy."""
         self._reacts = True
         if self._held is None:
-            self._held = _make_read_only(self._door.positions())
+            self._held = _make_read_only(self._simulator.positions())
         return self._held
 
     @property
@@ -241,7 +241,6 @@ class AgentContext:
         """Return the book of a market.
 
         Args:
-            ticker: Ticker of the market.
             depth: Maximum number of levels per side. Default: all levels that the episode shows.
 
         Returns:
@@ -253,7 +252,7 @@ class AgentContext:
         self._spend(1)
         if depth is not None and to_integer(depth, "depth") < 0:
             raise OrderError(f"reading a book: depth is {depth}; give 0 or more")
-        yes, no = self._answered(self._door.book(self._code_of(ticker), -1 if depth is None else to_integer(depth, "depth")))
+        yes, no = self._require_result(self._simulator.book(self._code_of(ticker), -1 if depth is None else to_integer(depth, "depth")))
         asks: list[Any] = [tuple((self._dollar - price, lots) for price, lots in bids) for bids in (no, yes)]
         return Book(ticker, yes, no, *asks)
 
@@ -261,7 +260,7 @@ class AgentContext:
         """Return the agent's resting orders of one market, or of all markets, in price-time priority."""
         self._reacts = True
         self._spend(1)
-        return [Order(self, number) for number in self._answered(self._door.resting(self._code_or_all(ticker)))]
+        return [Order(self, number) for number in self._require_result(self._simulator.resting(self._code_or_all(ticker)))]
 
     def order(self, number: SupportsIndex) -> Order:
         """Return an order of this run by its id. Raises `OrderError` for an unknown id."""
@@ -269,10 +268,10 @@ class AgentContext:
         return Order(self, self._id_of(number))
 
     def is_resting(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """Return which orders are resting now, bool[n].
+        """Return for each order whether it is resting now, bool[n].
 
         Args:
-            orders: Orders or ids, int64[n]. The result is False for ids below 0.
+            orders: Orders, or ids as int64[n]. The result is False for ids below 0.
 
         Raises:
             OrderError: An id is unknown, or the array is not int64[n].
@@ -280,12 +279,12 @@ class AgentContext:
         self._reacts = True
         self._spend(1)
         numbers = to_ids(orders)
-        if len(numbers) and 0 < self._door.sent() <= numbers.max():
+        if len(numbers) and 0 < self._simulator.sent() <= numbers.max():
             raise OrderError(f"there is no order {numbers.max()}; ids come from `place`")
-        return self._answered(self._door.are_resting(numbers))
+        return self._require_result(self._simulator.are_resting(numbers))
 
     def exogenous(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Return the points of an exogenous series that are known now.
+        """Return all points of an exogenous series that are known now.
 
         Args:
             name: Name of the series, one of `info.exogenous`.
@@ -302,39 +301,38 @@ class AgentContext:
                 f"reading an exogenous series: {name!r:.60} does not exist; available series: {', '.join(self._series) or 'none'}"
             )
         series = self._series[name]
-        fresh = self._answered(self._door.points(series.number, series.known))
-        return series.extended(fresh[:, 0], np.ascontiguousarray(fresh[:, 1]).view(np.float64))
+        points = self._require_result(self._simulator.points(series.number, series.known))
+        return series.extend(points[:, 0], np.ascontiguousarray(points[:, 1]).view(np.float64))
 
     def trades(self, ticker: str | None = None) -> list[Trade]:
-        """Return the trades of one market, or of all markets, since the previous decision, ordered by time.
+        """Return the recorded trades of one market, or of all markets, since the previous decision, ordered by time.
 
         The first decision returns all trades so far; a callback returns those since the last decision. Only trades known now are returned.
         Each 100,000 trades cost one more call.
         """
         code = self._code_or_all(ticker)
-        return self._reading.trades(self._pages(lambda after: self._door.trades(code, after)))
+        return self._record_reader.trades(self._read_pages(lambda after: self._simulator.trades(code, after)))
 
     def fills(self, ticker: str | None = None, *, whole_run: bool = False) -> list[Fill]:
-        """Return the agent's fills of one market, or of all markets, since the previous decision began, in booking order.
+        """Return the agent's fills in one market, or in all markets, since the previous decision began, in booking order.
 
         If every decision first reads its fills, each fill is returned exactly once: an order that trades at once is among the fills of the
         next decision. A callback returns the fills since the last decision began. Each 100,000 fills cost one more call.
 
         Args:
-            ticker: Ticker of the market. Default: all markets.
-            whole_run: Return all fills of the run.
+            whole_run: Return all fills of the run instead.
         """
         self._reacts = True
         code = self._code_or_all(ticker)
-        return self._reading.fills(self._pages(lambda after: self._door.fills(code, int(whole_run), after)))
+        return self._record_reader.fills(self._read_pages(lambda after: self._simulator.fills(code, int(whole_run), after)))
 
     def position(self, ticker: str) -> Position:
         """Return the position in a market, with its average cost and P&L."""
-        return self._ledger(self._code_of(ticker))[0]
+        return self._positions(self._code_of(ticker))[0]
 
     def portfolio(self) -> list[Position]:
         """Return the position in every market, in the order of `tickers`."""
-        return self._ledger(-1)
+        return self._positions(-1)
 
     def at(self, time: int | datetime) -> None:
         """Set a timer that calls `on_timer` once.
@@ -348,7 +346,7 @@ class AgentContext:
             OrderError: The time is not later than now or has no time zone, the agent has no `on_timer`, or 10,000 timers are pending.
         """
         self._spend(1)
-        result = self._answered(self._door.at(to_ns(time, "time")))
+        result = self._require_result(self._simulator.at(to_ns(time, "time")))
         if result != TIMER_SET:
             problems = {
                 TIMER_PAST: f"{time} is not later than now ({self.now_ns}); give a later time",
@@ -377,7 +375,6 @@ class AgentContext:
         With zero latency the returned order already shows whether it was filled, rests or was rejected.
 
         Args:
-            ticker: Ticker of the market.
             side: YES or NO.
             action: BUY or SELL.
             price: Limit price of `side`, $0.0001; None for a market order.
@@ -433,7 +430,6 @@ class AgentContext:
         `ask`. Each order that is placed or cancelled costs one call.
 
         Args:
-            ticker: Ticker of the market.
             bid: Bid price for YES, $0.0001; None or 0 cancels the bid, -1 leaves it unchanged.
             ask: Ask price for YES, $0.0001; None or 0 cancels the ask, -1 leaves it unchanged.
             lots: Size of each quote, lots of 0.01 contract.
@@ -450,11 +446,11 @@ class AgentContext:
         offer = 0 if ask is None else to_integer(ask, "ask")
         no: Any = self._dollar - offer if offer not in (0, -1) else offer
         wrong = yes < -1, offer > 0 >= no
-        answer = self._door.quote(
+        result = self._simulator.quote(
             code, 0 if wrong[YES] else yes, 0 if wrong[NO] else no, size, self._left, check_tag(tag) if tag != "" else tag
         )
-        self._quoted(None if answer is None else answer[0])
-        _, *ids = answer
+        self._record_quotes(None if result is None else result[0])
+        _, *ids = result
         if tag:
             for number in ids:
                 self._tagged(number, tag)
@@ -466,9 +462,9 @@ class AgentContext:
         return QuoteIds(self, ids)
 
     def quote_many(self, prices: np.ndarray, lots: int, *, tag: str = "") -> np.ndarray:
-        """Keep a post-only bid per market and side in the book, as `quote` does, and return the order ids.
+        """Keep a post-only bid per market and side in the book, and return the order ids.
 
-        Each order that is placed or cancelled costs one call.
+        As with `quote`, each order that is placed or cancelled costs one call.
 
         Args:
             prices: Bid prices for YES and NO of every market, int64[T, 2], $0.0001; 0 cancels a quote, -1 leaves it unchanged.
@@ -485,9 +481,9 @@ class AgentContext:
         if not isinstance(prices, np.ndarray) or prices.dtype != np.int64 or prices.shape != shape:
             raise OrderError(f"quoting: prices are {_describe_type(prices)}; give int64{list(shape)}: a row per market, for YES and NO")
         self._reacts = True
-        answer = self._door.quote_many(prices, to_lots(lots), self._left, check_tag(tag))
-        self._quoted(None if answer is None else answer[0])
-        return np.array([self._tagged(number, tag) for number in answer[1]], np.int64).reshape(shape)
+        result = self._simulator.quote_many(prices, to_lots(lots), self._left, check_tag(tag))
+        self._record_quotes(None if result is None else result[0])
+        return np.array([self._tagged(number, tag) for number in result[1]], np.int64).reshape(shape)
 
     def place_many(self, requests: np.ndarray, *, tag: str = "") -> np.ndarray:
         """Send several orders and return their ids, int64[n]; -1 for an order that the venue does not record.
@@ -508,15 +504,15 @@ class AgentContext:
             raise OrderError(f"placing orders: requests are {_describe_type(requests)}; give int64[n, 7]: {', '.join(REQUEST_COLUMNS)}")
         check_codes(requests)
         self._spend(len(requests))
-        self._changed()
-        numbers = self._answered(self._door.place_many(np.ascontiguousarray(requests), check_tag(tag)))
+        self._discard_values()
+        numbers = self._require_result(self._simulator.place_many(np.ascontiguousarray(requests), check_tag(tag)))
         if tag:
             for number in numbers.tolist():
                 self._tagged(number, tag)
         return numbers
 
     def cancel(self, order: SupportsIndex) -> bool:
-        """Cancel an order, and return whether it was resting. With latency: whether it can still be resting when the cancel arrives.
+        """Cancel an order. Returns True if it was resting; with latency, if it can still be resting when the cancel arrives.
 
         Raises:
             OrderError: The order is unknown.
@@ -524,27 +520,27 @@ class AgentContext:
         self._reacts = True
         self._spend(1)
         number = order.id if type(order) is Order else to_integer(order, "order")
-        self._changed()
-        if self._answered(self._door.cancel(number)):
+        self._discard_values()
+        if self._require_result(self._simulator.cancel(number)):
             return True
         self._id_of(number)
         return False
 
     def cancel_many(self, orders: np.ndarray | Iterable[SupportsIndex]) -> np.ndarray:
-        """Cancel several orders, and return which of them were resting, bool[n]. Each order costs one call; unknown ids give False."""
+        """Cancel several orders. Returns for each whether it was resting, bool[n], and False for unknown ids. Each order costs one call."""
         self._reacts = True
         numbers = to_ids(orders)
         self._spend(len(numbers))
-        self._changed()
-        return self._answered(self._door.cancel_many(numbers))
+        self._discard_values()
+        return self._require_result(self._simulator.cancel_many(numbers))
 
     def cancel_all(self, ticker: str | None = None) -> int:
         """Cancel all resting orders of one market, or of all markets, and return their number."""
         self._reacts = True
         self._spend(1)
         code = self._code_or_all(ticker)
-        self._changed()
-        return self._answered(self._door.cancel_all(code))
+        self._discard_values()
+        return self._require_result(self._simulator.cancel_all(code))
 
     def amend(self, order: SupportsIndex, price: int, lots: int) -> str | None:
         """Change the price and the remaining size of a resting order.
@@ -557,7 +553,7 @@ class AgentContext:
             lots: New remaining size, lots of 0.01 contract.
 
         Returns:
-            None if the order was amended; otherwise the reason of the refusal.
+            None if the order was amended; otherwise the name of the reason of the refusal.
 
         Raises:
             OrderError: The order is unknown, or the price or size is invalid.
@@ -565,43 +561,44 @@ class AgentContext:
         self._reacts = True
         self._spend(1)
         number = self._id_of(order)
-        self._changed()
-        return REASONS[self._answered(self._door.amend(number, to_price(price), to_lots(lots)))]
+        self._discard_values()
+        return REASONS[self._require_result(self._simulator.amend(number, to_price(price), to_lots(lots)))]
 
     # Internals.
 
-    def _pages(self, page: Callable[[int], np.ndarray | None]) -> list[list[int]]:
-        """Return all rows of a paged observation. Each page costs one call."""
+    def _read_pages(self, read: Callable[[int], np.ndarray | None]) -> list[list[int]]:
+        """Return all rows of a paged observation. `read` returns the rows from an index on; each page costs one call."""
         rows: list[list[int]] = []
         while True:
             self._spend(1)
-            found = self._answered(page(len(rows)))
-            rows += found.tolist()
-            if len(found) < MOST_ROWS:
+            page = self._require_result(read(len(rows)))
+            rows += page.tolist()
+            if len(page) < MOST_ROWS:
                 return rows
 
-    def _ledger(self, code: int) -> list[Position]:
+    def _positions(self, code: int) -> list[Position]:
+        """Return the position in one market (-1: in every market)."""
         self._reacts = True
         self._spend(1)
-        rows = self._answered(self._door.ledger(code))
-        return self._reading.positions(self.tickers if code < 0 else (self.tickers[code],), rows)
+        rows = self._require_result(self._simulator.ledger(code))
+        return self._record_reader.positions(self.tickers if code < 0 else (self.tickers[code],), rows)
 
     def _spend(self, calls: int) -> None:
         self._left -= calls
         if self._left < 0:
             self._refuse(calls)
 
-    def _answered(self, answer: Answer | None) -> Answer:
-        """Return the simulator's answer. Raises `BudgetError` if the call was refused."""
-        if answer is None:
+    def _require_result(self, result: Result | None) -> Result:
+        """Return the result of a call. Raises `BudgetError` if the simulator refused the call."""
+        if result is None:
             self._refuse(0)
-        return answer
+        return result
 
     def _refuse(self, calls: int) -> NoReturn:
         self._left += calls
-        self._beyond += 1
-        if self._beyond > _MOST_BEYOND:
-            raise RunawayAgent(f"a decision exceeded its budget of {self._limit} calls by more than {_MOST_BEYOND}")
+        self._excess_calls += 1
+        if self._excess_calls > _MAX_EXCESS_CALLS:
+            raise RunawayAgent(f"a decision exceeded its budget of {self._limit} calls by more than {_MAX_EXCESS_CALLS}")
         if not self._calls:
             raise BudgetError("`end` cannot make tool calls; use attributes, or make the call in `act`")
         if self._step < 0 and not calls:
@@ -613,61 +610,62 @@ class AgentContext:
     def _place(  # noqa: PLR0917
         self, code: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int, until: int, tag: str
     ) -> Order:
-        self._changed()
-        return Order(self, self._tagged(self._answered(self._door.place(code, side, action, price, lots, tif, until, tag)), tag))
+        self._discard_values()
+        return Order(self, self._tagged(self._require_result(self._simulator.place(code, side, action, price, lots, tif, until, tag)), tag))
 
     def _tagged(self, number: int, tag: str) -> int:
+        """Store the tag of an order, and return the order's number."""
         if tag and number >= 0:
             self._tags.setdefault(number, tag)
         return number
 
-    def _quoted(self, left: int | None) -> None:
-        """Record the remaining calls after sending quotes; -1 means that they did not suffice."""
-        if left is None:
+    def _record_quotes(self, calls_left: int | None) -> None:
+        """Set the remaining calls after sending quotes. Raises `BudgetError` for -1, if the budget did not suffice, and for None."""
+        if calls_left is None:
             self._refuse(0)
-        if left == self._left:
+        if calls_left == self._left:
             # The resting quote is already the requested one.
             return
         # Post-only orders and cancels change neither books nor positions.
         self._version += 1
-        self._left = max(left, 0)
-        if left < 0:
+        self._left = max(calls_left, 0)
+        if calls_left < 0:
             self._refuse(0)
 
-    def _changed(self) -> None:
+    def _discard_values(self) -> None:
         """Discard the stored books and account values."""
         self._version += 1
-        self._bids = self._touch = self._sizes = self._held = self._held_rows = None
+        self._bids = self._stored_bid_rows = self._sizes = self._held = self._stored_position_rows = None
 
     def _best(self) -> np.ndarray:
         if self._bids is None:
-            self._bids = _make_read_only(self._door.bids())
+            self._bids = _make_read_only(self._simulator.bids())
         return self._bids
 
     def _best_sizes(self) -> np.ndarray:
         if self._sizes is None:
-            self._sizes = _make_read_only(self._door.sizes())
+            self._sizes = _make_read_only(self._simulator.sizes())
         return self._sizes
 
     def _status(self) -> np.ndarray:
         if self._states is None:
-            self._states = _make_read_only(self._door.status())
+            self._states = _make_read_only(self._simulator.status())
         return self._states
 
-    def _best_list(self) -> list[list[CentiCents]]:
-        if self._touch is None:
-            self._touch = self._door.bids().tolist()
-        return self._touch
+    def _bid_rows(self) -> list[list[CentiCents]]:
+        if self._stored_bid_rows is None:
+            self._stored_bid_rows = self._simulator.bids().tolist()
+        return self._stored_bid_rows
 
-    def _held_list(self) -> list[list[Lots]]:
+    def _position_rows(self) -> list[list[Lots]]:
         self._reacts = True
-        if self._held_rows is None:
-            self._held_rows = self._door.positions().tolist()
-        return self._held_rows
+        if self._stored_position_rows is None:
+            self._stored_position_rows = self._simulator.positions().tolist()
+        return self._stored_position_rows
 
-    def _status_list(self) -> list[int]:
+    def _status_rows(self) -> list[int]:
         if self._states_list is None:
-            self._states_list = self._door.status().tolist()
+            self._states_list = self._simulator.status().tolist()
         return self._states_list
 
     def _code_of(self, ticker: str) -> int:
@@ -682,20 +680,20 @@ class AgentContext:
 
     def _id_of(self, order: SupportsIndex) -> int:
         number = order.id if isinstance(order, Order) else to_integer(order, "order")
-        if not -1 <= number < self._door.sent():
+        if not -1 <= number < self._simulator.sent():
             raise OrderError(f"there is no order {number}; ids come from `place`")
         return number
 
     def _row(self, number: int) -> Row:
         self._reacts = True
-        row: Row | None = self._door.order(number)
+        row: Row | None = self._simulator.order(number)
         if row is None:
             raise OrderError(f"there is no order {number}; ids come from `place`")
         return row
 
     @property
     def _orders_used_up(self) -> bool:
-        return self._door.sent() >= self._max_orders
+        return self._simulator.sent() >= self._max_orders
 
 
 def _make_read_only(array: np.ndarray) -> np.ndarray:

@@ -18,13 +18,13 @@ STEP_TIMEOUT = "the step took longer than seconds_per_step"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Error that ended an agent's episode early.
+    """Error of an agent that ended its trading before the end of the episode.
 
     Attributes:
         type: Type of the error.
         message: First line of the error message.
-        step: Number of the decision, from 0; -1 before the first.
-        at: Simulated time, ns UTC.
+        step: Number of the decision, from 0; -1 before the first decision.
+        at: Simulated time of the error, ns UTC.
         traceback: Traceback within the agent, and the last output of an isolated agent; untrusted text, excluded from digests and comparisons.
     """
 
@@ -38,13 +38,13 @@ class Failure:
         return f"{self.type}: {self.message}" if self.message else self.type
 
 
-def build_failure(error: BaseException, step: int, at: int, *, beyond: Container[str] = ()) -> Failure:
-    """Describe an agent's error. beyond: files whose frames are omitted at the start of the traceback."""
-    return Failure(*describe_error(error), step, at, format_traceback(error, beyond))
+def build_failure(error: BaseException, step: int, at: int, *, omitted: Container[str] = ()) -> Failure:
+    """Build the `Failure` of an error. omitted: files whose frames are left out at the start of the traceback."""
+    return Failure(*describe_error(error), step, at, format_traceback(error, omitted))
 
 
 def describe_error(error: BaseException) -> tuple[str, str]:
-    """Return the type and the first line of the message."""
+    """Return the type of an error and the first line of its message, sanitized."""
     if isinstance(error, StepTimeout):
         return "StepTimeout", STEP_TIMEOUT
     try:
@@ -54,10 +54,10 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     return sanitize_line(type(error).__name__), sanitize_line(lines[0]) if lines else ""
 
 
-def format_traceback(error: BaseException, beyond: Container[str]) -> str:
-    """Format the traceback, without leading frames in the files `beyond`."""
+def format_traceback(error: BaseException, omitted: Container[str]) -> str:
+    """Format the traceback of an error, without its first frames in the files `omitted`."""
     trace: TracebackType | None = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename in beyond:
+    while trace is not None and trace.tb_frame.f_code.co_filename in omitted:
         trace = trace.tb_next
     try:
         return sanitize_text("".join(traceback.format_exception(type(error), error, trace)))
@@ -66,11 +66,11 @@ def format_traceback(error: BaseException, beyond: Container[str]) -> str:
 
 
 def sanitize_line(message: str) -> str:
-    """Remove control characters and memory addresses from a message, and truncate it."""
+    """Return at most 300 characters of a message, without control characters and memory addresses."""
     printable = "".join(sign if sign.isprintable() else " " for sign in _ADDRESS.sub("", message))
     return printable[:_LONGEST_MESSAGE]
 
 
 def sanitize_text(text: str) -> str:
-    """Truncate a multi-line text to its end, and remove control characters other than newlines."""
+    """Return the last 4,000 characters of a text, without control characters other than newlines."""
     return "".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text[-_LONGEST_TRACE:]).strip("\n")

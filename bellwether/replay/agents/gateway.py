@@ -1,4 +1,4 @@
-"""Simulator side of the agent interface: answers from the session, as copies, within the tool-call budget."""
+"""Simulator side of the agent interface: `Gateway` answers calls with copies of the session's data, within the tool-call budget."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _empty_trades() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Conditions:
-    """Terms of an episode.
+    """Terms under which an episode is traded.
 
     Attributes:
         rules: Rule set.
@@ -85,7 +85,7 @@ class Conditions:
 
 
 class Gateway:
-    """`Simulator` of one run.
+    """Implementation of `Simulator` for one run. Each method checks its arguments and the budget before it reads or changes the session.
 
     Args:
         session: Session of the engine.
@@ -132,20 +132,20 @@ class Gateway:
         self.tags: dict[int, str] = {}
 
     def begin(self, *, sends: bool = True) -> None:
-        """Start a decision with a full budget. sends: whether orders are accepted."""
+        """Start a decision with a full budget of calls. sends: whether orders are accepted."""
         self._left, self._sends = self._limit, sends
         self._between = self._is_over = False
         if self._frozen:
             self._freeze()
 
     def wake(self, *, stopped: bool) -> None:
-        """Start a callback with a full budget. stopped: whether the session has paused between two decisions."""
+        """Start a callback with a full budget of calls. stopped: whether the session has paused between two decisions."""
         self._left, self._sends, self._between, self._is_over = self._limit, True, True, self._is_over or stopped
         if self._frozen:
             self._freeze()
 
     def _freeze(self) -> None:
-        """Freeze cash, equity and resting orders until the next call of the agent."""
+        """Copy cash, equity and resting orders, which frozen observations show until the next call of the agent."""
         self._cash, self._equity, self._known_orders = self._session.cash, self._session.equity(), len(self._session.orders)
         self._dropped |= self._cancelled
         self._cancelled.clear()
@@ -157,7 +157,7 @@ class Gateway:
     # Callbacks between decisions.
 
     def watch(self, callbacks: Callbacks) -> None:
-        """Make the session pause at every event for which the agent has a callback. Called before the first step."""
+        """Make the session pause at every event for which the agent has a callback. To be called before the first step."""
         times = []
         self._callbacks = callbacks
         if callbacks.on_trade:
@@ -175,7 +175,7 @@ class Gateway:
         if watched.on_fill and self._reported_fills < self._fill_count():
             fills = self._session.known_fills[self._reported_fills :, :_FILL_WIDTH].tolist()
             self._reported_fills = self._session.report_fills()
-        if watched.on_trade and (until := self._trades_until()) > self._reported_trades:
+        if watched.on_trade and (until := self._known_trade_count()) > self._reported_trades:
             trades, self._reported_trades = self._trades[self._reported_trades : until].tolist(), until
         if watched.on_book:
             bids = self.bids()
@@ -188,7 +188,7 @@ class Gateway:
         return news if any(news) else None
 
     def _updates(self) -> list[list[int]]:
-        """Return order updates with the columns `UPDATE_COLUMNS`."""
+        """Return the order updates that are not yet reported, as rows of `UPDATE_COLUMNS`."""
         rows = self._session.updates()
         return np.hstack([rows[:, : codes.U_FILLED + 1], self._session.orders[rows[:, codes.U_ORDER]][:, _SENT_AS]]).tolist()
 
@@ -235,58 +235,57 @@ class Gateway:
     # Observations at a cost of one call.
 
     def book(self, ticker: int, depth: int) -> BookSides | None:
-        if not self._knows(ticker) or not self._spend(1):
+        if not self._is_market(ticker) or not self._spend(1):
             return None
         depths = [levels for levels in (depth, self._shown) if levels >= 0]
         sides = (self._session.levels(ticker, side, min(depths) if depths else None) for side in (0, 1))
         return tuple(tuple(zip(prices.tolist(), lots.tolist(), strict=True)) for prices, lots in sides)
 
     def resting(self, ticker: int) -> list[int] | None:
-        if not self._knows(ticker, every=True) or not self._spend(1):
+        if not self._is_market(ticker, or_all=True) or not self._spend(1):
             return None
-        numbers = self._listed(ticker) if self._frozen else self._session.resting(ticker)
+        numbers = self._frozen_orders(ticker) if self._frozen else self._session.resting(ticker)
         return numbers.tolist()
 
     def are_resting(self, orders: np.ndarray) -> np.ndarray | None:
         if not self._spend(1):
             return None
         rows = self._session.known_orders
-        known = (orders >= 0) & (orders < len(rows))
-        found = np.zeros(len(orders), bool)
-        found[known] = rows[orders[known], codes.O_STATUS] == _RESTING
-        return found
+        is_known = (orders >= 0) & (orders < len(rows))
+        resting = np.zeros(len(orders), bool)
+        resting[is_known] = rows[orders[is_known], codes.O_STATUS] == _RESTING
+        return resting
 
     def points(self, series: int, after: int) -> np.ndarray | None:
         if not 0 <= series < len(self._series) or not self._spend(1):
             return None
         ts, values = self._series[series]
-        known = int(np.searchsorted(ts, self._session.now - self._delay, side="right"))
-        first = max(after, 0)
-        return np.column_stack([ts[first:known], values[first:known].view(np.int64)])
+        first, last = max(after, 0), int(np.searchsorted(ts, self._session.now - self._delay, side="right"))
+        return np.column_stack([ts[first:last], values[first:last].view(np.int64)])
 
     def trades(self, ticker: int, after: int) -> np.ndarray | None:
-        if not self._knows(ticker, every=True) or after < 0 or not self._spend(1):
+        if not self._is_market(ticker, or_all=True) or after < 0 or not self._spend(1):
             return None
         last = self._session.step_index - (0 if self._between else 1)
-        since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side=self._bound)) if last >= 0 else 0
-        rows = self._trades[since : self._trades_until()]
+        since = int(np.searchsorted(self._trade_times, self._session.decisions[last], side=self._searchsorted_side)) if last >= 0 else 0
+        rows = self._trades[since : self._known_trade_count()]
         return (rows if ticker < 0 else rows[rows[:, 1] == ticker])[after : after + MOST_ROWS].copy()
 
     def fills(self, ticker: int, whole: int, after: int) -> np.ndarray | None:
-        if not self._knows(ticker, every=True) or after < 0 or not self._spend(1):
+        if not self._is_market(ticker, or_all=True) or after < 0 or not self._spend(1):
             return None
         first = 0 if whole else self._session.fills_before[self._between]
         rows = self._session.known_fills[first:, :_FILL_WIDTH]
         return (rows if ticker < 0 else rows[rows[:, codes.F_TICKER] == ticker])[after : after + MOST_ROWS].copy()
 
     def ledger(self, ticker: int) -> list[list[Any]] | None:
-        if not self._knows(ticker, every=True) or not self._spend(1):
+        if not self._is_market(ticker, or_all=True) or not self._spend(1):
             return None
         session = self._session
         chosen = slice(None) if ticker < 0 else slice(ticker, ticker + 1)
         missing = CentiCents(DOLLAR // 2 if session.rules.mark_missing == "fifty" else 0)
         columns = (session.positions[chosen].tolist(), session.ledger[chosen].tolist(), session.best[chosen].tolist())
-        return [[*held, *money, unrealised_pnl(held, money[:2], bids, missing)] for held, money, bids in zip(*columns, strict=True)]
+        return [[*lots, *money, unrealised_pnl(lots, money[:2], bids, missing)] for lots, money, bids in zip(*columns, strict=True)]
 
     def at(self, time: int) -> int | None:
         if not self._spend(1):
@@ -310,19 +309,19 @@ class Gateway:
         return np.ascontiguousarray(self._trades[:, 0])
 
     def _quote_times(self) -> np.ndarray:
-        """Return the times at which best prices change on the tape, int64, ns UTC."""
+        """Return the times at which the best prices of any market change on the tape, int64, ns UTC."""
         from bellwether.replay.results.markouts import tops_of
 
         return np.unique(tops_of(self._session.tape).ts)
 
     @property
-    def _bound(self) -> Literal["left", "right"]:
-        """Side of `searchsorted` for the present instant: decisions at book rows precede trades of the same instant."""
+    def _searchsorted_side(self) -> Literal["left", "right"]:
+        """Argument `side` of `searchsorted` for trades at the present instant, which follow decisions made at book rows."""
         return "left" if self._session.rules.decisions == "book_rows" else "right"
 
-    def _trades_until(self) -> int:
-        """Return the number of trades known now."""
-        side: Literal["left", "right"] = "right" if self._is_over else self._bound
+    def _known_trade_count(self) -> int:
+        """Return the number of trades that the agent may know now."""
+        side: Literal["left", "right"] = "right" if self._is_over else self._searchsorted_side
         return int(np.searchsorted(self._trade_times, self._session.now - self._delay, side=side))
 
     # Orders.
@@ -330,17 +329,18 @@ class Gateway:
     def place(  # noqa: PLR0917
         self, ticker: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int, expires: int, tag: str
     ) -> int | None:
-        if not self._send(1):
+        if not self._spend_on_orders(1):
             return None
         return self._tagged(self._session.place(ticker, side, action, price, lots, tif, expires), tag)
 
     def _tagged(self, order: int, tag: str) -> int:
+        """Store the tag of an order, and return the order's number."""
         if tag and order >= 0:
             self.tags.setdefault(order, tag)
         return order
 
     def place_many(self, requests: np.ndarray, tag: str) -> np.ndarray | None:
-        if not self._send(len(requests)):
+        if not self._spend_on_orders(len(requests)):
             return None
         numbers = self._session.place_many(requests)
         if tag:
@@ -349,77 +349,80 @@ class Gateway:
         return numbers
 
     def cancel(self, order: int) -> int | None:
-        if not self._send(1):
+        if not self._spend_on_orders(1):
             return None
-        done = self._session.cancel(order)
-        if done and self._frozen:
+        was_resting = self._session.cancel(order)
+        if was_resting and self._frozen:
             self._cancelled.add(order)
-        return int(done)
+        return int(was_resting)
 
     def cancel_many(self, orders: np.ndarray) -> np.ndarray | None:
-        if not self._send(len(orders)):
+        if not self._spend_on_orders(len(orders)):
             return None
         if self._frozen:
             self._cancelled.update(orders[(orders >= 0) & (orders < self.sent())].tolist())
         return self._session.cancel_many(orders)
 
     def cancel_all(self, ticker: int) -> int | None:
-        if not self._knows(ticker, every=True) or not self._send(1):
+        if not self._is_market(ticker, or_all=True) or not self._spend_on_orders(1):
             return None
         if self._frozen:
-            self._cancelled.update(self._listed(ticker).tolist())
+            self._cancelled.update(self._frozen_orders(ticker).tolist())
         return self._session.cancel_all(ticker)
 
     def amend(self, order: int, price: CentiCents, lots: Lots) -> int | None:
-        return self._session.amend(order, price, lots) if self._send(1) else None
+        return self._session.amend(order, price, lots) if self._spend_on_orders(1) else None
 
     def quote(  # noqa: PLR0917
         self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, calls: int, tag: str
     ) -> tuple[int, int, int] | None:
-        if not self._knows(ticker) or not self._sends:
+        if not self._is_market(ticker) or not self._sends:
             return None
-        most, before = max(0, min(calls, self._left)), self._before()
-        left = self._quoted(most, self._session.quote(ticker, yes_price, no_price, lots, most), before)
+        budget, earlier = max(0, min(calls, self._left)), self._copy_quotes()
+        calls_left = self._record_quotes(budget, self._session.quote(ticker, yes_price, no_price, lots, budget), earlier)
         number_of, first = self._session.quoted.item, 2 * ticker
         if tag:
             self._tagged(number_of(first), tag)
             self._tagged(number_of(first + 1), tag)
-        return left, number_of(first), number_of(first + 1)
+        return calls_left, number_of(first), number_of(first + 1)
 
     def quote_many(self, prices: np.ndarray, lots: Lots, calls: int, tag: str) -> tuple[int, list[int]] | None:
         if prices.shape != (self._tickers, 2) or not self._sends:
             return None
-        most, before = max(0, min(calls, self._left)), self._before()
-        left = self._quoted(most, self._session.quote_many(prices, lots, most), before)
-        return left, [self._tagged(order, tag) for order in self._session.quoted.tolist()]
+        budget, earlier = max(0, min(calls, self._left)), self._copy_quotes()
+        calls_left = self._record_quotes(budget, self._session.quote_many(prices, lots, budget), earlier)
+        return calls_left, [self._tagged(order, tag) for order in self._session.quoted.tolist()]
 
-    def _before(self) -> np.ndarray | None:
+    def _copy_quotes(self) -> np.ndarray | None:
+        """Return the numbers of the present quotes if observations are frozen."""
         return self._session.quoted.copy() if self._frozen else None
 
-    def _quoted(self, most: int, left: int, before: np.ndarray | None) -> int:
-        """Deduct the calls that new quotes cost, and record the earlier quotes that they cancelled."""
-        self._left -= most - left if left > 0 else most
-        if before is not None:
-            gone = before[(before >= 0) & (before != self._session.quoted)]
-            rows = self._session.orders[gone]
+    def _record_quotes(self, budget: int, calls_left: int, earlier: np.ndarray | None) -> int:
+        """Deduct the calls that new quotes cost, record which earlier quotes they cancelled, and return `calls_left`."""
+        self._left -= budget - calls_left if calls_left > 0 else budget
+        if earlier is not None:
+            replaced = earlier[(earlier >= 0) & (earlier != self._session.quoted)]
+            rows = self._session.orders[replaced]
             cancelled = (rows[:, codes.O_STATUS] <= _RESTING) | (rows[:, codes.O_REASON] == codes.Reason.AGENT)
-            self._cancelled.update(gone[cancelled].tolist())
-        return left
+            self._cancelled.update(replaced[cancelled].tolist())
+        return calls_left
 
-    def _knows(self, ticker: int, *, every: bool = False) -> bool:
-        return 0 <= ticker < self._tickers or (every and ticker == -1)
+    def _is_market(self, ticker: int, *, or_all: bool = False) -> bool:
+        """Return True for the number of a market, and for -1 if it stands for all markets."""
+        return 0 <= ticker < self._tickers or (or_all and ticker == -1)
 
-    def _send(self, calls: int) -> bool:
+    def _spend_on_orders(self, calls: int) -> bool:
         return self._sends and self._spend(calls)
 
     def _spend(self, calls: int) -> bool:
+        """Deduct calls from the budget. Returns False if they exceed it."""
         if calls > self._left:
             return False
         self._left -= calls
         return True
 
-    def _listed(self, ticker: int) -> np.ndarray:
-        """Return the orders that count as resting while observations are frozen.
+    def _frozen_orders(self, ticker: int) -> np.ndarray:
+        """Return the numbers of the orders that frozen observations show as resting.
 
         These are orders that rested when the step began, including those filled since, without those cancelled in earlier steps.
         """

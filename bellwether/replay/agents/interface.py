@@ -26,7 +26,7 @@ LONGEST_TAG = 64
 
 @dataclass(frozen=True, slots=True)
 class ArrayShape:
-    """Columns of an array (None for one dimension) and dtype of its values."""
+    """Shape and dtype of an array. columns: number of columns; None for an array of one dimension."""
 
     columns: int | None = None
     dtype: type = np.int64
@@ -89,7 +89,7 @@ class Simulator(Protocol):
 
     @_state
     def sent(self) -> int:
-        """Return the number of orders sent."""
+        """Return the number of orders that the agent has sent."""
         ...
 
     @_state
@@ -113,7 +113,7 @@ class Simulator(Protocol):
         ...
 
     def equity(self) -> MicroDollars:
-        """Return cash plus positions at their present sale prices, micro-dollars."""
+        """Return cash plus the value of all positions at their present sale prices, micro-dollars."""
         ...
 
     def sizes(self) -> BySide:
@@ -121,7 +121,7 @@ class Simulator(Protocol):
         ...
 
     def order(self, order: int) -> Row | None:
-        """Return the state of an order; None for an unknown number."""
+        """Return the columns `ORDER_COLUMNS` of an order; None for an unknown number."""
         ...
 
     # At a cost of one call each.
@@ -135,23 +135,23 @@ class Simulator(Protocol):
         ...
 
     def are_resting(self, orders: Vector) -> Flags | None:
-        """Return which orders are resting, bool[n]; False for unknown numbers."""
+        """Return for each order whether it is resting, bool[n]; False for unknown numbers."""
         ...
 
     def points(self, series: int, after: int) -> BySide | None:
-        """Return the known points of a series from index `after`, int64[n, 2]: time (ns UTC) and the bits of a float64."""
+        """Return the known points of a series from index `after` on, int64[n, 2]: time (ns UTC) and value (bits of a float64)."""
         ...
 
     def trades(self, ticker: int, after: int) -> Trades | None:
-        """Return at most `MOST_ROWS` trades since the previous decision from row `after`, of one market (-1: all markets)."""
+        """Return the trades of one market (-1: all markets) since the previous decision: at most `MOST_ROWS`, from row `after` on."""
         ...
 
     def fills(self, ticker: int, whole: int, after: int) -> Fills | None:
-        """Return the agent's fills since the previous decision or of the whole run; otherwise as `trades`."""
+        """Return the agent's fills since the previous decision, or of the whole run if `whole` is 1. Other arguments as in `trades`."""
         ...
 
     def ledger(self, ticker: int) -> list[list[int]] | None:
-        """Return lots of YES and NO, their costs, realised P&L, fees and unrealised P&L of one market (-1: a row for each market)."""
+        """Return the position in one market (-1: a row per market): lots of YES and NO, their costs, realised P&L, fees, unrealised P&L."""
         ...
 
     def at(self, time: int) -> int | None:
@@ -165,22 +165,22 @@ class Simulator(Protocol):
     def place(  # noqa: PLR0917
         self, ticker: int, side: int, action: int, price: CentiCents, lots: Lots, tif: int, expires: int, tag: Tag
     ) -> int | None:
-        """Send an order, and return its number; -1 if the venue does not record it. Price 0 is a market order. tag: label chosen by the agent."""
+        """Send an order, and return its number; -1 if the venue does not record it. price: 0 for a market order. tag: label of the agent."""
         ...
 
     @_change
     def place_many(self, requests: Requests, tag: Tag) -> Vector | None:
-        """Send orders at a cost of one call each, and return their numbers as `place` does."""
+        """Send orders at a cost of one call each, and return their numbers; -1 as in `place`."""
         ...
 
     @_change
     def cancel(self, order: int) -> int | None:
-        """Cancel an order; return 1 if it was resting, else 0."""
+        """Cancel an order. Returns 1 if it was resting, else 0."""
         ...
 
     @_change
     def cancel_many(self, orders: Vector) -> Flags | None:
-        """Cancel orders at a cost of one call each; return which were resting, bool[n]."""
+        """Cancel orders at a cost of one call each. Returns for each whether it was resting, bool[n]."""
         ...
 
     @_change
@@ -190,29 +190,29 @@ class Simulator(Protocol):
 
     @_change
     def amend(self, order: int, price: CentiCents, lots: Lots) -> int | None:
-        """Change the price or remaining size of an order; return 0, or the code of the reason of a refusal."""
+        """Change the price and the remaining size of an order. Returns 0, or the code of the reason of a refusal."""
         ...
 
     @_change
     def quote(  # noqa: PLR0917
         self, ticker: int, yes_price: CentiCents, no_price: CentiCents, lots: Lots, calls: int, tag: Tag
     ) -> tuple[int, int, int] | None:
-        """Keep a post-only bid per side, at a cost of one call per order placed or cancelled. Price 0 cancels a quote, -1 leaves it unchanged.
+        """Keep a post-only bid for each side of a market. A price of 0 cancels the bid, -1 leaves it unchanged.
 
-        calls: maximum number of calls. Returns the remaining calls (-1 if they did not suffice) and the numbers of the quotes for YES and
+        Each order placed or cancelled costs one call. calls: maximum number of calls. Returns the remaining calls (-1 if they did not suffice) and the numbers of the quotes for YES and
         NO (-1 without one).
         """
         ...
 
     @_change
     def quote_many(self, prices: BySide, lots: Lots, calls: int, tag: Tag) -> tuple[int, list[int]] | None:
-        """Apply `quote` to all markets; return the remaining calls, and the order numbers by market and side."""
+        """Apply `quote` to all markets. Returns the remaining calls, and the order numbers by market and side."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class MethodSignature:
-    """Signature of a method of `Simulator`: argument types, result type and kind (state, change or empty)."""
+    """Signature of a method of `Simulator`: argument types, result type, and kind: state, change or empty."""
 
     arguments: tuple[Any, ...]
     result: Any
@@ -220,7 +220,7 @@ class MethodSignature:
 
     @classmethod
     def of(cls, method: Any) -> MethodSignature:
-        """Read the annotations of a method."""
+        """Build the signature of a method from its annotations."""
         hints = get_type_hints(method, include_extras=True)
         result = hints.pop("return")
         return cls(tuple(hints.values()), result, getattr(method, "kind", ""))
@@ -249,7 +249,7 @@ def hide_function(function: Callable[Arguments, Result]) -> Callable[Arguments, 
 
 
 class SimulatorProxy:
-    """Proxy of a simulator for an agent in this process: its methods wrapped by `hide_function`. `conditions` returns the terms."""
+    """Proxy that exposes only the methods of `Simulator`, and `conditions`, to an agent in this process; see `hide_function`."""
 
     __slots__ = (*CALLS, "conditions")
 

@@ -14,7 +14,7 @@ from typing import Self
 from bellwether.errors import BellwetherError
 
 #: Checks per step limit, so that a step is stopped at most a quarter late; maximum seconds between checks.
-_LOOKS, _LONGEST_WAIT = 4, 3600.0
+_CHECKS, _LONGEST_WAIT = 4, 3600.0
 
 
 class OrderError(BellwetherError, ValueError):
@@ -22,11 +22,11 @@ class OrderError(BellwetherError, ValueError):
 
 
 class BudgetError(BellwetherError):
-    """Tool call beyond `calls_per_step`, order in `start`, or tool call in `end`."""
+    """Call that the tool-call budget does not allow: beyond `calls_per_step`, an order in `start`, or any call in `end`."""
 
 
 class RunStopped(BellwetherError):
-    """Run without a result, for a reason outside the agent, such as an unavailable model or a trajectory of another run.
+    """Reason outside the agent for which a run has no result, such as an unavailable model or a trajectory of another run.
 
     `backtest.run` does not catch it.
     """
@@ -49,7 +49,7 @@ class StepLimit:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds, self._every = seconds, min(max(seconds / _LOOKS, 1e-3), _LONGEST_WAIT)
+        self._seconds, self._every = seconds, min(max(seconds / _CHECKS, 1e-3), _LONGEST_WAIT)
         self._thread = threading.get_ident()
         self._lock, self._over = threading.Lock(), threading.Event()
         self._since = 0.0
@@ -75,10 +75,10 @@ class StepLimit:
         if self._alarms:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, self._previous or signal.SIG_DFL)
-            left, every = self._outer
-            if left:
+            delay, every = self._outer
+            if delay:
                 # Restore the caller's own alarm.
-                signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - self._begun), 1e-3), every)
+                signal.setitimer(signal.ITIMER_REAL, max(delay - (time.monotonic() - self._begun), 1e-3), every)
 
     def begin(self) -> None:
         """Begin a step."""
@@ -91,15 +91,15 @@ class StepLimit:
             raise StepTimeout
 
     def stop(self) -> bool:
-        """End a step without raising; return whether it exceeded its limit."""
+        """End a step without raising. Returns True if the step exceeded its limit."""
         with self._lock:
             self._inside = False
             fired, self._fired = self._fired, False
             if fired and not self._alarms:
-                self._take_back()
+                self._discard_pending()
             return fired
 
-    def _take_back(self) -> None:
+    def _discard_pending(self) -> None:
         """Raise and discard a pending `StepTimeout`.
 
         Clearing it with NULL would loop for ever under a tracer (CPython 3.11).
@@ -120,11 +120,11 @@ class StepLimit:
             raise StepTimeout
 
     def _is_late(self) -> bool:
-        """Return whether the step has exceeded its limit; true once per excess."""
-        now = time.monotonic()
-        if not self._inside or now - self._since < self._seconds:
+        """Return True if the limit has elapsed since the step began, or since the last True."""
+        present = time.monotonic()
+        if not self._inside or present - self._since < self._seconds:
             return False
-        self._since, self._fired = now, True
+        self._since, self._fired = present, True
         return True
 
 

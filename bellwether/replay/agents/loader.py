@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from bellwether.errors import BellwetherError, ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
+from bellwether.replay.agents.agent import Agent, CompiledAgent, find_callbacks
 from bellwether.replay.agents.limits import StepLimit, StepTimeout
 from bellwether.replay.agents.mills import check_api, compile_source
 
@@ -24,23 +24,23 @@ _LOADING = threading.RLock()
 
 
 def load_agent_class(reference: str) -> type[Agent]:
-    """Import the class named by `file.py:Class` or `package.module:Class`. Raises `ConfigError` if it cannot be imported or is not an agent."""
+    """Import the agent class `file.py:Class` or `package.module:Class`. Raises `ConfigError` if the import fails or the class is no agent."""
     where, _, name = reference.rpartition(":")
     module = _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
-    found = getattr(module, name, None)
-    if not (isinstance(found, type) and issubclass(found, Agent)):
+    kind = getattr(module, name, None)
+    if not (isinstance(kind, type) and issubclass(kind, Agent)):
         classes = [
             key for key, value in vars(module).items() if isinstance(value, type) and issubclass(value, Agent) and value is not Agent
         ]
         raise ConfigError(
             f"loading the agent {reference}: {name} is not a subclass of Agent; its subclasses of Agent: {', '.join(classes) or 'none'}"
         )
-    check_complete(found)
-    return found
+    check_complete(kind)
+    return kind
 
 
 def find_only_agent(path: Path) -> str:
-    """Return the name of the only agent in a file, from its source without running it. Raises `ConfigError` for no or several agents."""
+    """Return the name of the only agent class in a file, from its source, which is not run. Raises `ConfigError` for none or several."""
     try:
         classes = [node for node in ast.parse(path.read_bytes()).body if isinstance(node, ast.ClassDef)]
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
@@ -50,20 +50,20 @@ def find_only_agent(path: Path) -> str:
     for name, of in bases.items():  # a class follows those that it derives from
         if of & {Agent.__name__, CompiledAgent.__name__, *agents}:
             agents.append(name)
-    found = [name for name in agents if not any(name in of for of in bases.values())]
-    if len(found) != 1:
-        what = f"several agents, {', '.join(found)}" if found else "no class that derives from Agent"
-        raise ConfigError(f"loading an agent from {path}: it has {what}; name one as {path.name}:{found[0] if found else 'Class'}")
-    return found[0]
+    names = [name for name in agents if not any(name in of for of in bases.values())]
+    if len(names) != 1:
+        problem = f"several agents, {', '.join(names)}" if names else "no class that derives from Agent"
+        raise ConfigError(f"loading an agent from {path}: it has {problem}; name one as {path.name}:{names[0] if names else 'Class'}")
+    return names[0]
 
 
 def check_complete(cls: type[Agent]) -> None:
-    """Raise `ConfigError` for a class without its required methods or with an unsupported `api`."""
+    """Raise `ConfigError` if an agent class lacks a required method or declares an unsupported `api`."""
     if issubclass(cls, CompiledAgent):
         missing = (
             "strategy" if not hasattr(cls, "strategy") else "numbers(self, episode, seed)" if cls.numbers is CompiledAgent.numbers else ""
         )
-        plain = [name for name, callback in callbacks_of(cls).functions(cls).items() if not hasattr(callback, "py_func")]
+        plain = [name for name, callback in find_callbacks(cls).functions(cls).items() if not hasattr(callback, "py_func")]
         if plain:
             raise ConfigError(f"loading the agent {cls.__name__}: its {plain[0]} is not compiled; write a function under @strategy")
     else:
@@ -75,7 +75,7 @@ def check_complete(cls: type[Agent]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class AgentReference:
-    """Class and parameters of an agent.
+    """Reference to an agent class, with the parameters for its instances.
 
     Attributes:
         reference: `file.py:Class` or `package.module:Class`.
@@ -88,17 +88,16 @@ class AgentReference:
     name: str | None = None
 
     def make(self) -> Agent:
-        """Create an agent. Raises `ConfigError` if the class cannot be loaded or a parameter is invalid, and any error of its `__init__`."""
+        """Create the agent. Raises `ConfigError` for a class that cannot be loaded or an invalid parameter, and the errors of `__init__`."""
         agent = load_agent_class(self.reference)(**self.params)
         if self.name is not None:
             agent.name = self.name
         return agent
 
     def check(self, seconds: float) -> type[Agent]:
-        """Load and return the class.
+        """Return the class. Raises `ConfigError` if it cannot be loaded or rejects the parameters.
 
-        Raises `ConfigError` if it cannot be loaded or rejects its parameters. Other errors of `__init__` are ignored. seconds: time limit
-        of `__init__`.
+        Other errors of `__init__` are ignored. seconds: time limit of `__init__`.
         """
         kind = load_agent_class(self.reference)
         with StepLimit(seconds) as limit:
@@ -115,7 +114,7 @@ class AgentReference:
 
 
 def _format_error(error: BaseException) -> str:
-    """Return the type and the first line of the message of an error."""
+    """Return the type of an error and the first line of its message, as one text."""
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
@@ -130,7 +129,7 @@ def _import_module(name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    """Import the module of a file, once per path."""
+    """Import a file as a module. Each path is imported once."""
     path = path.absolute()
     if not path.is_file():
         raise ConfigError(f"loading an agent: the file {path} does not exist; correct its name")

@@ -1,14 +1,14 @@
 """Market makers with inventory control. The scalar, array and compiled versions send the same orders.
 
 The policy, for each market with a bid on both sides, and for each side s of it (YES, NO): with b the best bid for s, o the best bid for the other
-side, and v the contracts held of s less those of the other,
+side, and v the position in s less that in the other side, in contracts,
 
     want = (b + 1 - o) / 2  -  spread / 2  -  skew * v / size,    at most one tick below the ask 1 - o (in dollars),
 
 with the shift rounded to a tenth of a cent and the price rounded down to the tick. The bid is half the spread below the mid price, shifted against
 the inventory: the linear approximation of Avellaneda and Stoikov, "High-frequency trading in a limit order book" (2008). A bid for NO at p
-is an offer of YES at 1 - p. There is no bid for a side of which `max_position` is held. A bid that already rests at its price keeps its
-queue position; any other is cancelled and replaced, post-only.
+is an offer of YES at 1 - p. The agent does not bid for a side at its `max_position`. A bid that already rests at its price keeps its
+queue position; other bids are cancelled and replaced, post-only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bellwether.replay.units import DOLLAR, MILL, NO, YES
 
 
 class QuotingPolicy(Agent):
-    """Parameters of the quoting policy.
+    """Base class of market makers: parameters of the quoting policy.
 
     Args:
         spread_cents: Distance between bid and ask.
@@ -48,43 +48,43 @@ class QuotingPolicy(Agent):
 
 
 class MarketMaker(QuotingPolicy):
-    """Scalar market maker, which uses `markets()` and `quote`."""
+    """Market maker that loops over `markets()` and sends each quote with `quote`."""
 
     def act(self, ctx: AgentContext) -> None:
         """Update the quotes of every market."""
         for market in ctx.markets():
-            bid, no_bid = self._wanted(market, YES), self._wanted(market, NO)
+            bid, no_bid = self._bid_price(market, YES), self._bid_price(market, NO)
             ctx.quote(market.ticker, bid, None if no_bid is None else DOLLAR - no_bid, self._size)
 
-    def _wanted(self, market: Market, side: int) -> int | None:
+    def _bid_price(self, market: Market, side: int) -> int | None:
         own, other = market.yes_bid, market.no_bid
-        held = market.yes_position - market.no_position
+        inventory = market.yes_position - market.no_position
         if own is None or other is None or not market.is_active:
             return None
         if side == NO:
-            own, other, held = other, own, -held
-        if held >= self._most:
+            own, other, inventory = other, own, -inventory
+        if inventory >= self._most:
             return None
-        twice = own + DOLLAR - other - self._spread - 2 * self._skew * held // (MILL * self._size) * MILL
+        twice = own + DOLLAR - other - self._spread - 2 * self._skew * inventory // (MILL * self._size) * MILL
         price = min(twice // (2 * self._tick), (DOLLAR - 1 - other) // self._tick) * self._tick
         return price if price >= self._tick else None
 
 
 class VectorMarketMaker(QuotingPolicy):
-    """Array market maker, which uses `quotes` and `quote_many`."""
+    """Market maker that computes all quotes as arrays and sends them with `quote_many`."""
 
     def act(self, ctx: AgentContext) -> None:
         """Update the quotes of all markets."""
-        ctx.quote_many(self._wanted(ctx), self._size)
+        ctx.quote_many(self._bid_prices(ctx), self._size)
 
-    def _wanted(self, ctx: AgentContext) -> np.ndarray:
-        """Return the bid of each side, int64[T, 2]; 0 for none."""
-        own, held = ctx.quotes.bids, ctx.positions
-        other, held = own[:, ::-1], held - held[:, ::-1]
+    def _bid_prices(self, ctx: AgentContext) -> np.ndarray:
+        """Return the bid price for each market and side, int64[T, 2], $0.0001; 0 for no bid."""
+        own, positions = ctx.quotes.bids, ctx.positions
+        other, inventory = own[:, ::-1], positions - positions[:, ::-1]
         price = own - other
         price += DOLLAR - self._spread
-        price -= 2 * self._skew * held // (MILL * self._size) * MILL
+        price -= 2 * self._skew * inventory // (MILL * self._size) * MILL
         price //= 2 * self._tick
         price = np.minimum(price, (DOLLAR - 1 - other) // self._tick) * self._tick
-        price *= (own * other > 0) & (held < self._most) & (price > 0) & ctx.quotes.active[:, None]
+        price *= (own * other > 0) & (inventory < self._most) & (price > 0) & ctx.quotes.active[:, None]
         return price

@@ -29,7 +29,7 @@ _HOMES = ("bellwether.replay", "bellwether.replay.units", "bellwether.replay.age
 
 
 def cents(value: int | float | str | Decimal, name: str = "cents") -> int:
-    """Convert cents to mills exactly. Raises `ConfigError` naming the parameter if the value is not a multiple of 0.1 cent."""
+    """Convert cents to mills. Raises `ConfigError` with the parameter's `name` if the value is not a multiple of 0.1 cent."""
     price = agents.cents(value, name)
     if price % MILL:
         raise ConfigError(
@@ -60,9 +60,9 @@ def check_api(kind: type[agents.Agent]) -> None:
 
 
 def price_unit(name: str, api: int, grids: Iterable[np.ndarray]) -> int:
-    """Return the unit of an agent's prices in multiples of $0.0001: 1 for version 3 of the interface, otherwise 10, with a `DeprecationWarning`.
+    """Return the unit of an agent's prices, as a multiple of $0.0001: 1 for version 3 of the interface, 10 for version 2.
 
-    grids: allowed prices of the markets, $0.0001. Raises `ConfigError` if a market has finer prices than the agent.
+    Version 2 gives a `DeprecationWarning`, and `ConfigError` if a market has finer prices. grids: allowed prices of the markets, $0.0001.
     """
     if api == API:
         return 1
@@ -73,7 +73,7 @@ def price_unit(name: str, api: int, grids: Iterable[np.ndarray]) -> int:
 
 
 def warn_of_mills(name: str, api: int) -> None:
-    """Issue a DeprecationWarning for an agent whose prices are mills."""
+    """Issue a `DeprecationWarning` if an agent's prices are in mills."""
     if api != API:
         warnings.warn(
             f"the agent {name} states prices in tenths of a cent, which 0.4 will not support; {ADVICE}", DeprecationWarning, stacklevel=3
@@ -81,15 +81,15 @@ def warn_of_mills(name: str, api: int) -> None:
 
 
 def compile_source(source: bytes, path: str) -> Any:
-    """Compile an agent's source. If it declares no `api`, its price constants and `cents` are imported from this module, in mills."""
+    """Compile an agent's source. Without `api` in it, its imports of price constants and `cents` are redirected to this module, in mills."""
     tree = ast.parse(source, path)
     if not any(isinstance(node, ast.Name) and node.id == "api" and isinstance(node.ctx, ast.Store) for node in ast.walk(tree)):
-        tree = ast.fix_missing_locations(_Imports().visit(tree))
+        tree = ast.fix_missing_locations(_ImportRedirection().visit(tree))
     return compile(tree, path, "exec", dont_inherit=True)
 
 
-class _Imports(ast.NodeTransformer):
-    """Redirects imports of price constants. Raises `ConfigError` if they are accessed through a module."""
+class _ImportRedirection(ast.NodeTransformer):
+    """Redirection of imported price constants to this module. Raises `ConfigError` for a constant accessed through a module."""
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         if node.attr in _NAMES and isinstance(node.value, ast.Name) and node.value.id not in ("self", "cls"):
@@ -103,56 +103,56 @@ class _Imports(ast.NodeTransformer):
             return node
         prices = [alias for alias in node.names if alias.name in _NAMES]
         node.names = [alias for alias in node.names if alias.name not in _NAMES]
-        found: list[ast.stmt] = [node] if node.names else []
-        return [*found, *([ast.copy_location(ast.ImportFrom(__name__, prices, 0), node)] if prices else [])]
+        others: list[ast.stmt] = [node] if node.names else []
+        return [*others, *([ast.copy_location(ast.ImportFrom(__name__, prices, 0), node)] if prices else [])]
 
 
 def scale_prices(simulator: Any, unit: int) -> Any:
-    """Wrap a simulator so that its prices are in `unit` times $0.0001."""
+    """Return a simulator with prices in `unit` times $0.0001: itself for 1, a `MillProxy` for 10."""
     return simulator if unit == 1 else MillProxy(simulator)
 
 
 class MillProxy:
-    """Simulator whose prices are in mills."""
+    """Proxy of a simulator that converts prices between mills and $0.0001."""
 
-    def __init__(self, door: Any) -> None:
-        self._door = door
+    def __init__(self, simulator: Any) -> None:
+        self._simulator = simulator
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._door, name)
+        return getattr(self._simulator, name)
 
     def bids(self) -> np.ndarray:
-        found: np.ndarray = self._door.bids() // MILL
-        return found
+        bids: np.ndarray = self._simulator.bids() // MILL
+        return bids
 
     def order(self, order: int) -> Any:
-        row = self._door.order(order)
+        row = self._simulator.order(order)
         return row if row is None else (*row[:PRICE], row[PRICE] // MILL, *row[PRICE + 1 :])
 
     def book(self, ticker: int, depth: int) -> Any:
-        sides = self._door.book(ticker, depth)
+        sides = self._simulator.book(ticker, depth)
         return None if sides is None else tuple(tuple((price // MILL, lots) for price, lots in side) for side in sides)
 
     def place(self, ticker: int, side: int, action: int, price: int, *rest: Any) -> Any:
-        return self._door.place(ticker, side, action, _to_price(price), *rest)
+        return self._simulator.place(ticker, side, action, _to_price(price), *rest)
 
     def place_many(self, requests: np.ndarray, tag: str) -> Any:
         converted = requests.copy()
         converted[:, _REQUEST_PRICE] = _to_prices(requests[:, _REQUEST_PRICE])
-        return self._door.place_many(converted, tag)
+        return self._simulator.place_many(converted, tag)
 
     def amend(self, order: int, price: int, lots: int) -> Any:
-        return self._door.amend(order, _to_price(price), lots)
+        return self._simulator.amend(order, _to_price(price), lots)
 
     def quote(self, ticker: int, yes_price: int, no_price: int, *rest: Any) -> Any:
-        return self._door.quote(ticker, _to_price(yes_price), _to_price(no_price), *rest)
+        return self._simulator.quote(ticker, _to_price(yes_price), _to_price(no_price), *rest)
 
     def quote_many(self, prices: np.ndarray, *rest: Any) -> Any:
-        return self._door.quote_many(_to_prices(prices), *rest)
+        return self._simulator.quote_many(_to_prices(prices), *rest)
 
 
 def _to_price(price: int) -> int:
-    """Convert mills to $0.0001; numbers outside the range of prices are unchanged."""
+    """Convert a price from mills to $0.0001. Numbers outside the range of prices are unchanged."""
     return price * MILL if 0 <= price <= 2**32 else price
 
 

@@ -1,4 +1,4 @@
-"""Records read by agents. Prices are in $0.0001 of the named side, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC."""
+"""Records that agents read. Prices are in $0.0001 of the named side, sizes in lots of 0.01 contract, money in micro-dollars, times in ns UTC."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ STATUSES = tuple(status.name.lower() for status in Status)
 REASONS = (None, *(reason.name.lower() for reason in Reason if reason))
 _ROLES = tuple(role.name.lower() for role in Role)
 
-#: Columns of an update of an order.
+#: Columns of an order update.
 UPDATE_COLUMNS = ("time_ns", "order", "status", "reason", "price", "lots", "filled", "ticker", "side", "action")
 
 
 @dataclass(frozen=True, slots=True)
 class MarketInfo:
-    """Facts of a market that are known before it trades.
+    """Facts of a market that are known before trading starts.
 
     Attributes:
         ticker: Ticker of the market.
@@ -160,7 +160,7 @@ class OrderUpdate:
 
     @property
     def remaining(self) -> Lots:
-        """Resting size, lots of 0.01 contract; 0 after the order has ended."""
+        """Unfilled resting size, lots of 0.01 contract; 0 after the order has ended."""
         return Lots(self.lots - self.filled if self.status == "resting" else 0)
 
 
@@ -194,27 +194,27 @@ class Position:
 
     @property
     def pnl(self) -> MicroDollars:
-        """Realised and unrealised P&L less fees, micro-dollars. The sum over all markets is `ctx.equity` less the bankroll."""
+        """Realised plus unrealised P&L less fees, micro-dollars. The sum over all markets is `ctx.equity` less the bankroll."""
         return MicroDollars(self.realised + self.unrealised - self.fees)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordReader:
-    """Converter of integer rows to records. unit: unit of the agent's prices in multiples of $0.0001. tags: labels by order id."""
+    """Converter of the simulator's integer rows to records. unit: unit of the agent's prices, times $0.0001. tags: labels by order id."""
 
     tickers: Sequence[str]
     tags: Mapping[int, str]
     unit: int = 1
 
     def trades(self, rows: Iterable[Sequence[Any]]) -> list[Trade]:
-        """Convert rows of `TRADE_COLUMNS`."""
+        """Convert rows with the columns `TRADE_COLUMNS`."""
         return [
             Trade(ts, self.tickers[code], self._price(price), self._price(DOLLAR - price), lots, SIDES[taker])
             for ts, code, price, lots, taker in rows
         ]
 
     def fills(self, rows: Iterable[Sequence[Any]]) -> list[Fill]:
-        """Convert rows of `FILL_COLUMNS`."""
+        """Convert rows with the columns `FILL_COLUMNS`."""
         return [
             Fill(
                 ts,
@@ -233,7 +233,7 @@ class RecordReader:
         ]
 
     def updates(self, rows: Iterable[Sequence[Any]]) -> list[OrderUpdate]:
-        """Convert rows of `UPDATE_COLUMNS`."""
+        """Convert rows with the columns `UPDATE_COLUMNS`."""
         return [
             OrderUpdate(
                 ts,
@@ -252,7 +252,7 @@ class RecordReader:
         ]
 
     def positions(self, tickers: Iterable[str], rows: Iterable[Sequence[Any]]) -> list[Position]:
-        """Convert rows of `Simulator.ledger`."""
+        """Convert rows of `Simulator.ledger`, one per ticker."""
         return [
             Position(ticker, *row, *(self._average(row[2 + side], row[side]) for side in (0, 1)))
             for ticker, row in zip(tickers, rows, strict=True)
@@ -272,7 +272,7 @@ News = tuple[Rows, Rows, Rows, list[int], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Callbacks:
-    """Callbacks that an agent defines, in the order in which they are called."""
+    """Set of the callbacks that an agent defines, in the order in which they are called."""
 
     on_fill: bool = False
     on_order: bool = False
@@ -282,23 +282,23 @@ class Callbacks:
 
     @property
     def needs_news(self) -> bool:
-        """True if the replay must stop for events other than timers."""
+        """True if the replay must pause for events other than timers."""
         return any(astuple(self)[:-1])
 
     @property
-    def react(self) -> bool:
-        """True if a callback depends on fills."""
+    def depend_on_fills(self) -> bool:
+        """True if the agent is called for its fills or order updates."""
         return self.on_fill or self.on_order
 
     def functions(self, agent: type) -> dict[str, Any]:
-        """Return the callbacks of a class by name."""
+        """Return the functions of these callbacks in a class, by name."""
         return {name: getattr(agent, name) for name in CALLBACKS if getattr(self, name)}
 
     @classmethod
-    def named(cls, text: str) -> Callbacks:
-        """Parse names separated by spaces; the inverse of `str`."""
-        words = text.split()
-        return cls(**{name: name in words for name in CALLBACKS})
+    def parse(cls, text: str) -> Callbacks:
+        """Parse the names of callbacks, separated by spaces; the inverse of `str`."""
+        names = text.split()
+        return cls(**{name: name in names for name in CALLBACKS})
 
     def __str__(self) -> str:
         return " ".join(name for name in CALLBACKS if getattr(self, name))

@@ -1,4 +1,4 @@
-"""Phases of a run: start, decisions, callbacks and end, in this process or an isolated one."""
+"""Phases of a run: start, decisions, callbacks and end. The agent runs in this process or in an isolated one."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ Answer = TypeVar("Answer")
 
 
 class AgentRunner(Protocol):
-    """Caller of an agent. Phases: start, act, notify (with a `News`), end."""
+    """Interface for calling an agent, in this process or another one. Phases: start, act, notify (with a `News`) and end."""
 
     def call(self, phase: str, *news: Any) -> Failure | None:
-        """Call the agent at the session's present time. Returns the failure that ends its trading, if any."""
+        """Call the agent in a phase, at the session's present time. Returns the failure that ends its trading; None if it can continue."""
         ...
 
 
-def run_phases(session: Session, gateway: Gateway, player: AgentRunner, callbacks: Callbacks) -> Failure | None:
-    """Run an agent from start to end, and leave the session at its end. Returns the failure that stopped the agent early, if any."""
+def run_phases(session: Session, gateway: Gateway, runner: AgentRunner, callbacks: Callbacks) -> Failure | None:
+    """Run an agent through all phases of a session. Returns the failure that stopped the agent early; None without one."""
     from bellwether.replay.engine.clock import AT_DECISION
 
     if callbacks:
         gateway.watch(callbacks)
     opened = session.open()
     gateway.begin(sends=False)
-    failed = player.call("start")
+    failed = runner.call("start")
     advance = session.advance
     stop = AT_DECISION if opened else failed is None and advance()
     while stop and failed is None:
         if stop == AT_DECISION:
             gateway.begin()
-            failed = player.call("act")
+            failed = runner.call("act")
         else:
             gateway.wake(stopped=True)
         if callbacks:
             while failed is None and (news := gateway.news()) is not None:
                 gateway.wake(stopped=False)
-                failed = player.call("notify", *news)
+                failed = runner.call("notify", *news)
         stop = failed is None and advance()
     gateway.end()
     finish_session(session, failed)
-    return failed or player.call("end")
+    return failed or runner.call("end")
 
 
 def finish_session(session: Session, failed: Failure | None) -> None:
-    """Replay the rest of a session. After a failure, cancel the agent's orders first."""
+    """Replay the rest of a session without the agent. After a failure, its resting orders are cancelled first."""
     if failed is not None:
         session.cancel_all()
     while session.step():
@@ -64,7 +64,7 @@ def finish_session(session: Session, failed: Failure | None) -> None:
 
 
 def decision_number(session: Session, phase: str) -> int:
-    """Return the decision number of a phase: -1 for the start, the number of decisions for the end."""
+    """Return the number of the present decision: -1 at the start, the number of all decisions at the end."""
     return session.step_index if phase in ("act", "notify") else session.steps if phase == "end" else -1
 
 
@@ -76,30 +76,31 @@ class LocalRunner:
         self._calls = ctx._limit
 
     def call(self, phase: str, *news: Any) -> Failure | None:
-        """See `AgentRunner`."""
+        """Call the agent in a phase, as `AgentRunner.call`."""
         step = decision_number(self._session, phase)
         self._ctx._begin(step, 0 if phase == "end" else self._calls)
         return call_guarded(self._limit, partial(call_phase, self._agent, self._ctx, phase, news), step, self._session.now)
 
 
 def call_guarded(limit: StepLimit, call: Callable[[], Answer], step: int, at: int) -> Answer | Failure:
-    """Call an agent's function within the time limit, and convert its errors to a `Failure`. Raises `RunStopped` and `KeyboardInterrupt`."""
+    """Call a function of an agent within the time limit. Returns its result, or a `Failure` for an error.
+
+    `RunStopped` and `KeyboardInterrupt` are raised.
+    """
     try:
         limit.begin()
         answer = call()
         limit.finish()
-    except RunStopped:
-        raise
-    except KeyboardInterrupt:
+    except (RunStopped, KeyboardInterrupt):
         raise
     except BaseException as error:  # includes asyncio errors that are not an `Exception`
         limit.stop()
-        return build_failure(error, step, at, beyond=FRAMES)
+        return build_failure(error, step, at, omitted=FRAMES)
     return answer
 
 
 def call_phase(agent: Agent, ctx: AgentContext, phase: str, news: Sequence[Any]) -> None:
-    """Call the agent's method of a phase. Raises `TypeError` if the method returns a value."""
+    """Call the agent's method for a phase. Raises `TypeError` if the method returns a value."""
     if phase == "act":
         if (answer := agent.act(ctx)) is not None:  # type: ignore[func-returns-value]
             raise _return_error(answer, "act")
@@ -112,11 +113,11 @@ def call_phase(agent: Agent, ctx: AgentContext, phase: str, news: Sequence[Any])
 
 
 def _notify(agent: Agent, ctx: AgentContext, *news: Sequence[Any]) -> None:
-    """Call the agent's callbacks for the rows of a `News`, in order."""
+    """Call the agent's callbacks for the rows of a `News`, in the order of `CALLBACKS`."""
     fills, orders, trades, books, timers = news
-    read = ctx._reading
+    reader = ctx._record_reader
     tickers = [ctx.tickers[code] for code in books]
-    batches: tuple[Sequence[Any], ...] = (read.fills(fills), read.updates(orders), read.trades(trades), tickers, timers)
+    batches: tuple[Sequence[Any], ...] = (reader.fills(fills), reader.updates(orders), reader.trades(trades), tickers, timers)
     for name, values in zip(CALLBACKS, batches, strict=True):
         for value in values:
             if (answer := getattr(agent, name)(ctx, value)) is not None:

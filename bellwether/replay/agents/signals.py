@@ -35,7 +35,7 @@ class Momentum(Agent):
         self._mids: dict[str, deque[int]] = {ticker: deque(maxlen=self._lookback) for ticker in episode.tickers}
 
     def act(self, ctx: AgentContext) -> None:
-        """Trade each market on the change of its mid price over the window."""
+        """Buy or sell in each market by the change of its mid price over the window."""
         for market in ctx.markets():
             bid, ask = market.yes_bid, market.yes_ask
             if bid is None or ask is None:
@@ -46,18 +46,17 @@ class Momentum(Agent):
                 self._trade(ctx, market, mids[-1] - mids[0], ask)
 
     def _trade(self, ctx: AgentContext, market: Market, change: int, ask: CentiCents) -> None:
-        held = market.yes_position
-        if change >= self._threshold and held < self._most and ctx.cash >= 2 * cost(ask, Lots(CONTRACT)):
+        position = market.yes_position
+        if change >= self._threshold and position < self._most and ctx.cash >= 2 * cost(ask, Lots(CONTRACT)):
             ctx.buy(market.ticker, YES, CONTRACT)
-        elif change <= -self._threshold and held > 0:
-            ctx.sell(market.ticker, YES, min(CONTRACT, held))
+        elif change <= -self._threshold and position > 0:
+            ctx.sell(market.ticker, YES, min(CONTRACT, position))
 
 
 class SpreadCapture(Agent):
-    """Agent that buys one contract of YES at the ask in markets with a wide spread. It pays the spread, as in the original's example.
+    """Agent that buys one contract of YES at the ask in markets with a wide spread. It pays the spread, as does PredictionMarketBench's example.
 
-    min_spread_cents: minimum spread. limit: maximum number of markets held at once; the original states a limit of 5 without its unit.
-    Orders are IOC.
+    min_spread_cents: minimum spread. limit: maximum number of markets with a position; the original states 5 without a unit. Orders are IOC.
     """
 
     api = 3
@@ -69,14 +68,14 @@ class SpreadCapture(Agent):
 
     def act(self, ctx: AgentContext) -> None:
         """Buy in each market with a wide spread and without a position."""
-        held = int((ctx.positions[:, YES] > 0).sum())
+        count = int((ctx.positions[:, YES] > 0).sum())
         for market in ctx.markets():
-            if held >= self._limit or not ctx.calls_left:
+            if count >= self._limit or not ctx.calls_left:
                 return
             spread = market.spread
             if spread is not None and spread >= self._min_spread and market.yes_position == 0:
                 order = ctx.buy(market.ticker, YES, CONTRACT, market.yes_ask, "ioc")
-                held += order.filled > 0 or order.status == "pending"
+                count += order.filled > 0 or order.status == "pending"
 
 
 class BollingerBands(Agent):
@@ -108,7 +107,7 @@ class BollingerBands(Agent):
         self._orders: dict[str, Order] = {}
 
     def act(self, ctx: AgentContext) -> None:
-        """Trade in markets whose mid price has just left the bands; cancel orders after its return to the average."""
+        """Trade in markets whose mid price has just left the bands. Cancel orders of markets whose mid price is back at the average."""
         for market in ctx.markets():
             bid, ask = market.yes_bid, market.yes_ask
             if bid is None or ask is None:
@@ -117,32 +116,36 @@ class BollingerBands(Agent):
             was_inside = bands.place == 0
             bands.add(bid + ask)
             if bands.place and was_inside:
-                self._withdraw(ctx, market)
+                self._cancel(ctx, market)
                 self._enter(ctx, market, YES if bands.place < 0 else NO)
             elif bands.is_back and market.ticker in self._orders:
-                self._withdraw(ctx, market)
+                self._cancel(ctx, market)
 
-    def _withdraw(self, ctx: AgentContext, market: Market) -> None:
+    def _cancel(self, ctx: AgentContext, market: Market) -> None:
         order = self._orders.pop(market.ticker, None)
         if order is not None and order.is_resting and ctx.calls_left:
             ctx.cancel(order)
 
     def _enter(self, ctx: AgentContext, market: Market, side: int) -> None:
-        """Sell the other side at its ask, or else buy `side` at its bid."""
+        """Sell the position in the other side at its best ask; without one, buy `side` at its best bid."""
         if not ctx.calls_left:
             return
-        held, other = market.yes_position, market.no_position
+        own, other = market.yes_position, market.no_position
         bid, opposite_ask = market.yes_bid, market.no_ask
         if side == NO:
-            held, other, bid, opposite_ask = other, held, market.no_bid, market.yes_ask
+            own, other, bid, opposite_ask = other, own, market.no_bid, market.yes_ask
         if other > 0:
             self._orders[market.ticker] = ctx.sell(market.ticker, 1 - side, min(self._size, other), opposite_ask, "gtc")
-        elif held < self._most:
-            self._orders[market.ticker] = ctx.buy(market.ticker, side, min(self._size, self._most - held), bid, "gtc")
+        elif own < self._most:
+            self._orders[market.ticker] = ctx.buy(market.ticker, side, min(self._size, self._most - own), bid, "gtc")
 
 
 class _Bands:
-    """Bands around recent values. place: -1 below, 1 above, 0 inside or with too few values. is_back: the average was crossed since the last exit."""
+    """Bollinger bands of recent values.
+
+    place: last value relative to the bands: -1 below, 1 above, 0 inside or with too few values. is_back: since it last left the bands, the
+    value has returned to the average.
+    """
 
     def __init__(self, period: int, k2: Fraction) -> None:
         self._values: deque[int] = deque(maxlen=period)
@@ -150,7 +153,7 @@ class _Bands:
         self.place, self.is_back = 0, False
 
     def add(self, value: int) -> None:
-        """Add the next value."""
+        """Add the next value, and update `place` and `is_back`."""
         if len(self._values) == self._values.maxlen:
             oldest = self._values[0]
             self._sum, self._squares = self._sum - oldest, self._squares - oldest * oldest

@@ -1,4 +1,4 @@
-"""Templates of the agent and test files that `bellwether agents new` writes."""
+"""Files that `bellwether agents new` writes: an agent and its test, from templates."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class AgentFiles:
 
 
 def write_agent(name: str, to: Path | None = None) -> AgentFiles:
-    """Write a new agent and its test.
+    """Write the file of a new agent, and the file of its test.
 
     Args:
         name: Name of the agent, such as `my-maker`, `my_maker` or `MyMaker`.

@@ -1,7 +1,4 @@
-"""Live views of markets, books, orders and series for an agent.
-
-Prices are $0.0001 of the side they are named for, sizes lots (0.01 contract), money micro-dollars, times ns UTC.
-"""
+"""Views of markets, books, orders, quotes and series, through which an agent reads the simulator."""
 
 from __future__ import annotations
 
@@ -53,12 +50,12 @@ class Market:
     @property
     def yes_bid(self) -> CentiCents | None:
         """Best bid for YES, $0.0001."""
-        return self._ctx._best_list()[self.code][YES] or None
+        return self._ctx._bid_rows()[self.code][YES] or None
 
     @property
     def no_bid(self) -> CentiCents | None:
         """Best bid for NO, $0.0001."""
-        return self._ctx._best_list()[self.code][NO] or None
+        return self._ctx._bid_rows()[self.code][NO] or None
 
     @property
     def yes_ask(self) -> CentiCents | None:
@@ -71,51 +68,51 @@ class Market:
         return self._ask(YES)
 
     def _ask(self, other: int) -> Any:
-        bid = self._ctx._best_list()[self.code][other]
+        bid = self._ctx._bid_rows()[self.code][other]
         return self._ctx._dollar - bid if bid else None
 
     @property
     def mid(self) -> float | None:
         """Midpoint of the best bid and ask for YES, $0.0001, possibly a half; None if either is missing."""
-        yes, no = self._ctx._best_list()[self.code]
+        yes, no = self._ctx._bid_rows()[self.code]
         return (yes + self._ctx._dollar - no) / 2 if yes and no else None
 
     @property
     def spread(self) -> CentiCents | None:
         """Best ask less best bid for YES, $0.0001; None if either is missing."""
-        yes, no = self._ctx._best_list()[self.code]
+        yes, no = self._ctx._bid_rows()[self.code]
         spread: Any = self._ctx._dollar - no - yes
         return spread if yes and no else None
 
     @property
     def yes_bid_lots(self) -> Lots:
-        """Size at the best bid for YES, which is also the size at `no_ask`; lots of 0.01 contract."""
+        """Size at the best bid for YES, which equals the size at `no_ask`; lots of 0.01 contract."""
         return self._ctx._best_sizes().item(self.code, YES)
 
     @property
     def no_bid_lots(self) -> Lots:
-        """Size at the best bid for NO, which is also the size at `yes_ask`; lots of 0.01 contract."""
+        """Size at the best bid for NO, which equals the size at `yes_ask`; lots of 0.01 contract."""
         return self._ctx._best_sizes().item(self.code, NO)
 
     @property
     def yes_position(self) -> Lots:
         """Position in YES, lots of 0.01 contract."""
-        return self._ctx._held_list()[self.code][YES]
+        return self._ctx._position_rows()[self.code][YES]
 
     @property
     def no_position(self) -> Lots:
         """Position in NO, lots of 0.01 contract."""
-        return self._ctx._held_list()[self.code][NO]
+        return self._ctx._position_rows()[self.code][NO]
 
     @property
     def is_active(self) -> bool:
         """True if the market accepts orders now."""
-        return not self._ctx._status_list()[self.code] & BLOCKING
+        return not self._ctx._status_rows()[self.code] & BLOCKING
 
     @property
     def status(self) -> str:
         """Status: active, no_book, invalid, halted, closed or settled. Only an active market accepts orders."""
-        bits = self._ctx._status_list()[self.code]
+        bits = self._ctx._status_rows()[self.code]
         return next((text for bit, text in _MARKET_STATUS if bits & bit), "active")
 
     @property
@@ -228,7 +225,7 @@ class Order:
 
     @property
     def explanation(self) -> str:
-        """Reason in words; empty without a reason."""
+        """Text that explains `reason`; empty without a reason."""
         return codes.Reason(self._reason).text
 
     @property
@@ -239,7 +236,7 @@ class Order:
 
     @property
     def is_resting(self) -> bool:
-        """True if the order is in the book's queue now."""
+        """True if the order rests in the book now."""
         return self.id >= 0 and self._get(gateway.STATUS) == _RESTING
 
     @property
@@ -268,8 +265,8 @@ class Order:
 class Quotes:
     """Best prices of all markets as arrays, in the order of `AgentContext.tickers`.
 
-    Prices are int64[T] in $0.0001; a missing bid is 0, a missing ask a dollar. Sizes are int64[T] in lots of 0.01 contract. Each array is a
-    read-only copy made when it is read.
+    Prices are int64[T] in $0.0001; a missing bid is 0, a missing ask a dollar. Sizes are int64[T] in lots of 0.01 contract. Reading an
+    attribute returns a read-only copy.
     """
 
     __slots__ = ("_ctx",)
@@ -319,7 +316,7 @@ class Quotes:
 
 
 class Series:
-    """Known points of an exogenous series: times int64, ns UTC, ascending, and values float64. number: index of the series."""
+    """Points of an exogenous series that have been read. number: index of the series. known: number of points."""
 
     __slots__ = ("_ts", "_values", "known", "number")
 
@@ -327,14 +324,13 @@ class Series:
         self.number, self.known = number, 0
         self._ts, self._values = np.zeros(16, np.int64), np.zeros(16)
 
-    def extended(self, ts: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Append new points, and return all points as read-only arrays."""
-        known = self.known + len(ts)
-        if known > len(self._ts):
-            self._ts, self._values = np.resize(self._ts, 2 * known), np.resize(self._values, 2 * known)
-        self._ts[self.known : known], self._values[self.known : known] = ts, values
-        self.known = known
-        shown = self._ts[:known], self._values[:known]
-        for array in shown:
+    def extend(self, ts: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Append new points. Returns all times (int64, ns UTC, ascending) and values (float64) as read-only arrays."""
+        first, self.known = self.known, self.known + len(ts)
+        if self.known > len(self._ts):
+            self._ts, self._values = np.resize(self._ts, 2 * self.known), np.resize(self._values, 2 * self.known)
+        self._ts[first : self.known], self._values[first : self.known] = ts, values
+        points = self._ts[: self.known], self._values[: self.known]
+        for array in points:
             array.flags.writeable = False
-        return shown
+        return points

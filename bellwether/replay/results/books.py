@@ -117,7 +117,7 @@ def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.Data
     cents.
     """
     tops = tops_of(tape)
-    edges = edges_of(tape, stretches)
+    edges = interval_edges(tape, stretches)
     schema: Any = {"ticker": pl.String, "at": pl.Datetime("ns", "UTC"), **dict.fromkeys(("low", "high", "middle"), pl.Float64)}
     parts = [pl.DataFrame(schema=schema)]
     at = pl.Series("at", edges[1:]).cast(schema["at"])
@@ -135,7 +135,7 @@ def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Se
     """
     from bellwether.figures.books import price_with_fills as chart
 
-    names = list(tickers) or _liveliest(tape, fills)
+    names = list(tickers) or _rank_markets(tape, fills)
     known = [name for name in names[:MOST_PANELS] if name in tape.tickers]
     return chart(sample_quotes(tape, known, _WIDE if len(names) == 1 else _NARROW), fills, title, tickers=names)
 
@@ -147,19 +147,19 @@ def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any
     """
     from bellwether.figures.books import book_heat_map as chart
 
-    names = list(tickers) or _liveliest(tape)
+    names = list(tickers) or _rank_markets(tape)
     known = [name for name in names[:MOST_PANELS] if name in tape.tickers]
-    edges = edges_of(tape, (_WIDE if len(names) == 1 else _NARROW) // 2)
+    edges = interval_edges(tape, (_WIDE if len(names) == 1 else _NARROW) // 2)
     codes = np.array([tape.tickers.index(name) for name in known], np.int64)
     return chart(depth(tape, codes, edges[1:]) / 100, edges, known, title, left_out=len(names) - MOST_PANELS)
 
 
-def edges_of(tape: Tape, stretches: int) -> np.ndarray:
+def interval_edges(tape: Tape, stretches: int) -> np.ndarray:
     """Return the ends of equal intervals of an episode, int64 ns."""
     return np.linspace(tape.start, max(tops_of(tape).until, tape.start + 1), stretches + 1).astype(np.int64)
 
 
-def _liveliest(tape: Tape, fills: pl.DataFrame | None = None) -> list[str]:
+def _rank_markets(tape: Tape, fills: pl.DataFrame | None = None) -> list[str]:
     """Sort all markets by the number of fills, then by the number of changes of their best prices."""
     count = dict(fills["ticker"].value_counts().iter_rows()) if fills is not None else {}
     changes = np.diff(tops_of(tape).first)

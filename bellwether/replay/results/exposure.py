@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bellwether.replay.engine.accounts import prorate as part_of
+from bellwether.replay.engine.accounts import prorate
 from bellwether.replay.engine.codes import F_ACTION, F_LOTS, F_PRICE, F_SIDE, F_TICKER, F_TS
 from bellwether.replay.engine.compilation import compiled, compiled_allocating
 from bellwether.replay.tape.layout import SETTLE, VOID, Tape, cache_per_tape, unpack
@@ -119,7 +119,7 @@ def _trade_net(position, basis, side, price, lots):  # type: ignore[no-untyped-d
     other = 1 - side
     both, profit = min(position[other], lots), 0
     if both > 0:
-        removed = part_of(basis[other], both, position[other])
+        removed = prorate(basis[other], both, position[other])
         profit = (DOLLAR - price) * both - removed
         position[other] -= both
         basis[other] -= removed
@@ -134,7 +134,7 @@ def _trade_apart(position, basis, side, price, signed):  # type: ignore[no-untyp
     held, profit = position[side], 0
     if held * signed < 0:
         closed = min(abs(held), abs(signed))
-        removed = part_of(abs(basis[side]), closed, abs(held))
+        removed = prorate(abs(basis[side]), closed, abs(held))
         value = price * closed
         profit = value - removed if held > 0 else removed - value
         basis[side] -= removed if held > 0 else -removed

@@ -69,7 +69,7 @@ def read_backtests(folder: Path) -> pl.DataFrame:
 
 
 @contextmanager
-def written_tables(
+def table_writer(
     out: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool
 ) -> Iterator[Callable[[int, Mapping[str, pl.DataFrame]], None]]:
     """Yield a function that adds the tables of consecutive runs, in any order; when the block ends, all of them are in the folder.

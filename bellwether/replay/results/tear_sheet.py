@@ -21,7 +21,7 @@ from bellwether.pages.values import cast_decimals, instant, money, number, perce
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
 from bellwether.replay.results.metrics import ended
-from bellwether.replay.results.text_tables import BANDS, band, ends_of_band, signed
+from bellwether.replay.results.text_tables import BANDS, band, band_ends, signed
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _headline(run: Mapping[str, Any]) -> Stats:
 
 
 def _band(run: Mapping[str, Any]) -> str:
-    low, high = ends_of_band(run)
+    low, high = band_ends(run)
     return f"{money(low, signed=True).text} to {money(high, signed=True).text}"
 
 

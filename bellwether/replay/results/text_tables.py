@@ -160,11 +160,11 @@ def band(row: Mapping[str, Any]) -> str:
     """Format the range of P&L over unknown queue histories of a row of any table."""
     if row["band"] == "none":
         return NOTHING
-    low, high = ends_of_band(row)
+    low, high = band_ends(row)
     return _range(signed(low), signed(high))
 
 
-def ends_of_band(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
+def band_ends(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
     """Return the lowest and the highest P&L of the band and the chosen queue model, in dollars."""
     models = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
     return min(models), max(models)

@@ -10,7 +10,7 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import BUY, CENT, CONTRACT, DOLLAR, MICROS, NO, SECOND, SELL, YES, Agent, Backtest, run
-from bellwether.replay.agents.agent import stable_seed
+from bellwether.replay.agents.agent import derive_seed
 from bellwether.replay.agents.baselines import BuyAndHold, Passive, RandomAgent
 from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.market_maker import MarketMaker, VectorMarketMaker
@@ -99,7 +99,7 @@ def test_buy_and_hold_buys_what_is_offered_until_it_has_enough() -> None:
 
 def drawn(seed: int, steps: int, probability: float, most: int, largest: int) -> list[list[int]]:
     """Return the orders of RandomAgent in one deep market that is always quoted, computed from its description."""
-    rng = random.Random(stable_seed("", "random-agent", seed))
+    rng = random.Random(derive_seed("", "random-agent", seed))
     held, orders = [0, 0], []
     for _ in range(steps):
         if rng.random() > probability:

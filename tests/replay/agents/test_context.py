@@ -280,7 +280,7 @@ def test_a_series_is_known_up_to_now_and_no_further(latency: int, known: list[in
 def test_a_series_cannot_be_changed() -> None:
     series = Series(0)
     for fresh in (np.arange(2), np.arange(2, 40), np.arange(0)):
-        ts, values = series.extended(fresh, fresh / 2)
+        ts, values = series.extend(fresh, fresh / 2)
     assert (ts.tolist(), values.tolist()) == (list(range(40)), [number / 2 for number in range(40)])
     with pytest.raises(ValueError, match="read-only"):
         values[0] = 5

@@ -165,15 +165,15 @@ def test_the_door_has_every_call_of_the_gateway() -> None:
 
 def reset(ctx: AgentContext) -> None:
     ctx._left = 10**9
-    ctx._beyond = -(10**9)
+    ctx._excess_calls = -(10**9)
     ctx._begin(ctx.step, 10**9)
 
 
 RESETS: list[Callable[[AgentContext], Any]] = [
     lambda ctx: ctx.buy("M-0", YES, 1, 40 * CENT),
     lambda ctx: ctx.place_many(requests(0, YES, BUY, np.full(3, 40 * CENT), 1)),
-    lambda ctx: ctx.quote("M-0", (40 + ctx._door.sent() % 2) * CENT, None, 1),
-    lambda ctx: ctx.quote_many(np.array([[(40 + ctx._door.sent() % 2) * CENT, 0]]), 1),
+    lambda ctx: ctx.quote("M-0", (40 + ctx._simulator.sent() % 2) * CENT, None, 1),
+    lambda ctx: ctx.quote_many(np.array([[(40 + ctx._simulator.sent() % 2) * CENT, 0]]), 1),
 ]
 
 

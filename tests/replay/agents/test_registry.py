@@ -8,10 +8,10 @@ import pytest
 
 from bellwether.errors import ConfigError
 from bellwether.replay import Agent, AgentSource, Isolation, cents, contracts
-from bellwether.replay.agents.agent import callbacks_of, stable_seed
+from bellwether.replay.agents.agent import derive_seed, find_callbacks
 from bellwether.replay.agents.baselines import Passive, RandomAgent
 from bellwether.replay.agents.loader import load_agent_class
-from bellwether.replay.registry import agent_of, agents
+from bellwether.replay.registry import agents, find_agent
 from bellwether.replay.units import SECOND
 
 MINE = '''"""Mine."""
@@ -45,10 +45,10 @@ IMPORTS = "from bellwether import replay\nfrom bellwether.replay import Agent\n"
 
 @pytest.mark.parametrize("isolated", [None, Isolation()])
 def test_a_file_names_its_only_agent(file: Path, isolated: Isolation | None) -> None:
-    found = agent_of(str(file), isolated=isolated)
+    found = find_agent(str(file), isolated=isolated)
     assert (found.name, found.agent) == ("mine", f"{file}:Mine")
     file.write_text(IMPORTS + AGENT.format("Base", "replay.Agent") + AGENT.format("Last", "Base") + AGENT.format("Helper", "dict"))
-    assert agent_of(str(file), isolated=Isolation()).agent == f"{file}:Last"
+    assert find_agent(str(file), isolated=Isolation()).agent == f"{file}:Last"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_file_without_exactly_one_agent_is_refused_in_words(tmp_path: Path, so
     if source is not None:
         path.write_text(source)
     with pytest.raises(ConfigError, match=said):
-        agent_of(str(path))
+        find_agent(str(path))
 
 
 def registered(folder: Path, text: str) -> Path:
@@ -95,7 +95,7 @@ def test_an_entry_may_ask_for_a_process_of_its_own(file: Path) -> None:
     assert found["mine"].source() == AgentSource(f"{file}:Mine", {"size": 2}, "mine")
     # The package shows one agent, and one with callbacks.
     assert [name for name, entry in found.items() if entry.isolated] == ["spread-capture", "mine"]
-    assert [name for name, entry in found.items() if callbacks_of(load_agent_class(entry.agent))] == ["pairs"]
+    assert [name for name, entry in found.items() if find_callbacks(load_agent_class(entry.agent))] == ["pairs"]
 
 
 def test_the_seeds_agents_have_its_parameters() -> None:
@@ -132,7 +132,7 @@ def test_a_wrong_entry_is_named_with_its_field(tmp_path: Path, file: Path, text:
 
 
 def test_a_class_of_a_file_needs_no_entry(file: Path) -> None:
-    entry = agent_of(f"{file}:Mine")
+    entry = find_agent(f"{file}:Mine")
     assert (entry.name, entry.description, entry.make().name) == ("mine", "Does this.", "mine")
 
 
@@ -149,7 +149,7 @@ MISSING = [
 @pytest.mark.parametrize(("name", "message"), MISSING)
 def test_what_is_not_there_is_named_with_what_comes_close(tmp_path: Path, file: Path, name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        agent_of(name.format(file=file, folder=tmp_path))
+        find_agent(name.format(file=file, folder=tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_an_agent_made_anew_has_the_parameters_and_the_name() -> None:
     agent = RandomAgent(max_size=2)
     agent.name = "mine"
     agent.has_run = True
-    again = agent.anew()
+    again = agent.recreate()
     assert (again.params, again.name, again.has_run) == (agent.params, "mine", False)
 
 
@@ -215,8 +215,8 @@ def test_contracts_are_exact_to_a_hundredth() -> None:
 
 
 def test_a_seed_is_the_same_on_every_machine_and_depends_on_all_three() -> None:
-    seed = stable_seed("abc", "random", 7)
+    seed = derive_seed("abc", "random", 7)
     assert f"{seed:064x}" == "922ddba0eedd8214b2dfee3870c3cccebcb26e565ed53aadad8f427b615d6209", (
         "as `printf 'abc\\nrandom\\n7' | sha256sum` has it"
     )
-    assert len({seed, stable_seed("abd", "random", 7), stable_seed("abc", "randon", 7), stable_seed("abc", "random", 8)}) == 4
+    assert len({seed, derive_seed("abd", "random", 7), derive_seed("abc", "randon", 7), derive_seed("abc", "random", 8)}) == 4

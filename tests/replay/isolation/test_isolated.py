@@ -18,7 +18,7 @@ from bellwether.replay.agents.compiled_maker import CompiledMarketMaker
 from bellwether.replay.agents.market_maker import MarketMaker
 from bellwether.replay.isolation.settings import Confinement
 from bellwether.replay.isolation.wire_protocol import MalformedMessage, check_request, encode_message
-from bellwether.replay.registry import agent_of
+from bellwether.replay.registry import find_agent
 from bellwether.replay.tape.layout import LEVEL, Tape
 from bellwether.replay.units import NO, SECOND, YES
 from cli.main import main
@@ -97,7 +97,7 @@ def test_a_failure_comes_back_with_its_traceback() -> None:
 )
 def test_an_agent_that_cannot_be_isolated_is_refused_by_name_and_fails_in_a_run(reference: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        agent_of(reference, isolated=Isolation())
+        find_agent(reference, isolated=Isolation())
     failure = run(market(), AgentSource(reference), settings(), isolated=True).failure
     assert failure is not None
     assert (failure.type, failure.step) == ("ConfigError", -1)
@@ -197,7 +197,7 @@ class Mine(Agent):
 def test_the_command_does_not_load_the_file_in_its_own_process(tmp_path: Path) -> None:
     trace, mine = tmp_path / "trace", tmp_path / "mine.py"
     mine.write_text(MINE.format(trace=str(trace)))
-    assert agent_of(f"{mine}:Mine", isolated=Isolation()).name == "mine"
+    assert find_agent(f"{mine}:Mine", isolated=Isolation()).name == "mine"
     failure = run(market(), AgentSource(f"{mine}:Mine"), settings(), isolated=True).failure
     assert failure is not None
     assert (failure.type, failure.step) == ("OSError", -1)

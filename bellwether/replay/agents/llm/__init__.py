@@ -1,4 +1,4 @@
-"""Language model agents: the model reads a text state, trades by tool calls, and leaves a trajectory that can be replayed."""
+"""Language model agents: the model reads the state as text and trades by tool calls. The stored trajectory can be replayed."""
 
 from bellwether.replay.agents.llm.agent import LLMAgent, LLMReplay, Suspended
 from bellwether.replay.agents.llm.trajectory import Mismatch, Trajectory

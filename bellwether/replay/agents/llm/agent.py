@@ -1,6 +1,6 @@
 """Language model agent, and replay of its trajectory without a model.
 
-Each step is a new conversation: the system prompt of the episode, the state as text, and at most three rounds of tool calls.
+Each step is a new conversation: the system prompt of the episode, the state as text, and rounds of tool calls.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -23,7 +24,7 @@ from bellwether.places import place
 from bellwether.replay.agents.agent import Agent
 from bellwether.replay.agents.gateway import Conditions
 from bellwether.replay.agents.limits import RunStopped
-from bellwether.replay.agents.llm.conversation import AnswerSource, Messages, converse, to_round
+from bellwether.replay.agents.llm.conversation import Messages, RoundSource, converse, to_round
 from bellwether.replay.agents.llm.model_bridge import ModelBridge, WorldModels
 from bellwether.replay.agents.llm.prompt import VERSION, state, system_prompt
 from bellwether.replay.agents.llm.steps import Round, Step
@@ -50,23 +51,23 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Suspended(RunStopped):
-    """Run whose model is unavailable. Finished steps are stored, and repeating the run continues after them.
+    """The model of a run is unavailable. Finished steps are stored; repeating the run continues after them.
 
-    kind: reason in the client's terms, such as budget, out_of_credit or authentication; empty without one.
+    kind: reason stated by the model client, such as budget, out_of_credit or authentication; empty without one.
     """
 
     kind: str = ""
 
     @classmethod
     def by(cls, cause: Exception, folder: Path, steps: int) -> Self:
-        """Create the error from its cause. It contains only strings, so that it can be passed between processes."""
+        """Build the error from its cause. folder: folder of the trajectory. steps: number of stored steps."""
         error = cls(f"{cause} ({steps} steps are stored in {folder}; repeat the same run to continue)")
         error.kind = str(getattr(cause, "kind", ""))
         return error
 
 
 class _TrajectoryAgent(Agent):
-    """Base of a model agent and of a trajectory replay: toolbox and prompt of the episode, and repeatable steps."""
+    """Base class of `LLMAgent` and `LLMReplay`, which builds the toolbox and prompt of an episode, and executes steps."""
 
     api = 3
     timed = False
@@ -74,8 +75,8 @@ class _TrajectoryAgent(Agent):
     _trajectory: Trajectory
 
     def _prepare(self, ctx: AgentContext, episode: EpisodeInfo) -> dict[str, Any]:
-        """Create the toolbox and the prompt; return the part of the run's identity that depends on the episode."""
-        terms: Conditions = ctx._door.conditions()
+        """Build the toolbox and the prompt. Returns the part of the run's identity that depends on the episode."""
+        terms: Conditions = ctx._simulator.conditions()
         self._toolbox = Toolbox(episode, 1 if any((prices % MILL).any() for prices in terms.grids) else MILL)
         self._system = system_prompt(episode, terms, self._rounds)
         self._steps = 0
@@ -87,13 +88,24 @@ class _TrajectoryAgent(Agent):
 
     def _repeat(self, ctx: AgentContext, stored: Step) -> None:
         """Execute a stored step again. Raises `Mismatch` if its results differ."""
-        require_repeated(stored, self._converse(ctx, _RecordedAnswers(stored, self._trajectory.folder)), self._trajectory.folder)
+        folder = self._trajectory.folder
 
-    def _converse(self, ctx: AgentContext, voice: AnswerSource) -> Step:
+        def stored_round(messages: Messages, number: int) -> Round:
+            if number >= len(stored.rounds):
+                raise Mismatch(
+                    f"replaying {folder}: step {stored.number} continues after its {len(stored.rounds)} stored rounds; "
+                    "the episode, the rules or the simulator have changed; run it in another folder"
+                )
+            return stored.rounds[number]
+
+        require_repeated(stored, self._converse(ctx, stored_round), folder)
+
+    def _converse(self, ctx: AgentContext, next_round: RoundSource) -> Step:
         self._steps += 1
-        return converse(ctx, voice, self._toolbox, self._system, state(ctx), rounds=self._rounds)
+        return converse(ctx, next_round, self._toolbox, self._system, state(ctx), rounds=self._rounds)
 
     def _require_all_repeated(self) -> None:
+        """Raise `Mismatch` if the run ended before the stored steps were repeated."""
         if self._steps < self._trajectory.stored:
             raise Mismatch(
                 f"replaying {self._trajectory.folder}: it has {self._trajectory.stored} steps, but this run ended after {self._steps}; "
@@ -102,16 +114,16 @@ class _TrajectoryAgent(Agent):
 
 
 class LLMAgent(_TrajectoryAgent):
-    """Model of the registry that trades by tool calls.
+    """Agent whose decisions are tool calls of a language model.
 
     Finished steps are stored. Repeating the run executes them again and queries the model only for the remaining steps.
 
     Args:
         model: Name of the model in the registry.
-        rounds: Maximum number of answers per step.
+        rounds: Maximum number of model answers per step.
         temperature: Sampling temperature, 0 to 2. Default: 0, or the temperature of the registry entry for models that accept only one.
         sample: Number that distinguishes this run's answers from those of another run with the same settings.
-        budget: Maximum cost of the run, dollars, including resumed parts. Default: that of the settings.
+        budget: Maximum cost of the run, dollars, including earlier parts of a resumed run. Default: that of the settings.
         folder: Folder of the trajectory. Default: a folder per run below the world's home.
 
     Attributes:
@@ -133,20 +145,20 @@ class LLMAgent(_TrajectoryAgent):
     ) -> None:
         require_platform("a language model agent")
         self.model: Model = registered(model)
-        self._rounds = _natural(rounds, "rounds", 1, _MOST_ROUNDS)
-        self._sample = _natural(sample, "sample", 0, 2**31 - 1)
+        self._rounds = _check_integer(rounds, "rounds", 1, _MOST_ROUNDS)
+        self._sample = _check_integer(sample, "sample", 0, 2**31 - 1)
         self._temperature = _temperature(self.model, temperature)
-        self._budget = _dollars(budget)
+        self._budget = _budget(budget)
         self._folder = None if folder is None else place(folder)
 
-    def anew(self) -> Self:
-        """Return a new agent with the same parameters and model source."""
-        agent = super().anew()
+    def recreate(self) -> Self:
+        """Return a new agent with the same parameters, name and model client."""
+        agent = super().recreate()
         agent.models = self.models
         return agent
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
-        """Open the trajectory. No request is sent."""
+        """Open or create the trajectory, without a request to the model."""
         from bellwether.models.client import journal_model_name
 
         with _stop_run_on_error():
@@ -154,43 +166,45 @@ class LLMAgent(_TrajectoryAgent):
                 "engine": ENGINE_VERSION,
                 "agent": self.name,
                 "model": journal_model_name(self.model),
-                "parameters": self._sent(),
+                "parameters": self._request_parameters(),
                 "sample": self._sample,
                 "seed": f"{ctx.seed:064x}",
             }
             digest = _digest(identity)
-            folder = self._folder or _trajectory_folder() / _UNSAFE.sub("_", episode.id)[:100] / f"{_UNSAFE.sub('_', self.name)}-{digest}"
+            folder = (
+                self._folder
+                or settings().trajectories_path / _UNSAFE.sub("_", episode.id)[:100] / f"{_UNSAFE.sub('_', self.name)}-{digest}"
+            )
             self._trajectory = Trajectory.begin(folder, TrajectoryHead(identity, self._system, self._toolbox.definitions))
             models = self.models or WorldModels(f"replay-{digest}", self._budget)
-            parameters = {**self._sent(), "tools": self._toolbox.definitions}
-            self._asking = ModelBridge(models, self.model, parameters, self._sample)
+            parameters = {**self._request_parameters(), "tools": self._toolbox.definitions}
+            self._bridge = ModelBridge(models, self.model, parameters, self._sample)
             self._scope = f"{identity['episode_digest'][:16]}/{self.name}/{identity['seed'][:16]}"
 
-    def _sent(self) -> dict[str, Any]:
-        """Return the request parameters that affect the answers, except the tools."""
-        own = {} if self._temperature is None else {"temperature": self._temperature}
-        return {**self.model.request_parameters, **own}
+    def _request_parameters(self) -> dict[str, Any]:
+        """Return the parameters of a request to the model, except the tools."""
+        return {**self.model.request_parameters, **({} if self._temperature is None else {"temperature": self._temperature})}
 
     def act(self, ctx: AgentContext) -> None:
-        """Execute one step. A stored step is repeated; otherwise the model is queried and the step is stored."""
+        """Execute one step. A stored step is repeated; for a new step the model is queried, and the step is stored."""
         try:
             stored = self._trajectory.step(ctx.step)
             if stored is not None:
                 self._repeat(ctx, stored)
                 return
-            step = self._converse(ctx, _ModelAnswers(self, ctx.step))
+            step = self._converse(ctx, partial(self._request_round, ctx.step))
             with _stop_run_on_error():
                 self._trajectory.add(step)
         except BaseException:
-            self._leave()
+            self._close()
             raise
         if step.ended == "failed":
             log.info("%s: step %d has no decision: %s", self.name, step.number, step.reason)
 
-    def ask(self, messages: Messages, step: int, number: int) -> Round:
-        """Return the model's answer in a round of a step. Raises `Suspended` if the model is unavailable."""
+    def _request_round(self, step: int, messages: Messages, number: int) -> Round:
+        """Request the answer of a round of a step. Raises `Suspended` if the model is unavailable."""
         try:
-            return to_round(self._asking.ask(messages, f"{self._scope}/{step}/{number}"), number)
+            return to_round(self._bridge.request_answer(messages, f"{self._scope}/{step}/{number}"), number)
         except BellwetherError as error:
             raise Suspended.by(error, self._trajectory.folder, step) from error
 
@@ -202,24 +216,24 @@ class LLMAgent(_TrajectoryAgent):
                 if self._trajectory.finished is None:
                     self._trajectory.finish()
         finally:
-            self._leave()
+            self._close()
         totals = self._trajectory.finished or {}
         log.info("%s: %d steps in %s: %s", self.name, self._steps, self._trajectory.folder, json.dumps(totals))
         if totals.get("failures"):
             why = ", ".join(f"{kind} {count}" for kind, count in totals["failures"].items())
             log.warning("%s: %d of %d steps have no decision (%s)", self.name, totals["ended"]["failed"], self._steps, why)
 
-    def _leave(self) -> None:
-        """Save the stored steps and close the model client."""
+    def _close(self) -> None:
+        """Save the new steps, and close the model client."""
         try:
             with _stop_run_on_error():
                 self._trajectory.save()
         finally:
-            self._asking.close()
+            self._bridge.close()
 
 
 class LLMReplay(_TrajectoryAgent):
-    """Replay of a finished trajectory without a model: repeats its calls and compares every result. trajectory: its folder."""
+    """Agent that repeats the tool calls of a finished trajectory and compares every result. trajectory: folder of the trajectory."""
 
     name = "llm-replay"
 
@@ -229,7 +243,7 @@ class LLMReplay(_TrajectoryAgent):
             raise ConfigError(
                 f"replaying {trajectory}: its run has not ended ({self._trajectory.stored} steps so far); repeat the run to finish it, then replay it"
             )
-        self._rounds = _natural(self._trajectory.head.identity["rounds"], "rounds", 1, _MOST_ROUNDS)
+        self._rounds = _check_integer(self._trajectory.head.identity["rounds"], "rounds", 1, _MOST_ROUNDS)
 
     def start(self, ctx: AgentContext, episode: EpisodeInfo) -> None:
         """Raise `Mismatch` unless the episode, rules, settings and prompt are those of the trajectory."""
@@ -251,38 +265,11 @@ class LLMReplay(_TrajectoryAgent):
         self._require_all_repeated()
 
 
-@dataclass(frozen=True, slots=True)
-class _ModelAnswers:
-    """Answers queried from the model."""
-
-    agent: LLMAgent
-    step: int
-
-    def hear(self, messages: Messages, number: int) -> Round:
-        return self.agent.ask(messages, self.step, number)
-
-
-@dataclass(frozen=True, slots=True)
-class _RecordedAnswers:
-    """Stored answers of the model."""
-
-    step: Step
-    folder: Path
-
-    def hear(self, messages: Messages, number: int) -> Round:
-        if number >= len(self.step.rounds):
-            raise Mismatch(
-                f"replaying {self.folder}: step {self.step.number} continues after its {len(self.step.rounds)} stored rounds; "
-                "the episode, the rules or the simulator have changed; run it in another folder"
-            )
-        return self.step.rounds[number]
-
-
 # --- identity of a run -------------------------------------------------------------------------------------------------
 
 
 def _run_identity(episode: EpisodeInfo, terms: Conditions) -> dict[str, Any]:
-    """Return the properties of the replay that affect its steps, by name."""
+    """Return the properties of the episode, the rules and the settings that affect the steps of a run, by name."""
     return {
         "episode": episode.id,
         "episode_digest": terms.tape_digest,
@@ -306,27 +293,24 @@ def _digest(value: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def _trajectory_folder() -> Path:
-    return settings().trajectories_path
-
-
-def _temperature(model: Model, given: float | None) -> float | None:
-    """Return the temperature to send: as given, or the default of the model."""
-    if given is not None:
-        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= 2:
-            raise ConfigError(f"making the agent llm: temperature is {given!r}; give a number from 0 to 2")
-        return float(given)
+def _temperature(model: Model, chosen: float | None) -> float | None:
+    """Return the temperature of requests: the chosen one, or the default for the model; None to omit it."""
+    if chosen is not None:
+        if isinstance(chosen, bool) or not isinstance(chosen, int | float) or not 0 <= chosen <= 2:
+            raise ConfigError(f"making the agent llm: temperature is {chosen!r}; give a number from 0 to 2")
+        return float(chosen)
     reasons = model.temperature == 1.0 or model.reasoning_effort not in (None, "none")
     return model.temperature if reasons else TEMPERATURE
 
 
-def _natural(value: Any, name: str, least: int, most: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ConfigError(f"making the agent llm: {name} is {value!r}; give an integer from {least} to {most}")
+def _check_integer(value: Any, name: str, minimum: int, maximum: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        raise ConfigError(f"making the agent llm: {name} is {value!r}; give an integer from {minimum} to {maximum}")
     return value
 
 
-def _dollars(budget: Decimal | float | str | None) -> Decimal:
+def _budget(budget: Decimal | float | str | None) -> Decimal:
+    """Return a budget in dollars; by default that of the settings."""
     if budget is None:
         return settings().budget
     try:
@@ -340,7 +324,7 @@ def _dollars(budget: Decimal | float | str | None) -> Decimal:
 
 @contextmanager
 def _stop_run_on_error() -> Iterator[None]:
-    """Convert errors of files and settings to `RunStopped`: they end the run without a result and are not failures of the agent."""
+    """Convert errors of files and settings to `RunStopped`, which ends the run without a result; they are not failures of the agent."""
     try:
         yield
     except RunStopped:

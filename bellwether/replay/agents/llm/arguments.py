@@ -1,7 +1,7 @@
-"""Parsing of tool-call arguments: JSON text to validated values, with error messages for the model.
+"""Parsing of tool-call arguments from JSON, with error messages for the model.
 
-Prices are cents with at most one decimal (two in markets with such prices), sizes contracts with at most two. Both are converted exactly to
-integers ($0.0001, lots), without a float.
+Prices are cents with at most one decimal (two in markets with such prices), sizes contracts with at most two. Both become integers ($0.0001,
+lots) without passing through a float.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ArgumentError(ValueError):
-    """Invalid arguments of a tool call; the message is for the model."""
+    """Invalid arguments of a tool call. The message is sent to the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """Argument of a tool: its JSON schema and its parser, which raises `ArgumentError` for an invalid value."""
+    """Argument of a tool. parse: function that converts its JSON value, and raises `ArgumentError` for an invalid one."""
 
     schema: Mapping[str, Any]
-    read: Callable[[Any], Any]
+    parse: Callable[[Any], Any]
     required: bool = True
 
 
-def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments, with keywords that all providers support."""
+def build_schema(fields: Mapping[str, Field]) -> dict[str, Any]:
+    """Build the JSON schema of a tool's arguments, with keywords that all providers support."""
     return {
         "type": "object",
         "properties": {name: dict(field.schema) for name, field in fields.items()},
@@ -51,23 +51,23 @@ def schema_of(fields: Mapping[str, Field]) -> dict[str, Any]:
 
 
 def read_arguments(text: str, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """Parse arguments by name, without those that are null. Raises `ArgumentError`."""
-    given = _parse_object(text)
-    for name in given:
+    """Return the values of arguments by name, without arguments that are null. Raises `ArgumentError` for invalid ones."""
+    document = _parse_object(text)
+    for name in document:
         if name not in fields:
             raise ArgumentError(f"there is no argument {format_value(name)}; there are {', '.join(fields) or 'none'}")
     values = {}
     for name, field in fields.items():
-        if given.get(name) is not None:
-            values[name] = _value(name, field, given[name])
+        if document.get(name) is not None:
+            values[name] = _parse_value(name, field, document[name])
         elif field.required:
             raise ArgumentError(f"the argument {name} is missing")
     return values
 
 
-def _value(name: str, field: Field, value: Any) -> Any:
+def _parse_value(name: str, field: Field, value: Any) -> Any:
     try:
-        return field.read(value)
+        return field.parse(value)
     except ArgumentError as error:
         raise ArgumentError(f"{name} is {format_value(value)}; {error}") from None
 
@@ -93,14 +93,14 @@ def _refuse_constant(word: str) -> Any:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    arguments = dict(pairs)
+    if len(arguments) < len(pairs):
         raise ArgumentError("an argument is given twice")
-    return found
+    return arguments
 
 
 def format_value(value: Any) -> str:
-    """Format a value as one line of JSON, truncated."""
+    """Format a value as one line of JSON, truncated to 60 characters."""
     text = json.dumps(value, default=str)
     return text if len(text) <= _MOST_SHOWN else f"{text[: _MOST_SHOWN - 1]}…"
 
@@ -109,7 +109,7 @@ def format_value(value: Any) -> str:
 
 
 def choice_field(words: Sequence[str], description: str, *, required: bool = True) -> Field:
-    """Return a field whose value is one of the words."""
+    """Return a field for one of the texts in `words`."""
 
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in words:
@@ -145,16 +145,16 @@ def count_field(description: str, *, required: bool = True) -> Field:
     return Field({"type": "number", "minimum": 0.01, "maximum": MOST_CONTRACTS, "description": description}, read, required)
 
 
-def integer_field(least: int, most: int, description: str, *, required: bool = True) -> Field:
-    """Return a field for an integer within bounds."""
+def integer_field(minimum: int, maximum: int, description: str, *, required: bool = True) -> Field:
+    """Return a field for an integer from `minimum` to `maximum`."""
 
     def read(value: Any) -> int:
         number = _to_units(value, 1)
-        if number is None or not least <= number <= most:
-            raise ArgumentError(f"give a whole number from {least} to {most}")
+        if number is None or not minimum <= number <= maximum:
+            raise ArgumentError(f"give a whole number from {minimum} to {maximum}")
         return number
 
-    return Field({"type": "integer", "minimum": least, "maximum": most, "description": description}, read, required)
+    return Field({"type": "integer", "minimum": minimum, "maximum": maximum, "description": description}, read, required)
 
 
 def time_field(description: str, *, required: bool = True) -> Field:
@@ -171,19 +171,19 @@ def time_field(description: str, *, required: bool = True) -> Field:
     return Field({"type": "string", "format": "date-time", "description": description}, read, required)
 
 
-def text_field(description: str, most: int = 1000, *, required: bool = True) -> Field:
-    """Return a field for a text of at most `most` characters."""
+def text_field(description: str, maximum: int = 1000, *, required: bool = True) -> Field:
+    """Return a field for a text of at most `maximum` characters."""
 
     def read(value: Any) -> str:
-        if not isinstance(value, str) or len(value) > most:
-            raise ArgumentError(f"give a text of at most {most} characters")
+        if not isinstance(value, str) or len(value) > maximum:
+            raise ArgumentError(f"give a text of at most {maximum} characters")
         return value
 
-    return Field({"type": "string", "maxLength": most, "description": description}, read, required)
+    return Field({"type": "string", "maxLength": maximum, "description": description}, read, required)
 
 
 def _to_units(value: Any, units: int) -> int | None:
-    """Multiply a JSON number or its text by `units` exactly. None if it is invalid, too large or not a multiple of a unit."""
+    """Convert a JSON number, or its text, to a whole number of `1 / units`; None if it is invalid, too large or not a multiple of it."""
     if isinstance(value, str):
         pattern = _INTEGER if units == 1 else _DECIMAL
         value = Decimal(value) if pattern.fullmatch(value) else None

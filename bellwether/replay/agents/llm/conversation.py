@@ -1,15 +1,12 @@
-"""Conversation of one step: rounds of tool calls until the model is done.
-
-Answers of a model and of a stored trajectory use the same code; results of tools always come from the replay.
-"""
+"""Conversation of one step: rounds of tool calls until the model is done. Results of tools always come from the simulator."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from bellwether.journal import Outcome
 from bellwether.replay.agents.llm.steps import CalledTool, Ended, Round, Step, read_usage
@@ -23,86 +20,80 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 Messages = Sequence[Mapping[str, Any]]
+#: Function of the messages and the number of a round (from 0) that returns the round's answer, from a model or a stored trajectory. Results of its
+#: calls are ignored.
+RoundSource = Callable[[Messages, int], Round]
 
 
-class AnswerSource(Protocol):
-    """Source of answers: a model or a stored trajectory."""
-
-    def hear(self, messages: Messages, number: int) -> Round:
-        """Return the answer of round `number` (from 0). Its calls have no results yet."""
-        ...
-
-
-def converse(ctx: AgentContext, voice: AnswerSource, toolbox: Toolbox, system: str, state: str, *, rounds: int) -> Step:
-    """Execute one step with at most `rounds` answers, each of which can call tools."""
+def converse(ctx: AgentContext, next_round: RoundSource, toolbox: Toolbox, system: str, state: str, *, rounds: int) -> Step:
+    """Execute one step: request at most `rounds` answers, and execute the tool calls of each."""
     messages: list[Mapping[str, Any]] = [{"role": "system", "content": system}, {"role": "user", "content": state}]
-    heard: list[Round] = []
+    finished: list[Round] = []
 
     def step(ended: Ended, reason: str = "") -> Step:
-        return Step(ctx.step, ctx.now_ns, state, tuple(heard), ended, reason)
+        return Step(ctx.step, ctx.now_ns, state, tuple(finished), ended, reason)
 
     for number in range(rounds):
-        said = voice.hear(messages, number)
-        if said.outcome != "ok":
-            heard.append(said)
-            return step("failed", f"{said.outcome}: {said.reason}")
-        calls, done = toolbox.carry_out(ctx, said.calls)
-        heard.append(replace(said, calls=calls))
+        answer = next_round(messages, number)
+        if answer.outcome != "ok":
+            finished.append(answer)
+            return step("failed", f"{answer.outcome}: {answer.reason}")
+        calls, done = toolbox.execute_calls(ctx, answer.calls)
+        finished.append(replace(answer, calls=calls))
         if done or not calls:
             return step("done" if done else "no_tool")
-        assert said.message is not None
-        messages = [*messages, said.message, *(_result(call) for call in calls)]
+        assert answer.message is not None
+        results = [{"role": "tool", "tool_call_id": call.id, "content": call.result} for call in calls]
+        messages = [*messages, answer.message, *results]
     return step("rounds")
 
 
-def _result(call: CalledTool) -> dict[str, Any]:
-    return {"role": "tool", "tool_call_id": call.id, "content": call.result}
-
-
-def to_round(found: Answer | NoAnswer, number: int) -> Round:
-    """Convert a model's answer to its stored form."""
+def to_round(answer: Answer | NoAnswer, number: int) -> Round:
+    """Convert the answer of a model client, or the reason of a missing answer, to a `Round`. number: number of the round."""
     from bellwether.models.client import NoAnswer
 
-    if isinstance(found, NoAnswer):
-        return Round(found.key, found.outcome.value, found.reason, found.final, usage=read_usage(found.usage), attempts=found.attempts)
-    if found.cut:
-        reason = f"the answer was cut (finish reason: {found.finish_reason}); nothing of it is carried out"
-        return Round(found.key, Outcome.TRUNCATION.value, reason, usage=read_usage(found.spent), attempts=found.attempts)
-    calls = _calls(found, number)
+    if isinstance(answer, NoAnswer):
+        return Round(
+            answer.key, answer.outcome.value, answer.reason, answer.final, usage=read_usage(answer.usage), attempts=answer.attempts
+        )
+    if answer.cut:
+        reason = f"the answer was cut (finish reason: {answer.finish_reason}); nothing of it is carried out"
+        return Round(answer.key, Outcome.TRUNCATION.value, reason, usage=read_usage(answer.spent), attempts=answer.attempts)
+    calls = _calls(answer, number)
     return Round(
-        key=found.key,
+        key=answer.key,
         outcome="ok",
-        message=_repeatable_message(found, calls),
-        content=found.content,
-        reasoning=found.reasoning,
-        finish_reason=found.finish_reason,
+        message=_repeatable_message(answer, calls),
+        content=answer.content,
+        reasoning=answer.reasoning,
+        finish_reason=answer.finish_reason,
         calls=calls,
-        usage=read_usage(found.spent),
-        attempts=found.attempts,
+        usage=read_usage(answer.spent),
+        attempts=answer.attempts,
     )
 
 
 def _calls(answer: Answer, number: int) -> tuple[CalledTool, ...]:
-    """Return the calls of an answer with unique ids. One call above the limit represents all excess calls."""
+    """Return the tool calls of an answer with unique ids: at most one more than `MOST_CALLS`."""
     calls: list[CalledTool] = []
-    seen: set[str] = set()
+    ids: set[str] = set()
     for place, call in enumerate(answer.tool_calls[: MOST_CALLS + 1]):
-        own = call.id if call.id and call.id not in seen else f"call_{number}_{place}"
-        seen.add(own)
-        calls.append(CalledTool(own, call.name, call.arguments, "", "ok"))
+        unique = call.id if call.id and call.id not in ids else f"call_{number}_{place}"
+        ids.add(unique)
+        calls.append(CalledTool(unique, call.name, call.arguments, "", "ok"))
     return tuple(calls)
 
 
 def _repeatable_message(answer: Answer, calls: Sequence[CalledTool]) -> dict[str, Any]:
-    """Return the answer as a message of the next round. Invalid names and arguments are replaced by valid ones."""
+    """Return the answer as a message that providers accept in the next request: invalid names and arguments of calls are replaced."""
     called = [
         {
             "id": call.id,
             "type": "function",
             "function": {"name": _valid_name(call.name), "arguments": _valid_arguments(call.arguments)},
-            **asked.signed,
+            **original.signed,
         }
-        for call, asked in zip(calls, answer.tool_calls, strict=False)
+        for call, original in zip(calls, answer.tool_calls, strict=False)
     ]
     return {
         "role": "assistant",
@@ -122,7 +113,7 @@ def _valid_name(name: str) -> str:
 
 
 def _valid_arguments(text: str) -> str:
-    """Return the text if it is a JSON object; otherwise an object that contains it."""
+    """Return the text if it is a JSON object; otherwise a JSON object that contains the text."""
     try:
         if isinstance(json.loads(text), dict):
             return _remove_surrogates(text)

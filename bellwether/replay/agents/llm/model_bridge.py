@@ -1,7 +1,4 @@
-"""Synchronous access to a model client: an event loop in its own thread, from the first request of a run to its end.
-
-Prompts are in `prompt`; claims, costs and limits of calls are in `bellwether.models`.
-"""
+"""Synchronous access to a model client, whose event loop runs in its own thread from the first request of a run to its end."""
 
 from __future__ import annotations
 
@@ -30,14 +27,17 @@ PURPOSE = "replay/agent"
 
 @dataclass(frozen=True, slots=True)
 class WorldModels:
-    """Model clients on the journal of this process's world. run: name under which costs are counted. dollars: maximum cost of all runs of that name."""
+    """Source of model clients that use the journal of this process's world.
+
+    run: name under which costs are counted. dollars: maximum cost of all runs of that name.
+    """
 
     run: str
     dollars: Decimal
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[ModelClient]:
-        """Open a client. In the sandbox, its model servers run until the client is closed."""
+        """Open a client. In the sandbox, the model servers run until the client is closed."""
         from bellwether.journal import Journal
         from bellwether.models.client import Limits, ModelClient
         from bellwether.models.transport import ProviderWire
@@ -65,34 +65,35 @@ class ModelBridge:
         self._models, self._model, self._parameters, self._sample = models, model, parameters, sample
         self._thread: threading.Thread | None = None
 
-    def ask(self, messages: Sequence[Mapping[str, Any]], scope: str) -> Answer | NoAnswer:
-        """Return the model's answer, or the reason why it is missing. scope: the decision. Raises the errors of `ModelClient.ask`."""
+    def request_answer(self, messages: Sequence[Mapping[str, Any]], scope: str) -> Answer | NoAnswer:
+        """Request the model's answer, or the reason of a missing one. scope: name of the decision. Raises the errors of `ModelClient.ask`."""
         client = self._open()
         work = client.ask(self._model, messages, purpose=PURPOSE, scope=scope, sample=self._sample, parameters=self._parameters)
-        asked = asyncio.run_coroutine_threadsafe(work, self._loop)
+        request = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return asked.result()
+            return request.result()
         except CancelledError:
             raise BellwetherError(
                 f"querying {self._model.name}: the client was closed before the answer arrived; repeat the run to continue"
             ) from None
         except BaseException:
-            if not asked.done():
+            if not request.done():
                 self._loop.call_soon_threadsafe(client.interrupt)
-                self._await_paid(asked)
+                self._await_paid(request)
             raise
 
     @staticmethod
-    def _await_paid(asked: Future[Any]) -> None:
+    def _await_paid(request: Future[Any]) -> None:
+        """Wait until the answer of a request is stored. A second interrupt cancels the request."""
         try:
             with suppress(Exception):
-                asked.result()
+                request.result()
         except BaseException:
-            asked.cancel()
+            request.cancel()
             raise
 
     def close(self) -> None:
-        """Close the client and end its thread."""
+        """Close the client and end its thread, if it is open."""
         thread, self._thread = self._thread, None
         if thread is not None and thread.is_alive():
             self._loop.call_soon_threadsafe(self._over.set)

@@ -1,7 +1,7 @@
 """Prompts of a model agent: system prompt of an episode, and state text of a decision.
 
-The prompt is that of Arora and Malpani, "PredictionMarketBench" (2026), appendix A, with the fees, ticks and netting of the applicable rules. Fees
-are shown as a table, computed with rounding. Market titles are untrusted text: they appear as JSON in a block that states so.
+The prompt is that of Arora and Malpani, "PredictionMarketBench" (2026), appendix A, with the fees, ticks and netting of the applicable rules. The
+fees in its table are rounded as for an order. Market titles are untrusted text: they appear as JSON in a block that states so.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _ROLES: tuple[Role, Role] = ("taker", "maker")
 
 
 def system_prompt(episode: EpisodeInfo, terms: Conditions, rounds: int) -> str:
-    """Return the system prompt, which is equal in all steps of an episode."""
+    """Build the system prompt, which is the same in all steps of an episode."""
     parts = (
         f"You are a trading agent on {_venues(episode)} for binary event contracts.",
         "# Objective\n\nMaximise your profit. A YES contract pays $1.00 (100 cents) if its market resolves yes, and nothing if it resolves no; "
         "a NO contract the other way round.",
-        "# Mechanics\n\n" + _join_words(_mechanics(episode, terms)),
+        "# Mechanics\n\n" + _format_list(_mechanics(episode, terms)),
         "# Fees\n\n" + fees_text(episode, terms),
-        "# Guidelines\n\n" + _join_words(_GUIDELINES),
-        "# Each step\n\n" + _join_words(_procedure(rounds)),
+        "# Guidelines\n\n" + _format_list(_GUIDELINES),
+        "# Each step\n\n" + _format_list(_procedure(rounds)),
     )
     return "\n\n".join(parts)
 
@@ -111,10 +111,10 @@ def _venues(episode: EpisodeInfo) -> str:
 
 
 def _sizes(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
-    least = terms.units if len(terms.units) else np.tile(np.array(terms.rules.units), (len(episode.tickers), 1))
-    for tickers, (lots, step) in _groups(episode.tickers, np.ascontiguousarray(least[:, :2])):
-        whose = _scope(tickers, episode)
-        yield f"{whose}{'orders' if whose else 'Orders'} are for at least {_number(Decimal(int(lots)) / 100)} contracts, in steps of {_number(Decimal(int(step)) / 100)}."
+    units = terms.units if len(terms.units) else np.tile(np.array(terms.rules.units), (len(episode.tickers), 1))
+    for tickers, (lots, step) in _groups(episode.tickers, np.ascontiguousarray(units[:, :2])):
+        prefix = _scope(tickers, episode)
+        yield f"{prefix}{'orders' if prefix else 'Orders'} are for at least {_number(Decimal(int(lots)) / 100)} contracts, in steps of {_number(Decimal(int(step)) / 100)}."
 
 
 def _ticks(episode: EpisodeInfo, terms: Conditions) -> Iterator[str]:
@@ -143,14 +143,14 @@ def grid_text(prices: np.ndarray) -> str:
 
 
 def fees_text(episode: EpisodeInfo, terms: Conditions) -> str:
-    """Describe the fees, by group of markets with equal terms."""
+    """Describe the fees, in one text per group of markets with equal terms."""
     groups = _groups(episode.tickers, np.hstack([terms.fees, terms.units]) if len(terms.units) else terms.fees)
-    texts = (_fees_of(_scope(tickers, episode), row[:FEE_COLS], _rules_of(row, terms.rules), episode) for tickers, row in groups)
+    texts = (_describe_fees(_scope(tickers, episode), row[:FEE_COLS], _rules_of(row, terms.rules), episode) for tickers, row in groups)
     return "\n\n".join(_capitalize(text) for text in texts)
 
 
 def _rules_of(row: np.ndarray, rules: RuleSet) -> RuleSet:
-    """Return the rules of a market. In a portfolio, the market's `row` contains its units after its fees."""
+    """Return the rules of a market. In a portfolio, its `row` of fee terms is followed by its units, which replace those of the rules."""
     units = row[FEE_COLS:].tolist()
     if not units:
         return rules
@@ -158,28 +158,28 @@ def _rules_of(row: np.ndarray, rules: RuleSet) -> RuleSet:
     return replace(rules, venue=venue, **dict(zip(UNITS, units, strict=True)))
 
 
-def _fees_of(whose: str, row: np.ndarray, rules: RuleSet, episode: EpisodeInfo) -> str:
+def _describe_fees(prefix: str, row: np.ndarray, rules: RuleSet, episode: EpisodeInfo) -> str:
     waived = int(row[WAIVER_UNTIL])
     always = episode.end_ns is not None and waived > episode.end_ns
     if always or not any(fee_cents(rules, row, 1000, 50, role) for role in _ROLES):
-        return f"{whose}there are no trading fees."
+        return f"{prefix}there are no trading fees."
     lines = [
-        f"{whose}cents for a whole order that is filled in one piece. Taker: it trades at once. Maker: it rested and was hit.",
+        f"{prefix}cents for a whole order that is filled in one piece. Taker: it trades at once. Maker: it rested and was hit.",
         "",
         "| price | " + " | ".join(f"{role}, {size}" for role in _ROLES for size in SIZES) + " |",
         "|---|" + "---|" * (len(_ROLES) * len(SIZES)),
     ]
     for price in PRICES:
-        known = (_number(fee_cents(rules, row, size, price, role)) for role in _ROLES for size in SIZES)
-        lines.append(f"| {price} | {' | '.join(known)} |")
+        fees = (_number(fee_cents(rules, row, size, price, role)) for role in _ROLES for size in SIZES)
+        lines.append(f"| {price} | {' | '.join(fees)} |")
     lines += ["", _rounding(rules), _fee_examples(rules, row)]
     if waived > episode.start_ns:
         lines.append(f"Before {format_time(waived)} there are no fees.")
-    return "\n".join(line for line in lines if line is not None)
+    return "\n".join(lines)
 
 
 def fee_cents(rules: RuleSet, row: np.ndarray, size: int, price: int, role: Role) -> Decimal:
-    """Return the fees (cents) of an order of `size` contracts filled in one piece at `price` cents, including rounding of the balance."""
+    """Compute the fees, in cents, of an order filled in one piece, including the rounding of the balance. size: contracts. price: cents."""
     contracts_, at = Decimal(size), Decimal(price) / 100
     trade = trade_fee(rules, row.tolist(), contracts_, at, role)
     return Accumulator(rules).add(-contracts_ * at, trade).net * 100
@@ -196,7 +196,7 @@ def _rounding(rules: RuleSet) -> str:
 
 
 def _fee_examples(rules: RuleSet, row: np.ndarray) -> str:
-    """Summarize the fee table: fees per contract of a large and of a small order."""
+    """Compare the fees per contract at 50 cents of an order for 100 contracts and of an order for one."""
     large = [fee_cents(rules, row, 100, 50, role) / 100 for role in _ROLES]
     small = [fee_cents(rules, row, 1, 50, role) for role in _ROLES]
     return (
@@ -209,9 +209,9 @@ def _fee_examples(rules: RuleSet, row: np.ndarray) -> str:
 
 
 def state(ctx: AgentContext) -> str:
-    """Return the state of a decision as text. Costs two tool calls."""
+    """Describe the account, markets, positions and resting orders of a decision as text. Costs two tool calls."""
     markets, resting = ctx.markets(), ctx.resting()
-    held = [(ticker, yes, no) for ticker, (yes, no) in zip(ctx.tickers, ctx.positions.tolist(), strict=True) if yes or no]
+    positions = [(ticker, yes, no) for ticker, (yes, no) in zip(ctx.tickers, ctx.positions.tolist(), strict=True) if yes or no]
     lines = [
         f"Time: {format_time(ctx.now_ns)}",
         f"Cash: ${to_dollars(ctx.cash):,.2f}, of which ${to_dollars(ctx.available):,.2f} is free for new orders",
@@ -227,10 +227,10 @@ def state(ctx: AgentContext) -> str:
             (market.no_bid, market.no_bid_lots),
             (market.no_ask, market.yes_bid_lots),
         )
-        shown = " | ".join(_quote_price(price, size) for price, size in quotes)
-        lines.append(f"{_to_plain_line(market.ticker)} | {market.status} | {_span(market.seconds_to_close)} | {shown}")
+        cells = " | ".join(_quote_price(price, size) for price, size in quotes)
+        lines.append(f"{_to_plain_line(market.ticker)} | {market.status} | {_format_duration(market.seconds_to_close)} | {cells}")
     lines += ["", "Positions, contracts:"]
-    lines += [f"{_to_plain_line(ticker)} | YES {to_contracts(yes)} | NO {to_contracts(no)}" for ticker, yes, no in held] or ["none"]
+    lines += [f"{_to_plain_line(ticker)} | YES {to_contracts(yes)} | NO {to_contracts(no)}" for ticker, yes, no in positions] or ["none"]
     lines += ["", "Resting orders:"]
     lines += [json.dumps(resting_order(order)) for order in resting] or ["none"]
     return "\n".join([*lines, "", _titles(ctx.info)])
@@ -240,8 +240,8 @@ def _quote_price(price: CentiCents | None, size: Lots) -> str:
     return "-" if price is None else f"{to_cents(price)} x {to_contracts(size)}"
 
 
-def _span(seconds: float | None) -> str:
-    """Format a remaining time."""
+def _format_duration(seconds: float | None) -> str:
+    """Format the time until the close of a market, in its largest units."""
     if seconds is None:
         return "not stated"
     minutes = int(seconds) // 60
@@ -263,7 +263,7 @@ def _titles(episode: EpisodeInfo) -> str:
 
 
 def _groups(tickers: Sequence[str], rows: Sequence[np.ndarray] | np.ndarray) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Group tickers with equal rows. Yields each group with its row, in the order of the tickers."""
+    """Yield groups of tickers with equal rows, each with its row. rows: one per ticker."""
     groups: dict[bytes, list[int]] = {}
     for place in range(len(tickers)):
         groups.setdefault(rows[place].tobytes(), []).append(place)
@@ -277,11 +277,11 @@ def _scope(tickers: Sequence[str], episode: EpisodeInfo) -> str:
 
 
 def _to_plain_line(text: str) -> str:
-    """Return one line of printable characters, truncated."""
+    """Return a text as one line of at most 200 printable characters."""
     return one_line(text[: 10 * _LONGEST_TITLE], _LONGEST_TITLE)
 
 
-def _join_words(items: Sequence[str] | Iterator[str]) -> str:
+def _format_list(items: Sequence[str] | Iterator[str]) -> str:
     return "\n".join(f"- {_capitalize(item)}" for item in items)
 
 

@@ -1,4 +1,4 @@
-"""Record of a step: the state shown to the model, its messages and calls, their results, and how the step ended."""
+"""Record of a step: the state shown to the model, its answers, their tool calls and results, and the end of the step."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ToolCallStatus = Literal["ok", "rejected", "error", "unknown", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class CalledTool:
-    """Tool call as the model wrote it, with the result text that it received."""
+    """Tool call as the model wrote it, and the result text that the model received."""
 
     id: str
     name: str
@@ -63,14 +63,14 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Decision of a model agent.
+    """Decision of a language model agent, from the state shown to the model to its last answer.
 
     Attributes:
         number: Number of the decision, from 0.
         ts: Simulated time, ns UTC.
         state: State text shown to the model.
         rounds: Requests and answers.
-        ended: How the step ended.
+        ended: End of the step.
         reason: Reason of a failure.
     """
 
@@ -83,20 +83,22 @@ class Step:
 
     @property
     def is_open(self) -> bool:
-        """True if another request could give another answer: the step failed and the journal has no final outcome."""
+        """True if a new request could succeed: the step failed, and the outcome in the journal is not final."""
         return self.ended == "failed" and not self.rounds[-1].final
 
-    def line(self) -> str:
+    def to_line(self) -> str:
         """Return the step as one line of ASCII JSON."""
-        return json.dumps({**asdict(self), "time": _to_fields(self.ts)}, separators=(",", ":"))
+        return json.dumps({**asdict(self), "time": _format_ns(self.ts)}, separators=(",", ":"))
 
     @classmethod
-    def of(cls, line: str, where: str) -> Self:
-        """Parse a stored line. Raises `LakeError` naming `where` if it is invalid."""
+    def from_line(cls, line: str, where: str) -> Self:
+        """Parse a line written by `to_line`. Raises `LakeError` for an invalid one. where: its place, for the message."""
         try:
             stored = json.loads(line)
             del stored["time"]
-            rounds = tuple(Round(**{**one, "calls": tuple(CalledTool(**call) for call in one["calls"])}) for one in stored.pop("rounds"))
+            rounds = tuple(
+                Round(**{**entry, "calls": tuple(CalledTool(**call) for call in entry["calls"])}) for entry in stored.pop("rounds")
+            )
             return cls(rounds=rounds, **stored)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise LakeError(
@@ -104,13 +106,13 @@ class Step:
             ) from None
 
 
-def _to_fields(ns: int) -> str:
+def _format_ns(ns: int) -> str:
     seconds, rest = divmod(ns, 10**9)
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09d}Z"
 
 
 def read_usage(usage: Usage) -> dict[str, Any]:
-    """Return tokens and cost in their stored form."""
+    """Return tokens and cost of a call by name, as stored in a `Round`."""
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
@@ -122,21 +124,21 @@ def read_usage(usage: Usage) -> dict[str, Any]:
 
 
 def totals(steps: Iterable[Step]) -> dict[str, Any]:
-    """Count ends, failures, tools and statuses, and sum tokens and micro-dollars over steps. A sum with an unknown part is None."""
+    """Return counts and sums over steps: ends, failures, tools, call statuses, tokens and micro-dollars. Sums of unknown values are None."""
     ended, failures, tools, statuses = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     sums: dict[str, int | None] = dict.fromkeys(("prompt_tokens", "completion_tokens", "cost_microdollars"), 0)
     answers = 0
     for step in steps:
         ended[step.ended] += 1
-        for one in step.rounds:
-            answers += one.outcome == "ok"
-            if one.outcome != "ok":
-                failures[one.outcome] += 1
-            for name, known in sums.items():
-                part = one.usage.get(name)
-                sums[name] = None if known is None or part is None else known + part
-            tools.update(call.name for call in one.calls if call.status not in ("unknown", "skipped"))
-            statuses.update(call.status for call in one.calls)
+        for entry in step.rounds:
+            answers += entry.outcome == "ok"
+            if entry.outcome != "ok":
+                failures[entry.outcome] += 1
+            for name, total in sums.items():
+                part = entry.usage.get(name)
+                sums[name] = None if total is None or part is None else total + part
+            tools.update(call.name for call in entry.calls if call.status not in ("unknown", "skipped"))
+            statuses.update(call.status for call in entry.calls)
     return {
         "steps": sum(ended.values()),
         "ended": dict(sorted(ended.items())),

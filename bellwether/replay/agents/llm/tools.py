@@ -1,7 +1,7 @@
 """Tools of a model agent: JSON schemas, and their execution with an `AgentContext`.
 
-A model receives every result as text: a value, a refusal of the exchange, or an error of its call. Errors of calls are not raised into the replay.
-Prices are cents, sizes contracts, money dollars.
+Every result of a call is text for the model, also a refusal of the exchange or an error. Prices are in cents, sizes in contracts, money in
+dollars.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from bellwether.replay.agents.limits import BudgetError, OrderError
 from bellwether.replay.agents.llm import arguments as args
-from bellwether.replay.agents.llm.arguments import ArgumentError, Field, format_value, read_arguments, schema_of
+from bellwether.replay.agents.llm.arguments import ArgumentError, Field, build_schema, format_value, read_arguments
 from bellwether.replay.agents.llm.steps import CalledTool, ToolCallStatus
 from bellwether.replay.engine.codes import Reason
 from bellwether.replay.units import CENT, CONTRACT, MICROS, MILL
@@ -49,16 +49,16 @@ class Tool:
 
     def definition(self) -> dict[str, Any]:
         """Return the tool in the format of the OpenAI API."""
-        function = {"name": self.name, "description": self.description, "parameters": schema_of(self.fields)}
+        function = {"name": self.name, "description": self.description, "parameters": build_schema(self.fields)}
         return {"type": "function", "function": function}
 
 
 class Toolbox:
-    """Tools of an episode.
+    """Tools that a model can call in an episode.
 
     Args:
         episode: Description of the episode.
-        step: Finest price step that is accepted, $0.0001.
+        step: Smallest price step of the model's orders, $0.0001.
 
     Attributes:
         definitions: Tools in the format of the OpenAI API.
@@ -68,23 +68,23 @@ class Toolbox:
         self._tools = {tool.name: tool for tool in _tools(episode, step)}
         self.definitions: list[dict[str, Any]] = [tool.definition() for tool in self._tools.values()]
 
-    def carry_out(self, ctx: AgentContext, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], bool]:
-        """Execute calls in order. Returns the calls with their results, and whether `done` ended the step; later calls are skipped."""
-        made: list[CalledTool] = []
+    def execute_calls(self, ctx: AgentContext, calls: Sequence[CalledTool]) -> tuple[tuple[CalledTool, ...], bool]:
+        """Execute calls in order; calls after `done` are skipped. Returns the calls with their results, and True if `done` ended the step."""
+        finished: list[CalledTool] = []
         done = False
         for call in calls:
             result: Result
             status: ToolCallStatus
-            if done or len(made) >= MOST_CALLS:
+            if done or len(finished) >= MOST_CALLS:
                 why = f"{DONE}() was called before" if done else f"an answer may call {MOST_CALLS} tools"
                 result, status = {"error": f"not carried out: {why}"}, "skipped"
             else:
-                result, status = self._one(ctx, call)
+                result, status = self._execute(ctx, call)
                 done = call.name == DONE and status == "ok"
-            made.append(CalledTool(call.id, call.name, call.arguments, json.dumps(result), status))
-        return tuple(made), done
+            finished.append(CalledTool(call.id, call.name, call.arguments, json.dumps(result), status))
+        return tuple(finished), done
 
-    def _one(self, ctx: AgentContext, call: CalledTool) -> tuple[Result, ToolCallStatus]:
+    def _execute(self, ctx: AgentContext, call: CalledTool) -> tuple[Result, ToolCallStatus]:
         tool = self._tools.get(call.name)
         if tool is None:
             return {"error": f"there is no tool {format_value(call.name)}; there are {', '.join(self._tools)}"}, "unknown"
@@ -116,7 +116,7 @@ def _tools(episode: EpisodeInfo, step: int) -> list[Tool]:
         ),
         "expires_at": args.time_field("for gtd: ISO 8601 time with zone", required=False),
     }
-    found = [
+    tools = [
         Tool("get_markets", "Best bids and asks of all markets, with sizes.", _markets, {}),
         Tool(
             "get_orderbook",
@@ -141,16 +141,16 @@ def _tools(episode: EpisodeInfo, step: int) -> list[Tool]:
             "name": args.choice_field(episode.exogenous, "the series"),
             "last": args.integer_field(1, MOST_POINTS, "how many of the latest points; 1 when left out", required=False),
         }
-        found.append(Tool("get_exogenous", "Latest points of a series of outside data, as known now.", _exogenous, series))
+        tools.append(Tool("get_exogenous", "Latest points of a series of outside data, as known now.", _exogenous, series))
     note = {"note": args.text_field("why, in a sentence", required=False)}
-    return [*found, Tool(DONE, "End this step.", lambda ctx, values: {"ok": True}, note)]
+    return [*tools, Tool(DONE, "End this step.", lambda ctx, values: {"ok": True}, note)]
 
 
 def _ticker(tickers: Sequence[str], *, required: bool = True) -> Field:
-    known = frozenset(tickers)
+    names = frozenset(tickers)
 
     def read(value: Any) -> str:
-        if not isinstance(value, str) or value not in known:
+        if not isinstance(value, str) or value not in names:
             raise ArgumentError(f"there is no such market; there are {', '.join(tickers[:10])}{', …' if len(tickers) > 10 else ''}")
         return value
 
@@ -189,11 +189,11 @@ def _orderbook(ctx: AgentContext, values: Values) -> Result:
 
 
 def _positions(ctx: AgentContext, values: Values) -> Result:
-    held = zip(ctx.tickers, ctx.positions.tolist(), strict=True)
+    positions = zip(ctx.tickers, ctx.positions.tolist(), strict=True)
     return {
         "positions": [
             {"ticker": ticker, "yes_contracts": to_contracts(yes), "no_contracts": to_contracts(no)}
-            for ticker, (yes, no) in held
+            for ticker, (yes, no) in positions
             if yes or no
         ]
     }
@@ -218,7 +218,7 @@ def _place(ctx: AgentContext, values: Values) -> Result:
 def _order(order: Order) -> Result:
     if order.id < 0:
         return {"order_id": None, "status": order.status, "reason": order.explanation}
-    told: Result = {
+    result: Result = {
         "order_id": order.id,
         "status": order.status,
         "filled_contracts": to_contracts(order.filled),
@@ -226,8 +226,8 @@ def _order(order: Order) -> Result:
         "fees_dollars": to_dollars(order.fees),
     }
     if order.filled:
-        told["average_price_cents"] = round(abs(order.cost) / (CENT * order.filled), 4)
-    return told | ({"reason": order.explanation} if order.reason else {})
+        result["average_price_cents"] = round(abs(order.cost) / (CENT * order.filled), 4)
+    return result | ({"reason": order.explanation} if order.reason else {})
 
 
 def _cancel(ctx: AgentContext, values: Values) -> Result:
@@ -247,7 +247,7 @@ def _resting(ctx: AgentContext, values: Values) -> Result:
 
 
 def resting_order(order: Order) -> Result:
-    """Return a resting order as it appears in tool results and in the state."""
+    """Return the fields of a resting order that tool results and the state contain."""
     return {
         "order_id": order.id,
         "ticker": order.ticker,
@@ -262,10 +262,10 @@ def resting_order(order: Order) -> Result:
 def _exogenous(ctx: AgentContext, values: Values) -> Result:
     ts, points = ctx.exogenous(values["name"])
     last = values.get("last", 1)
-    known = zip(ts[-last:].tolist(), points[-last:].tolist(), strict=True)
+    latest = zip(ts[-last:].tolist(), points[-last:].tolist(), strict=True)
     return {
         "name": values["name"],
-        "points": [{"time": format_time(at), "value": value if math.isfinite(value) else None} for at, value in known],
+        "points": [{"time": format_time(at), "value": value if math.isfinite(value) else None} for at, value in latest],
     }
 
 
@@ -273,12 +273,12 @@ def _exogenous(ctx: AgentContext, values: Values) -> Result:
 
 
 def to_cents(price: int | None) -> float | None:
-    """Convert a price ($0.0001) to cents; whole numbers stay int."""
+    """Convert a price ($0.0001) to cents: an int if it is whole, else a float."""
     return None if price is None else price // CENT if price % CENT == 0 else price / CENT
 
 
 def to_contracts(lots: Lots) -> float:
-    """Convert lots to contracts; whole numbers stay int."""
+    """Convert lots to contracts: an int if they are whole, else a float."""
     return lots // CONTRACT if lots % CONTRACT == 0 else lots / CONTRACT
 
 

@@ -28,12 +28,12 @@ _LONGEST = 120
 
 
 class Mismatch(RunStopped):
-    """Trajectory of another run, or a step with other results. The message names the difference; no file was changed."""
+    """A trajectory belongs to another run, or a repeated step has other results. The message names the difference; no file was changed."""
 
 
 @dataclass(frozen=True)
 class TrajectoryHead:
-    """Description of a run. identity: properties that affect its steps, by name. prompt, tools: input of the model."""
+    """Description of a run. identity: properties that affect its steps, by name. prompt, tools: system prompt and tools of the model."""
 
     identity: Mapping[str, Any]
     prompt: str
@@ -41,20 +41,20 @@ class TrajectoryHead:
 
 
 class Trajectory:
-    """Steps of a run: stored ones and new ones.
+    """Stored and new steps of a run.
 
     Attributes:
         folder: Folder of the trajectory.
         head: Description of the run.
-        stored: Number of steps stored when the trajectory was opened.
+        stored: Number of steps that were stored when the trajectory was opened.
         finished: Totals of a finished run; None for an unfinished run.
     """
 
     def __init__(self, folder: Path, head: TrajectoryHead, *, finished: Mapping[str, Any] | None = None) -> None:
         self.folder, self.head, self.finished = folder, head, finished
-        self.stored = self._count = _count_segments(folder)
+        self.stored = self._count = _count_steps(folder)
         self._loaded: tuple[int, list[Step]] = (-1, [])
-        self._tail = list(self._segment(self.stored // CHECKPOINT)) if self.stored % CHECKPOINT else []
+        self._tail = list(self._load_segment(self.stored // CHECKPOINT)) if self.stored % CHECKPOINT else []
         self._saved = len(self._tail)
 
     @classmethod
@@ -63,14 +63,14 @@ class Trajectory:
         path = folder / _HEAD
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            found, head = document["format"], TrajectoryHead(document["identity"], document["prompt"], document["tools"])
+            version, head = document["format"], TrajectoryHead(document["identity"], document["prompt"], document["tools"])
             finished = document["finished"]
         except FileNotFoundError:
             raise LakeError(f"reading {path}: the file does not exist; give the folder of a trajectory") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise LakeError(f"reading {path}: it is not a trajectory ({error}); delete its folder") from None
-        if found != FORMAT:
-            raise LakeError(f"reading {path}: its format is {found!r:.60}; this version reads {FORMAT}; delete its folder")
+        if version != FORMAT:
+            raise LakeError(f"reading {path}: its format is {version!r:.60}; this version reads {FORMAT}; delete its folder")
         trajectory = cls(folder, head, finished=finished)
         if finished is not None and finished["steps"] != trajectory.stored:
             raise LakeError(
@@ -80,27 +80,27 @@ class Trajectory:
 
     @classmethod
     def begin(cls, folder: Path, head: TrajectoryHead) -> Self:
-        """Open the trajectory in `folder`, or create it. Raises `Mismatch` if it belongs to another run, which is left unchanged."""
+        """Open the trajectory in `folder`, or create it. Raises `Mismatch` if the folder has the trajectory of another run."""
         if (folder / _HEAD).exists():
-            found = cls.open(folder)
-            require_same(found.head.identity, head.identity, folder)
-            return found
+            stored = cls.open(folder)
+            require_same(stored.head.identity, head.identity, folder)
+            return stored
         trajectory = cls(folder, head)
         trajectory._write_head()
         return trajectory
 
     def step(self, number: int) -> Step | None:
         """Return a step that was stored when the trajectory was opened; None for later numbers."""
-        return self._segment(number // CHECKPOINT)[number % CHECKPOINT] if number < self.stored else None
+        return self._load_segment(number // CHECKPOINT)[number % CHECKPOINT] if number < self.stored else None
 
     def steps(self) -> Iterator[Step]:
-        """Save new steps, then iterate over all steps in order."""
+        """Save the new steps, and yield all steps in order."""
         self.save()
         for number in range(-(-self._count // CHECKPOINT)):
             yield from _read_steps(_path(self.folder, number))
 
     def add(self, step: Step) -> None:
-        """Append the next step. Steps are saved every 50 steps, and at once after a failure that another request could resolve."""
+        """Append the next step. All steps are saved every 50 steps, and after a failed step that a new request could resolve."""
         if step.number != self._count:
             raise LakeError(f"writing {self.folder}: step {step.number} follows {self._count - 1}; add steps in order")
         self._tail.append(step)
@@ -109,20 +109,20 @@ class Trajectory:
             self.save()
 
     def save(self) -> None:
-        """Write the steps that are not stored yet."""
+        """Write the steps that are not yet stored."""
         if len(self._tail) > self._saved:
             path = _path(self.folder, (self._count - 1) // CHECKPOINT)
-            _write_text(path, "".join(f"{step.line()}\n" for step in self._tail))
+            _write_text(path, "".join(f"{step.to_line()}\n" for step in self._tail))
             self._saved = len(self._tail)
         if len(self._tail) == CHECKPOINT:
             self._tail, self._saved = [], 0
 
     def finish(self) -> None:
-        """Mark the run as finished: save the remaining steps and the totals."""
+        """Save the remaining steps, and mark the run as finished with its totals."""
         self.finished = totals(self.steps())
         self._write_head()
 
-    def _segment(self, number: int) -> list[Step]:
+    def _load_segment(self, number: int) -> list[Step]:
         if self._loaded[0] != number:
             self._loaded = (number, _read_steps(_path(self.folder, number)))
         return self._loaded[1]
@@ -138,39 +138,41 @@ class Trajectory:
         _write_text(self.folder / _HEAD, json.dumps(head, indent=1) + "\n")
 
 
-def require_same(stored: Mapping[str, Any], now: Mapping[str, Any], folder: Path) -> None:
-    """Raise `Mismatch` naming the differences unless a stored trajectory has the same values for all names in `now`."""
-    differing = [f"{name} is {_truncate(now[name])} and was {_truncate(stored.get(name))}" for name in now if stored.get(name) != now[name]]
+def require_same(stored: Mapping[str, Any], identity: Mapping[str, Any], folder: Path) -> None:
+    """Raise `Mismatch` naming the differences if a stored identity differs from `identity` in any name of the latter."""
+    names = [name for name in identity if stored.get(name) != identity[name]]
+    differing = [f"{name} is {_truncate(identity[name])} and was {_truncate(stored.get(name))}" for name in names]
     if differing:
         raise Mismatch(
             f"replaying {folder}: it is the trajectory of another run: {'; '.join(differing)}. Use the original values, or another folder"
         )
 
 
-def require_repeated(stored: Step, now: Step, folder: Path) -> None:
-    """Raise `Mismatch` naming the first difference unless a step was repeated exactly."""
-    if stored == now:
+def require_repeated(stored: Step, repeated: Step, folder: Path) -> None:
+    """Raise `Mismatch` naming the first difference between a stored step and its repetition."""
+    if stored == repeated:
         return
-    where, was, found = next(_differences(stored, now), ("it", "otherwise", "this"))
+    where, old, new = next(_differences(stored, repeated), ("it", "otherwise", "this"))
     raise Mismatch(
-        f"replaying {folder}: step {stored.number} differs: {where} is {_truncate(found)} and was {_truncate(was)}. "
+        f"replaying {folder}: step {stored.number} differs: {where} is {_truncate(new)} and was {_truncate(old)}. "
         "The episode, the rules or the simulator have changed; run it in another folder"
     )
 
 
-def _differences(stored: Step, now: Step) -> Iterator[tuple[str, Any, Any]]:
+def _differences(stored: Step, repeated: Step) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the name, stored value and repeated value of each difference."""
     for name in ("number", "ts", "state"):
-        was, found = getattr(stored, name), getattr(now, name)
-        if was != found and name == "state":
-            lines = zip([*was.splitlines(), ""], [*found.splitlines(), ""], strict=False)
-            yield "the state", *next(((a, b) for a, b in lines if a != b), (was, found))
-        elif was != found:
-            yield name, was, found
-    for place, (old, new) in enumerate(zip(stored.rounds, now.rounds, strict=False)):
-        for a, b in zip(old.calls, new.calls, strict=False):
+        old, new = getattr(stored, name), getattr(repeated, name)
+        if old != new and name == "state":
+            lines = zip([*old.splitlines(), ""], [*new.splitlines(), ""], strict=False)
+            yield "the state", *next(((a, b) for a, b in lines if a != b), (old, new))
+        elif old != new:
+            yield name, old, new
+    for place, rounds in enumerate(zip(stored.rounds, repeated.rounds, strict=False)):
+        for a, b in zip(*(entry.calls for entry in rounds), strict=False):
             if a != b:
                 yield f"the result of {a.name} in round {place}", a.result, b.result
-    yield "its end", f"{stored.ended} after {len(stored.rounds)} rounds", f"{now.ended} after {len(now.rounds)} rounds"
+    yield "its end", f"{stored.ended} after {len(stored.rounds)} rounds", f"{repeated.ended} after {len(repeated.rounds)} rounds"
 
 
 def _truncate(value: Any) -> str:
@@ -185,24 +187,24 @@ def _path(folder: Path, segment: int) -> Path:
     return folder / _STEPS / f"{segment:06d}.jsonl"
 
 
-def _count_segments(folder: Path) -> int:
-    """Return the number of stored steps. Raises `LakeError` if files between others are missing."""
+def _count_steps(folder: Path) -> int:
+    """Return the number of stored steps. Raises `LakeError` if a step file before the last one is missing."""
     names = sorted(path.name for path in (folder / _STEPS).glob("*.jsonl"))
     expected = [_path(folder, number).name for number in range(len(names))]
     if names != expected:
-        missing = next(name for name, found in zip(expected, names, strict=True) if name != found)
+        missing = next(name for name, present in zip(expected, names, strict=True) if name != present)
         raise LakeError(f"reading {folder}: the step file {missing} is missing; delete the folder and repeat the run: {_KEPT}")
     return (len(names) - 1) * CHECKPOINT + len(_read_steps(_path(folder, len(names) - 1))) if names else 0
 
 
 def _read_steps(path: Path) -> list[Step]:
-    """Read the steps of a file. Raises `LakeError` if it is damaged."""
+    """Read a step file. Raises `LakeError` if it is damaged."""
     first = int(path.stem) * CHECKPOINT
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise LakeError(f"reading {path}: it cannot be read ({error}); delete the folder and repeat the run: {_KEPT}") from None
-    steps = [Step.of(line, f"{path}, line {place}") for place, line in enumerate(lines, start=1)]
+    steps = [Step.from_line(line, f"{path}, line {place}") for place, line in enumerate(lines, start=1)]
     if [step.number for step in steps] != list(range(first, first + len(steps))) or not 0 < len(steps) <= CHECKPOINT:
         raise LakeError(
             f"reading {path}: its steps do not start at {first} or are not in order; delete the folder and repeat the run: {_KEPT}"

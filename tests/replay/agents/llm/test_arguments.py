@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bellwether.replay.agents.llm import arguments as args
-from bellwether.replay.agents.llm.arguments import ArgumentError, read_arguments, schema_of
+from bellwether.replay.agents.llm.arguments import ArgumentError, build_schema, read_arguments
 
 FIELDS = {
     "side": args.choice_field(("yes", "no"), "the contract"),
@@ -48,7 +48,7 @@ def test_cents_become_prices_exactly(text: str, price: int) -> None:
 def test_hundredths_of_a_cent_are_read_where_a_market_has_them() -> None:
     fine = {"price_cents": args.price_field("limit", 1)}
     assert read_arguments('{"price_cents": 45.55}', fine) == {"price_cents": 4555}
-    assert schema_of(fine)["properties"]["price_cents"]["minimum"] == 0.01
+    assert build_schema(fine)["properties"]["price_cents"]["minimum"] == 0.01
     with pytest.raises(ArgumentError, match="two decimals"):
         read_arguments('{"price_cents": 45.555}', fine)
 
@@ -100,7 +100,7 @@ def test_a_time_is_read_with_its_zone() -> None:
 
 
 def test_the_schema_says_what_is_read() -> None:
-    schema = schema_of(FIELDS)
+    schema = build_schema(FIELDS)
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate({"side": "yes", "price_cents": 45.5, "count": 0.01, "depth": 3}, schema)
     for wrong in ({}, {"side": "YES"}, {"side": "yes", "price_cents": 100}, {"side": "yes", "other": 1}):

@@ -38,8 +38,8 @@ def run(folder: Path, last: int) -> Trajectory:
 
 
 def test_a_step_comes_back_as_it_was() -> None:
-    assert Step.of(step(7).line(), "here") == step(7)
-    assert step(7).line().isascii()
+    assert Step.from_line(step(7).to_line(), "here") == step(7)
+    assert step(7).to_line().isascii()
 
 
 def test_steps_are_on_the_disk_after_every_fifty(tmp_path: Path) -> None:

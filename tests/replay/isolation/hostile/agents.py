@@ -70,7 +70,7 @@ def of_the_simulator(thing):
 
 
 def read_attributes(ctx, target):
-    return hasattr(ctx, "_session") or hasattr(ctx._door, "_session") or hasattr(ctx._door.place, "__wrapped__")
+    return hasattr(ctx, "_session") or hasattr(ctx._simulator, "_session") or hasattr(ctx._simulator.place, "__wrapped__")
 
 
 def walk_the_collector(ctx, target):
@@ -94,7 +94,7 @@ def write_to_views(ctx, target):
     for array in (ctx.positions, ctx.quotes.bids):
         array.setflags(write=True)
         array[...] = 10**6
-    ctx._door._cash = ctx._door._available = 10**15
+    ctx._simulator._cash = ctx._simulator._available = 10**15
     ctx.buy(ctx.tickers[0], "yes", 10**6, 442)
 
 
@@ -437,33 +437,33 @@ def write_to_stdout(ctx, target):
 
 
 def write_to_the_wire(ctx, target):
-    os.write(ctx._door._channel._descriptor, b"junk that is no frame at all")
+    os.write(ctx._simulator._channel._descriptor, b"junk that is no frame at all")
 
 
 def send_a_huge_frame(ctx, target):
-    os.write(ctx._door._channel._descriptor, b"\xff\xff\xff\xff")
+    os.write(ctx._simulator._channel._descriptor, b"\xff\xff\xff\xff")
     time.sleep(3600)
 
 
 def send_and_never_read(ctx, target):
     while True:
-        ctx._door._channel.send(["equity"])
+        ctx._simulator._channel.send(["equity"])
 
 
 def send_nonsense(ctx, target):
     """Send `target`: a message as JSON, or `long` for one with too long a text."""
     import orjson
 
-    ctx._door._channel.send(["failed", "x" * 20_000, "", ""] if target == "long" else orjson.loads(target))
-    ctx._door._channel.receive()
+    ctx._simulator._channel.send(["failed", "x" * 20_000, "", ""] if target == "long" else orjson.loads(target))
+    ctx._simulator._channel.receive()
 
 
 def close_the_wire(ctx, target):
-    os.close(ctx._door._channel._descriptor)
+    os.close(ctx._simulator._channel._descriptor)
 
 
 def send_strange_orders(ctx, target):
-    door = ctx._door
+    door = ctx._simulator
     door.place(-1, 0, 0, 45 * CENT, 100, 1, 0, "")
     door.place(10**9, 7, 9, -5, -5, 99, -1, "")
     door.place(0, 0, 0, 2**61, 2**61, 0, 2**61, "")
