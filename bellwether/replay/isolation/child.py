@@ -1,16 +1,18 @@
-"""Agent process: confines itself, loads the agent, and answers the simulator phase by phase.
+"""Program of the agent process: it confines itself, loads the agent, and runs one phase per message of the simulator.
 
 Messages sent before the agent's file is loaded can be trusted; later ones cannot.
 """
 
 from __future__ import annotations
 
+import json
 import os
+from dataclasses import astuple
 from functools import partial
 from typing import Any, NoReturn
 
 from bellwether.errors import ConfigError
-from bellwether.replay.agents.agent import Agent, CompiledAgent, callbacks_of
+from bellwether.replay.agents.agent import Agent, find_callbacks
 from bellwether.replay.agents.context import AgentContext
 from bellwether.replay.agents.failures import describe_error, format_traceback
 from bellwether.replay.agents.interface import CALLS, STATE
@@ -19,6 +21,7 @@ from bellwether.replay.agents.mills import scale_prices
 from bellwether.replay.agents.records import EpisodeInfo, MarketInfo
 from bellwether.replay.agents.runner import FRAMES, call_phase
 from bellwether.replay.isolation.confinement import IsolationUnavailable, confine
+from bellwether.replay.isolation.settings import kind_of
 from bellwether.replay.isolation.wire_protocol import MessageChannel, restore_result
 
 #: Part of numba's error message without a writable cache.
@@ -26,35 +29,35 @@ _UNCACHED = "cannot cache function"
 
 
 class RemoteSimulator:
-    """`Simulator` in another process. Its state arrives at the start of a decision and with the answer to each order."""
+    """Implementation of `Simulator` by messages. Its state arrives at the start of a decision and with the result of each order."""
 
     def __init__(self, channel: MessageChannel) -> None:
         self._channel = channel
         self._rows: dict[int, Any] = {}
 
-    def show(self, state: Any) -> None:
-        """Replace the state of books and account."""
+    def replace_state(self, state: Any) -> None:
+        """Replace the state of books and account by a newer one, and forget the rows of orders."""
         self._state = dict(zip(STATE, state, strict=True))
         self._rows.clear()
 
     def call(self, name: str, *arguments: Any) -> Any:
-        """Return the result of a call, from the state or from the other process."""
-        call = CALLS[name]
-        if call.kind == "state":
-            return restore_result(self._state[name], call)
+        """Return the result of a method of `Simulator`, from the state or from the simulator's process."""
+        signature = CALLS[name]
+        if signature.kind == "state":
+            return restore_result(self._state[name], signature)
         if name == "order" and arguments[0] in self._rows:
             return self._rows[arguments[0]]
         self._channel.send([name, *arguments])
-        answer = self._channel.receive()
-        if call.kind == "change":
-            answer, state, row = answer
-            self.show(state)
+        result = self._channel.receive()
+        if signature.kind == "change":
+            result, state, row = result
+            self.replace_state(state)
             if row is not None:
-                self._rows[answer] = tuple(row)
-        answer = restore_result(answer, call)
+                self._rows[result] = tuple(row)
+        result = restore_result(result, signature)
         if name == "order":
-            self._rows[arguments[0]] = answer
-        return answer
+            self._rows[arguments[0]] = result
+        return result
 
     def __getattr__(self, name: str) -> Any:
         if name not in CALLS:
@@ -67,11 +70,11 @@ def main(descriptor: int) -> NoReturn:
     channel = MessageChannel(descriptor)
     plan = channel.receive()
     try:
-        held = confine(plan["files"], plan["links"], plan["memory"], partial=plan["partial"])
+        confinement = confine(plan["files"], plan["links"], plan["memory"], partial=plan["partial"])
     except IsolationUnavailable as error:
         channel.send(["refused", str(error)])
         os._exit(0)
-    channel.send(["confined", held.network, held.files, held.processes, held.memory, held.names])
+    channel.send(["confined", *astuple(confinement)])
     try:
         _serve(channel, _load(channel, plan["reference"], plan))
     except BaseException as error:
@@ -81,17 +84,18 @@ def main(descriptor: int) -> NoReturn:
 
 
 def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agent:
-    """Load the agent. Exits the process if the agent cannot be isolated, or after describing its class if no parameters are given.
+    """Load the agent and describe it to the simulator.
 
-    Raises the errors of the agent's own code.
+    Without parameters in the plan, only the class is described. Then, and if the agent cannot be isolated, the process exits. Raises the
+    errors of the agent's own code.
     """
     try:
-        found = load_agent_class(reference)
+        cls = load_agent_class(reference)
         if plan["params"] is None:
-            channel.send(["loaded", found.name, (found.__doc__ or "").strip().partition("\n")[0][:1000], _kind(found), "", found.api])
+            channel.send(["loaded", cls.name, (cls.__doc__ or "").strip().partition("\n")[0][:1000], kind_of(cls), "", cls.api])
             os._exit(0)
         agent = AgentReference(reference, plan["params"], plan["name"]).make()
-        params = _json(agent.params)
+        params = json.dumps(agent.params, sort_keys=True, default=str, ensure_ascii=False)
     except ConfigError as error:
         message, cause = describe_error(error)[1], error.__cause__
         if _UNCACHED in message:
@@ -105,24 +109,12 @@ def _load(channel: MessageChannel, reference: str, plan: dict[str, Any]) -> Agen
             raise cause from None
         channel.send(["refused", message])
         os._exit(0)
-    channel.send(["loaded", agent.name, params, _kind(found), str(callbacks_of(found)), found.api])
+    channel.send(["loaded", agent.name, params, kind_of(cls), str(find_callbacks(cls)), cls.api])
     return agent
 
 
-def _kind(found: type[Agent]) -> str:
-    if issubclass(found, CompiledAgent):
-        return "compiled"
-    return "timed" if found.timed else "waiting"
-
-
-def _json(params: dict[str, Any]) -> str:
-    import json
-
-    return json.dumps(params, sort_keys=True, default=str, ensure_ascii=False)
-
-
 def _serve(channel: MessageChannel, agent: Agent) -> None:
-    """Answer phases until the simulator closes the connection."""
+    """Run the agent's phases that the simulator sends, until it closes the connection."""
     about = channel.receive()
     fields = about.pop("info")
     markets = tuple(MarketInfo(*market) for market in fields["markets"])
@@ -131,7 +123,7 @@ def _serve(channel: MessageChannel, agent: Agent) -> None:
     ctx = AgentContext(scale_prices(simulator, about["unit"]), info, seed=int(about.pop("seed"), 16), **about)
     while True:
         phase, step, calls, state, *news = channel.receive()
-        simulator.show(state)
+        simulator.replace_state(state)
         ctx._begin(step, calls)
         call_phase(agent, ctx, phase, news)
         channel.send(["done", int(ctx._reacts)])

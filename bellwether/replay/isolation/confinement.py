@@ -40,7 +40,7 @@ _ROOT = "/proc"
 
 
 class IsolationUnavailable(Exception):
-    """Full isolation is not possible on this system."""
+    """A protection that full isolation needs is unavailable on this system."""
 
 
 def confine(files: Sequence[str], links: Iterable[Sequence[str]], memory: int, *, partial: bool) -> Confinement:
@@ -62,25 +62,25 @@ def confine(files: Sequence[str], links: Iterable[Sequence[str]], memory: int, *
     if sys.platform != "linux":
         return _confine_elsewhere(memory, partial=partial)
     _prctl(_PDEATHSIG, signal.SIGKILL)
-    apart = not (missing := _find_failure(lambda: _separate(files, links)))
+    has_namespaces = not (missing := _find_failure(lambda: _enter_namespaces(files, links)))
     if missing and not partial:
         raise IsolationUnavailable(f"no namespaces of its own ({missing})")
-    networkless = apart or not _find_failure(lambda: _unshare(_NEW_USER | _NEW_NETWORK))
+    has_no_network = has_namespaces or not _find_failure(lambda: _unshare(_NEW_USER | _NEW_NETWORK))
     _limit_resources(memory)
     _find_failure(_drop_capabilities)
     _prctl(_NO_NEW_PRIVS, 1)
-    landlocked = not apart and not _find_failure(lambda: _landlock(files))
+    has_landlock = not has_namespaces and not _find_failure(lambda: _landlock(files))
     missing = _find_failure(_seccomp)
     if missing and not partial:
         raise IsolationUnavailable(f"no filter of system calls ({missing})")
     if missing:
         _limit(resource.RLIMIT_NPROC, 0)
     return Confinement(
-        network=_named(namespace=networkless, seccomp=not missing),
-        files=_named(namespace=apart, Landlock=landlocked),
-        processes=_named(namespace=apart, seccomp=not missing),
+        network=_join_features(namespace=has_no_network, seccomp=not missing),
+        files=_join_features(namespace=has_namespaces, Landlock=has_landlock),
+        processes=_join_features(namespace=has_namespaces, seccomp=not missing),
         memory="RLIMIT_AS",
-        names=_named(namespace=apart),
+        names=_join_features(namespace=has_namespaces),
     )
 
 
@@ -92,12 +92,13 @@ def _confine_elsewhere(memory: int, *, partial: bool) -> Confinement:
     return Confinement(processes="RLIMIT_NPROC" if os.getuid() else None, memory="RLIMIT_AS" if sys.platform != "darwin" else None)
 
 
-def _named(**means: bool) -> str | None:
-    return " and ".join(name for name, holds in means.items() if holds) or None
+def _join_features(**features: bool) -> str | None:
+    """Join the names of the available system features; None if all are unavailable."""
+    return " and ".join(name for name, is_available in features.items() if is_available) or None
 
 
 def _find_failure(step: Callable[[], Any]) -> str:
-    """Run a step and return its error message; empty if it succeeded."""
+    """Run a step of the confinement. Returns its error message; empty if it succeeded."""
     try:
         step()
     except (OSError, AttributeError, KeyError) as error:
@@ -108,8 +109,8 @@ def _find_failure(step: Callable[[], Any]) -> str:
 # Namespaces.
 
 
-def _separate(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
-    """Continue in a process with its own files, network, process and shared memory namespaces."""
+def _enter_namespaces(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
+    """Continue in a new process, which has its own namespaces of files, network, processes and shared memory."""
     user, group = os.getuid(), os.getgid()
     try:
         _unshare(_NEW_USER | _NEW_NETWORK | _NEW_MOUNTS_IPC_UTS)
@@ -141,7 +142,7 @@ def _separate(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
 
 
 def _mount_visible(files: Iterable[str], links: Iterable[Sequence[str]]) -> None:
-    """Mount files and folders read-only below the new root."""
+    """Mount files and folders read-only below the new root, and create links (link, target) there."""
     for path in files:
         target = _ROOT + path
         os.makedirs(target if os.path.isdir(path) else os.path.dirname(target), exist_ok=True)
@@ -169,7 +170,7 @@ def _restrict(target: str, attributes: int, tree: int = _WHOLE_TREE) -> None:
 
 
 def _continue_in_child(parent_ends: signal.Signals) -> None:
-    """Return in a child process. The parent waits for it and exits with its exit code, or with 128 plus the signal that ended it.
+    """Fork, and return in the child. The parent waits for it and exits with its exit code, or with 128 plus the signal that ended it.
 
     parent_ends: signal that this process receives when its own parent ends. On SIGTERM it kills the child.
     """
@@ -203,12 +204,12 @@ def _limit_resources(memory: int) -> None:
     _limit(resource.RLIMIT_NOFILE, _OPEN_FILES)
 
 
-def _limit(which: int, value: int) -> None:
-    """Set the soft and hard limit, at most the present hard limit."""
-    _, hard = resource.getrlimit(which)
+def _limit(kind: int, value: int) -> None:
+    """Set the soft and the hard limit of a resource to a value, or to the present hard limit if that is lower."""
+    _, hard = resource.getrlimit(kind)
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     try:
-        resource.setrlimit(which, (value, value))
+        resource.setrlimit(kind, (value, value))
     except (OSError, ValueError):
         # macOS does not allow a process to set some limits.
         if sys.platform == "linux":
@@ -222,11 +223,12 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def _check_result(answer: int, step: str) -> int:
-    if answer < 0:
+def _check_result(result: int, step: str) -> int:
+    """Return the result of a C function. Raises `OSError` if it is negative."""
+    if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{step}: {os.strerror(number)}")
-    return answer
+    return result
 
 
 def _prctl(option: int, value: int) -> None:
@@ -247,7 +249,7 @@ def _drop_capabilities() -> None:
 
 
 def _landlock(paths: Iterable[str]) -> None:
-    """Allow reading files below `paths`, and no other access to file contents."""
+    """Restrict this process to reading files below `paths`; it cannot access the contents of other files."""
     version = _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint(1))
     rights = (1 << 12 + min(version, 3)) - 1  # the second version added moving files, the third truncating them
     ruleset = _syscall(_CREATE_RULESET, struct.pack("=Q", rights), ctypes.c_size_t(8), ctypes.c_uint(0))

@@ -23,24 +23,24 @@ _MOST_ENTRIES = 10_000
 
 
 def visible_files(reference: str) -> tuple[list[str], list[tuple[str, str]]]:
-    """Return the visible paths for the agent `reference`, and the symbolic links (link, target) to create.
+    """Return the paths that the agent `reference` may see, and the symbolic links (link, target) to create.
 
-    No path is a link or beneath another path. From the agent's folder, names that start with a dot and folders of episodes, results and
-    settings are excluded.
+    No path is a link or beneath another path. Names in the agent's folder that start with a dot, and folders of episodes, results and settings,
+    are excluded.
 
     Raises:
         ConfigError: The agent's folder is itself excluded or too large, or a home of Bellwether is beneath a folder of Python or the system.
     """
     private = _private_paths()
     links: dict[str, str] = {}
-    shown = [_resolve_links(path, links) for path in (*_python_paths(), *_SYSTEM, *_DEVICES) if os.path.exists(path)]
-    if inside := next((path for path in private if any(_is_beneath(path, root) for root in shown)), None):
+    visible = [_resolve_links(path, links) for path in (*_python_paths(), *_SYSTEM, *_DEVICES) if os.path.exists(path)]
+    if inside := next((path for path in private if any(_is_beneath(path, root) for root in visible)), None):
         raise ConfigError(f"isolating the agent {reference}: {inside} is beneath a folder of Python or of the system; move it elsewhere")
     for place in filter(None, _agent_paths(reference)):
-        if not any(_is_beneath(os.path.realpath(place), root) for root in shown):
-            shown += [_resolve_links(path, links) for path in _agent_files(place, reference, private)]
+        if not any(_is_beneath(os.path.realpath(place), root) for root in visible):
+            visible += [_resolve_links(path, links) for path in _agent_files(place, reference, private)]
     roots: list[str] = []
-    for path in sorted(set(shown)):
+    for path in sorted(set(visible)):
         if not any(_is_beneath(path, root) for root in roots):
             roots.append(path)
     return roots, sorted(links.items())
@@ -55,7 +55,7 @@ def _python_paths() -> Iterator[str]:
 
 
 def _private_paths() -> list[str]:
-    """Return the folders and files of the settings, starting with the home of this world."""
+    """Return the local folders and files that the settings name, first the home of this world."""
     from bellwether.settings import settings
 
     chosen = settings()
@@ -72,16 +72,16 @@ def _private_paths() -> list[str]:
 
 
 def _agent_paths(reference: str) -> list[str]:
-    """Return the agent's file, or the folders of its top-level package."""
+    """Return the agent's file, or the folders of the top-level package that contains it."""
     where = reference.rpartition(":")[0]
     if where.endswith(".py"):
         return [os.path.abspath(where)]
-    found = PathFinder.find_spec(where.partition(".")[0])
-    return [] if found is None else list(found.submodule_search_locations or [found.origin or ""])
+    spec = PathFinder.find_spec(where.partition(".")[0])
+    return [] if spec is None else list(spec.submodule_search_locations or [spec.origin or ""])
 
 
 def _agent_files(place: str, reference: str, private: list[str]) -> Iterable[str]:
-    """Return the contents of a package or of a file's folder. In the user's home, the root or the temporary folder: the file alone."""
+    """Return the visible contents of a package or of a file's folder; of the home, root and temporary folders only the agent's file."""
     folder = place if os.path.isdir(place) else os.path.dirname(place)
     real = os.path.realpath(folder)
     own = [] if folder == place else [place]
@@ -100,7 +100,7 @@ def _agent_files(place: str, reference: str, private: list[str]) -> Iterable[str
 
 
 def _visible_paths(entry: os.DirEntry[str], private: list[str], budget: list[int]) -> list[str]:
-    """Return the visible paths of a directory entry: the entry itself or parts of its contents. budget: remaining entries that may be read."""
+    """Return the visible paths of a directory entry: the entry, or parts of its contents. budget: number of further entries to read."""
     budget[0] -= 1
     hidden = entry.name.startswith(".") or _OUTCOMES.fullmatch(entry.name) or entry.is_symlink()
     if budget[0] < 0 or hidden or os.path.realpath(entry.path) in private:
@@ -113,14 +113,14 @@ def _visible_paths(entry: os.DirEntry[str], private: list[str], budget: list[int
         contents = []
     if any(_OUTCOMES.fullmatch(inner.name) for inner in contents):
         return []
-    seen = [(inner.path, _visible_paths(inner, private, budget)) for inner in contents]
-    if seen and all(paths == [path] for path, paths in seen):
+    visible = [(inner.path, _visible_paths(inner, private, budget)) for inner in contents]
+    if visible and all(paths == [path] for path, paths in visible):
         return [entry.path]
-    return [path for _, paths in seen for path in paths]
+    return [path for _, paths in visible for path in paths]
 
 
 def _resolve_links(path: str, links: dict[str, str]) -> str:
-    """Return the path without symbolic links, and add each link to `links`."""
+    """Return a path without symbolic links. Each link on it is added to `links` with its target."""
     path = os.path.abspath(path)
     parts = Path(path).parts
     for count in range(2, len(parts) + 1):

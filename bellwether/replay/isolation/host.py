@@ -1,4 +1,4 @@
-"""Simulator side of an isolated agent: its process, its time limits, and answers to its requests."""
+"""Simulator side of an isolated agent: it starts the agent process, enforces time limits and answers requests."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _SIGNALLED = 128
 
 @dataclass(frozen=True, slots=True)
 class AgentDescription:
-    """Untrusted self-description of an agent process.
+    """Description of an agent by its own process, which is untrusted.
 
     Attributes:
         name: Name of the agent.
@@ -86,10 +86,10 @@ class AgentDescription:
 
 
 class IsolatedAgent:
-    """Agent in its own process. As a context manager it starts the process and loads the agent; on exit the process is killed.
+    """Context manager that runs an agent in its own process: started on entry, killed on exit.
 
-    An agent that cannot be loaded has failed before its first decision. seconds: limit of loading the agent and of each decision. Raises
-    `ConfigError` on entry if this system cannot isolate the agent or its file is missing.
+    An agent that cannot be loaded counts as failed before its first decision. seconds: limit of loading the agent and of each decision.
+    Raises `ConfigError` on entry if this system cannot isolate the agent or if its file is missing.
     """
 
     def __init__(self, source: AgentSource, limits: Isolation, seconds: float) -> None:
@@ -115,8 +115,8 @@ class IsolatedAgent:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._stop()
 
-    def look(self) -> AgentDescription:
-        """Load the class in a process of its own, and return its description. Raises `ConfigError` as on entry, and if the agent cannot be isolated."""
+    def describe(self) -> AgentDescription:
+        """Describe the agent's class, loaded in a process of its own. Raises `ConfigError` as on entry, and for agents that cannot be isolated."""
         self._start(class_alone=True)
         try:
             self._load(class_alone=True)
@@ -159,24 +159,24 @@ class IsolatedAgent:
             raise
 
     def _confine(self, plan: dict[str, Any]) -> None:
-        """Wait until the process has confined itself. It has not run any code of the agent by then."""
+        """Wait until the process has confined itself, before it runs any code of the agent. Raises `ConfigError` if it cannot."""
         problem, deadline = f"isolating the agent {self._source.reference}", time.monotonic() + _STARTING
         try:
             self._channel.send(plan, deadline)
-            name, held = check_request(self._channel.receive(deadline))
+            name, values = check_request(self._channel.receive(deadline))
         except (ChannelClosed, ChannelTimeout, MalformedMessage):
             raise ConfigError(
-                f"{problem}: its process did not start: {self._end()}\n{sanitize_text(self._channel.printed)}".rstrip()
+                f"{problem}: its process did not start: {self._describe_end()}\n{sanitize_text(self._channel.printed)}".rstrip()
             ) from None
         if name != "confined":
             raise ConfigError(
-                f"{problem}: this system provides {sanitize_line(held[0])}; allow unprivileged user namespaces (a container: also the system calls unshare, "
+                f"{problem}: this system provides {sanitize_line(values[0])}; allow unprivileged user namespaces (a container: also the system calls unshare, "
                 "mount and pivot_root), or accept partial isolation with --isolation partial, in Python Isolation(partial=True)"
             )
-        self.confinement = Confinement(*held)
+        self.confinement = Confinement(*values)
 
     def _stop(self) -> None:
-        """End the process, even if it ignores signals."""
+        """Kill the process and wait for its end."""
         if self.confinement.names is not None:
             # The parent of the agent process kills it and waits for it.
             self._process.terminate()
@@ -191,7 +191,7 @@ class IsolatedAgent:
         os.close(self._reading)
 
     def _plan(self, *, class_alone: bool) -> dict[str, Any]:
-        """Return the contents of the first message. Raises `ConfigError` for a file that is missing or must not be visible."""
+        """Build the first message to the process. Raises `ConfigError` for a file that is missing or must not be visible to an agent."""
         source, limits = self._source, self._limits
         where, _, name = source.reference.rpartition(":")
         if where.endswith(".py"):
@@ -210,75 +210,71 @@ class IsolatedAgent:
         }
 
     def _load(self, *, class_alone: bool) -> None:
-        """Load the agent, or record its failure. Raises `ConfigError` for an agent that cannot be isolated."""
+        """Receive the description of the loaded agent, or record its failure. Raises `ConfigError` for agents that cannot be isolated."""
         begun = time.monotonic()
         try:
-            name, said = check_request(self._channel.receive(begun + min(self._seconds, self._left)))
+            name, values = check_request(self._channel.receive(begun + min(self._seconds, self._left)))
             if name == "loaded":
-                self.loaded = self._checked(*said, class_alone=class_alone)
+                self.loaded = self._check_description(*values, class_alone=class_alone)
             elif name == "refused":
-                raise ConfigError(sanitize_line(said[0]))
+                raise ConfigError(sanitize_line(values[0]))
             elif name == "failed":
-                self._failure = self._raised(said, -1, 0)
+                self._failure = self._build_reported(values, -1, 0)
             else:
                 raise MalformedMessage(f"{name} before it was loaded")
         except (ChannelClosed, ChannelTimeout, MalformedMessage) as error:
-            self._failure = self._failed(error, -1, 0)
+            self._failure = self._build_failure(error, -1, 0)
         finally:
             self._left -= time.monotonic() - begun
 
-    def _checked(self, name: str, said: str, kind: str, callbacks: str, api: int, *, class_alone: bool) -> AgentDescription:
+    def _check_description(self, name: str, text: str, kind: str, callbacks: str, api: int, *, class_alone: bool) -> AgentDescription:
         reference = self._source.reference
         if not name or name != sanitize_line(name) or len(name) > 100:
             raise ConfigError(f"loading the agent {reference}: its name is {name!r:.60}; give it one of at most 100 printable characters")
         check_isolable(name, kind)
         if class_alone:
-            return AgentDescription(name, {}, kind, sanitize_line(said))
+            return AgentDescription(name, {}, kind, sanitize_line(text))
         try:
-            params = orjson.loads(said)
+            params = orjson.loads(text)
         except orjson.JSONDecodeError:
             params = None
         if type(params) is not dict:
             raise ConfigError(f"loading the agent {reference}: its parameters are not a JSON object; use JSON values as parameters")
-        return AgentDescription(name, params, kind, callbacks=Callbacks.named(callbacks), api=api)
+        return AgentDescription(name, params, kind, callbacks=Callbacks.parse(callbacks), api=api)
 
-    def _end(self) -> str:
-        """Describe how the process ended."""
+    def _describe_end(self) -> str:
+        """Describe the exit code or signal with which the process ended."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1)
         code = self._process.returncode
         if code is None:
             return "its process closed the connection"
         number = code - _SIGNALLED if self.confinement.names is not None else -code
-        known = {one.value: one.name for one in signal.Signals}
-        return f"its process was ended by {known.get(number, f'signal {number}')}" if number > 0 else f"its process ended with code {code}"
+        names = {member.value: member.name for member in signal.Signals}
+        return f"its process was ended by {names.get(number, f'signal {number}')}" if number > 0 else f"its process ended with code {code}"
 
     # The run.
 
     def run(self, session: Session, gateway: Gateway, info: EpisodeInfo, **about: Any) -> Failure | None:
-        """Run the agent from start to end, and leave the session at its end. Returns the failure that stopped the agent early, if any.
+        """Run the agent through all phases of a session. Returns the failure that stopped the agent early; None without one.
 
         about: seed, calls_per_step, max_orders, series and unit of `AgentContext`.
         """
         self._session, self._gateway, self._calls = session, gateway, about["calls_per_step"]
-        described = {**asdict(info), "markets": [astuple(market) for market in info.markets]}
+        fields = {**asdict(info), "markets": [astuple(market) for market in info.markets]}
         failed = self._failure and replace(self._failure, at=session.now)
-        failed = failed or self._send({**about, "seed": f"{about['seed']:x}", "info": described})
         if failed is None:
-            return run_phases(session, gateway, self, self.loaded.callbacks)
+            try:
+                self._channel.send({**about, "seed": f"{about['seed']:x}", "info": fields}, time.monotonic() + self._seconds)
+                return run_phases(session, gateway, self, self.loaded.callbacks)
+            except (ChannelClosed, ChannelTimeout) as error:
+                failed = self._build_failure(error, -1, session.now)
         finish_session(session, failed)
         return failed
 
-    def _send(self, about: dict[str, Any]) -> Failure | None:
-        try:
-            self._channel.send(about, time.monotonic() + self._seconds)
-        except (ChannelClosed, ChannelTimeout) as error:
-            return self._failed(error, -1, self._session.now)
-        return None
-
     def call(self, phase: str, *news: Any) -> Failure | None:
-        """Send a phase, and answer requests until the agent is done. See `AgentRunner`."""
-        begun, now, step = time.monotonic(), self._session.now, decision_number(self._session, phase)
+        """Send a phase to the agent, and answer its requests until the phase ends. Arguments and result as in `AgentRunner.call`."""
+        begun, at, step = time.monotonic(), self._session.now, decision_number(self._session, phase)
         deadline = begun + min(self._seconds, self._left)
         try:
             self._channel.send([phase, step, 0 if phase == "end" else self._calls, read_state(self._gateway), *news], deadline)
@@ -290,27 +286,29 @@ class IsolatedAgent:
                     self.reacts |= bool(arguments[0])
                     return None
                 elif name == "failed":
-                    return self._raised(arguments, step, now)
+                    return self._build_reported(arguments, step, at)
                 else:
                     raise MalformedMessage(f"{name} while it ran")
         except (ChannelClosed, ChannelTimeout, MalformedMessage) as error:
-            return self._failed(error, step, now)
+            return self._build_failure(error, step, at)
         finally:
             self._left -= time.monotonic() - begun
 
-    def _raised(self, said: list[str], step: int, now: int) -> Failure:
-        kind, message, trace = said
-        return Failure(sanitize_line(kind), sanitize_line(message), step, now, self._with_output(sanitize_text(trace)))
+    def _build_reported(self, values: list[str], step: int, at: int) -> Failure:
+        """Build the failure for an error of the agent that its process reported."""
+        kind, message, trace = values
+        return Failure(sanitize_line(kind), sanitize_line(message), step, at, self._with_output(sanitize_text(trace)))
 
-    def _failed(self, error: Exception, step: int, now: int) -> Failure:
+    def _build_failure(self, error: Exception, step: int, at: int) -> Failure:
+        """Build the failure for an error of the connection."""
         output = self._with_output("")
         if isinstance(error, MalformedMessage):
-            return Failure("MalformedMessage", sanitize_line(f"its process sent {error}"), step, now, output)
+            return Failure("MalformedMessage", sanitize_line(f"its process sent {error}"), step, at, output)
         if isinstance(error, ChannelClosed):
-            return Failure("ProcessEnded", self._end(), step, now, output)
+            return Failure("ProcessEnded", self._describe_end(), step, at, output)
         if self._left <= self._seconds:
-            return Failure("RunTimeout", "the decisions took longer than seconds_per_run in all", step, now, output)
-        return Failure("StepTimeout", STEP_TIMEOUT, step, now, output)
+            return Failure("RunTimeout", "the decisions took longer than seconds_per_run in all", step, at, output)
+        return Failure("StepTimeout", STEP_TIMEOUT, step, at, output)
 
     def _with_output(self, trace: str) -> str:
         printed = sanitize_text(self._channel.printed)

@@ -1,4 +1,4 @@
-"""Settings of isolated agents: source, limits, and protections by the system."""
+"""Settings of isolated agents: source and limits of an agent, and protections by the system."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class Isolation:
 
 @dataclass(frozen=True, slots=True)
 class Confinement:
-    """Protections against an isolated agent, and the system features that provide them; None if unavailable.
+    """Protections against an isolated agent: for each the system features that provide it, None if it is unavailable.
 
     Attributes:
-        network: Protection of the network.
+        network: Protection of the network from access.
         files: Protection of the contents of files that are not visible to the agent.
         processes: Protection of other processes.
         memory: Limit of memory.
@@ -56,18 +56,18 @@ class Confinement:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Names of the protections that the system does not provide."""
+        """Names of the unavailable protections."""
         return tuple(name for name in self.__slots__ if getattr(self, name) is None)
 
     def __str__(self) -> str:
-        kept = ", ".join(f"{name} ({means})" for name in self.__slots__ if (means := getattr(self, name)) is not None)
-        left = ", ".join("names, sizes and times of files" if name == "names" else name for name in self.open)
-        return f"kept from it: {kept or 'nothing'}" + (f"; this system cannot keep from it: {left}" if left else "")
+        protected = ", ".join(f"{name} ({means})" for name in self.__slots__ if (means := getattr(self, name)) is not None)
+        unprotected = ", ".join("names, sizes and times of files" if name == "names" else name for name in self.open)
+        return f"kept from it: {protected or 'nothing'}" + (f"; this system cannot keep from it: {unprotected}" if unprotected else "")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSource(AgentReference):
-    """Reference to an agent that another process loads. Parameters are JSON values. Raises `ConfigError` for other parameters."""
+    """Reference to an agent that another process loads. Raises `ConfigError` for parameters that are not JSON values."""
 
     def __post_init__(self) -> None:
         values = dict(self.params)
@@ -82,22 +82,27 @@ class AgentSource(AgentReference):
 
     @classmethod
     def of(cls, agent: Agent | type[Agent]) -> AgentSource:
-        """Return the source of a loaded agent or class. Raises `ConfigError` if another process cannot load it or it cannot be isolated."""
+        """Build the source of an agent or class. Raises `ConfigError` if another process cannot load it or if it cannot be isolated."""
         kind = agent if isinstance(agent, type) else type(agent)
-        check_isolable(kind.name, "compiled" if issubclass(kind, CompiledAgent) else "timed" if kind.timed else "waiting")
+        check_isolable(kind.name, kind_of(kind))
         name, params = (agent.name, agent.params) if isinstance(agent, Agent) else (None, {})
         module = sys.modules.get(kind.__module__)
         if getattr(module, kind.__qualname__, None) is not kind:
             raise ConfigError(f"isolating the agent {kind.__qualname__}: another process cannot load it; define it at the top of a module")
         file = getattr(module, "__file__", None)
-        found = kind.__module__ != "__main__" and PathFinder.find_spec(kind.__module__.partition(".")[0]) is not None
-        if not found and file is None:
+        is_installed = kind.__module__ != "__main__" and PathFinder.find_spec(kind.__module__.partition(".")[0]) is not None
+        if not is_installed and file is None:
             raise ConfigError(f"isolating the agent {kind.__qualname__}: its module {kind.__module__} has no file; write it to a file")
-        return cls(f"{kind.__module__ if found else file}:{kind.__qualname__}", params, name)
+        return cls(f"{kind.__module__ if is_installed else file}:{kind.__qualname__}", params, name)
+
+
+def kind_of(agent: type[Agent]) -> str:
+    """Return the kind of an agent class: timed, waiting (for a service, so that no time limit applies) or compiled."""
+    return "compiled" if issubclass(agent, CompiledAgent) else "timed" if agent.timed else "waiting"
 
 
 def check_isolable(name: str, kind: str) -> None:
-    """Raise `ConfigError` for an agent that cannot be isolated. kind: timed, waiting or compiled."""
+    """Raise `ConfigError` if an agent of a kind from `kind_of` cannot be isolated."""
     if kind == "compiled":
         raise ConfigError(
             f"isolating the agent {name}: compiled agents run within the simulator and cannot be isolated; "

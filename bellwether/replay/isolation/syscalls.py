@@ -34,7 +34,7 @@ _Line = tuple[int, int, int, int]
 
 
 def filter_program(pid: int) -> bytes | None:
-    """Return the program for the process `pid` as an array of `struct sock_filter`; None for an unsupported machine type."""
+    """Build the filter of the process `pid`, an array of `struct sock_filter`; None for an unsupported machine type."""
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         return None
@@ -52,17 +52,17 @@ def filter_program(pid: int) -> bytes | None:
         if number >= 0:
             lines += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
     lines += [(_EQUAL, 0, 1, _CLONE3[column]), (_RETURN, 0, 0, _ABSENT)]
-    lines += _by_argument(_CLONE[column], 0, [(_ANY, _CLONE_THREAD)], _ALLOW, _REFUSE)
-    lines += _by_argument(_PRLIMIT[column], 0, [(_EQUAL, 0)], _ALLOW, _REFUSE)
-    lines += _by_argument(_TGKILL[column], 0, [(_EQUAL, pid)], _ALLOW, _REFUSE)
+    lines += _filter_argument(_CLONE[column], 0, [(_ANY, _CLONE_THREAD)], _ALLOW, _REFUSE)
+    lines += _filter_argument(_PRLIMIT[column], 0, [(_EQUAL, 0)], _ALLOW, _REFUSE)
+    lines += _filter_argument(_TGKILL[column], 0, [(_EQUAL, pid)], _ALLOW, _REFUSE)
     for numbers, commands in _SET_OWNER.items():
-        lines += _by_argument(numbers[column], 1, [(_EQUAL, command) for command in commands], _REFUSE, _ALLOW)
+        lines += _filter_argument(numbers[column], 1, [(_EQUAL, command) for command in commands], _REFUSE, _ALLOW)
     lines.append((_RETURN, 0, 0, _ALLOW))
     return b"".join(struct.pack("=HBBI", *line) for line in lines)
 
 
-def _by_argument(number: int, argument: int, tests: list[tuple[int, int]], matched: int, other: int) -> list[_Line]:
-    """Return `matched` if the lower half of an argument passes one of the tests, else `other`."""
+def _filter_argument(number: int, argument: int, tests: list[tuple[int, int]], matched: int, other: int) -> list[_Line]:
+    """Build the instructions for system call `number`: return `matched` if its argument's lower half passes one of the tests, else `other`."""
     count = len(tests)
     return [
         (_EQUAL, 0, count + 3, number),

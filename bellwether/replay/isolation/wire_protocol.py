@@ -29,7 +29,7 @@ _POLL_ERRORS = select.POLLHUP | select.POLLERR
 
 
 class MalformedMessage(Exception):
-    """Invalid message of an agent."""
+    """An agent sent an invalid message."""
 
 
 class ChannelClosed(Exception):
@@ -37,7 +37,7 @@ class ChannelClosed(Exception):
 
 
 class ChannelTimeout(Exception):
-    """A message was not received or sent before its deadline."""
+    """A message was not sent or received before its deadline."""
 
 
 def _integer(value: Any) -> int:
@@ -61,18 +61,18 @@ def _array(value: Any, columns: int | None) -> np.ndarray:
         raise MalformedMessage(f"{value!r:.60} instead of a list of integers")
     shape = (0,) if columns is None else (0, columns)
     try:
-        found = np.array(value) if value else np.zeros(shape, np.int64)
+        array = np.array(value) if value else np.zeros(shape, np.int64)
     except (ValueError, OverflowError):
         raise MalformedMessage("a list with rows of different lengths") from None
-    if found.dtype != np.int64 or found.ndim != len(shape) or found.shape[1:] != shape[1:]:
-        raise MalformedMessage(f"{found.dtype}{list(found.shape)} instead of int64{['n', *shape[1:]]}")
-    if found.size and (found.max() >= _LARGEST or found.min() <= -_LARGEST):
+    if array.dtype != np.int64 or array.ndim != len(shape) or array.shape[1:] != shape[1:]:
+        raise MalformedMessage(f"{array.dtype}{list(array.shape)} instead of int64{['n', *shape[1:]]}")
+    if array.size and (array.max() >= _LARGEST or array.min() <= -_LARGEST):
         raise MalformedMessage("an integer of 2^62 or more")
-    return found
+    return array
 
 
 def _converter(hint: Any) -> Callable[[Any], Any]:
-    """Return the validator of an argument type."""
+    """Return the function that validates and converts an argument of a type."""
     limit = get_args(hint)[1] if get_origin(hint) is Annotated else None
     if isinstance(limit, ArrayShape):
         return partial(_array, columns=limit.columns)
@@ -96,7 +96,7 @@ ENDS: dict[str, tuple[Callable[[Any], Any], ...]] = {
 
 
 def check_request(message: Any) -> tuple[str, list[Any]]:
-    """Return the name and arguments of a message. Raises `MalformedMessage`."""
+    """Return the name and the converted arguments of an agent's message. Raises `MalformedMessage` for an invalid one."""
     if type(message) is not list or not message or type(message[0]) is not str:
         raise MalformedMessage(f"{message!r:.60} instead of a list that starts with a name")
     name, *arguments = message
@@ -109,7 +109,7 @@ def check_request(message: Any) -> tuple[str, list[Any]]:
 
 
 def encode_message(message: Any) -> bytes:
-    """Encode a message with its length prefix; arrays become lists."""
+    """Encode a message as JSON with its length prefix. Arrays become lists."""
     body = orjson.dumps(message, default=_to_lists)
     return _LENGTH.pack(len(body)) + body
 
@@ -121,7 +121,7 @@ def _to_lists(value: Any) -> Any:
 
 
 def build_answer(simulator: Simulator, name: str, arguments: list[Any]) -> Any:
-    """Return the answer to a request. After a request that changes something, it includes the state, and the row of a placed order."""
+    """Call a method of the simulator. Returns its result, for a request of kind `change` with the new state and the row of a placed order."""
     answer = getattr(simulator, name)(*arguments)
     if CALLS[name].kind != "change":
         return answer
@@ -129,15 +129,15 @@ def build_answer(simulator: Simulator, name: str, arguments: list[Any]) -> Any:
 
 
 def read_state(simulator: Simulator) -> list[Any]:
-    """Return the state, which is sent with every message."""
+    """Return the results of the methods in `STATE`, which are sent at the start of a phase and after each change."""
     return [getattr(simulator, name)() for name in STATE]
 
 
-def restore_result(value: Any, call: MethodSignature) -> Any:
-    """Convert a result decoded from JSON back to the types that the simulator returned."""
+def restore_result(value: Any, signature: MethodSignature) -> Any:
+    """Convert a result decoded from JSON to the type that the method of the simulator returns."""
     if value is None:
         return None
-    shape = call.shape
+    shape = signature.shape
     if shape is not None:
         array: np.ndarray = np.array(value, shape.dtype)
         return array if shape.columns is None else array.reshape(-1, shape.columns)
@@ -145,13 +145,13 @@ def restore_result(value: Any, call: MethodSignature) -> Any:
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(_tuples(one) for one in value) if type(value) is list else value
+    return tuple(_tuples(item) for item in value) if type(value) is list else value
 
 
 class MessageChannel:
-    """One end of a connection.
+    """One end of the connection between the simulator and an agent process.
 
-    With an output no call blocks beyond its deadline. Without one, as in the agent process, calls block without a deadline.
+    In the simulator, which reads the process's `output`, no call blocks beyond its deadline. In the agent process calls block without a deadline.
 
     Args:
         descriptor: Socket of the connection.
@@ -165,21 +165,21 @@ class MessageChannel:
         os.set_blocking(descriptor, self._blocks)
         if output is not None:
             os.set_blocking(output, False)
-            for one in (descriptor, output):
-                self._poll.register(one, select.POLLIN)
+            for file in (descriptor, output):
+                self._poll.register(file, select.POLLIN)
 
     @property
     def printed(self) -> str:
-        """Last part of the process's output, with undecodable bytes replaced."""
+        """Last part of the agent process's output, with undecodable bytes replaced."""
         self._drain()
         return self._printed.decode("utf-8", "replace")
 
     def send(self, message: Any, deadline: float = float("inf")) -> None:
         """Send a message. deadline: monotonic clock, seconds. Raises `ChannelClosed`, `ChannelTimeout`."""
-        left = memoryview(encode_message(message))
-        while left:
+        unsent = memoryview(encode_message(message))
+        while unsent:
             try:
-                left = left[os.write(self._descriptor, left) :]
+                unsent = unsent[os.write(self._descriptor, unsent) :]
             except BlockingIOError:
                 self._wait_for(select.POLLOUT, deadline)
             except OSError:
@@ -197,7 +197,10 @@ class MessageChannel:
                 if len(received) >= end:
                     body = bytes(received[_LENGTH.size : end])
                     del received[:end]
-                    return _parse_message(body)
+                    try:
+                        return orjson.loads(body)
+                    except orjson.JSONDecodeError as error:
+                        raise MalformedMessage(f"invalid JSON: {error}") from None
             if not self._blocks:
                 self._wait_for(select.POLLIN, deadline)
             try:
@@ -211,21 +214,22 @@ class MessageChannel:
             received += fresh
 
     def _wait_for(self, event: int, deadline: float) -> None:
-        """Wait until the descriptor is ready or closed."""
+        """Wait until the socket is ready for an event or closed, and read the process's output meanwhile."""
         self._poll.modify(self._descriptor, event)
         while True:
-            left = deadline - time.monotonic()
-            if left <= 0:
+            seconds = deadline - time.monotonic()
+            if seconds <= 0:
                 raise ChannelTimeout
-            for descriptor, found in self._poll.poll(None if left == float("inf") else min(left, 3600.0) * 1000):
+            for descriptor, events in self._poll.poll(None if seconds == float("inf") else min(seconds, 3600.0) * 1000):
                 if descriptor == self._descriptor:
                     return
                 self._drain()
-                if found & _POLL_ERRORS and self._output is not None:
+                if events & _POLL_ERRORS and self._output is not None:
                     self._poll.unregister(self._output)
                     self._output = None
 
     def _drain(self) -> None:
+        """Read the available output of the process, and keep the last 4,000 bytes."""
         while self._output is not None:
             try:
                 fresh = os.read(self._output, _CHUNK)
@@ -234,10 +238,3 @@ class MessageChannel:
             if not fresh:
                 return
             self._printed = (self._printed + fresh)[-4000:]
-
-
-def _parse_message(body: bytes) -> Any:
-    try:
-        return orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise MalformedMessage(f"invalid JSON: {error}") from None
