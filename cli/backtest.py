@@ -25,7 +25,7 @@ from bellwether.progress import shown
 from bellwether.replay.agents.template import write_agent
 from bellwether.replay.registry import agents as registered
 from bellwether.replay.results.summary import results, summarise
-from bellwether.replay.results.text_tables import agent_tables, comparison_table, interval_table, show
+from bellwether.replay.results.text_tables import agent_tables, comparison_table, interval_table, print_table
 from bellwether.settings import settings
 from cli.options import AS_JSON
 
@@ -217,7 +217,7 @@ def _make(folder: Path, option: str) -> None:
 
 def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, *, lake: bool = False) -> pl.DataFrame:
     """Run every agent in every episode in turn; returns a row per run."""
-    from bellwether.replay.request import keep, write_runs
+    from bellwether.replay.request import store_runs, write_runs
     from bellwether.replay.results.frames import backtests
 
     with output_to_stderr():
@@ -228,7 +228,7 @@ def _each(request: Request, out: Path | None, html: Path | None, as_json: bool, 
     if html is not None:
         _tear_sheets(runs, html)
     if lake:
-        keep(runs)
+        store_runs(runs)
         _say(f"kept {', '.join(dict.fromkeys(run.episode for run in runs))} in the lake; `bellwether warehouse` publishes it")
     if as_json:
         emit(frame.to_dicts())
@@ -299,14 +299,14 @@ def _client(on: str | None) -> AbstractContextManager[Client | None]:
 
 def _show_results(frame: pl.DataFrame, request: Request) -> None:
     for lines in agent_tables(results(frame, unsettled=request.unsettled), request.titles()):
-        show(lines)
+        print_table(lines)
     if len(request.candidates) > 1:
         _show_summary(frame, request)
 
 
 def _show_summary(frame: pl.DataFrame, request: Request) -> None:
     """Show the comparison of the agents, the best first."""
-    show(comparison_table(summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
+    print_table(comparison_table(summarise(frame, unsettled=request.unsettled), request.titles()), most=_MOST_SHOWN)
     failed = frame.filter(frame["failure"].is_not_null())
     if failed.height:
         first = failed.row(0, named=True)
@@ -346,12 +346,12 @@ def new(name: str, to: Path | None) -> None:
 
     Existing files are not overwritten.
     """
-    written = write_agent(name, to)
-    shown = written.agent.name if to is None else to
-    click.echo(f"wrote {shown} and {written.test.name}; try them:")
+    agent, test = write_agent(name, to)
+    shown = agent.name if to is None else to
+    click.echo(f"wrote {shown} and {test.name}; try them:")
     click.echo(f"    bellwether backtest --agent {shown} --episode ID")
     if find_spec("pytest"):
-        click.echo(f"    python -m pytest {written.test.name if to is None else to.with_name(written.test.name)}")
+        click.echo(f"    python -m pytest {test.name if to is None else to.with_name(test.name)}")
 
 
 @click.command()
@@ -382,7 +382,7 @@ def trading(
     else:
         called = agent_titles()
         for table in (*agent_tables(lines, called), comparison_table(summary, called), interval_table(summary, called)):
-            show(table)
+            print_table(table)
             console().print()
     if to is not None:
         for file in _report(folder, agents, rules, (to, name)):

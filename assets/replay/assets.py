@@ -207,8 +207,8 @@ def backtest(  # noqa: PLR0917 - Dagster passes inputs by name
     def make(pair: str) -> PartitionRows:
         episode, name = from_key(table("replay/backtests"), pair)
         entry = find_agent(name)
-        agent = entry.source() if entry.asks is None else entry.make()
-        if entry.asks is not None:
+        agent = entry.source() if entry.language_model is None else entry.make()
+        if entry.language_model is not None:
             _set_models(agent, models.of_run(payer(context.run), limits(config.dollars)))
         done = run(store.load(episode), agent, _backtest_settings(config, entry), isolated=entry.limits or False, cache=store.cache)
         made = frames(done, known_at=episodes.restrict([(episode,)]).read()["known_at"].to_list()[0])
@@ -273,9 +273,9 @@ def _backtest_metadata(done: "Backtest", made: dict[str, pl.DataFrame]) -> dict[
 
 def _summarize_pnl(row: dict[str, Any]) -> str:
     """Summarize P&L, its band and its caveats."""
-    from bellwether.replay.results.text_tables import band, signed
+    from bellwether.replay.results.text_tables import format_band, format_signed
 
-    parts = [f"P&L {signed(row['pnl'])} dollars; band {band(row)} ({row['band']})"]
+    parts = [f"P&L {format_signed(row['pnl'])} dollars; band {format_band(row)} ({row['band']})"]
     parts += ["a position is marked, not settled"] if row["unsettled"] else []
     parts += ["fees by default terms"] if row["default_fees"] else []
     return "; ".join(parts)

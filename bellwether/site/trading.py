@@ -348,7 +348,7 @@ def _cumulative(name: str, runs: pl.DataFrame, colours: dict[str, str]) -> list[
 
 
 def _episode(source: SiteSource, name: str, markets: pl.DataFrame, runs: pl.DataFrame, colours: dict[str, str]) -> Iterator[File]:
-    equity = tear_sheet.drawn(source.frame("replay/equity", *_EQUITY, episode=name))
+    equity = tear_sheet.equity_points(source.frame("replay/equity", *_EQUITY, episode=name))
     rows = {
         one: group_rows(cast_decimals(source.frame(f"replay/{one}", episode=name)), "agent") for one in ("orders", "fills", "market_pnl")
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import keyword
 import re
 import sys
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from string import Template
@@ -106,16 +105,8 @@ def test_it_does_not_bid_into_a_narrow_spread() -> None:
 ''')
 
 
-@dataclass(frozen=True, slots=True)
-class AgentFiles:
-    """Paths of a new agent's files."""
-
-    agent: Path
-    test: Path
-
-
-def write_agent(name: str, to: Path | None = None) -> AgentFiles:
-    """Write the file of a new agent, and the file of its test.
+def write_agent(name: str, to: Path | None = None) -> tuple[Path, Path]:
+    """Write a new agent and its test. Returns the paths of both files.
 
     Args:
         name: Name of the agent, such as `my-maker`, `my_maker` or `MyMaker`.
@@ -136,7 +127,7 @@ def write_agent(name: str, to: Path | None = None) -> AgentFiles:
     for target, text in ((test, _TEST), (path, _AGENT)):
         with atomic_file(target) as draft:
             draft.write_text(text.substitute(values), encoding="utf-8")
-    return AgentFiles(path, test)
+    return path, test
 
 
 def _split_name(name: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Recorded books of an episode over time, as rows of `replay/books`."""
+"""Recorded books of an episode over time: rows of `replay/books`, and charts."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ MOST_PANELS = 12
 
 
 def books(tape: Tape, episode: str, known_at: datetime) -> pl.DataFrame:
-    """Build the rows of `replay/books`, by market in the order of the tape, then by time.
+    """Build the rows of `replay/books`: by market in the order of the tape, then by time.
 
     known_at: time from which the episode is known.
     """
-    times = grid(tape)
+    times = sample_times(tape)
     parts, states, trades = [BOOKS.empty().drop("episode", "known_at")], tops_at(tape, times), _sum_trades(tape, times)
     for start in range(0, len(states), _MARKETS):
         codes = np.arange(start, min(start + _MARKETS, len(states)))
         for code, lots in zip(codes.tolist(), depth(tape, codes, times), strict=True):
-            parts.append(_rows(tape.tickers[code], times, states[code], lots, trades[:, code]))
+            parts.append(_build_rows(tape.tickers[code], times, states[code], lots, trades[:, code]))
     rows = pl.concat(parts)
     literals = [pl.lit(value, BOOKS.schema[name]).alias(name) for name, value in (("episode", episode), ("known_at", known_at))]
     return BOOKS.validate(rows.with_columns(literals).select(BOOKS.names), unique=False)
 
 
-def grid(tape: Tape) -> np.ndarray:
-    """Return at most `BOOK_INSTANTS` instants, int64 ns, ascending.
+def sample_times(tape: Tape) -> np.ndarray:
+    """Return the times at which `replay/books` samples a tape, int64, ns UTC, ascending; at most `BOOK_INSTANTS`.
 
-    They are the start of the episode, multiples of a step after it, and the end of its books. The step is a whole number of seconds, or of
-    milliseconds in short episodes. Later events, such as a settlement after days, have no instants.
+    They are the start of the episode, further times at equal steps, and the end of its books. The step is a whole number of seconds, or of
+    milliseconds in short episodes. Later events, such as a settlement after days, are not sampled.
     """
     kind, *_ = unpack(tape.event)
     last = np.flatnonzero((kind != PRINT) & (kind != SETTLE) & (kind != VOID))
@@ -60,10 +60,10 @@ def grid(tape: Tape) -> np.ndarray:
 
 
 def _sum_trades(tape: Tape, times: np.ndarray) -> np.ndarray:
-    """Return lots and micro-dollar lots (lots times the price of YES) traded since the previous instant, int64 (2, markets, times)."""
+    """Return the traded lots, and their sum weighted by the price of YES in micro-dollars, in each step: int64[2, markets, times]."""
     kind, ticker, side, level, lots = unpack(tape.event)
-    chosen = (kind == PRINT) & (tape.ts <= times[-1])
-    ticker, side, level, lots, at = (column[chosen] for column in (ticker, side, level, lots, tape.ts))
+    is_trade = (kind == PRINT) & (tape.ts <= times[-1])
+    ticker, side, level, lots, at = (column[is_trade] for column in (ticker, side, level, lots, tape.ts))
     price = tape.prices[tape.starts[ticker] + level]
     sums = np.zeros((2, len(tape.tickers), len(times)), np.int64)
     place = (ticker, np.searchsorted(times, at))
@@ -72,36 +72,38 @@ def _sum_trades(tape: Tape, times: np.ndarray) -> np.ndarray:
     return sums
 
 
-def _rows(ticker: str, times: np.ndarray, state: np.ndarray, lots: np.ndarray, trades: np.ndarray) -> pl.DataFrame:
-    """Build a row for each instant at which a market's book differs from the previous one or trades precede it, and for the last.
+def _build_rows(ticker: str, times: np.ndarray, state: np.ndarray, lots: np.ndarray, trades: np.ndarray) -> pl.DataFrame:
+    """Build the rows of a market: one for each time at which its book has changed or trades precede it, and one for the last time.
 
-    state: rows of `tops_at`. lots: by side, cent and instant, from `depth`. trades: lots and micro-dollar lots by instant, from `_sum_trades`.
+    state: rows of `tops_at`. lots: lots by side, cent and time, from `depth`. trades: sums by time, from `_sum_trades`.
     """
     near = np.stack([_best_prices(lots[0, ::-1])[::-1], _best_prices(lots[1])]) * (state[:, IS_VALID] == 1)
     changed = (state[1:] != state[:-1]).any(axis=1) | (near[..., 1:] != near[..., :-1]).any(axis=(0, 1)) | (trades[0, 1:] > 0)
-    kept = np.append(True, changed)
-    kept[-1] = True
-    shown = state[kept].T
-    valid = shown[IS_VALID] == 1
-    columns = {name: prices_of(np.where(column >= 0, column * _UNIT, NONE)) for name, column in zip(("bid", "ask"), shown, strict=False)}
-    columns |= {name: sizes_of(column) for name, column in zip(_SIZES, shown[BID_SIZE:IS_VALID], strict=True)}
-    columns |= _levels("bid", near[0][:, kept], best=-1) | _levels("ask", near[1][:, kept], best=1)
-    traded, paid = trades[:, kept]
+    is_row = np.append(True, changed)
+    is_row[-1] = True
+    tops = state[is_row].T
+    columns = {name: prices_of(np.where(column >= 0, column * _UNIT, NONE)) for name, column in zip(("bid", "ask"), tops, strict=False)}
+    columns |= {name: sizes_of(column) for name, column in zip(_SIZES, tops[BID_SIZE:IS_VALID], strict=True)}
+    columns |= _levels("bid", near[0][:, is_row], best=-1) | _levels("ask", near[1][:, is_row], best=1)
+    traded, paid = trades[:, is_row]
     prices = np.where(traded > 0, np.rint(paid / np.maximum(traded, 1)).astype(np.int64), NONE)
-    known = {"at": instants_of(times[kept]), "valid": valid, "traded": sizes_of(traded), "trade_price": prices_of(prices)}
-    rows = pl.DataFrame({**known, **columns})
+    times_and_trades = {"at": instants_of(times[is_row]), "traded": sizes_of(traded), "trade_price": prices_of(prices)}
+    rows = pl.DataFrame({**times_and_trades, "valid": tops[IS_VALID] == 1, **columns})
     dark = (pl.when("valid").then(name).alias(name) for name in columns)
     return rows.with_columns(*dark, ticker=pl.lit(ticker)).select(name for name in BOOKS.names if name not in {"episode", "known_at"})
 
 
 def _best_prices(lots: np.ndarray) -> np.ndarray:
-    """Return a copy of lots (prices, best first, by instants) that is zero after the first `BOOK_PRICES` prices with orders."""
+    """Return the lots by price, best first, and time, with 0 after the first `BOOK_PRICES` prices that have orders."""
     occupied = lots > 0
     return np.where(occupied.cumsum(axis=0) <= BOOK_PRICES, lots, 0)
 
 
 def _levels(side: str, lots: np.ndarray, *, best: int) -> dict[str, pl.Series]:
-    """Return prices and contracts of a side as lists, a list per instant. lots: by cent and instant. best: 1 if the lowest price is best, else -1."""
+    """Return prices and sizes of a side as columns of lists, a list per time, best first.
+
+    lots: lots by cent and time. best: 1 if the lowest price is best, else -1.
+    """
     instants, places = np.nonzero(lots[::best].T)
     cents = places if best > 0 else len(lots) - 1 - places
     levels = pl.DataFrame({"row": instants, "prices": prices_of(cents * (CENT * _UNIT)), "sizes": sizes_of(lots[cents, instants])})
@@ -111,10 +113,10 @@ def _levels(side: str, lots: np.ndarray, *, best: int) -> dict[str, pl.Series]:
 
 
 def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.DataFrame:
-    """Sample best prices of markets in equal intervals of the episode.
+    """Return the extremes of the best prices of markets in equal intervals of the episode. stretches: number of intervals.
 
-    Columns: ticker, at (end of the interval), low (lowest bid), high (highest ask) and middle (mid price at the end, null without one), in
-    cents.
+    Columns: ticker, at (end of the interval), low (lowest bid), high (highest ask) and middle (mid price at the end, null without one).
+    Prices are in cents.
     """
     tops = tops_of(tape)
     edges = interval_edges(tape, stretches)
@@ -129,45 +131,45 @@ def sample_quotes(tape: Tape, tickers: Sequence[str], stretches: int) -> pl.Data
 
 
 def price_with_fills(tape: Tape, fills: pl.DataFrame, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw `bellwether.figures.books.price_with_fills` of a recorded episode as an Altair chart.
+    """Draw the prices of markets with an agent's fills as an Altair chart, as `bellwether.figures.books.price_with_fills`.
 
-    fills: rows of replay/fills of one agent in the episode.
+    fills: rows of replay/fills of one agent in the episode. tickers: markets. Default: the most active ones.
     """
     from bellwether.figures.books import price_with_fills as chart
 
     names = list(tickers) or _rank_markets(tape, fills)
-    known = [name for name in names[:MOST_PANELS] if name in tape.tickers]
-    return chart(sample_quotes(tape, known, _WIDE if len(names) == 1 else _NARROW), fills, title, tickers=names)
+    markets = [name for name in names[:MOST_PANELS] if name in tape.tickers]
+    return chart(sample_quotes(tape, markets, _WIDE if len(names) == 1 else _NARROW), fills, title, tickers=names)
 
 
 def book_heat_map(tape: Tape, title: str, *, tickers: Sequence[str] = ()) -> Any:
-    """Draw `bellwether.figures.books.book_heat_map` of a recorded episode as an Altair chart.
+    """Draw the depth of books over time as an Altair chart, as `bellwether.figures.books.book_heat_map`.
 
-    tickers: markets, by default the most active ones.
+    tickers: markets. Default: the most active ones.
     """
     from bellwether.figures.books import book_heat_map as chart
 
     names = list(tickers) or _rank_markets(tape)
-    known = [name for name in names[:MOST_PANELS] if name in tape.tickers]
+    markets = [name for name in names[:MOST_PANELS] if name in tape.tickers]
     edges = interval_edges(tape, (_WIDE if len(names) == 1 else _NARROW) // 2)
-    codes = np.array([tape.tickers.index(name) for name in known], np.int64)
-    return chart(depth(tape, codes, edges[1:]) / 100, edges, known, title, left_out=len(names) - MOST_PANELS)
+    codes = np.array([tape.tickers.index(name) for name in markets], np.int64)
+    return chart(depth(tape, codes, edges[1:]) / 100, edges, markets, title, left_out=len(names) - MOST_PANELS)
 
 
 def interval_edges(tape: Tape, stretches: int) -> np.ndarray:
-    """Return the ends of equal intervals of an episode, int64 ns."""
+    """Return the limits of equal intervals of an episode, int64[stretches + 1], ns UTC."""
     return np.linspace(tape.start, max(tops_of(tape).until, tape.start + 1), stretches + 1).astype(np.int64)
 
 
 def _rank_markets(tape: Tape, fills: pl.DataFrame | None = None) -> list[str]:
-    """Sort all markets by the number of fills, then by the number of changes of their best prices."""
+    """Return all tickers, sorted by the number of fills, then by the number of changes of the best prices, decreasing."""
     count = dict(fills["ticker"].value_counts().iter_rows()) if fills is not None else {}
     changes = np.diff(tops_of(tape).first)
     return sorted(tape.tickers, key=lambda name: (-count.get(name, 0), -changes[tape.tickers.index(name)], name))
 
 
 def _extremes(tops: Tops, market: int, edges: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return per interval the lowest bid, the highest ask, and the middle at its end, float64 cents; NaN if missing."""
+    """Return the lowest bid, the highest ask, and the mid price at the end of each interval, float64 cents; NaN if missing."""
     rows = tops.of(market)
     places = np.searchsorted(tops.ts[rows], edges, side="right")
     bid, ask = (np.where(side[rows] >= 0, side[rows] / CENT, np.nan) for side in (tops.bid, tops.ask))

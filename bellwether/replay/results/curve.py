@@ -1,4 +1,4 @@
-"""Metrics of an equity curve: int64 times (ns UTC, ascending) and int64 equity (micro-dollars), the bankroll at the start first."""
+"""Metrics of an equity curve, given as times (int64, ns UTC, ascending) and equity (int64, micro-dollars), with the bankroll first."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from bellwether.units import MicroDollars
-
 #: Nanoseconds of a year of 365.25 days: 525,960 minutes.
 YEAR = 31_557_600_000_000_000
 
 
 class Sharpe(NamedTuple):
-    """Sharpe ratio: mean over standard deviation (n - 1) of simple returns, risk-free rate 0; both ratios are null where undefined.
+    """Sharpe ratio: mean over standard deviation (n - 1) of simple returns, with a risk-free rate of 0.
 
-    ratio: per sample. annualised: times the square root of the samples per year. returns: number of returns.
+    ratio: ratio per sample; null if undefined. annualised: ratio times the square root of the samples per year. returns: number of returns.
     """
 
     ratio: float | None
@@ -25,27 +23,16 @@ class Sharpe(NamedTuple):
     returns: int
 
 
-def curve_of(start: int, bankroll: MicroDollars, ts: np.ndarray, equity: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sampled curve, int64 (s,) each, preceded by the bankroll at `start`."""
-    return np.concatenate((np.array([start], np.int64), ts)), np.concatenate((np.array([bankroll], np.int64), equity))
-
-
 def max_drawdown(equity: np.ndarray) -> float | None:
-    """Return the largest fall from the running peak as a share of that peak, 0 without a fall; null without a point or a positive peak."""
+    """Return the largest fall of equity from its running peak, as a share of the peak. Null if a peak is not positive or equity is empty."""
     share = _max_drawdown(equity)
     return None if math.isnan(share) else share
 
 
-def drawdowns(equity: np.ndarray) -> np.ndarray:
-    """Return the fall from the running peak at each point as a share of the peak, float64 (s,); NaN where the peak is not positive."""
-    peak = np.maximum.accumulate(equity)
-    return np.divide(peak - equity, peak, out=np.full(len(equity), np.nan), where=peak > 0)
-
-
 def sharpe(ts: np.ndarray, equity: np.ndarray, every: int) -> Sharpe:
-    """Compute the Sharpe ratio of the curve sampled at least `every` ns apart; of nearer points the first is kept.
+    """Compute the Sharpe ratio of the points of a curve that are at least `every` ns apart. Of nearer points the first is used.
 
-    Null below 3 points, if all returns are equal, and if a return starts from equity that is not positive.
+    It is null for fewer than 3 points, for equal returns, and if a return starts from equity that is not positive.
     """
     count, mean, deviation = _returns(ts, equity, every)
     if count < 2 or math.isnan(mean) or deviation == 0.0:
@@ -67,7 +54,7 @@ def _max_drawdown(equity):  # type: ignore[no-untyped-def]
 
 @njit(cache=True, nogil=True)
 def _returns(ts, equity, every):  # type: ignore[no-untyped-def]
-    """Return (number of returns, mean, standard deviation); mean NaN if a return is undefined.
+    """Return the number of returns, their mean (NaN if a return is undefined) and their standard deviation.
 
     Sequential sums are bitwise equal on every machine.
     A difference and an equity of less than 2^53 micro-dollars divide to the nearest float, so equal returns are equal floats.

@@ -1,4 +1,4 @@
-"""Recorded books at given instants: depth by price step, and the best prices with the lots at and near them."""
+"""Recorded books at given times: depth by price, and best prices with their sizes and the depth near them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ BID, ASK, BID_SIZE, ASK_SIZE, BID_DEPTH, ASK_DEPTH, IS_VALID = range(7)
 
 
 def depth(tape: Tape, markets: np.ndarray, times: np.ndarray, step: int = CENT) -> np.ndarray:
-    """Return the lots displayed at each instant, int64 (markets, 2, DOLLAR // step + 1, times): YES bids, then YES asks, by price of YES.
+    """Return the displayed lots by market, side (YES bids, YES asks), price of YES and time: int64[M, 2, DOLLAR // step + 1, N].
 
-    markets: codes. times: ns, ascending; all events up to the instant count. step: width of a price bin in $0.0001; bin k starts at k x
-    step. Zero while the book is invalid or the market is closed.
+    They are 0 while a book is invalid or its market is closed.
+
+    Args:
+        tape: Tape.
+        markets: Codes of the markets, int64[M].
+        times: Times, int64[N], ns UTC, ascending. Events at a time are included.
+        step: Width of a price bin, $0.0001; bin k starts at k x step.
     """
     slot = np.full(len(tape.tickers), -1, np.int64)
     slot[markets] = np.arange(len(markets))
@@ -57,7 +62,7 @@ def _depth(ts, event, slot, first, prices, times, step, result):  # type: ignore
 
 @compiled
 def _darken(dark, market, kind):  # type: ignore[no-untyped-def]
-    """Mark that a book becomes invalid or valid (row 0), or that its market closes (row 1)."""
+    """Record in `dark` that a book becomes invalid or valid (row 0), or that its market closes (row 1)."""
     if kind in (INVALID, VALID):
         dark[0, market] = kind == INVALID
     elif kind in (CLOSE, SETTLE, VOID):
@@ -65,10 +70,10 @@ def _darken(dark, market, kind):  # type: ignore[no-untyped-def]
 
 
 def tops_at(tape: Tape, times: np.ndarray) -> np.ndarray:
-    """Return the state of each market's book at each instant, int64 (markets, times, 7).
+    """Return the top of each market's book at each time (ns UTC, ascending), int64[markets, times, 7].
 
-    Columns: bid and ask ($0.0001, -1 for an empty side), lots at them, lots at the best `BOOK_LEVELS` prices of each side, and 1 if the
-    book is valid: recorded, not lost, the market not closed. All other columns of an invalid book are -1.
+    Columns: best bid and ask of YES ($0.0001, -1 for an empty side), lots at them, lots at the best `BOOK_LEVELS` prices of each side, and 1 if
+    the book is valid: recorded, not lost, and its market not closed. All other columns of an invalid book are -1.
     """
     result = np.full((len(tape.tickers), len(times), 7), -1, np.int64)
     _tops_at(tape.ts, tape.event, tape.starts, tape.prices, tape.begins, np.ascontiguousarray(times, dtype=np.int64), BOOK_LEVELS, result)
@@ -118,7 +123,7 @@ def _tops_at(ts, event, first, prices, begins, times, most, result):  # type: ig
 
 @compiled
 def _near(size, place, level, most):  # type: ignore[no-untyped-def]
-    """Return the lots at the best `most` prices that have orders, from `level` down."""
+    """Return the total lots at the first `most` prices with orders, from `level` down."""
     lots = 0
     while level > 0 and most > 0:
         if size[place + level] > 0:

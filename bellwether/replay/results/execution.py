@@ -1,4 +1,4 @@
-"""Metrics of orders and fills from exact integers: lots, prices in $0.0001, micro-dollars; one entry per order or fill."""
+"""Metrics of orders and fills, computed from exact integers. Arrays have one entry per order or fill."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from bellwether.units import Lots, MicroDollars
 
 
 class Slippage(NamedTuple):
-    """Slippage of fills.
+    """Total cost of fills relative to the mid price.
 
-    micros: micro-dollars paid beyond the mid price, negative for better prices. lots: total size of the fills with a mid price.
+    micros: micro-dollars paid beyond the mid price; negative for better prices. lots: total size of the fills that have a mid price.
     """
 
     micros: MicroDollars
@@ -21,42 +21,43 @@ class Slippage(NamedTuple):
 
 
 def fill_ratio(requested: np.ndarray, filled: np.ndarray) -> float | None:
-    """Return lots filled over lots requested; null if nothing was requested.
-
-    Both are int64 (n,), with one entry per accepted order, filled or not.
-    """
-    asked = int(requested.sum())
-    return int(filled.sum()) / asked if asked else None
+    """Return filled lots over requested lots of all accepted orders, filled or not; null if nothing was requested."""
+    total = int(requested.sum())
+    return int(filled.sum()) / total if total else None
 
 
 def fill_ratio_pmb(requested: np.ndarray, taken: np.ndarray, maker_orders: np.ndarray, maker_lots: np.ndarray) -> float:
     """Compute the fill ratio as PredictionMarketBench does (rules `pmb-2026-01`); 1 if nothing was requested.
 
-    requested, taken: int64 (n,), lots of every order that were requested and filled as taker. maker_orders, maker_lots: int64 (m,), order
-    and lots of every maker fill. An order with a taker fill adds its request; each maker fill adds its order's whole request again; other
-    orders add nothing.
+    The denominator counts the requested lots of each order with a taker fill once, and those of its order again for each maker fill.
+
+    Args:
+        requested: Requested lots of each order, int64[n].
+        taken: Lots of each order filled as taker, int64[n].
+        maker_orders: Order of each maker fill, int64[m].
+        maker_lots: Lots of each maker fill, int64[m].
     """
-    asked = int(requested[taken > 0].sum()) + int(requested[maker_orders].sum())
-    return (int(taken.sum()) + int(maker_lots.sum())) / asked if asked else 1.0
+    total = int(requested[taken > 0].sum()) + int(requested[maker_orders].sum())
+    return (int(taken.sum()) + int(maker_lots.sum())) / total if total else 1.0
 
 
 def slippage(action: np.ndarray, price: np.ndarray, lots: np.ndarray, mid2: np.ndarray) -> Slippage:
-    """Compute the total cost of taker fills relative to the mid price at order arrival, without fees. Arguments: int64 (m,), one entry per fill.
+    """Compute the cost of taker fills, without fees, relative to the mid price when their orders arrived.
 
-    price: of the order's side. mid2: best bid plus best ask of that side, $0.0001; fills with -1 (an empty side) count in neither number.
+    price: price of the order's side, $0.0001. mid2: best bid plus best ask of that side, $0.0001. Fills with -1 (an empty side) are left out.
     """
-    known = mid2 >= 0
+    has_mid = mid2 >= 0
     signed = np.where(action == BUY, 1, -1) * (2 * price - mid2) * lots
-    return Slippage(MicroDollars(int(signed[known].sum()) // 2), Lots(int(lots[known].sum())))
+    return Slippage(MicroDollars(int(signed[has_mid].sum()) // 2), Lots(int(lots[has_mid].sum())))
 
 
 def notional(price: np.ndarray, lots: np.ndarray) -> MicroDollars:
-    """Return the sum of price times size over all fills, purchases and sales, in micro-dollars."""
+    """Return the sum of price times size over all fills, purchases and sales, micro-dollars."""
     return MicroDollars(int((price * lots).sum()))
 
 
 def weighted_mean(values: np.ndarray, weights: np.ndarray) -> float | None:
-    """Return the mean of int64 values by non-negative int64 weights, from exact sums; null if all weights are 0."""
+    """Return the mean of int64 values weighted by non-negative int64 weights, from exact sums; null if all weights are 0."""
     total = int(weights.sum())
     if not total:
         return None

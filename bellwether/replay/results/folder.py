@@ -1,4 +1,4 @@
-"""Folders of `bellwether backtest --out`: one Parquet file per table, the reality check, and the backtests as CSV."""
+"""Folders written by `bellwether backtest --out`: a Parquet file per table, the reality check, and the backtests as CSV."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _MARKER = f"{BACKTESTS.short_name}.parquet"
 _CSV_TIME = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 #: Key of a backtest; different backtests with one key need different folders.
-_ONE = ("agent", "rules", "episode")
+_KEY = ("agent", "rules", "episode")
 
 
 def read_frame(folder: Path, declared: Table) -> pl.DataFrame:
-    """Read all rows of one table in a folder and its subfolders; empty without files.
+    """Read all rows of one table in a folder and its subfolders; no rows without files.
 
-    Raises `LakeError` for an unreadable file, `SchemaError` for one with another table.
+    Raises `LakeError` for an unreadable file, and `SchemaError` for a file with other columns.
     """
     parts = [declared.empty()]
     for path in sorted(folder.rglob(f"{declared.short_name}.parquet")):
@@ -46,38 +46,45 @@ def read_frame(folder: Path, declared: Table) -> pl.DataFrame:
 
 
 def read_backtests(folder: Path) -> pl.DataFrame:
-    """Read the rows of replay/backtests in a folder and its subfolders, one per agent, rule set and episode; equal copies count once.
+    """Read the rows of replay/backtests in a folder and its subfolders: one per agent, rule set and episode, without equal copies.
 
-    Raises `ConfigError` for a folder without any, and if two backtests of an agent in an episode differ.
+    Raises `ConfigError` for a folder without backtests, and if two backtests of one agent, rule set and episode differ.
     """
     if not folder.is_dir():
         raise ConfigError(f"reading backtests: {folder} is missing; create it with `bellwether backtest --out {folder}`")
-    found = read_frame(folder, BACKTESTS)
-    if found.is_empty():
+    rows = read_frame(folder, BACKTESTS)
+    if rows.is_empty():
         raise ConfigError(
             f"reading backtests: {folder} has no {BACKTESTS.short_name}.parquet; write one with `bellwether backtest --out {folder}`"
         )
-    once = found.unique((*_ONE, "settings_digest", "episode_digest", "result_digest"), keep="first", maintain_order=True)
-    twice = once.filter(once.select(_ONE).is_duplicated())
-    if twice.height:
-        agent, rules, episode = twice.select(_ONE).row(0)
+    distinct = rows.unique((*_KEY, "settings_digest", "episode_digest", "result_digest"), keep="first", maintain_order=True)
+    conflicts = distinct.filter(distinct.select(_KEY).is_duplicated())
+    if conflicts.height:
+        agent, rules, episode = conflicts.select(_KEY).row(0)
         raise ConfigError(
             f"reading backtests: {folder} contains different backtests of {agent} in {episode} under {rules}; move those with other settings to "
             "another folder"
         )
-    return once
+    return distinct
 
 
 @contextmanager
 def table_writer(
     out: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool
 ) -> Iterator[Callable[[int, Mapping[str, pl.DataFrame]], None]]:
-    """Yield a function that adds the tables of consecutive runs, in any order; when the block ends, all of them are in the folder.
+    """Yield a function that adds tables of runs. When the block ends, the folder `out` contains the tables of all runs.
 
-    Its arguments are the position of the first run among all runs, and frames by table name. Until the end they are files in
-    `out/backtests.parts/<table>`, which remain if the block fails; then a new folder with them and all other files of `out` replaces it.
-    varied: `agent` and the varied parameters of each agent, as columns of the CSV. unsettled: count unsettled episodes in the reality
-    check. Raises `BellwetherError` if the folder cannot be written.
+    The function takes the index of the first of consecutive runs, and their frames by table name. The order of its calls does not matter. Until
+    the block ends, added tables are in `out/backtests.parts/<table>`, and remain there if it fails. Then a new folder, which also contains all
+    other files of `out`, replaces `out`.
+
+    Args:
+        out: Folder.
+        varied: Columns of the CSV for each agent: `agent` and its varied parameters.
+        unsettled: Count unsettled episodes in the reality check.
+
+    Raises:
+        BellwetherError: The folder cannot be written.
     """
     out = out.resolve()
     parts = out / "backtests.parts"
@@ -92,7 +99,7 @@ def table_writer(
 
     yield add
     with atomic_folder(out, _MARKER) as draft:
-        _join(parts, draft, varied, unsettled=unsettled)
+        _join_parts(parts, draft, varied, unsettled=unsettled)
         written = {parts.name, *(file.name for file in draft.iterdir())}
         shutil.copytree(
             out,
@@ -104,8 +111,8 @@ def table_writer(
         )
 
 
-def _join(parts: Path, target: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool) -> None:
-    """Concatenate the parts of each table in the order of runs and write them into the folder `target`."""
+def _join_parts(parts: Path, target: Path, varied: Sequence[Mapping[str, Any]], *, unsettled: bool) -> None:
+    """Write all files of a folder into `target`: each table from its parts, in the order of runs, the CSV and the reality check."""
     for table in _TABLES:
         files = sorted((parts / table.short_name).glob("*.parquet"))
         rows = pl.scan_parquet(files, glob=False) if files else table.empty().lazy()

@@ -1,11 +1,8 @@
-"""Orders, fills and equity of one backtest as frames of the replay's tables.
-
-Exact decimals and names replace the engine's integers.
-"""
+"""Tables of one backtest as frames: the engine's integers become exact decimals, names and times."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -16,7 +13,7 @@ from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Reason, Role, Status, Tif
 from bellwether.replay.results.market_pnl import market_pnl
 from bellwether.replay.results.markouts import NONE, markouts
-from bellwether.replay.results.metrics import HORIZONS, ended, metrics
+from bellwether.replay.results.metrics import HORIZONS, end_time, metrics
 from bellwether.replay.units import DOLLAR, MICROS, SECOND
 from bellwether.tables import Table
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, INSTANT, MARKET_PNL, ORDERS
@@ -37,16 +34,15 @@ _MOST_LOTS = 10**18 - 1
 
 
 def frames(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """Build the frames of one backtest by table name.
+    """Build the tables of one backtest by name: replay/orders, replay/fills, replay/equity, replay/market_pnl and replay/backtests.
 
-    Tables: replay/orders, replay/fills, replay/equity, replay/market_pnl and replay/backtests (one row).
-    known_at: time from which the episode is known; its end by default, here and in the functions for single tables.
+    known_at: time from which the episode is known, here and in the functions for single tables. Default: its end.
     """
     return {**details(backtest, known_at), BACKTESTS.name: backtests([backtest], known_at)}
 
 
 def details(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, pl.DataFrame]:
-    """Build the frames of `frames` except replay/backtests."""
+    """Build the tables of one backtest by name, except replay/backtests."""
     return {
         ORDERS.name: orders(backtest, known_at),
         FILLS.name: fills(backtest, known_at),
@@ -56,38 +52,38 @@ def details(backtest: RunRecord, known_at: datetime | None = None) -> dict[str, 
 
 
 def backtests(runs: Iterable[RunRecord], known_at: datetime | None = None) -> pl.DataFrame:
-    """Build the rows of replay/backtests, one per run in their order."""
+    """Build the rows of replay/backtests, one per run."""
     return BACKTESTS.validate(BACKTESTS.frame([metrics(run, known_at=known_at) for run in runs]), unique=False)
 
 
 def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
     """Build the rows of replay/orders.
 
-    Sizes beyond the table's range are clipped, and invalid prices are null; only refused orders have such values.
+    Sizes above the table's maximum are clipped, and invalid prices are null; only refused orders have them.
     """
     rows = backtest.outcome.orders
     price, count = rows[:, codes.O_PRICE], np.clip(rows[:, codes.O_COUNT], -_MOST_LOTS, _MOST_LOTS)
     reason, status, tags = rows[:, codes.O_REASON], rows[:, codes.O_STATUS], rows[:, codes.O_TAG].tolist()
-    bounded = backtest.band == "fills"
+    has_bounds = backtest.band == "fills"
     columns: dict[str, pl.Series | np.ndarray] = {
         "order_id": np.arange(len(rows)),
-        "ticker": _words(rows[:, codes.O_TICKER], backtest.tape.tickers),
-        "side": _words(rows[:, codes.O_SIDE], _SIDES),
-        "action": _words(rows[:, codes.O_ACTION], _ACTIONS),
-        "time_in_force": _words(rows[:, codes.O_TIF], [tif.name.lower() for tif in Tif]),
+        "ticker": _names_of(rows[:, codes.O_TICKER], backtest.tape.tickers),
+        "side": _names_of(rows[:, codes.O_SIDE], _SIDES),
+        "action": _names_of(rows[:, codes.O_ACTION], _ACTIONS),
+        "time_in_force": _names_of(rows[:, codes.O_TIF], [tif.name.lower() for tif in Tif]),
         "price": prices_of(np.where((price > 0) & (price <= DOLLAR), price * _UNIT, NONE)),
         "size": sizes_of(count),
         "filled": sizes_of(rows[:, codes.O_FILLED]),
         "filled_pessimistic": _decimal(_nullable(np.minimum(backtest.outcome.filled[:, 0], rows[:, codes.O_FILLED]), codes.NONE), 2, SIZE),
         "filled_optimistic": _decimal(_nullable(_most_filled(rows[:, codes.O_FILLED], backtest.outcome.filled[:, 1]), codes.NONE), 2, SIZE),
         "filled_as_taker": sizes_of(rows[:, codes.O_TAKEN]),
-        "status": _words(status, [one.name.lower() for one in Status]),
+        "status": _names_of(status, [member.name.lower() for member in Status]),
         "reason": _reasons(reason, status),
         "sent_at": instants_of(rows[:, codes.O_SENT]),
         "arrived_at": instants_of(rows[:, codes.O_ARRIVED]),
         "ended_at": instants_of(rows[:, codes.O_ENDED]),
-        "filled_earliest_at": instants_of(np.where(bounded, rows[:, codes.O_EARLIEST], codes.NONE)),
-        "filled_latest_at": instants_of(np.where(bounded, rows[:, codes.O_LATEST], codes.NONE)),
+        "filled_earliest_at": instants_of(np.where(has_bounds, rows[:, codes.O_EARLIEST], codes.NONE)),
+        "filled_latest_at": instants_of(np.where(has_bounds, rows[:, codes.O_LATEST], codes.NONE)),
         "mid": prices_of(np.where(rows[:, codes.O_MID2] >= 0, rows[:, codes.O_MID2] * _UNIT // 2, NONE)),
         "cost": _money(np.where(rows[:, codes.O_ACTION] == codes.SELL, -1, 1) * rows[:, codes.O_COST]),
         "fees": _money(rows[:, codes.O_FEES]),
@@ -96,7 +92,7 @@ def orders(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
             dtype=pl.String,
         ),
     }
-    return _frame(ORDERS, backtest, columns, known_at)
+    return _build_frame(ORDERS, backtest, columns, known_at)
 
 
 def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
@@ -106,23 +102,23 @@ def fills(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame
     columns: dict[str, pl.Series | np.ndarray] = {
         "fill_id": np.arange(len(rows)),
         "order_id": rows[:, codes.F_ORDER],
-        "ticker": _words(rows[:, codes.F_TICKER], backtest.tape.tickers),
-        "side": _words(rows[:, codes.F_SIDE], _SIDES),
-        "action": _words(rows[:, codes.F_ACTION], _ACTIONS),
-        "role": _words(rows[:, codes.F_ROLE], [role.name.lower() for role in Role]),
+        "ticker": _names_of(rows[:, codes.F_TICKER], backtest.tape.tickers),
+        "side": _names_of(rows[:, codes.F_SIDE], _SIDES),
+        "action": _names_of(rows[:, codes.F_ACTION], _ACTIONS),
+        "role": _names_of(rows[:, codes.F_ROLE], [role.name.lower() for role in Role]),
         "price": prices_of(rows[:, codes.F_PRICE] * _UNIT),
         "size": sizes_of(rows[:, codes.F_LOTS]),
         "fee": _money(rows[:, codes.F_FEE]),
         "filled_at": instants_of(rows[:, codes.F_TS]),
         "queue_wait": pl.Series(np.where(rows[:, codes.F_ROLE] == Role.MAKER, wait, np.nan)).fill_nan(None),
     }
-    after = markouts(backtest.tape, rows, HORIZONS)
-    columns |= {f"markout_{seconds}s": prices_of(after[:, column]) for column, seconds in enumerate(HORIZONS)}
-    return _frame(FILLS, backtest, columns, known_at)
+    values = markouts(backtest.tape, rows, HORIZONS)
+    columns |= {f"markout_{seconds}s": prices_of(values[:, column]) for column, seconds in enumerate(HORIZONS)}
+    return _build_frame(FILLS, backtest, columns, known_at)
 
 
 def equity(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFrame:
-    """Build the rows of replay/equity: the bankroll at the start, then one per sample."""
+    """Build the rows of replay/equity: the bankroll at the start, then the samples."""
     rows = backtest.outcome.samples
     opening = np.full((1, rows.shape[1]), backtest.bankroll, rows.dtype)
     opening[0, codes.S_TS] = backtest.tape.start
@@ -134,35 +130,40 @@ def equity(backtest: RunRecord, known_at: datetime | None = None) -> pl.DataFram
         "at": instants_of(rows[:, codes.S_TS]),
         **{name: _money(rows[:, column]) for name, column in money.items()},
     }
-    return _frame(EQUITY, backtest, columns, known_at)
+    return _build_frame(EQUITY, backtest, columns, known_at)
 
 
-def _frame(table: Table, backtest: RunRecord, columns: dict[str, pl.Series | np.ndarray], known_at: datetime | None) -> pl.DataFrame:
-    alike = {"episode": backtest.episode, "agent": backtest.agent, "rules": backtest.rules.name, "known_at": known_at or ended(backtest)}
-    literals = [pl.lit(value, table.schema[name]).alias(name) for name, value in alike.items()]
+def _build_frame(table: Table, backtest: RunRecord, columns: dict[str, pl.Series | np.ndarray], known_at: datetime | None) -> pl.DataFrame:
+    common = {
+        "episode": backtest.episode,
+        "agent": backtest.agent,
+        "rules": backtest.rules.name,
+        "known_at": known_at or end_time(backtest),
+    }
+    literals = [pl.lit(value, table.schema[name]).alias(name) for name, value in common.items()]
     return table.validate(pl.DataFrame(columns).with_columns(literals).select(table.names), unique=False)
 
 
-def _words(code: np.ndarray, words: list[str] | tuple[str, ...]) -> pl.Series:
-    """Return the name of each code, `UNKNOWN` for an unknown one."""
-    known = (code >= 0) & (code < len(words))
-    return pl.Series([*words, UNKNOWN], dtype=pl.String()).gather(np.where(known, code, len(words)))
+def _names_of(code: np.ndarray, names: Sequence[str]) -> pl.Series:
+    """Return the name at the index of each code; `UNKNOWN` for a code without a name."""
+    is_known = (code >= 0) & (code < len(names))
+    return pl.Series([*names, UNKNOWN], dtype=pl.String()).gather(np.where(is_known, code, len(names)))
 
 
 def _reasons(reason: np.ndarray, status: np.ndarray) -> pl.Series:
-    """Return the names of the reasons, null without one; expired orders have the reason expired."""
-    named = np.where((reason == Reason.NONE) & (status == Status.EXPIRED), Reason.EXPIRED, reason)
-    words = pl.Series([None, *(one.name.lower() for one in Reason if one is not Reason.NONE)], dtype=pl.String())
-    return words.gather(named)
+    """Return the name of the reason of each order; null without a reason, and expired for expired orders."""
+    code = np.where((reason == Reason.NONE) & (status == Status.EXPIRED), Reason.EXPIRED, reason)
+    names = pl.Series([None, *(member.name.lower() for member in Reason if member is not Reason.NONE)], dtype=pl.String())
+    return names.gather(code)
 
 
 def instants_of(ns: np.ndarray) -> pl.Series:
-    """Convert times, with null for the engine's -1."""
+    """Convert ns UTC to times; null for -1."""
     return _nullable(ns, codes.NONE).cast(INSTANT)
 
 
 def prices_of(micros: np.ndarray) -> pl.Series:
-    """Convert micro-dollars to dollars per contract, null for `NONE`."""
+    """Convert micro-dollars to dollars per contract; null for `NONE`."""
     return _decimal(_nullable(micros, NONE), 6, PRICE)
 
 
@@ -175,13 +176,14 @@ def sizes_of(lots: np.ndarray) -> pl.Series:
     return _decimal(pl.Series(lots, dtype=pl.Int64()), 2, SIZE)
 
 
-def _nullable(values: np.ndarray, nothing: int) -> pl.Series:
+def _nullable(values: np.ndarray, missing: int) -> pl.Series:
+    """Return int64 values with null in place of `missing`."""
     series = pl.Series(values, dtype=pl.Int64())
-    return series.set(series == nothing, None)
+    return series.set(series == missing, None)
 
 
 def _decimal(values: pl.Series, digits: int, dtype: pl.Decimal) -> pl.Series:
-    """Convert integers in units of the last digit to decimals, exactly."""
+    """Convert integers to decimals with a number of digits after the point, exactly: 1234 with two digits becomes 12.34."""
     unit = pl.Series([10**digits], dtype=pl.Decimal(38, 0))
     return (values.cast(pl.Decimal(38, digits)) / unit).cast(dtype)
 
@@ -189,6 +191,6 @@ def _decimal(values: pl.Series, digits: int, dtype: pl.Decimal) -> pl.Series:
 def _most_filled(filled: np.ndarray, most: np.ndarray) -> np.ndarray:
     """Return the upper bound of each order's filled lots, int64[n].
 
-    It is at least the order's own fills, because within a chain of quotes only sums are bounded.
+    It is at least the lots that the order filled: in a quote chain, only the sum over its orders is bounded.
     """
     return np.where(most >= 0, np.maximum(filled, most), most)

@@ -1,6 +1,6 @@
-"""Markouts: value of a contract some time after a fill, relative to the price of the fill.
+"""Markouts: value of a contract some time after a fill, less the price of the fill.
 
-A tape is indexed once, in one compiled pass. The index is cached with the tape and serves the fills of all backtests.
+The best prices of a tape are indexed once, in a compiled pass. The index is cached with the tape and used for the fills of all backtests.
 """
 
 from __future__ import annotations
@@ -25,12 +25,18 @@ _UNIT, _HALF = MICROS // DOLLAR, MICROS // DOLLAR // 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tops:
-    """Top of each market's recorded book after each change; rows of market t are first[t] to first[t + 1], in chronological order.
+    """Index of the best prices of each market after each change.
 
-    A row is valid from its instant on, with all events of that instant applied. bid, ask: int16, best YES bid and ask in $0.0001, -1 if the
-    side is empty, the book invalid or the market closed. worth: int64, micro-dollars of a YES contract: the middle of bid and ask, after
-    settlement the payout, `NONE` if neither is known. settled: int64[T], ns of the settlement, the maximum int64 without one. until: ns up
-    to which the tape has books.
+    A row is valid from its time on, with all events of that time applied. Rows of a market are in chronological order.
+
+    Attributes:
+        first: Index of the first row of each market, int64[T + 1], with the number of rows last.
+        ts: Times, int64, ns UTC.
+        bid: Best bid of YES, int16, $0.0001; -1 if the side is empty, the book invalid or the market closed.
+        ask: Best ask of YES, as `bid`.
+        worth: Value of a YES contract, int64, micro-dollars: the middle of bid and ask, after settlement the payout, `NONE` if unknown.
+        settled: Time of each market's settlement, int64[T], ns UTC; the maximum int64 without one.
+        until: Time up to which the tape has books, ns UTC.
     """
 
     first: np.ndarray
@@ -42,17 +48,17 @@ class Tops:
     until: int
 
     def of(self, ticker: int) -> slice:
-        """Return the rows of one market."""
+        """Return the slice of one market's rows."""
         return slice(int(self.first[ticker]), int(self.first[ticker + 1]))
 
 
 @cache_per_tape
 def tops_of(tape: Tape) -> Tops:
-    """Return the index of a tape, cached after the first call."""
+    """Return the index of best prices of a tape. It is cached with the tape."""
     count = len(tape.tickers)
     first, settled = np.zeros(count + 1, np.int64), np.full(count, _NEVER, np.int64)
-    none = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
-    rows = _tops(tape.ts, tape.event, (tape.starts, tape.prices), (first, settled), none)
+    empty = np.zeros(0, np.int64), np.zeros(0, np.int16), np.zeros(0, np.int16), np.zeros(0, np.int64)
+    rows = _tops(tape.ts, tape.event, (tape.starts, tape.prices), (first, settled), empty)
     np.cumsum(rows, out=first[1:])
     total = int(first[-1])
     filled = np.empty(total, np.int64), np.empty(total, np.int16), np.empty(total, np.int16), np.empty(total, np.int64)
@@ -62,12 +68,16 @@ def tops_of(tape: Tape) -> Tops:
 
 
 def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarray:
-    """Compute the markout of every fill after each horizon, int64 (fills, horizons), micro-dollars per contract, `NONE` where undefined.
+    """Compute the markout of each fill after each horizon, int64[fills, horizons], micro-dollars per contract; `NONE` where undefined.
 
-    fills: int64 (m, F_COLS) of the engine. The markout of a purchase is the worth of its side at fill time + horizon less its price, that
-    of a sale its price less that worth: negative if the market moved against the fill. Worth is the middle of the recorded book with all
-    events up to that instant, or the payout after settlement. It is undefined if a side is empty, the book is invalid, the market is closed
-    but not settled, it was voided, or the tape has ended.
+    The markout of a purchase is the worth of its side at the end of the horizon less its price; that of a sale its price less that worth. It
+    is negative if the market moved against the fill. Worth is the middle of the recorded book, or the payout after settlement. It is
+    undefined if a side is empty, the book is invalid, the market is closed but not settled, it was voided, or the tape has ended.
+
+    Args:
+        tape: Tape of the fills.
+        fills: Fills of the engine, int64[m, F_COLS].
+        seconds: Horizons, seconds.
     """
     tops = tops_of(tape)
     columns = (np.ascontiguousarray(fills[:, column]) for column in (F_TICKER, F_SIDE, F_ACTION, F_PRICE, F_TS))
@@ -76,10 +86,10 @@ def markouts(tape: Tape, fills: np.ndarray, seconds: Sequence[int]) -> np.ndarra
 
 
 @compiled_allocating
-def _tops(ts, event, levels, known, columns):  # type: ignore[no-untyped-def]
-    """Count the rows of each ticker, and store them from first[ticker] on unless the columns are empty."""
+def _tops(ts, event, levels, markets, columns):  # type: ignore[no-untyped-def]
+    """Return the number of rows of each market. Unless `columns` are empty arrays, also fill them with the rows, from first[market] on."""
     out_ts, out_bid, out_ask, out_worth = columns
-    (start, prices), (first, settled) = levels, known
+    (start, prices), (first, settled) = levels, markets
     tickers = len(settled)
     size = np.zeros((2, len(prices)), np.int32)
     best = np.zeros((tickers, 2), np.int64)
@@ -150,7 +160,7 @@ def _markouts(tops, fills, horizons):  # type: ignore[no-untyped-def]
 
 @compiled
 def _behind(ts, low, high, at):  # type: ignore[no-untyped-def]
-    """Return the index of the first row from `low` to `high` later than `at`, or `high`, searched in growing strides from `low`."""
+    """Return the index of the first row later than `at`, from `low` on; `high` without one. The search takes growing strides from `low`."""
     stride = 1
     while low + stride < high and ts[low + stride - 1] <= at:
         low += stride

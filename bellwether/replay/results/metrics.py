@@ -1,4 +1,4 @@
-"""Metrics of one backtest as a row of replay/backtests. Imports no data frames, which saves sweeps their import time."""
+"""Metrics of one backtest: a row of replay/backtests. Data frames are not imported here, because that would slow down sweeps."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from bellwether.replay.engine import codes
 from bellwether.replay.engine.codes import Reason, Role, Status
-from bellwether.replay.results.curve import curve_of, max_drawdown, sharpe
+from bellwether.replay.results.curve import max_drawdown, sharpe
 from bellwether.replay.results.execution import fill_ratio, fill_ratio_pmb, mean, median, notional, slippage, weighted_mean
 from bellwether.replay.results.exposure import exposure
 from bellwether.replay.results.markouts import NONE, markouts
@@ -30,18 +30,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: Sequence[int] = HORIZONS) -> dict[str, Any]:
-    """Compute one row of replay/backtests: money as exact Decimal dollars, ratios as floats, null where undefined.
+    """Compute a row of replay/backtests: money in exact Decimal dollars, ratios as floats, undefined values null.
 
-    known_at: time from which the episode is known; its end by default. horizons: of the adverse selection, seconds; omitted ones are null.
-    See docs/trading-metrics.md for the formulas.
+    known_at: time from which the episode is known. Default: its end. horizons: horizons of the adverse selection, seconds; those left out are
+    null. See docs/trading-metrics.md for the formulas.
     """
-    outcome, settings, end = backtest.outcome, backtest.settings, ended(backtest)
+    outcome, settings, end = backtest.outcome, backtest.settings, end_time(backtest)
     return {
         "episode": backtest.episode,
         "agent": backtest.agent,
-        **_money(backtest),
-        **_curve(backtest),
-        **_execution(backtest),
+        **_money_metrics(backtest),
+        **_curve_metrics(backtest),
+        **_execution_metrics(backtest),
         **_adverse_selection(backtest, horizons),
         "unsettled": bool(outcome.positions.any()),
         "default_fees": backtest.default_fees,
@@ -63,21 +63,21 @@ def metrics(backtest: RunRecord, *, known_at: datetime | None = None, horizons: 
     }
 
 
-def ended(backtest: RunRecord) -> datetime:
-    """Return the end of the episode: its window's or its last event's, whichever is later, rounded down to microseconds."""
+def end_time(backtest: RunRecord) -> datetime:
+    """Return the end of the episode, or its last event if that is later, rounded down to microseconds."""
     tape = backtest.tape
     return _EPOCH + timedelta(microseconds=max(tape.end, int(tape.ts[-1]) if len(tape) else 0) // 1000)
 
 
 def sampled_curve(backtest: RunRecord) -> tuple[np.ndarray, np.ndarray]:
-    """Return times (ns) and equity (micro-dollars) of a backtest, int64: the bankroll at the start, then every sample."""
+    """Return times (ns UTC) and equity (micro-dollars) of a backtest, int64[s + 1] each: the bankroll at the start, then the samples."""
     samples = backtest.outcome.samples
-    return curve_of(backtest.tape.start, backtest.bankroll, samples[:, codes.S_TS], samples[:, codes.S_EQUITY])
+    return np.append(backtest.tape.start, samples[:, codes.S_TS]), np.append(backtest.bankroll, samples[:, codes.S_EQUITY])
 
 
-def _money(backtest: RunRecord) -> dict[str, Any]:
+def _money_metrics(backtest: RunRecord) -> dict[str, Any]:
     outcome, bankroll = backtest.outcome, backtest.bankroll
-    held = exposure(backtest.tape, outcome.fills, apart=backtest.rules.netting == "apart")
+    profit = exposure(backtest.tape, outcome.fills, apart=backtest.rules.netting == "apart")
     main, pessimistic, optimistic = outcome.equity
     pnl = main - bankroll
     return {
@@ -87,14 +87,14 @@ def _money(backtest: RunRecord) -> dict[str, Any]:
         "pnl_pessimistic": dollars(MicroDollars(pessimistic - bankroll)),
         "pnl_optimistic": dollars(MicroDollars(optimistic - bankroll)),
         "realised": dollars(outcome.realised),
-        "settlement_pnl": dollars(held.settled),
+        "settlement_pnl": dollars(profit.settled),
         "fees": dollars(outcome.fees),
         "return": pnl / bankroll if bankroll > 0 else None,
-        "time_in_market": held.share,
+        "time_in_market": profit.share,
     }
 
 
-def _curve(backtest: RunRecord) -> dict[str, Any]:
+def _curve_metrics(backtest: RunRecord) -> dict[str, Any]:
     ts, equity = sampled_curve(backtest)
     every = backtest.settings.sample_every
     ratio = sharpe(ts, equity, every)
@@ -106,10 +106,10 @@ def _curve(backtest: RunRecord) -> dict[str, Any]:
     }
 
 
-def _execution(backtest: RunRecord) -> dict[str, Any]:
+def _execution_metrics(backtest: RunRecord) -> dict[str, Any]:
     orders, fills = backtest.outcome.orders, backtest.outcome.fills
     lots, maker = fills[:, codes.F_LOTS], fills[:, codes.F_ROLE] == Role.MAKER
-    rejected = rejections(orders, backtest.outcome.refused)
+    rejected = count_rejections(orders, backtest.outcome.refused)
     slipped = _slippage(orders, fills[~maker])
     waits, total = fills[maker, codes.F_WAIT], int(lots.sum())
     return {
@@ -127,13 +127,13 @@ def _execution(backtest: RunRecord) -> dict[str, Any]:
     }
 
 
-def rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
-    """Count rejected orders by reason, the most frequent first. refused: number of orders above the run's limit, which have no row."""
+def count_rejections(orders: np.ndarray, refused: int = 0) -> dict[str, int]:
+    """Return the number of rejected orders by reason, the most frequent first. refused: orders above the limit of a run, which have no row."""
     reasons = orders[orders[:, codes.O_STATUS] == Status.REJECTED, codes.O_REASON]
     counts = np.bincount(reasons, minlength=len(Reason))
     counts[Reason.ORDER_LIMIT] += refused
-    found = {Reason(reason).name.lower(): count for reason, count in enumerate(counts.tolist()) if count}
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    by_reason = {Reason(reason).name.lower(): count for reason, count in enumerate(counts.tolist()) if count}
+    return dict(sorted(by_reason.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _fill_ratio(backtest: RunRecord, maker: np.ndarray) -> float | None:
@@ -145,26 +145,23 @@ def _fill_ratio(backtest: RunRecord, maker: np.ndarray) -> float | None:
     return fill_ratio(orders[accepted, codes.O_COUNT], orders[accepted, codes.O_FILLED])
 
 
-def _slippage(orders: np.ndarray, taken: np.ndarray) -> dict[str, Any]:
-    mid2 = orders[taken[:, codes.F_ORDER], codes.O_MID2]
-    found = slippage(taken[:, codes.F_ACTION], taken[:, codes.F_PRICE], taken[:, codes.F_LOTS], mid2)
-    if not found.lots:
+def _slippage(orders: np.ndarray, fills: np.ndarray) -> dict[str, Any]:
+    mid2 = orders[fills[:, codes.F_ORDER], codes.O_MID2]
+    total = slippage(fills[:, codes.F_ACTION], fills[:, codes.F_PRICE], fills[:, codes.F_LOTS], mid2)
+    if not total.lots:
         return {"slippage": None, "slippage_per_contract": None}
-    return {"slippage": dollars(found.micros), "slippage_per_contract": found.micros * CONTRACT / (found.lots * MICROS)}
+    return {"slippage": dollars(total.micros), "slippage_per_contract": total.micros * CONTRACT / (total.lots * MICROS)}
 
 
 def _adverse_selection(backtest: RunRecord, horizons: Sequence[int]) -> dict[str, float | None]:
     fills = backtest.outcome.fills
-    means = mean_markouts(backtest.tape, fills[fills[:, codes.F_ROLE] == Role.MAKER], horizons)
-    found = dict(zip(horizons, means, strict=True))
-    return {f"adverse_selection_{seconds}s": found.get(seconds) for seconds in dict.fromkeys((*HORIZONS, *horizons))}
+    means = _mean_markouts(backtest.tape, fills[fills[:, codes.F_ROLE] == Role.MAKER], horizons)
+    by_horizon = dict(zip(horizons, means, strict=True))
+    return {f"adverse_selection_{seconds}s": by_horizon.get(seconds) for seconds in dict.fromkeys((*HORIZONS, *horizons))}
 
 
-def mean_markouts(tape: Tape, fills: np.ndarray, horizons: Sequence[int] = HORIZONS) -> list[float | None]:
-    """Return the mean markout of fills, int64 (m, F_COLS), after each horizon, weighted by contracts.
-
-    In dollars per contract; null if no fill has a markout.
-    """
+def _mean_markouts(tape: Tape, fills: np.ndarray, horizons: Sequence[int]) -> list[float | None]:
+    """Return the mean markout of fills after each horizon, weighted by contracts, dollars per contract; null if no fill has a markout."""
     if not len(fills):  # avoids indexing the tape
         return [None] * len(horizons)
     values, lots = markouts(tape, fills, horizons), fills[:, codes.F_LOTS]

@@ -1,4 +1,4 @@
-"""White's reality check of a sweep: the probability that luck alone makes the best of N agents look as good as it does."""
+"""White's reality check of a sweep: the probability that the best of N agents without an edge does as well as the best one did."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from bellwether.replay.results.summary import counted
-from bellwether.replay.results.text_tables import signed
+from bellwether.replay.results.summary import select_counted
+from bellwether.replay.results.text_tables import format_signed
 from bellwether.replay.units import MICROS
 
 #: Minimum number of episodes: with 4, the smallest p-value is 1/16, above 5 %.
@@ -27,7 +27,7 @@ Floats = np.ndarray
 
 @dataclass(frozen=True, slots=True)
 class RealityCheck:
-    """Best agent of a sweep and its p-value; None with a reason where undefined. pnl: dollars over all counted episodes."""
+    """Best agent of a sweep, its P&L over all counted episodes in dollars, and its p-value; None with a reason if undefined."""
 
     agents: int
     episodes: int
@@ -37,27 +37,29 @@ class RealityCheck:
     reason: str | None
 
     def row(self) -> dict[str, Any]:
-        """Return the values by name, with the sentence that explains them."""
+        """Return the values by name, with `meaning`."""
         return {**asdict(self), "meaning": self.meaning()}
 
     def meaning(self) -> str:
-        """Return the result as a sentence."""
+        """Describe the result in a sentence."""
         if self.p_value is None:
             return f"Reality check: none ({self.reason})."
         return (
             f"Reality check: p = {self.p_value:.2g}. If none of the {self.agents:,} had an edge, the best of them would do as well as "
-            f"{self.best} ({signed(self.pnl or Decimal(0))}) in {self.p_value:.1%} of sweeps over {self.episodes:,} episodes."
+            f"{self.best} ({format_signed(self.pnl or Decimal(0))}) in {self.p_value:.1%} of sweeps over {self.episodes:,} episodes."
         )
 
     def frame(self) -> pl.DataFrame:
         """Return the result as a frame with one row."""
-        words, counts = pl.String(), pl.Int64()
-        schema = {"agents": counts, "episodes": counts, "best": words, "pnl": pl.Decimal(38, 6), "p_value": pl.Float64()}
-        return pl.DataFrame([self.row()], schema={**schema, "reason": words, "meaning": words})
+        text, count = pl.String(), pl.Int64()
+        schema = {"agents": count, "episodes": count, "best": text, "pnl": pl.Decimal(38, 6), "p_value": pl.Float64()}
+        return pl.DataFrame([self.row()], schema={**schema, "reason": text, "meaning": text})
 
 
 def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> RealityCheck:
-    """Check the rows of replay/backtests; an agent under two rule sets counts as two. unsettled: count unsettled episodes at their mark.
+    """Compute the reality check of rows of replay/backtests. An agent under two rule sets counts as two agents.
+
+    unsettled: count episodes with an unsettled position, at its mark.
 
     Null hypothesis: no agent earns more than 0 per episode. Under it, P&L of x and -x are equally likely, so the signs of whole episodes
     may be exchanged for all agents at once. The p-value is the share of such exchanges in which any agent reaches the best agent's
@@ -65,7 +67,7 @@ def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> Realit
     error (Hansen, "A Test for Superior Predictive Ability", JBES 23, 2005); the larger of the two counts. Exchanges replace the bootstrap,
     which rejects too often with few episodes. See docs/trading-metrics.md for the simulated error rates and the limits.
     """
-    rows = counted(backtests, unsettled=unsettled)
+    rows = select_counted(backtests, unsettled=unsettled)
     agents, episodes = rows.select("agent", "rules").unique().sort("agent", "rules"), rows["episode"].unique().sort()
     every = backtests.select("agent", "rules").n_unique()
     if rows.is_empty():
@@ -83,7 +85,7 @@ def reality_check(backtests: pl.DataFrame, *, unsettled: bool = False) -> Realit
 
 
 def p_value(pnl: Floats) -> float:
-    """Compute the p-value of the agent with the largest sum. pnl: whole micro-dollars by episode and agent, so that sums are exact.
+    """Compute the p-value of the agent with the largest total P&L. pnl: float64[episodes, agents], whole micro-dollars, so that sums are exact.
 
     The mean over its standard error increases with the sum over the root of the sum of squares, which exchanges leave unchanged. That ratio
     is compared instead, up to rounding, because it loses no digits.
@@ -104,7 +106,7 @@ def p_value(pnl: Floats) -> float:
 
 
 def _flips(episodes: int) -> Floats:
-    """Return the signs of the episodes in each exchange, the identity first: all exchanges, or a fixed sample of them."""
+    """Return the sign of each episode in each exchange, ±1 by exchange and episode: all exchanges, or a fixed sample with the identity first."""
     if episodes <= _ALL_FLIPS:
         bits = np.arange(2**episodes)[:, None] >> np.arange(episodes) & 1
     else:

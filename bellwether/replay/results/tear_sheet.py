@@ -6,7 +6,8 @@ Contains metrics, equity, prices with fills, inventory, markouts and orders.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,8 @@ from bellwether.pages.render import write_page
 from bellwether.pages.values import cast_decimals, instant, money, number, percent, seconds, text, thin_indices, timestamp, yes_no
 from bellwether.replay.results.books import books
 from bellwether.replay.results.frames import frames
-from bellwether.replay.results.metrics import ended
-from bellwether.replay.results.text_tables import BANDS, band, band_ends, signed
+from bellwether.replay.results.metrics import end_time
+from bellwether.replay.results.text_tables import BANDS, band_ends, format_band, format_signed
 from bellwether.tables.replay import BACKTESTS, EQUITY, FILLS, HORIZONS_S, MARKET_PNL, ORDERS
 
 if TYPE_CHECKING:
@@ -36,23 +37,23 @@ _MOST_ORDERS = 1_000
 
 
 def write_tear_sheet(backtest: RunRecord, path: Path) -> None:
-    """Write the page as one self-contained file; the same backtest gives the same bytes."""
+    """Write the tear sheet of a backtest as one self-contained HTML file. The same backtest gives the same bytes."""
     write_page(tear_sheet(backtest), path)
 
 
 def tear_sheet(backtest: RunRecord) -> Page:
-    """Build the page of a backtest. Names, errors and tickers are escaped."""
-    found = frames(backtest)
-    run = found[BACKTESTS.name].row(0, named=True)
-    known = books(backtest.tape, backtest.episode, ended(backtest))
-    orders, fills, markets = (cast_decimals(found[table.name]).rows(named=True) for table in (ORDERS, FILLS, MARKET_PNL))
+    """Build the tear sheet of a backtest. Names, errors and tickers are escaped."""
+    tables = frames(backtest)
+    run = tables[BACKTESTS.name].row(0, named=True)
+    book = books(backtest.tape, backtest.episode, end_time(backtest))
+    orders, fills, markets = (cast_decimals(tables[table.name]).rows(named=True) for table in (ORDERS, FILLS, MARKET_PNL))
     parts = sections(
         run,
-        equity=drawn(found[EQUITY.name]).get(backtest.agent, []),
+        equity=equity_points(tables[EQUITY.name]).get(backtest.agent, []),
         orders=orders[:_MOST_ORDERS],
         fills=fills,
         markets=markets,
-        book=book_rows(known),
+        book=book_rows(book),
     )
     facts = [("Episodes", text(", ".join(backtest.episodes)))] if len(backtest.episodes) > 1 else []
     facts += [("Parameters", text(backtest.parameters)), ("Seed", number(backtest.seed))]
@@ -60,7 +61,7 @@ def tear_sheet(backtest: RunRecord) -> Page:
     if len(orders) > _MOST_ORDERS:
         notes.append(Note(f"The first {_MOST_ORDERS:,} of {len(orders):,} orders are listed."))
     first = Section("The backtest", [*notes, Facts(facts)])
-    lead = f"P&L {signed(run['pnl'])} dollars{', a mark and no settlement' if run['unsettled'] else ''} (band {band(run)})"
+    lead = f"P&L {format_signed(run['pnl'])} dollars{', a mark and no settlement' if run['unsettled'] else ''} (band {format_band(run)})"
     return Page("", f"{backtest.agent} in {backtest.episode}", lead, [first, *parts])
 
 
@@ -89,12 +90,12 @@ def sections(
 
     Args:
         run: Row of replay/backtests.
-        equity: Curve of the agent from `drawn`.
+        equity: Points of the agent from `equity_points`.
         orders: Rows of replay/orders.
         fills: Rows of replay/fills.
         markets: Rows of replay/market_pnl.
         book: Best prices by market from `book_rows`.
-        colours: Colour of the agent.
+        colours: Colours by agent.
     """
     return [
         Section("", [_headline(run)]),
@@ -110,7 +111,7 @@ def sections(
 
 
 def _headline(run: Mapping[str, Any]) -> Stats:
-    """Build the six main numbers; the ratio is not annualised, as an episode takes hours."""
+    """Build the six main numbers. The Sharpe ratio is not annualised, because an episode takes hours."""
     return Stats(
         [
             ("P&L", money(run["pnl"], signed=True), f"{_band(run)} under other queues"),
@@ -133,7 +134,7 @@ def _band(run: Mapping[str, Any]) -> str:
 
 
 def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
-    shown = {
+    cells = {
         "P&L": money(run["pnl"], signed=True),
         "P&L, low end of the band": money(run["pnl_pessimistic"], signed=True),
         "P&L, high end of the band": money(run["pnl_optimistic"], signed=True),
@@ -152,19 +153,19 @@ def _numbers(run: Mapping[str, Any]) -> list[tuple[str, Cell]]:
         "Share as maker": percent(run["maker_share"], 2),
         "Median wait in the queue, s": number(run["queue_wait_median"], 1),
     }
-    return list(shown.items())
+    return list(cells.items())
 
 
-def drawn(equity: pl.DataFrame) -> dict[str, Rows]:
+def equity_points(equity: pl.DataFrame) -> dict[str, Rows]:
     """Return the points of the equity charts by agent, from rows of replay/equity.
 
-    Each has x, the curve with its band, and the drawdown from the running peak; null if not finite.
+    A point has x, equity with its band (lower, upper), and the drawdown from the running peak; null if not finite.
     """
-    found: dict[str, Rows] = {}
+    points: dict[str, Rows] = {}
     for (agent,), part in equity.partition_by("agent", as_dict=True, include_key=False).items():
         numbers = (pl.when(pl.col(name).is_finite()).then(name) for name in ("equity", "lower", "upper", "drawdown"))
-        found[agent] = add_band(part, _POINTS).select(seconds("at").alias("x"), *numbers).rows(named=True)
-    return found
+        points[agent] = add_band(part, _POINTS).select(seconds("at").alias("x"), *numbers).rows(named=True)
+    return points
 
 
 def _equity(agent: str, equity: Rows, colour: str) -> list[Part]:
@@ -184,31 +185,33 @@ _AT = "%Y-%m-%dT%H:%M:%S%.3fZ"
 _BOOK, _FILL = ("bid_prices", "bid_sizes", "ask_prices", "ask_sizes", "traded", "trade_price"), ("fill", "way", "what")
 
 
-def book_rows(known: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
-    """Return the rows of book charts by market, from rows of replay/books.
+def book_rows(book: pl.DataFrame, most: int = _INSTANTS) -> dict[str, Rows]:
+    """Return the rows of book charts by market, from rows of replay/books: about `most` rows per market, evenly spaced.
 
-    Each has name, x, until, the book, and the trades before x. About `most` instants are kept per market.
+    A row has name, x (its time), until (that of the next row), the book, and the trades since the previous row.
     """
-    found: dict[str, Rows] = {}
+    by_market: dict[str, Rows] = {}
     lists = [
         pl.col(name).list.eval(pl.element().cast(pl.Float64)) for side in ("bid", "ask") for name in (f"{side}_prices", f"{side}_sizes")
     ]
-    for (ticker,), part in cast_decimals(known).with_columns(lists).sort("ticker", "at").group_by("ticker", maintain_order=True):
-        kept = pl.Series(range(part.height)).is_in(list(thin_indices(part.height, most)))
+    for (ticker,), part in cast_decimals(book).with_columns(lists).sort("ticker", "at").group_by("ticker", maintain_order=True):
+        is_kept = pl.Series(range(part.height)).is_in(list(thin_indices(part.height, most)))
         size, price = pl.col("traded").sum(), (pl.col("traded") * pl.col("trade_price")).sum() / pl.col("traded").sum()
-        trades = part.group_by(kept.shift(1, fill_value=False).cum_sum().alias("stretch"), maintain_order=True).agg(size, trade_price=price)
-        shown = part.filter(kept).with_columns(
+        trades = part.group_by(is_kept.shift(1, fill_value=False).cum_sum().alias("stretch"), maintain_order=True).agg(
+            size, trade_price=price
+        )
+        rows = part.filter(is_kept).with_columns(
             trades.select("traded", pl.when(pl.col("traded") > 0).then(pl.col("trade_price").round(4)).alias("trade_price")),
             x=pl.col("at").dt.strftime(_AT),
             until=pl.col("at").shift(-1).fill_null(pl.col("at")).dt.strftime(_AT),
             name=pl.lit(ticker),
         )
-        found[str(ticker)] = shown.select("name", "x", "until", *_BOOK, "bid_depth", "ask_depth").rows(named=True)
-    return found
+        by_market[str(ticker)] = rows.select("name", "x", "until", *_BOOK, "bid_depth", "ask_depth").rows(named=True)
+    return by_market
 
 
 def book_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fills: Rows) -> Chart:
-    """Draw the books of markets with trades and fills, in prices of YES; the first market is selected."""
+    """Draw the books of markets with trades and fills, in prices of YES. The first market is selected at first."""
     rows = []
     for ticker in tickers:
         rows += [{**{name: row[name] for name in ("name", "x", "until", *_BOOK)}, **dict.fromkeys(_FILL)} for row in book.get(ticker, ())]
@@ -218,20 +221,20 @@ def book_chart(title: str, tickers: Sequence[str], book: Mapping[str, Rows], fil
 
 
 def _fill(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a fill to terms of YES: a NO contract at 0.30 is YES at 0.70."""
+    """Build the chart row of a fill, as a trade of YES: NO at 0.30 is YES at 0.70."""
     is_yes = row["side"] == "yes"
     return {
         "name": row["ticker"],
         "x": instant(row["filled_at"]),
         **dict.fromkeys(("until", *_BOOK)),
         "fill": row["price"] if is_yes else 1 - row["price"],
-        "way": "bought" if _is_up(row) else "sold",
+        "way": "bought" if _raises_yes(row) else "sold",
         "what": f"{row['agent']}: {row['action']} {row['size']} {row['side']} as {row['role']}",
     }
 
 
-def _is_up(row: Mapping[str, Any]) -> bool:
-    """Return whether a fill raises the YES position: a purchase of YES or a sale of NO."""
+def _raises_yes(row: Mapping[str, Any]) -> bool:
+    """Return True if a fill raises the position in YES: a purchase of YES or a sale of NO."""
     return bool((row["action"] == "buy") == (row["side"] == "yes"))
 
 
@@ -251,22 +254,22 @@ def _prices(run: Mapping[str, Any], fills: Rows, markets: Rows, book: Mapping[st
     if len(counts) > len(tickers):
         note += f" Of {len(counts)} markets, the {len(tickers)} with the most fills are drawn."
     colours = dict(palette(tickers))
-    held = [row for ticker in tickers for row in _inventory(run, ticker, fills, markets)]
+    positions = [row for ticker in tickers for row in _inventory(run, ticker, fills, markets)]
     title = "Contracts of YES held, those of NO as negative"
     return [
         Note(note),
         book_chart("Contracts at each price over time, with trades and fills", tickers, book, fills),
-        charts.lines(title, "UTC", "contracts", held, colours, first=tickers[:1], step=True, dots=False, height=160),
+        charts.lines(title, "UTC", "contracts", positions, colours, first=tickers[:1], step=True, dots=False, height=160),
     ]
 
 
 def _inventory(run: Mapping[str, Any], ticker: str, fills: Rows, markets: Rows) -> Iterator[dict[str, Any]]:
-    """Yield the position in a market after each fill, and at the end."""
-    held = 0.0
+    """Yield the chart rows of the position in a market after each fill, and at the end."""
+    position = 0.0
     for row in fills:
         if row["ticker"] == ticker:
-            held += row["size"] if _is_up(row) else -row["size"]
-            yield {"name": ticker, "x": instant(row["filled_at"]), "y": round(held, 2)}
+            position += row["size"] if _raises_yes(row) else -row["size"]
+            yield {"name": ticker, "x": instant(row["filled_at"]), "y": round(position, 2)}
     for row in markets:
         if row["ticker"] == ticker:
             yield {"name": ticker, "x": instant(run["settled_at"]), "y": row["yes_position"] - row["no_position"]}
@@ -280,31 +283,44 @@ def _markouts(fills: Rows) -> list[Part]:
         part = [row for row in fills if row["role"] == role]
         cells = [text(role), number(len(part))]
         for horizon in HORIZONS_S:
-            known = [(row[f"markout_{horizon}s"], row["size"]) for row in part if row[f"markout_{horizon}s"] is not None]
-            size = sum(weight for _, weight in known)
-            cells.append(number(sum(value * weight for value, weight in known) / size if size else None, 4))
+            values = [(row[f"markout_{horizon}s"], row["size"]) for row in part if row[f"markout_{horizon}s"] is not None]
+            size = sum(weight for _, weight in values)
+            cells.append(number(sum(value * weight for value, weight in values) / size if size else None, 4))
         rows.append(cells)
     heads = [Head("Role"), Head("Fills", number=True), *(Head(f"after {horizon} s", number=True) for horizon in HORIZONS_S)]
     return [PageTable("Mean markout in dollars per contract, weighted by contracts: positive is a gain", heads, rows)]
 
 
+#: Functions that format the values of a table's columns, by column.
+Formats = dict[str, Callable[[Any], Cell]]
+
+
+def _cells(rows: Rows, formats: Formats) -> list[list[Cell]]:
+    return [[cell(row[name]) for name, cell in formats.items()] for row in rows]
+
+
+def _price(value: Any) -> Cell:
+    return number(value, 4)
+
+
+def _time(value: Any) -> Cell:
+    return timestamp(value, seconds=True)
+
+
 def _markets(markets: Rows) -> PageTable | Note:
     if not markets:
         return Note("No trades.")
-    amounts = ("trading_pnl", "settlement_pnl", "unrealised", "fees", "pnl")
-    sizes = ("yes_bought", "yes_sold", "yes_position", "no_position")
-    heads = columns.heads(MARKET_PNL.name, "ticker", "fills", *amounts, *sizes, "unsettled")
-    rows = [
-        [
-            text(row["ticker"]),
-            number(row["fills"]),
-            *(money(row[name], signed=name != "fees") for name in amounts),
-            *(number(row[name]) for name in sizes),
-            yes_no(row["unsettled"]),
-        ]
-        for row in sorted(markets, key=lambda row: (-row["pnl"], row["ticker"]))
-    ]
-    return PageTable("P&L by market", heads, rows)
+    formats: Formats = {
+        "ticker": text,
+        "fills": number,
+        **dict.fromkeys(("trading_pnl", "settlement_pnl", "unrealised"), partial(money, signed=True)),
+        "fees": money,
+        "pnl": partial(money, signed=True),
+        **dict.fromkeys(("yes_bought", "yes_sold", "yes_position", "no_position"), number),
+        "unsettled": yes_no,
+    }
+    rows = _cells(sorted(markets, key=lambda row: (-row["pnl"], row["ticker"])), formats)
+    return PageTable("P&L by market", columns.heads(MARKET_PNL.name, *formats), rows)
 
 
 def _orders(orders: Rows) -> list[Part]:
@@ -313,39 +329,18 @@ def _orders(orders: Rows) -> list[Part]:
     ended_as = Counter((row["status"], row["reason"] or "") for row in orders)
     counts = [
         [text(status), text(reason or None), number(n)]
-        for (status, reason), n in sorted(ended_as.items(), key=lambda one: (-one[1], one[0]))
+        for (status, reason), n in sorted(ended_as.items(), key=lambda item: (-item[1], item[0]))
     ]
-    names = (
-        "order_id",
-        "ticker",
-        "side",
-        "action",
-        "time_in_force",
-        "price",
-        "size",
-        "filled",
-        "status",
-        "reason",
-        "sent_at",
-        "ended_at",
-        "fees",
-    )
-    heads = columns.heads(ORDERS.name, *names)
-    rows = [
-        [
-            number(row["order_id"]),
-            *(text(row[name]) for name in ("ticker", "side", "action", "time_in_force")),
-            number(row["price"], 4),
-            number(row["size"]),
-            number(row["filled"]),
-            text(row["status"]),
-            text(row["reason"]),
-            timestamp(row["sent_at"], seconds=True),
-            timestamp(row["ended_at"], seconds=True),
-            money(row["fees"]),
-        ]
-        for row in orders
-    ]
+    formats: Formats = {
+        "order_id": number,
+        **dict.fromkeys(("ticker", "side", "action", "time_in_force"), text),
+        "price": _price,
+        **dict.fromkeys(("size", "filled"), number),
+        **dict.fromkeys(("status", "reason"), text),
+        **dict.fromkeys(("sent_at", "ended_at"), _time),
+        "fees": money,
+    }
+    heads, rows = columns.heads(ORDERS.name, *formats), _cells(orders, formats)
     return [
         PageTable("Orders by how they ended", [Head("Status"), Head("Reason"), Head("Orders", number=True)], counts),
         Grid("orders", "Orders and how each ended", heads, rows, filters=(1, 2, 3, 8, 9), search=(1, 9)),
@@ -355,20 +350,15 @@ def _orders(orders: Rows) -> list[Part]:
 def _fills(fills: Rows) -> Grid | Note:
     if not fills:
         return Note("No fills.")
-    names = ("fill_id", "order_id", "ticker", "side", "action", "role", "price", "size", "fee", "filled_at", "queue_wait")
-    heads = columns.heads(FILLS.name, *names, *(f"markout_{horizon}s" for horizon in HORIZONS_S))
-    rows = [
-        [
-            number(row["fill_id"]),
-            number(row["order_id"]),
-            *(text(row[name]) for name in ("ticker", "side", "action", "role")),
-            number(row["price"], 4),
-            number(row["size"]),
-            money(row["fee"]),
-            timestamp(row["filled_at"], seconds=True),
-            number(row["queue_wait"], 1),
-            *(number(row[f"markout_{horizon}s"], 4) for horizon in HORIZONS_S),
-        ]
-        for row in fills
-    ]
+    formats: Formats = {
+        **dict.fromkeys(("fill_id", "order_id"), number),
+        **dict.fromkeys(("ticker", "side", "action", "role"), text),
+        "price": _price,
+        "size": number,
+        "fee": money,
+        "filled_at": _time,
+        "queue_wait": lambda wait: number(wait, 1),
+        **dict.fromkeys((f"markout_{horizon}s" for horizon in HORIZONS_S), _price),
+    }
+    heads, rows = columns.heads(FILLS.name, *formats), _cells(fills, formats)
     return Grid("fills", "Fills", heads, rows, filters=(2, 3, 4, 5), search=(2,))

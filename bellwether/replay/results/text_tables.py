@@ -1,4 +1,4 @@
-"""Results tables as text: per agent a line per episode and the total, and a comparison of all agents.
+"""Tables of results as text: the episodes of each agent, and comparisons of agents.
 
 Columns and formats are those of PredictionMarketBench's tables 3 to 6, followed by the band of P&L over unknown queue histories.
 """
@@ -38,7 +38,7 @@ BANDS = {
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Table of text: the first cell of a row is an untrusted name, the others are numbers. notes: below the table."""
+    """Table of texts. The first cell of a row is an untrusted name, the others are numbers. notes: texts below the table."""
 
     title: str
     header: tuple[str, ...]
@@ -47,16 +47,16 @@ class Lines:
 
 
 def agent_tables(results: pl.DataFrame, titles: Mapping[str, str] | None = None) -> list[Lines]:
-    """Build one table per agent and rule set from rows of replay/results: its episodes, then the total. titles: of agents, by name."""
+    """Build a table per agent and rule set from rows of replay/results: its episodes and the total. titles: agents' names in the tables."""
     parts = results.sort("agent", "rules", "ordinal").partition_by("agent", "rules", as_dict=True, maintain_order=True)
     return [_agent_table((titles or {}).get(str(agent), str(agent)), str(rules), rows) for (agent, rules), rows in parts.items()]
 
 
 def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """Build the comparison of all agents from rows of replay/summary, by decreasing P&L; one line per rule set if there are several."""
+    """Build the comparison of agents, and of their rule sets if there are several, from rows of replay/summary, by decreasing P&L."""
     counts = sorted(set(summary["episodes"]))
     over = " to ".join(str(count) for count in (counts[0], counts[-1])[: len(counts)]) if counts else "no"
-    rows = tuple((name, *_agent_cells(row)) for name, row in _best_first(summary, titles))
+    rows = tuple((name, *_agent_cells(row)) for name, row in _sort_by_pnl(summary, titles))
     notes = ["Return and Fill: mean over episodes. Max DD: the largest.", *_band_notes(summary.filter(pl.col("episodes") > 0))]
     most = max(summary["unsettled"].to_list(), default=0)
     if most:
@@ -68,8 +68,8 @@ def comparison_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = N
 
 
 def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = None) -> Lines:
-    """Build the summary of each agent over episodes with intervals, in the order of `comparison_table`."""
-    rows = tuple((name, *_interval_cells(row)) for name, row in _best_first(summary, titles))
+    """Build the table of means over episodes with intervals, from rows of replay/summary, in the order of `comparison_table`."""
+    rows = tuple((name, *_interval_cells(row)) for name, row in _sort_by_pnl(summary, titles))
     notes = (
         f"n: episodes. 95 %: over episodes, from {LEAST_EPISODES} of them on. Won: episodes with a profit.",
         "Sharpe: annualised, mean of the episodes that have one.",
@@ -77,7 +77,8 @@ def interval_table(summary: pl.DataFrame, titles: Mapping[str, str] | None = Non
     return Lines("Per episode", _INTERVALS, rows, notes)
 
 
-def _best_first(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]]:
+def _sort_by_pnl(summary: pl.DataFrame, titles: Mapping[str, str] | None) -> list[tuple[str, dict[str, Any]]]:
+    """Return the name and the row of each line of a comparison, by decreasing P&L."""
     ordered = summary.sort("pnl", "agent", "rules", descending=[True, False, False])
     several = ordered["rules"].n_unique() > 1
     named = ((titles or {}).get(row["agent"], row["agent"]) for row in ordered.iter_rows(named=True))
@@ -106,40 +107,40 @@ def _episode_line(row: Mapping[str, Any]) -> tuple[str, ...]:
         return (row["episode"], *[NOTHING] * (len(_EPISODES) - 1))
     return (
         row["episode"],
-        signed(row["pnl"]) + _marks(row["unsettled"], row["default_fees"]),
-        NOTHING if row["return"] is None else signed(100 * row["return"]),
+        format_signed(row["pnl"]) + _marks(row),
+        NOTHING if row["return"] is None else format_signed(100 * row["return"]),
         percent(row["max_drawdown"], 2, ""),
-        contracts(row["contracts"]),
+        _format_contracts(row["contracts"]),
         percent(row["fill_ratio"], 1, ""),
-        band(row),
+        format_band(row),
     )
 
 
-def _marks(unsettled: Any, default: Any) -> str:
-    return (_UNSETTLED if unsettled else "") + (_DEFAULT if default else "")
+def _marks(row: Mapping[str, Any]) -> str:
+    return (_UNSETTLED if row["unsettled"] else "") + (_DEFAULT if row["default_fees"] else "")
 
 
 def _agent_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    marks = _marks(row["unsettled"], row["default_fees"])
+    marks = _marks(row)
     if not row["episodes"]:
         return (NOTHING + marks, *[NOTHING] * (len(_AGENTS) - 2))
     return (
         money(row["pnl"]) + marks,
         percent(row["return_mean"], 2, ""),
         percent(row["max_drawdown"], 2, ""),
-        contracts(row["contracts"]),
+        _format_contracts(row["contracts"]),
         f"{row['orders']:,}",
         percent(row["fill_ratio_mean"], 1, ""),
-        band(row),
+        format_band(row),
     )
 
 
 def _interval_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         f"{row['episodes']:,}",
-        NOTHING if row["pnl_mean"] is None else signed(row["pnl_mean"]),
+        NOTHING if row["pnl_mean"] is None else format_signed(row["pnl_mean"]),
         _interval(row, "pnl_mean", 2),
-        NOTHING if row["pnl_median"] is None else signed(row["pnl_median"]),
+        NOTHING if row["pnl_median"] is None else format_signed(row["pnl_median"]),
         percent(row["profitable"], 0, ""),
         number(row["sharpe_mean"], 1),
         _interval(row, "sharpe_mean", 1),
@@ -152,41 +153,41 @@ def _interval(row: Mapping[str, Any], name: str, digits: int) -> str:
 
 
 def _band_notes(rows: pl.DataFrame) -> tuple[str, ...]:
-    """Return a note for each kind of band in a table."""
+    """Return the note of each kind of band in rows."""
     return tuple(BANDS[kind] for kind in sorted(rows["band"].unique()) if kind in BANDS)
 
 
-def band(row: Mapping[str, Any]) -> str:
-    """Format the range of P&L over unknown queue histories of a row of any table."""
+def format_band(row: Mapping[str, Any]) -> str:
+    """Format the band of P&L over unknown queue histories, from a row of replay/backtests, replay/results or replay/summary."""
     if row["band"] == "none":
         return NOTHING
     low, high = band_ends(row)
-    return _range(signed(low), signed(high))
+    return _range(format_signed(low), format_signed(high))
 
 
 def band_ends(row: Mapping[str, Any]) -> tuple[Decimal, Decimal]:
-    """Return the lowest and the highest P&L of the band and the chosen queue model, in dollars."""
-    models = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
-    return min(models), max(models)
+    """Return the minimum and the maximum of the P&L and the ends of its band, in dollars."""
+    values = [row[name] for name in ("pnl", "pnl_pessimistic", "pnl_optimistic")]
+    return min(values), max(values)
 
 
 def _range(first: str, last: str) -> str:
-    """Format both ends; one if they are equal."""
+    """Join the ends of a range; equal ends are written once."""
     return first if first == last else f"{first}…{last}"
 
 
-def signed(value: Decimal | float) -> str:
-    """Format with two decimals and a sign."""
+def format_signed(value: Decimal | float) -> str:
+    """Format dollars or a percentage with two decimals and a sign."""
     return money(value, sign="+")
 
 
-def contracts(value: Decimal) -> str:
-    """Format contracts, with hundredths if there are any."""
+def _format_contracts(value: Decimal) -> str:
+    """Format a number of contracts, with two decimals unless it is whole."""
     return f"{value:,.0f}" if value == value.to_integral_value() else f"{value:,.2f}"
 
 
-def show(lines: Lines, most: int | None = None) -> None:
-    """Print a table with at most `most` rows and its notes; cells are text, never markup."""
+def print_table(lines: Lines, most: int | None = None) -> None:
+    """Print a table and its notes. most: maximum number of rows. Cells are printed as text, never as markup."""
     from rich.text import Text
 
     from bellwether.console import console, plain_grid
@@ -206,5 +207,5 @@ def show(lines: Lines, most: int | None = None) -> None:
 
 
 def _plain(text: str) -> str:
-    """Replace control characters, which untrusted names may contain."""
-    return "".join(one if one.isprintable() else " " for one in text)
+    """Replace control characters, which untrusted names may contain, by spaces."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)

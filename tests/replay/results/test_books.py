@@ -16,7 +16,7 @@ from bellwether.recordings.sandbox_recordings import generate_recording, settled
 from bellwether.replay import prepare
 from bellwether.replay.episode import EpisodeDraft, write
 from bellwether.replay.episode_builder import build_recording
-from bellwether.replay.results.books import books, grid
+from bellwether.replay.results.books import books, sample_times
 from bellwether.replay.tape.layout import CLOSE, INVALID, LEVEL, PRINT, SETTLE, TRADED, VALID, VOID, Tape, unpack
 from bellwether.replay.units import DOLLAR, MILLISECOND, NO, SECOND, YES
 from bellwether.sandbox.world.world import GeneratedWorld
@@ -53,7 +53,7 @@ def plain(made: Tape) -> dict[tuple[str, int], tuple[Any, ...]]:
         levels: list[Levels] = [{}, {}]
         lost = closed = False
         own = [event for event in events if event[2] == code]
-        for at in grid(made).tolist():
+        for at in sample_times(made).tolist():
             while own and own[0][0] <= at:
                 _, kind, _, side, level, lots = own.pop(0)
                 if kind in (LEVEL, TRADED):
@@ -86,7 +86,7 @@ def standing(rows: pl.DataFrame, instants: list[int]) -> dict[tuple[str, int], t
 def test_every_instant_is_that_of_a_plain_book(seed: int) -> None:
     made = random_tape(seed, Shape(tickers=6, tick=100 if seed else 10))
     rows = books(made, "e", KNOWN)
-    assert standing(rows, grid(made).tolist()) == plain(made)
+    assert standing(rows, sample_times(made).tolist()) == plain(made)
     assert rows["ticker"].unique(maintain_order=True).to_list() == list(made.tickers)
     assert not rows["valid"].all() and rows.filter("valid").height > 100
     assert set(rows["episode"]) == {"e"} and set(rows["known_at"]) == {KNOWN}
@@ -95,7 +95,7 @@ def test_every_instant_is_that_of_a_plain_book(seed: int) -> None:
 def test_trades_are_summed_since_the_instant_before() -> None:
     made = random_tape(1, Shape(tickers=4))
     rows = books(made, "e", KNOWN)
-    instants = grid(made).tolist()
+    instants = sample_times(made).tolist()
     sums: dict[tuple[str, int], list[int]] = {}
     for at, kind, code, side, level, lots in zip(made.ts.tolist(), *(part.tolist() for part in unpack(made.event)), strict=True):
         if kind == PRINT and at <= instants[-1]:
@@ -118,12 +118,12 @@ def compared(draft: EpisodeDraft, made: Tape) -> int:
         *(draft.book[name].to_pylist() for name in ("ticker", "kind", "side", "price_centicents", "lots")),
     ]
     events = list(zip(*columns, strict=True))
-    found = standing(rows, grid(made).tolist())
+    found = standing(rows, sample_times(made).tolist())
     count = 0
     for market in draft.metadata.markets:
         levels: dict[str, Levels] = {"yes": {}, "no": {}}
         own = [row for row in events if row[1] == market.ticker]
-        for at in grid(made).tolist():
+        for at in sample_times(made).tolist():
             while own and own[0][0] <= at:
                 _, _, kind, side, price, lots = own.pop(0)
                 assert kind in ("snapshot_start", "level")
@@ -159,9 +159,9 @@ def test_a_level_more_than_five_away_is_no_depth_and_an_empty_side_has_no_price(
 
 def test_the_grid_has_few_instants_of_whole_seconds_and_none_for_a_late_settlement() -> None:
     late = tape(*book(0, 400, 500), (1000, CLOSE, 0, 0, 0, 0), (90_000, SETTLE, 0, 0, 0, 1_000_000))
-    times = grid(late).tolist()
+    times = sample_times(late).tolist()
     assert (times[0], times[1], times[-1], len(times)) == (0, 3 * SECOND, 1000 * SECOND, 335)
     assert books(late, "e", KNOWN)["valid"].to_list() == [True, False]
-    assert grid(tape(start=5, end=5)).tolist() == [5 * SECOND]
-    assert [len(grid(tape(end=end))) for end in (10**6, 499, 498)] == [500, 500, 500]
-    assert np.diff(grid(tape(end=36)))[:-1].tolist() == [73 * MILLISECOND] * 493
+    assert sample_times(tape(start=5, end=5)).tolist() == [5 * SECOND]
+    assert [len(sample_times(tape(end=end))) for end in (10**6, 499, 498)] == [500, 500, 500]
+    assert np.diff(sample_times(tape(end=36)))[:-1].tolist() == [73 * MILLISECOND] * 493
