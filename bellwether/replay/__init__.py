@@ -1,6 +1,6 @@
-"""Replay: recorded books and trades become episodes; agents trade them in a deterministic simulator.
+"""Simulator in which agents trade recorded episodes, with deterministic results.
 
-`from bellwether.replay import Agent, BUY, CENT, CONTRACT, YES` is all that most agents need; see docs/agents.md. Names are imported lazily.
+Most agents need only `from bellwether.replay import Agent, BUY, CENT, CONTRACT, YES`; see docs/agents.md. Names are imported lazily.
 """
 
 from __future__ import annotations
@@ -46,69 +46,15 @@ _HOMES = {
     "batches": ("Candidate",),
     "sweep": ("Sweep", "run_sweep"),
     "units": (
-        "BUY",
-        "CENT",
-        "CONTRACT",
-        "DOLLAR",
-        "MICROS",
-        "MINUTE",
-        "NO",
-        "SECOND",
-        "SELL",
-        "YES",
-        "CentiCents",
-        "Lots",
-        "MicroDollars",
-        "Mills",
+        "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "CentiCents", "Lots", "MicroDollars", "Mills",
     ),
-}
+}  # fmt: skip
 
 __all__ = [
-    "BUY",
-    "CENT",
-    "CONTRACT",
-    "DOLLAR",
-    "MICROS",
-    "MINUTE",
-    "NO",
-    "SECOND",
-    "SELL",
-    "YES",
-    "Agent",
-    "AgentContext",
-    "AgentSource",
-    "Backtest",
-    "BacktestSettings",
-    "Book",
-    "BudgetError",
-    "Candidate",
-    "CentiCents",
-    "CompiledAgent",
-    "Confinement",
-    "EpisodeInfo",
-    "Failure",
-    "Fill",
-    "Isolation",
-    "LatencySeries",
-    "Lots",
-    "Market",
-    "MarketInfo",
-    "MicroDollars",
-    "Mills",
-    "Order",
-    "OrderError",
-    "OrderUpdate",
-    "Position",
-    "Prepared",
-    "Sweep",
-    "Trade",
-    "cents",
-    "contracts",
-    "load",
-    "prepare",
-    "requests",
-    "run",
-    "run_sweep",
-]
+    "BUY", "CENT", "CONTRACT", "DOLLAR", "MICROS", "MINUTE", "NO", "SECOND", "SELL", "YES", "Agent", "AgentContext", "AgentSource", "Backtest",
+    "BacktestSettings", "Book", "BudgetError", "Candidate", "CentiCents", "CompiledAgent", "Confinement", "EpisodeInfo", "Failure", "Fill",
+    "Isolation", "LatencySeries", "Lots", "Market", "MarketInfo", "MicroDollars", "Mills", "Order", "OrderError", "OrderUpdate", "Position",
+    "Prepared", "Sweep", "Trade", "cents", "contracts", "load", "prepare", "requests", "run", "run_sweep",
+]  # fmt: skip
 
 __getattr__ = lazy_names(__name__, _HOMES)

@@ -1,6 +1,4 @@
-"""Conversions between numpy and Arrow by buffer. pyarrow's own conversions import pandas, which takes a fresh process longer than a
-replay.
-"""
+"""Conversions between numpy and Arrow without copying. pyarrow's own conversions import pandas, which takes longer than a replay."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ import pyarrow.compute as pc
 
 
 def values_of(array: Any) -> np.ndarray:
-    """Return the numbers of an Arrow array without nulls, integers or floats, without copying."""
+    """Return an Arrow array of integers or floats as a numpy array that shares its memory. The array must have no nulls."""
     kind = "f" if pa.types.is_floating(array.type) else "u" if pa.types.is_unsigned_integer(array.type) else "i"
     dtype = np.dtype(f"{kind}{array.type.bit_width // 8}")
     if not len(array):
@@ -23,7 +21,7 @@ def values_of(array: Any) -> np.ndarray:
 
 
 def texts_of(array: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return (int64[n + 1] offsets, uint8 bytes) of Arrow strings without nulls."""
+    """Return the offsets, int64[n + 1], and the bytes, uint8, of Arrow strings. The array must have no nulls."""
     array = array.cast(pa.large_string())
     if not len(array):
         return np.zeros(1, np.int64), np.zeros(0, np.uint8)
@@ -34,23 +32,23 @@ def texts_of(array: Any) -> tuple[np.ndarray, np.ndarray]:
 
 @contextmanager
 def plain_memory() -> Iterator[None]:
-    """Make Arrow allocate from the C library within the block. Its own pools retain the memory of a file's pages after reading."""
-    before = pa.default_memory_pool()
+    """Make Arrow allocate memory from the C library within the block; its own pools keep memory after a file has been read."""
+    previous = pa.default_memory_pool()
     pa.set_memory_pool(pa.system_memory_pool())
     try:
         yield
     finally:
-        pa.set_memory_pool(before)
+        pa.set_memory_pool(previous)
 
 
 def array_of(values: np.ndarray) -> pa.Array:
-    """Return int64, int32, uint8 or float64 numbers as an Arrow array, without copying."""
+    """Return an int64, int32, uint8 or float64 array as an Arrow array that shares its memory."""
     values = np.ascontiguousarray(values)
     return pa.Array.from_buffers(_TYPES[values.dtype.str], len(values), [None, pa.py_buffer(values.data)])
 
 
 def words_of(codes: np.ndarray, words: Sequence[str]) -> pa.Array:
-    """Return the text of each code as Arrow strings; null for a negative code."""
+    """Return the word at the index of each code, as Arrow strings; null for a negative code."""
     indices = pa.array(codes.astype(np.int32), mask=codes < 0)
     return pa.DictionaryArray.from_arrays(indices, pa.array(words, pa.string())).cast(pa.string())
 
@@ -59,5 +57,5 @@ _TYPES = {"<i8": pa.int64(), "<i4": pa.int32(), "|u1": pa.uint8(), "<f8": pa.flo
 
 
 def first_null(array: Any) -> int:
-    """Return the index of the first null, -1 without one."""
+    """Return the index of the first null of an Arrow array; -1 without a null."""
     return int(pc.index(array.is_null(), True).as_py()) if array.null_count else -1

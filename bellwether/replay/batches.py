@@ -1,4 +1,4 @@
-"""Runs of a sweep: candidates, their runs in batches, and the execution of a batch in a worker."""
+"""Candidates of a sweep, their runs in batches, and the execution of a batch in a worker."""
 
 from __future__ import annotations
 
@@ -37,10 +37,17 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Candidate:
-    """Agent with its parameters. agent: `module:Class` or `file.py:Class`. name: used in seeds. label: its unique name in results.
+    """Agent of a sweep with its parameters.
 
-    params: all arguments of the class. varied: those varied by the grid. cadence: between decisions, ns; None: that of the settings.
-    isolated: limits of an agent that always runs in its own process.
+    Attributes:
+        agent: `module:Class` or `file.py:Class`.
+        name: Name in seeds.
+        label: Unique name in results.
+        params: All arguments of the class.
+        varied: Arguments varied by the grid.
+        cadence: Time between decisions, ns. Default: that of the settings.
+        title: Name in tables. Default: `name`.
+        isolated: Limits of an agent that always runs in its own process.
     """
 
     agent: str
@@ -52,17 +59,13 @@ class Candidate:
     title: str = ""
     isolated: Isolation | None = None
 
-    def limits(self, asked: Isolation | None) -> Isolation | None:
-        """Return the limits of its process, those for all agents or its own; None if it runs in this process."""
-        return asked or self.isolated
+    def check(self, settings: BacktestSettings, isolated: Isolation | None) -> type[Agent] | None:
+        """Return the agent's class; None if another process loads it.
 
-    def check(self, settings: BacktestSettings, asked: Isolation | None) -> type[Agent] | None:
-        """Return the class; None if another process loads it. Raises `ConfigError` if it cannot be loaded or isolated, or refuses its
-        parameters.
-
-        Warns of a class of an earlier interface.
+        Raises `ConfigError` if the class cannot be loaded or isolated, or refuses its parameters. Warns of an earlier interface version.
+        isolated: limits for all agents.
         """
-        if self.limits(asked):
+        if isolated or self.isolated:
             if self.agent.startswith("bellwether."):
                 AgentSource.of(load_agent_class(self.agent))
             return None
@@ -71,19 +74,24 @@ class Candidate:
         return kind
 
     def reference(self) -> AgentReference:
-        """Return the reference from which a run makes the agent."""
+        """Return the reference from which a run creates the agent."""
         return AgentReference(self.agent, self.params, self.name)
 
     def run(self, prepared: Prepared, settings: BacktestSettings, isolated: Isolation | None) -> Backtest:
-        """Run one backtest under the candidate's label. isolated: limits for all agents."""
-        chosen = settings if self.cadence is None else replace(settings, cadence=self.cadence)
-        done = run(prepared, self.reference(), chosen, isolated=self.limits(isolated) or False)
-        return replace(done, agent=self.label)
+        """Run a backtest of the candidate, with its label as the agent's name. isolated: limits for all agents."""
+        own = settings if self.cadence is None else replace(settings, cadence=self.cadence)
+        backtest = run(prepared, self.reference(), own, isolated=isolated or self.isolated or False)
+        return replace(backtest, agent=self.label)
+
+
+def varied_parameters(candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
+    """Return the label of each candidate, as `agent`, with its varied parameters."""
+    return [{"agent": candidate.label, **candidate.varied} for candidate in candidates]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Consecutive runs. first: place of the first one's row among all rows. tables: return the tables of the runs as well."""
+    """Consecutive runs of a sweep. first: index of its first run among all runs. tables: the result contains all tables of the runs."""
 
     first: int
     runs: Sequence[tuple[Source, Candidate]]
@@ -95,7 +103,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All runs of a sweep: every candidate in the first source, then in the second, and so on."""
+    """All runs of a sweep in their order: every candidate in the first source, then in the second, and so on."""
 
     sources: Sequence[Source]
     candidates: Sequence[Candidate]
@@ -108,7 +116,7 @@ class SweepPlan:
         return len(self.sources) * len(self.candidates)
 
     def batch(self, first: int, length: int) -> Batch:
-        """Return at most `length` runs from `first` on."""
+        """Return a batch of at most `length` runs, from the run with index `first` on."""
         width = len(self.candidates)
         places = range(first, min(first + length, len(self)))
         runs = [(self.sources[place // width], self.candidates[place % width]) for place in places]
@@ -117,10 +125,12 @@ class SweepPlan:
 
 @dataclass(frozen=True)
 class BatchResult:
-    """Rows of a batch. tables: of its runs by name, if requested.
+    """Result of a batch.
 
-    cpu, server: CPU seconds of the worker's process so far, and of the process that forked it. spent, busy: CPU seconds of the batch, and
-    of its engine and agents. seconds: wall time of the batch. confinements: of its isolated agents.
+    first: index of its first run among all runs. rows: metrics of each run. tables: tables of the runs by name, if requested. worker: id of
+    the worker process. cpu: CPU seconds of this process so far; server: of the process that forked it; spent: of the batch; busy: of the
+    engine and the agents in the batch. seconds: wall time of the batch. confinements: protections against isolated agents. versions: names
+    of agents with the versions of their interface.
     """
 
     first: int
@@ -133,10 +143,11 @@ class BatchResult:
     busy: float
     seconds: float
     confinements: frozenset[Confinement]
+    versions: frozenset[tuple[str, int]]
 
 
 def build_worker_error(batches: Sequence[Batch], where: str = "") -> BellwetherError:
-    """Build the error of a sweep whose worker ended in one of these batches, for example because an agent ended its process."""
+    """Build the error of a sweep whose worker process ended during one of these batches. where: place of the worker, for the message."""
     labels = list(dict.fromkeys(candidate.label for batch in batches for _, candidate in batch.runs))
     more = f" and {len(labels) - _MOST_NAMED} more" if len(labels) > _MOST_NAMED else ""
     return BellwetherError(
@@ -146,9 +157,10 @@ def build_worker_error(batches: Sequence[Batch], where: str = "") -> BellwetherE
 
 
 def run_batch(batch: Batch) -> BatchResult:
-    """Run a batch in a worker."""
+    """Run all backtests of a batch in this worker."""
     begun, clock, rows, busy = time.thread_time(), time.perf_counter(), [], 0.0
     confinements: set[Confinement] = set()
+    versions: set[tuple[str, int]] = set()
     parts: list[dict[str, pl.DataFrame]] = []
     for source, candidate in batch.runs:
         prepared = prepare_source(source, batch.settings, batch.cache)
@@ -157,24 +169,21 @@ def run_batch(batch: Batch) -> BatchResult:
         backtest.digest  # noqa: B018 - cached here, so that its cost counts as the engine's
         busy += time.thread_time() - start
         rows.append(metrics(backtest))
+        versions.add((candidate.name, backtest.api))
         if backtest.confinement is not None:
             confinements.add(backtest.confinement)
         if batch.tables:
-            parts.append(_details(backtest))
+            from bellwether.replay.results.frames import details
+
+            parts.append(details(backtest))
     server = getattr(sys.modules.get(SERVER), "CPU", 0.0)
-    tables = _together(parts, rows) if batch.tables else {}
+    tables = _concatenate(parts, rows) if batch.tables else {}
     spent, seconds = time.thread_time() - begun, time.perf_counter() - clock
-    return BatchResult(batch.first, rows, tables, os.getpid(), time.process_time(), server, spent, busy, seconds, frozenset(confinements))
+    used = os.getpid(), time.process_time(), server, spent, busy, seconds
+    return BatchResult(batch.first, rows, tables, *used, frozenset(confinements), frozenset(versions))
 
 
-def _details(backtest: Backtest) -> dict[str, pl.DataFrame]:
-    """Build the tables of a backtest; data frames are imported only if tables are requested."""
-    from bellwether.replay.results.frames import details
-
-    return details(backtest)
-
-
-def _together(parts: Sequence[Mapping[str, pl.DataFrame]], rows: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
+def _concatenate(parts: Sequence[Mapping[str, pl.DataFrame]], rows: Sequence[Mapping[str, Any]]) -> dict[str, pl.DataFrame]:
     import polars as pl
 
     from bellwether.tables.replay import BACKTESTS
@@ -183,18 +192,18 @@ def _together(parts: Sequence[Mapping[str, pl.DataFrame]], rows: Sequence[Mappin
 
 
 def prepare_source(source: Source, settings: BacktestSettings, cache: Path | None) -> Prepared:
-    """Prepare an episode or a portfolio under these settings; recent ones are cached."""
+    """Prepare an episode or a portfolio for a replay with these settings. The most recent ones are cached."""
     if isinstance(source, tuple):
         names = ("rules", "fees", "bankroll", "execution")
-        return _portfolio(source, cache, **{name: getattr(settings, name) for name in names})
-    return _episode(source, settings.rules, settings.fees, cache)
+        return _prepare_portfolio(source, cache, **{name: getattr(settings, name) for name in names})
+    return _prepare_episode(source, settings.rules, settings.fees, cache)
 
 
 @lru_cache(maxsize=_OPEN_EPISODES)
-def _episode(folder: Path, rules: str | None, fees: str | None, cache: Path | None) -> Prepared:
+def _prepare_episode(folder: Path, rules: str | None, fees: str | None, cache: Path | None) -> Prepared:
     return prepare(load(folder, cache=cache), rules, cache=cache, fees=fees)
 
 
 @lru_cache(maxsize=1)
-def _portfolio(folders: tuple[Path, ...], cache: Path | None, **settings: Any) -> Prepared:
+def _prepare_portfolio(folders: tuple[Path, ...], cache: Path | None, **settings: Any) -> Prepared:
     return prepare([load(folder, cache=cache) for folder in folders], cache=cache, **settings)

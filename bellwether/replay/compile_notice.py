@@ -1,4 +1,4 @@
-"""Notice that the simulator is being compiled, which takes about a minute, once after an installation without make."""
+"""Notice while the simulator is compiled: about a minute, once after an installation without `make`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ NOTICE = "Compiling the simulator, which takes about a minute; the result is kep
 
 
 @contextmanager
-def compile_notice(tell: Callable[[str], object]) -> Iterator[None]:
-    """Call `tell` with `NOTICE`, at most once, when numba begins to compile a function of the replay within the block."""
+def compile_notice(show: Callable[[str], object]) -> Iterator[None]:
+    """Call `show` with `NOTICE`, at most once, when numba starts to compile a function of the simulator within the block."""
 
     class Listener(event.Listener):
-        told = False
+        is_shown = False
 
         def on_start(self, event: event.Event) -> None:
             compiled = event.data["dispatcher"].py_func.__module__ if event.data else ""
-            if not self.told and compiled.startswith("bellwether.replay."):
-                self.told = True
-                tell(NOTICE)
+            if not self.is_shown and compiled.startswith("bellwether.replay."):
+                self.is_shown = True
+                show(NOTICE)
 
         def on_end(self, event: event.Event) -> None:
             pass

@@ -1,4 +1,4 @@
-"""Sweeps on a Dask cluster in batches sized by the duration of finished ones, with the source of agents from files."""
+"""Sweeps on a Dask cluster. The size of a batch follows the duration of finished batches; source files of agents are sent to the workers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def connect(address: str) -> Client:
 
 
 def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> Iterator[BatchResult]:
-    """Yield the results of all runs of a plan in order of arrival. length: runs per batch; by default chosen by duration.
+    """Run a plan on a cluster, and yield the results of its batches as they finish. length: runs per batch. Default: about 2 seconds of work.
 
     Workers may join and leave at any time; Dask repeats the batches of a lost one. Raises `BellwetherError` for a batch that ends every
     worker that runs it, and `ConfigError` for workers with another version of the engine.
@@ -66,7 +66,7 @@ def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> I
                 finished.add(future)
                 started += len(batch.runs)
             future = next(finished)
-            result = _result(future, client, batches)
+            result = _read_result(future, client, batches)
             del batches[future.key]
             size = length or max(1, math.ceil(_SECONDS * len(result.rows) / max(result.seconds, 1e-6)))
             yield result
@@ -74,7 +74,7 @@ def run_on_dask(plan: SweepPlan, client: Client, length: int | None = None) -> I
         client.cancel(list(finished.futures))
 
 
-def _result(future: Future, client: Client, batches: Mapping[Key, Batch]) -> BatchResult:
+def _read_result(future: Future, client: Client, batches: Mapping[Key, Batch]) -> BatchResult:
     from distributed import KilledWorker
 
     try:
@@ -89,13 +89,13 @@ def _result(future: Future, client: Client, batches: Mapping[Key, Batch]) -> Bat
 
 
 def _agent_files(candidates: Sequence[Candidate]) -> dict[str, bytes]:
-    """Return the source of agents defined in files, by path."""
+    """Return the source text of agents that are defined in files, by path."""
     paths = {candidate.agent.rpartition(":")[0] for candidate in candidates}
     return {path: Path(path).read_bytes() for path in sorted(paths) if path.endswith(".py")}
 
 
 def _run(batch: Batch, files: Mapping[str, bytes], engine: int) -> BatchResult:
-    """Run a batch in a worker, with tapes and source files in the worker's own folders."""
+    """Run a batch in a worker, with tapes and source files in folders of the worker. engine: engine version of the caller."""
     from distributed import get_client, get_worker
 
     if engine != ENGINE_VERSION:
@@ -104,15 +104,13 @@ def _run(batch: Batch, files: Mapping[str, bytes], engine: int) -> BatchResult:
         )
     worker = get_worker()
     get_client().set_metadata([_RUNNING, worker.address], worker.get_current_task())
-    local = {path: _local(path, source) for path, source in files.items()}
-    runs = [(source, _relocated(candidate, local)) for source, candidate in batch.runs]
+    copies = {path: _copy_source(path, source) for path, source in files.items()}
+    runs = [(source, _relocate(candidate, copies)) for source, candidate in batch.runs]
     return run_batch(replace(batch, runs=runs, cache=batch.cache and settings().tapes_path))
 
 
-def _local(path: str, source: bytes) -> Path:
-    """Copy a source file into the worker's folder, which Dask removes. Its path contains a digest, so that changed source is loaded
-    again.
-    """
+def _copy_source(path: str, source: bytes) -> Path:
+    """Copy a source file into the worker's folder, and return its path. The path contains a digest, so that changed source is reloaded."""
     from distributed import get_worker
 
     copy = Path(get_worker().local_directory) / "agents" / hashlib.sha256(source).hexdigest()[:16] / Path(path).name
@@ -122,6 +120,7 @@ def _local(path: str, source: bytes) -> Path:
     return copy
 
 
-def _relocated(candidate: Candidate, local: Mapping[str, Path]) -> Candidate:
+def _relocate(candidate: Candidate, copies: Mapping[str, Path]) -> Candidate:
+    """Return a candidate that refers to the copy of its source file."""
     path, _, name = candidate.agent.rpartition(":")
-    return replace(candidate, agent=f"{local[path]}:{name}") if path in local else candidate
+    return replace(candidate, agent=f"{copies[path]}:{name}") if path in copies else candidate

@@ -1,10 +1,11 @@
-"""Parameters of agents as text: `name=value`, and grids such as `spread_cents=1..10` or `size=1,5,10`."""
+"""Parsing of agents' parameters: `name=value`, and grids such as `spread_cents=1..10` or `size=1,5,10`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, InvalidOperation
 from itertools import product
+from math import prod
 from typing import Any
 
 from bellwether.errors import ConfigError
@@ -13,31 +14,29 @@ _WORDS = {"true": True, "false": False, "none": None}
 _LARGEST = 100_000
 
 
-def parameters(given: Iterable[str]) -> dict[str, Any]:
-    """Parse `name=value` to a mapping; a value is an integer, a float, true, false, none, or else text. Raises `ConfigError`."""
-    return {name: _value(text) for name, text in map(_split, given)}
+def parse_parameters(texts: Iterable[str]) -> dict[str, Any]:
+    """Parse texts `name=value`. A value is an integer, a float, true, false, none, or else text. Raises `ConfigError` for other texts."""
+    return {name: _parse_value(text) for name, text in map(_split, texts)}
 
 
-def grid(given: Iterable[str]) -> list[dict[str, Any]]:
-    """Return every combination of `name=values`, the last name changing fastest; one empty combination for no names.
+def parse_grid(texts: Iterable[str]) -> list[dict[str, Any]]:
+    """Return all combinations of the values in texts `name=values`. The last name changes fastest; no texts give one empty combination.
 
-    values: `a,b,c`, or `first..last` with both ends in steps of 1, or `first..last:step`. Raises `ConfigError`.
+    values: `a,b,c`, or `first..last` with both ends in steps of 1, or `first..last:step`. Raises `ConfigError` for other texts.
     """
     axes: dict[str, list[Any]] = {}
-    for name, text in map(_split, given):
+    for name, text in map(_split, texts):
         if name in axes:
             raise ConfigError(f"reading the grid: {name} appears twice; give all its values once")
-        axes[name] = _values(name, text)
-    count = 1
-    for values in axes.values():
-        count *= len(values)
+        axes[name] = _parse_values(name, text)
+    count = prod(len(values) for values in axes.values())
     if count > _LARGEST:
         raise ConfigError(f"reading the grid: it has {count:,} combinations; give at most {_LARGEST:,}")
     return [dict(zip(axes, combination, strict=True)) for combination in product(*axes.values())]
 
 
-def label(agent: str, params: Mapping[str, Any]) -> str:
-    """Name a combination by its agent and its varied parameters."""
+def build_label(agent: str, params: Mapping[str, Any]) -> str:
+    """Return the name of an agent with its varied parameters, such as `maker[size=5]`."""
     return f"{agent}[{','.join(f'{name}={value}' for name, value in params.items())}]" if params else agent
 
 
@@ -48,7 +47,7 @@ def _split(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _value(text: str) -> Any:
+def _parse_value(text: str) -> Any:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     for kind in (int, float):
@@ -59,9 +58,9 @@ def _value(text: str) -> Any:
     return text
 
 
-def _values(name: str, text: str) -> list[Any]:
+def _parse_values(name: str, text: str) -> list[Any]:
     if ".." not in text:
-        return [_value(part.strip()) for part in text.split(",")]
+        return [_parse_value(part.strip()) for part in text.split(",")]
     span, _, step = text.partition(":")
     first, _, last = span.partition("..")
     try:
@@ -73,4 +72,4 @@ def _values(name: str, text: str) -> list[Any]:
         raise ConfigError(
             f"reading the grid: {name}={text} has no values, or too many; give a first value up to the last and a step above 0"
         )
-    return [_value(str(start + by * place)) for place in range(count)]
+    return [_parse_value(str(start + by * place)) for place in range(count)]

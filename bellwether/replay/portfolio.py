@@ -1,4 +1,4 @@
-"""Portfolios of prepared episodes, of one venue or of several, with one bankroll, one clock and all their markets."""
+"""Portfolios: prepared episodes that are traded at once, with one bankroll and one clock. They may be of several venues."""
 
 from __future__ import annotations
 
@@ -22,10 +22,8 @@ Value = TypeVar("Value", bound=int | str)
 LONGEST_NAME = 100
 
 
-def portfolio_name(episodes: Sequence[str]) -> str:
-    """Join the episodes' names with `+`; above `LONGEST_NAME` characters the first name, the number of others, and a digest of all
-    names.
-    """
+def build_name(episodes: Sequence[str]) -> str:
+    """Return the names of the episodes joined with `+`. A longer name than `LONGEST_NAME` is shortened to the first name and a digest of all."""
     from bellwether.tables.replay import SEPARATOR
 
     name = SEPARATOR.join(episodes)
@@ -36,55 +34,62 @@ def portfolio_name(episodes: Sequence[str]) -> str:
 
 
 def combine(episodes: Sequence[Prepared], *, bankroll: int | None = None, execution: str | None = None) -> Prepared:
-    """Combine episodes to one portfolio, sorted by start and name.
+    """Combine episodes, sorted by start and name, to one portfolio.
 
-    bankroll (micro-dollars), execution: of the portfolio; by default those of the episodes. Raises `ConfigError` for an episode or a market
-    that appears twice, episodes of different worlds, incompatible rules, and differing values of settings that a portfolio has only once.
+    Args:
+        episodes: Prepared episodes.
+        bankroll: Starting cash, micro-dollars. Default: that of the episodes.
+        execution: Execution mode. Default: that of the episodes.
+
+    Raises:
+        ConfigError: An episode or a market appears twice, the worlds or the rules do not match, or the episodes differ in a setting of which a
+            portfolio has only one value.
     """
     if not episodes:
         raise ConfigError("making a portfolio: the list of episodes is empty; name at least one")
-    parts = sorted(episodes, key=lambda one: (one.info.start_ns, one.info.id))
+    parts = sorted(episodes, key=lambda part: (part.info.start_ns, part.info.id))
     _check_markets(parts)
     _check_worlds(parts)
-    rules = combine_rules([one.rules for one in parts])
+    rules = combine_rules([part.rules for part in parts])
     _check_ends(rules)
-    exogenous = _exogenous(parts)
-    ends = [one.info.end_ns for one in parts]
+    exogenous = _merge_series(parts)
+    ends = [part.info.end_ns for part in parts]
     info = EpisodeInfo(
-        id=portfolio_name([one.info.id for one in parts]),
-        title="; ".join(title for one in parts if (title := one.info.title)),
-        venue="+".join(dict.fromkeys(one.info.venue for one in parts)),
-        markets=tuple(market for one in parts for market in one.info.markets),
+        id=build_name([part.info.id for part in parts]),
+        title="; ".join(part.info.title for part in parts if part.info.title),
+        venue="+".join(dict.fromkeys(part.info.venue for part in parts)),
+        markets=tuple(market for part in parts for market in part.info.markets),
         start_ns=parts[0].info.start_ns,
         end_ns=None if None in ends else max(end for end in ends if end is not None),
         bankroll=MicroDollars(bankroll)
         if bankroll is not None
-        else _agreed(parts, "bankroll", {one.info.id: one.info.bankroll for one in parts}),
+        else _common_value(parts, "bankroll", {part.info.id: part.info.bankroll for part in parts}),
         rules=rules.name,
         exogenous=tuple(exogenous),
-        observation_depth=_agreed(parts, "observation_depth", {one.info.id: one.info.observation_depth for one in parts}),
+        observation_depth=_common_value(parts, "observation_depth", {part.info.id: part.info.observation_depth for part in parts}),
     )
-    tapes = [replace_units(one.tape, one.rules.units) for one in parts]
+    tapes = [replace_units(part.tape, part.rules.units) for part in parts]
     return Prepared(
         info=info,
-        digest=hashlib.sha256("\n".join(one.digest for one in parts).encode()).hexdigest(),
+        digest=hashlib.sha256("\n".join(part.digest for part in parts).encode()).hexdigest(),
         rules=rules,
         tape=merge_tapes(tapes),
-        execution=execution or _agreed(parts, "execution_mode", {one.info.id: one.execution for one in parts}),
+        execution=execution or _common_value(parts, "execution_mode", {part.info.id: part.execution for part in parts}),
         exogenous=exogenous,
-        default_fees=any(one.default_fees for one in parts),
-        world=next((one.world for one in parts if one.world), ""),
+        default_fees=any(part.default_fees for part in parts),
+        world=next((part.world for part in parts if part.world), ""),
         parts=tuple(parts),
     )
 
 
 def _check_markets(parts: Sequence[Prepared]) -> None:
-    of_market: dict[str, str] = {}
+    """Raise `ConfigError` for an episode or a market that appears twice, and for a portfolio among the episodes."""
     from bellwether.tables.replay import SEPARATOR, is_portfolio
 
+    episode_of: dict[str, str] = {}
     names: set[str] = set()
-    for one in parts:
-        name = one.info.id
+    for part in parts:
+        name = part.info.id
         if name in names:
             raise ConfigError(f"making a portfolio: the episode {name} appears twice; name it once")
         if is_portfolio(name):
@@ -92,16 +97,16 @@ def _check_markets(parts: Sequence[Prepared]) -> None:
                 f"making a portfolio: the name of the episode {name} contains {SEPARATOR}, which is reserved for portfolios; rename it"
             )
         names.add(name)
-        for ticker in one.info.tickers:
-            if ticker in of_market:
+        for ticker in part.info.tickers:
+            if ticker in episode_of:
                 raise ConfigError(
-                    f"making a portfolio: the market {ticker} is in {of_market[ticker]} and in {name}; leave out one of these episodes"
+                    f"making a portfolio: the market {ticker} is in {episode_of[ticker]} and in {name}; leave out one of these episodes"
                 )
-            of_market[ticker] = name
+            episode_of[ticker] = name
 
 
 def _check_ends(rules: RuleSet) -> None:
-    """Refuse rules that never close markets: the last book of a finished episode could be traded until the end of the others."""
+    """Raise `ConfigError` for rules that never close markets, under which the last book of a finished episode could still be traded."""
     if rules.trade_after_settlement:
         raise ConfigError(
             f"making a portfolio: under {rules.name} markets are traded after their end; replay the episodes "
@@ -110,7 +115,7 @@ def _check_ends(rules: RuleSet) -> None:
 
 
 def _check_worlds(parts: Sequence[Prepared]) -> None:
-    worlds = {one.world: one.info.id for one in reversed(parts) if one.world}
+    worlds = {part.world: part.info.id for part in reversed(parts) if part.world}
     if len(worlds) > 1:
         listed = ", ".join(f"{episode} is of {world}" for world, episode in sorted(worlds.items()))
         raise ConfigError(f"making a portfolio: its episodes are of different worlds: {listed}; give episodes of one world")
@@ -119,8 +124,8 @@ def _check_worlds(parts: Sequence[Prepared]) -> None:
 _OPTIONS = {"bankroll": "name one with --bankroll", "execution_mode": "name one with --execution"}
 
 
-def _agreed(parts: Sequence[Prepared], name: str, values: Mapping[str, Value]) -> Value:
-    """Return the common value of all episodes. Raises `ConfigError` if two differ."""
+def _common_value(parts: Sequence[Prepared], name: str, values: Mapping[str, Value]) -> Value:
+    """Return the value that all episodes have in common. Raises `ConfigError` if two differ. name: of the setting, for the message."""
     first = parts[0].info.id
     for episode, value in values.items():
         if value != values[first]:
@@ -131,26 +136,26 @@ def _agreed(parts: Sequence[Prepared], name: str, values: Mapping[str, Value]) -
     return values[first]
 
 
-def _exogenous(parts: Sequence[Prepared]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Merge the series of all parts. A series of several parts gets the points of each part outside the periods of the earlier ones."""
-    found: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for one in parts:
-        for name, (ts, values) in one.exogenous.items():
-            found[name] = _joined(name, found[name], (ts, values)) if name in found else (ts, values)
-    return found
+def _merge_series(parts: Sequence[Prepared]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Merge the exogenous series of all episodes. Where episodes overlap in time, a series has the points of the earlier episode."""
+    series: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for part in parts:
+        for name, (ts, values) in part.exogenous.items():
+            series[name] = _join_series(name, series[name], (ts, values)) if name in series else (ts, values)
+    return series
 
 
-def _joined(name: str, known: tuple[np.ndarray, np.ndarray], more: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Join two recordings of a series. Raises `ConfigError` if they differ in the time that both cover."""
-    if not len(known[0]) or not len(more[0]):
-        return known if len(known[0]) else more
-    first, last = max(known[0][0], more[0][0]), min(known[0][-1], more[0][-1])
-    shared = [(ts >= first) & (ts <= last) for ts, _ in (known, more)]
-    both = [(ts[here], values[here]) for (ts, values), here in zip((known, more), shared, strict=True)]
+def _join_series(name: str, earlier: tuple[np.ndarray, np.ndarray], later: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Join two recordings of a series. Raises `ConfigError` if they differ in the period that both cover."""
+    if not len(earlier[0]) or not len(later[0]):
+        return earlier if len(earlier[0]) else later
+    first, last = max(earlier[0][0], later[0][0]), min(earlier[0][-1], later[0][-1])
+    shared = [(ts >= first) & (ts <= last) for ts, _ in (earlier, later)]
+    both = [(ts[within], values[within]) for (ts, values), within in zip((earlier, later), shared, strict=True)]
     if not all(np.array_equal(mine, others, equal_nan=True) for mine, others in zip(*both, strict=True)):
         raise ConfigError(
             f"making a portfolio: two episodes have different values of the series {name} at the same times; replay them separately"
         )
-    ts, values = (np.concatenate([column, other[~shared[1]]]) for column, other in zip(known, more, strict=True))
+    ts, values = (np.concatenate([column, other[~shared[1]]]) for column, other in zip(earlier, later, strict=True))
     order = np.argsort(ts, kind="stable")
     return ts[order], values[order]

@@ -1,4 +1,4 @@
-"""Preload of the compiled engine by the server of a sweep's worker processes, which fork with it in memory.
+"""Module that loads the compiled engine into the server process of a sweep, from which worker processes are forked.
 
 With an empty cache of compiled code, the engine is compiled here once instead of in every worker.
 """

@@ -36,22 +36,28 @@ def prepare(
 ) -> Prepared:
     """Prepare an episode, a tape, or several episodes as one portfolio for a replay.
 
-    rules: default: the episode's own, else its venue's of its first day; required for a tape, which keeps its own fees. fees: name of a set
-    of the venue whose fees replace those of the rules, or none. cache: folder of tapes; a missing tape is written there. bankroll,
-    execution: of a portfolio whose episodes differ in them. Raises `ConfigError` for unknown or missing rules, and for episodes that cannot
-    form a portfolio.
+    Args:
+        source: Episode, tape, or a sequence of episodes, which may be prepared already.
+        rules: Rule set or its name. Default: that of the episode, else that of its venue on its first day. Required for a tape.
+        cache: Folder of tapes; a missing tape is written there.
+        bankroll: Starting cash of a portfolio, micro-dollars. Required if its episodes differ in it.
+        execution: Execution mode of a portfolio. Required if its episodes differ in it.
+        fees: Name of a rule set of the venue whose fees replace those of the rules; `none` for no fees. A tape keeps its own fees.
+
+    Raises:
+        ConfigError: The rules are unknown or missing, or the episodes cannot form a portfolio.
     """
     if isinstance(source, str | Path):
         raise ConfigError(f"replaying {str(source)!r:.80}: it is the name of a folder; load the episode first, with bellwether.replay.load")
     if isinstance(source, Sequence):
-        parts = [one if isinstance(one, Prepared) else prepare(one, rules, cache=cache, fees=fees) for one in source]
+        parts = [part if isinstance(part, Prepared) else prepare(part, rules, cache=cache, fees=fees) for part in source]
         return parts[0] if len(parts) == 1 else combine(parts, bankroll=bankroll, execution=execution)
     if isinstance(source, Tape):
-        return _of_tape(source, rules, fees)
-    return _of_episode(source, rules, cache, fees)
+        return _prepare_tape(source, rules, fees)
+    return _prepare_episode(source, rules, cache, fees)
 
 
-def _of_tape(tape: Tape, rules: str | RuleSet | None, fees: str | None) -> Prepared:
+def _prepare_tape(tape: Tape, rules: str | RuleSet | None, fees: str | None) -> Prepared:
     if fees is not None:
         raise ConfigError(f"replaying a tape: it keeps its own fees and cannot have those of {fees}; change Tape.fees")
     if rules is None:
@@ -62,7 +68,7 @@ def _of_tape(tape: Tape, rules: str | RuleSet | None, fees: str | None) -> Prepa
     return Prepared(info, tape.digest, chosen, tape)
 
 
-def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None, fees: str | None) -> Prepared:
+def _prepare_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | None, fees: str | None) -> Prepared:
     about = episode.metadata
     wanted = rules or about.rules
     if wanted is None:
@@ -90,11 +96,13 @@ def _of_episode(episode: Episode, rules: str | RuleSet | None, cache: Path | Non
         observation_depth=about.observation_depth,
     )
     default_fees = chosen.uses_fee_terms and any(market.has_default_fee for market in about.markets)
-    return Prepared(info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees, _reader(episode), _world(episode))
+    return Prepared(
+        info, episode.digest, chosen, tape, about.execution_mode, exogenous, default_fees, _trade_reader(episode), _find_world(episode)
+    )
 
 
-def _world(episode: Episode) -> str:
-    """Return the world whose home contains the episode, else the sandbox if it was generated there."""
+def _find_world(episode: Episode) -> str:
+    """Return the world whose home contains the episode, or the sandbox for an episode generated there; empty if unknown."""
     from bellwether.settings import World
 
     below = episode.folder.absolute().parent
@@ -103,8 +111,8 @@ def _world(episode: Episode) -> str:
     return "sandbox" if episode.metadata.source.get("recorded") == "import: sandbox" else ""
 
 
-def _reader(episode: Episode) -> Callable[[], Trades]:
-    """Build a reader of the episode's trades that does not keep its books in memory."""
+def _trade_reader(episode: Episode) -> Callable[[], Trades]:
+    """Return a function that reads the episode's trades without keeping its books in memory."""
     content: Content | None = episode.__dict__.get("content")
     if content is None:
         return lambda: replace(episode).content.trades

@@ -1,4 +1,4 @@
-"""Prepared episodes and portfolios: the tape with the fees of its rules, and the description for agents."""
+"""Prepared episodes and portfolios: tapes with the fees of their rules, and descriptions for agents."""
 
 from __future__ import annotations
 
@@ -22,11 +22,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Prepared episode or portfolio.
+    """Episode or portfolio that is ready for a replay.
 
-    digest: of the content. execution: the episode's own. exogenous: name -> (ts, values). default_fees: the rules use fee terms, and those
-    of at least one market are not stated. read_trades: reads the episode's trades; a tape alone uses its prints. world: where it was
-    recorded, empty if unknown. parts: episodes of a portfolio.
+    Attributes:
+        info: Description for agents.
+        digest: SHA-256 of the content.
+        rules: Rule set.
+        tape: Tape, with the fees of the rules.
+        execution: Execution mode of the episode.
+        exogenous: Times (ns UTC) and values of each exogenous series, by name.
+        default_fees: The rules use fee terms, and those of at least one market are not stated.
+        read_trades: Function that reads the episode's trades; a tape alone uses its prints.
+        world: World in which the episode was recorded; empty if unknown.
+        parts: Episodes of a portfolio.
     """
 
     info: EpisodeInfo
@@ -42,9 +50,9 @@ class Prepared:
 
     @cached_property
     def trades(self) -> np.ndarray:
-        """Trades by time, int64[n, 5]: ns UTC, ticker code, price of YES ($0.0001), lots, side that the taker bought; read on first use.
+        """Recorded trades by time, int64[n, 5]: ns UTC, ticker code, price of YES ($0.0001), lots, side that the taker bought.
 
-        A tape contains prints where they filled, which may be before the feed had them; agents see the episode's own trades.
+        They are read on first use. Prints of the tape may be earlier than the feed reported them, so agents see the episode's own trades.
         """
         if self.parts:
             return merge_trades(self.parts)
@@ -55,13 +63,13 @@ class Prepared:
             price = tape.prices[tape.starts[ticker] + level]
             rows = np.column_stack([tape.ts[prints], ticker, np.where(side == YES, price, DOLLAR - price), lots, 1 - side])
         else:
-            found = self.read_trades()
-            rows = np.column_stack([found.ts, found.ticker, found.price, found.lots, found.taker]).astype(np.int64, copy=False)
+            trades = self.read_trades()
+            rows = np.column_stack([trades.ts, trades.ticker, trades.price, trades.lots, trades.taker]).astype(np.int64, copy=False)
         return freeze(rows)
 
 
 def merge_trades(parts: Sequence[Prepared]) -> np.ndarray:
-    """Merge the trades of all parts by time, as in `Prepared.trades`; in an instant in the order of the parts."""
-    codes = accumulate((len(one.tape.tickers) for one in parts), initial=0)
-    rows = np.concatenate([one.trades + np.array([0, code, 0, 0, 0]) for one, code in zip(parts, codes, strict=False)])
+    """Merge the rows of `Prepared.trades` of all parts by time. Trades of one instant are in the order of the parts."""
+    codes = accumulate((len(part.tape.tickers) for part in parts), initial=0)
+    rows = np.concatenate([part.trades + np.array([0, code, 0, 0, 0]) for part, code in zip(parts, codes, strict=False)])
     return freeze(rows[np.argsort(rows[:, 0], kind="stable")])

@@ -1,4 +1,4 @@
-"""Registry of agents by name: the built-in ones, the user's own, and any class in a file of the user."""
+"""Registry of agents by name: built-in agents and the user's own. Unregistered classes are named by their file or module."""
 
 from __future__ import annotations
 
@@ -20,11 +20,16 @@ FILE = "agents.toml"
 
 
 class RegisteredAgent(BaseModel):
-    """Entry of the registry: reference of the class and its arguments.
+    """Entry of the registry.
 
-    agent: `package.module:Class`, or `file.py:Class` relative to the registry's file. params: keyword arguments of the class.
-    cadence_seconds: default time between decisions; 300 if omitted. isolated: run it in its own process; "partial": also if the system
-    cannot isolate it fully.
+    Attributes:
+        name: Unique name.
+        agent: `package.module:Class`, or `file.py:Class` relative to the registry's file.
+        title: Name in tables.
+        description: Description in lists.
+        params: Keyword arguments of the class.
+        cadence_seconds: Default time between decisions, seconds; 300 if omitted.
+        isolated: Run the agent in its own process; "partial": also if the system cannot isolate it fully.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -39,7 +44,7 @@ class RegisteredAgent(BaseModel):
 
     @property
     def limits(self) -> Isolation | None:
-        """Limits of its process; None if it runs in that of the simulator."""
+        """Limits of the agent's process; None if the agent runs in the process of the simulator."""
         return Isolation(partial=self.isolated == "partial") if self.isolated else None
 
     @property
@@ -48,70 +53,78 @@ class RegisteredAgent(BaseModel):
         return None if self.cadence_seconds is None else round(self.cadence_seconds * SECOND)
 
     @property
-    def asks(self) -> str | None:
-        """Name of the language model that it uses in the registry; None without one."""
+    def language_model(self) -> str | None:
+        """Name of the agent's language model in the registry of models; None without one."""
         model = self.params.get("model")
         return model if isinstance(model, str) else None
 
     def source(self) -> AgentSource:
-        """Return the source from which another process loads it."""
+        """Return the source from which another process loads the agent."""
         return AgentSource(self.agent, self.params, self.name)
 
     def make(self, **params: Any) -> Agent:
-        """Make a new agent with `params` over the entry's own. Raises `ConfigError` for a class that cannot be loaded, and for unknown
-        parameters.
+        """Create an agent. `params` override those of the entry.
+
+        Raises `ConfigError` for a class that cannot be loaded and for unknown parameters.
         """
         return AgentReference(self.agent, {**self.params, **params}, self.name).make()
 
 
 def agents(folder: Path | None = None) -> dict[str, RegisteredAgent]:
-    """Return all agents by name: the built-in ones, then those of `folder` (by default the registry folder of the settings).
+    """Return all registered agents by name: built-in agents, then those of `folder`. Default: the registry folder of the settings.
 
     Raises `ConfigError` naming file, entry, field and value for an invalid entry. Classes are not imported.
     """
-    return {name: _registered(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
+    return {name: _parse_entry(entry) for name, entry in registry.read(FILE, folder or settings().registry).items()}
 
 
 def competitors(folder: Path | None = None) -> dict[str, RegisteredAgent]:
-    """Return the agents that trade every episode automatically: those without a language model, or with one that takes part automatically
-    in this world.
-    """
-    from bellwether.forecasting import competitors as asked
+    """Return the agents that trade every episode automatically.
 
-    models = asked(folder)
-    return {name: entry for name, entry in agents(folder).items() if entry.asks is None or entry.asks in models}
+    Their language model, if they have one, is one of those that take part automatically in this world.
+    """
+    from bellwether import forecasting
+
+    models = forecasting.competitors(folder)
+    return {name: entry for name, entry in agents(folder).items() if entry.language_model is None or entry.language_model in models}
 
 
 def find_agent(name: str, folder: Path | None = None, *, isolated: Isolation | None = None, seconds: float = 60.0) -> RegisteredAgent:
-    """Return the agent called `name`, the class `file.py:Class` or `module:Class`, or the only agent in `file.py`. Raises `ConfigError` for
-    others.
+    """Find an agent by its name in the registry, or as `file.py`, `file.py:Class` or `module:Class`.
 
-    isolated: load such a class in its own process within `seconds`; one that fails there is named after its class.
+    Args:
+        name: Name or class; for `file.py` the only agent in the file.
+        folder: Folder of the registry. Default: that of the settings.
+        isolated: Load an unregistered class in its own process with these limits. A class that fails there is named after itself.
+        seconds: Time limit of loading it there.
+
+    Raises:
+        ConfigError: The agent is unknown or cannot be loaded.
     """
     if name.endswith(".py"):
         name = f"{name}:{find_only_agent(Path(name))}"
     if ":" in name:
-        return _unregistered(name, isolated, seconds)
-    known = agents(folder)
-    if name in known:
-        return known[name]
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(known)};"
+        return _load_unregistered(name, isolated, seconds)
+    registered = agents(folder)
+    if name in registered:
+        return registered[name]
+    close = get_close_matches(name, registered, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(close)}?" if close else f"there are {', '.join(registered)};"
     raise ConfigError(f"no agent is called {name!r:.60}; {hint} `bellwether agents` lists them, and file.py names your own")
 
 
-def _registered(entry: registry.Entry) -> RegisteredAgent:
-    found = entry.parse(RegisteredAgent)
-    where, _, name = found.agent.rpartition(":")
+def _parse_entry(entry: registry.Entry) -> RegisteredAgent:
+    agent = entry.parse(RegisteredAgent)
+    where, _, name = agent.agent.rpartition(":")
     if not where.endswith(".py"):
-        return found
+        return agent
     path = Path(entry.file).parent / where
     if not path.is_file():
         raise entry.error("agent", f"the file {path} is missing", "correct the path, which is relative to the registry's file")
-    return found.model_copy(update={"agent": f"{path.absolute()}:{name}"})
+    return agent.model_copy(update={"agent": f"{path.absolute()}:{name}"})
 
 
-def _unregistered(reference: str, isolated: Isolation | None, seconds: float) -> RegisteredAgent:
+def _load_unregistered(reference: str, isolated: Isolation | None, seconds: float) -> RegisteredAgent:
     where, _, name = reference.rpartition(":")
     if not where or not name.isidentifier():
         raise ConfigError(f"no agent is called {reference!r:.80}; write my_file.py:MyAgent")
@@ -120,7 +133,7 @@ def _unregistered(reference: str, isolated: Isolation | None, seconds: float) ->
     if isolated is not None:
         from bellwether.replay.isolation.host import IsolatedAgent
 
-        there = IsolatedAgent(AgentSource(f"{where}:{name}"), isolated, seconds).describe()
-        return RegisteredAgent(name=there.name, agent=f"{where}:{name}", description=there.about)
-    found = load_agent_class(f"{where}:{name}")
-    return RegisteredAgent(name=found.name, agent=f"{where}:{name}", description=(found.__doc__ or "").strip().partition("\n")[0])
+        loaded = IsolatedAgent(AgentSource(f"{where}:{name}"), isolated, seconds).describe()
+        return RegisteredAgent(name=loaded.name, agent=f"{where}:{name}", description=loaded.about)
+    cls = load_agent_class(f"{where}:{name}")
+    return RegisteredAgent(name=cls.name, agent=f"{where}:{name}", description=(cls.__doc__ or "").strip().partition("\n")[0])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from bellwether.errors import ConfigError
 from bellwether.replay.agents.failures import Failure
+from bellwether.replay.agents.mills import API
 from bellwether.replay.engine import ReplayOutcome
 from bellwether.replay.engine import ReplaySettings as EngineSettings
 from bellwether.replay.engine.latencies import LatencySeries
@@ -33,16 +34,28 @@ _LARGEST_SEED = 2**63
 
 @dataclass(frozen=True, slots=True)
 class BacktestSettings:
-    """Settings of a backtest. Durations in ns, money in micro-dollars. Raises `ConfigError` for invalid values.
+    """Settings of a backtest. Durations are in ns, money in micro-dollars. Raises `ConfigError` for invalid values.
 
-    rules: name of a rule set; default: the episode's, else the venue's of the episode's first day. fees: name of a set of the venue whose
-    fees replace those of the rules, or none. cadence: time between decisions. sample_every: time between points of the equity curve.
-    order_latency: until an order arrives. data_latency: until the agent sees an event. response_latency: until it learns the outcome of an
-    order, at least data_latency. latencies: recorded ones, which replace order_latency and response_latency. execution: maker_taker or
-    taker_only; default: the episode's. queue: trade_only, reconciled, proportional, power, log or optimistic; default: the rules'.
-    queue_exponent: of the model power. band: auto, fills, rerun or none, as in `Band`. self_trade: cancel_taker or cancel_maker. bankroll:
-    default: the episode's. max_orders: per run. max_resting: per market and side. seed: of the agent's random numbers. calls_per_step: tool
-    calls per decision. seconds_per_step: real seconds after which a decision is stopped.
+    Attributes:
+        rules: Name of a rule set. Default: that of the episode, else that of the venue on the episode's first day.
+        fees: Name of a rule set of the venue whose fees replace those of the rules; `none` for no fees.
+        cadence: Time between decisions.
+        sample_every: Time between points of the equity curve.
+        order_latency: Time until an order arrives.
+        data_latency: Time until the agent sees an event.
+        response_latency: Time until the agent learns the outcome of an order; at least data_latency.
+        latencies: Recorded latencies, which replace order_latency and response_latency.
+        execution: maker_taker or taker_only. Default: that of the episode.
+        queue: Queue model: trade_only, reconciled, proportional, power, log or optimistic. Default: that of the rules.
+        queue_exponent: Exponent of the queue model power.
+        band: Source of the band, as in `Band`.
+        self_trade: cancel_taker or cancel_maker.
+        bankroll: Starting cash. Default: that of the episode.
+        max_orders: Maximum orders of the run.
+        max_resting: Maximum resting orders per market and side.
+        seed: Seed of the agent's random numbers.
+        calls_per_step: Tool calls per decision.
+        seconds_per_step: Real seconds after which a decision is stopped.
     """
 
     rules: str | None = None
@@ -76,13 +89,13 @@ class BacktestSettings:
         self.engine()
 
     def engine(self) -> EngineSettings:
-        """Return the settings of the engine."""
-        given = {name: getattr(self, name) for name in EngineSettings.__dataclass_fields__}
-        left_out = [name for name in ("execution", "queue", "bankroll") if given[name] is None]
-        return EngineSettings(**{name: value for name, value in given.items() if name not in left_out})
+        """Return the part of the settings that the engine uses."""
+        values = {name: getattr(self, name) for name in EngineSettings.__dataclass_fields__}
+        defaults = [name for name in ("execution", "queue", "bankroll") if values[name] is None]
+        return EngineSettings(**{name: value for name, value in values.items() if name not in defaults})
 
     def of(self, prepared: Prepared) -> BacktestSettings:
-        """Return the settings with the defaults of the episode and its rules filled in; other fees are part of the rules' name."""
+        """Return the settings with the defaults of an episode and its rules filled in. `fees` becomes part of the name of the rules."""
         return replace(
             self,
             rules=prepared.rules.name,
@@ -93,17 +106,38 @@ class BacktestSettings:
         )
 
     def digest(self) -> str:
-        """Compute the SHA-256 of all settings that can change a result. Excluded are the time limit of a step, and the exponent except for
-        the queue model power.
+        """Compute the SHA-256 of the settings that can change a result.
+
+        Excluded are the time limit of a step, and the queue exponent unless the queue model is power.
         """
-        without = {"seconds_per_step", *(() if self.queue == "power" else ("queue_exponent",)), *(() if self.fees else ("fees",))}
-        values = {name: value for name, value in settings_values(self).items() if name not in without}
+        excluded = {"seconds_per_step", *(() if self.queue == "power" else ("queue_exponent",)), *(() if self.fees else ("fees",))}
+        values = {name: value for name, value in settings_values(self).items() if name not in excluded}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RunRecord:
-    """Inputs and outcome of a finished run, from which the tables and pages of a `Backtest` are made."""
+    """Inputs and outcome of a finished run.
+
+    Attributes:
+        episode: Name of the episode or portfolio.
+        episode_digest: Digest of the episode's content; of a portfolio, of the digests of its episodes.
+        venue: Venue; those of a portfolio are joined with `+`.
+        agent: Name of the agent.
+        params: Arguments of the agent.
+        rules: Rule set.
+        settings: Settings, with rules, execution, queue and bankroll filled in.
+        tape: Input of the engine.
+        outcome: Output of the engine: orders, fills and samples as integers, with the engine's column numbers.
+        steps: Number of decisions.
+        failure: Error that ended the agent's trading; None without one.
+        confinement: Protections against an isolated agent; None for an agent of this process.
+        default_fees: The fee terms of a market are unknown.
+        episodes: Names of the episodes of a portfolio, or of the one episode.
+        band: Source of the band: fills, rerun or none.
+        tags: Labels of orders by number.
+        api: Version of the agent's interface.
+    """
 
     episode: str
     episode_digest: str
@@ -121,15 +155,16 @@ class RunRecord:
     episodes: tuple[str, ...] = ()
     band: str = "fills"
     tags: Mapping[int, str] = field(default_factory=dict)
+    api: int = API
 
     @property
     def seed(self) -> int:
-        """Seed of the settings."""
+        """Seed of the agent's random numbers."""
         return self.settings.seed
 
     @property
     def bankroll(self) -> MicroDollars:
-        """Bankroll at the start, micro-dollars."""
+        """Starting cash, micro-dollars."""
         assert self.settings.bankroll is not None
         return MicroDollars(self.settings.bankroll)
 
@@ -140,7 +175,7 @@ class RunRecord:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of fills, cash, equity and failure; equal runs have equal digests on every machine."""
+        """SHA-256 of the outcome and the failure. Equal runs have equal digests on every machine."""
         failed = None if self.failure is None else {name: getattr(self.failure, name) for name in ("type", "message", "step", "at")}
         text = json.dumps([self.outcome.digest(), failed])
         return hashlib.sha256(text.encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""Sweeps of many backtests: every episode or portfolio with every agent and parameter set, in processes, threads or on a Dask cluster.
+"""Sweeps: backtests of every agent and parameter set in every episode or portfolio, in processes, in threads or on a Dask cluster.
 
-Local workers are forked once from a server process with the compiled engine in memory; tapes are read from the memory-mapped cache. Agents
-with compiled decisions hold no Python lock and run in threads of this process instead. `dask_sweep` runs the same batches on a cluster.
+Local worker processes are forked from a server process with the compiled engine in memory, and read tapes from the memory-mapped cache.
+Compiled agents release the GIL and run in threads of this process instead. `dask_sweep` runs the same batches on a cluster.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from bellwether.replay.agents.agent import CompiledAgent
+from bellwether.replay.agents.mills import warn_of_mills
 from bellwether.replay.backtest import BacktestSettings
 from bellwether.replay.batches import (
     SERVER,
@@ -31,6 +32,7 @@ from bellwether.replay.batches import (
     build_worker_error,
     prepare_source,
     run_batch,
+    varied_parameters,
 )
 from bellwether.replay.dask_sweep import run_on_dask
 from bellwether.replay.isolation import Confinement, Isolation
@@ -47,10 +49,13 @@ _BATCHES_PER_WORKER = 4
 
 @dataclass(frozen=True)
 class Sweep:
-    """Rows of all runs, by episode and candidate in the given order, and their cost.
+    """Metrics of all runs of a sweep, and their cost.
 
-    rows: metrics of each run, a row of replay/backtests, with the candidate's label as `agent`. cpu: CPU seconds of all processes from
-    their start (on Dask of this process and of the batches). busy: CPU seconds of engine and agents. confinements: of isolated agents.
+    Attributes:
+        rows: Row of replay/backtests for each run, by source and candidate in the given order, with the candidate's label as `agent`.
+        cpu: CPU seconds of all processes from their start; on Dask, of this process and of the batches.
+        busy: CPU seconds of the engine and the agents.
+        confinements: Protections against isolated agents.
     """
 
     rows: list[Mapping[str, Any]]
@@ -65,7 +70,7 @@ class Sweep:
         return BACKTESTS.validate(BACKTESTS.frame(self.rows))
 
     def reality_check(self, *, unsettled: bool = False) -> RealityCheck:
-        """Compute the probability that luck alone makes the best candidate look this good."""
+        """Compute White's reality check: the probability that the best candidate is as good by luck. unsettled: count unsettled episodes."""
         from bellwether.replay.results.reality_check import reality_check
 
         return reality_check(self.frame(), unsettled=unsettled)
@@ -85,15 +90,25 @@ def run_sweep(
     unsettled: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Sweep:
-    """Run every candidate in every episode or portfolio; rows do not depend on the workers.
+    """Run every candidate in every episode or portfolio. Results do not depend on the number and kind of workers.
 
-    sources: folders of episodes, and tuples of folders, each traded as one portfolio. cache: folder of tapes shared by local workers. jobs:
-    number of local workers. client: of a Dask cluster that runs everything instead; its workers must have the folders at the same paths,
-    and keep tapes below their own BELLWETHER_HOME. batch: runs per batch on Dask; default: about two seconds of work. isolated: run each
-    agent in its own process, which alone loads it. out: folder for the tables of all runs and the reality check; until the sweep ends,
-    finished batches are files in its `backtests.parts`. unsettled: count unsettled episodes in the reality check. progress: called with the
-    number of runs of each finished batch. Raises `ConfigError` for an invalid candidate or portfolio and `SchemaError` for a refused
-    episode: before the first run, on Dask when a worker opens it.
+    Args:
+        sources: Folders of episodes, and tuples of folders, each traded as one portfolio.
+        candidates: Agents with their parameters.
+        settings: Settings of all runs.
+        cache: Folder of tapes, shared by local workers.
+        jobs: Number of local workers.
+        client: Client of a Dask cluster that runs all batches instead. Its workers need the folders at the same paths, and store tapes below
+            their own BELLWETHER_HOME.
+        batch: Runs per batch on Dask. Default: about two seconds of work.
+        isolated: Run each agent in its own process, which alone loads it, with these limits.
+        out: Folder for the tables of all runs and the reality check. Until the sweep ends, finished batches are in its `backtests.parts`.
+        unsettled: Count unsettled episodes in the reality check.
+        progress: Function that is called with the number of runs of each finished batch.
+
+    Raises:
+        ConfigError: A candidate or a portfolio is invalid. It is raised before the first run; for portfolios on Dask, when a worker opens one.
+        SchemaError: An episode is invalid. It is raised before the first run; on Dask, when a worker opens the episode.
     """
     kinds = [candidate.check(settings, isolated) for candidate in candidates]
     plan = SweepPlan(sources, candidates, settings, cache, isolated, tables=out is not None)
@@ -101,39 +116,41 @@ def run_sweep(
         for source in sources:
             prepare_source(source, settings, cache)
         compiled = all(kind is not None and issubclass(kind, CompiledAgent) for kind in kinds)
-        results = _run_here(_batches(plan, jobs), jobs, threads=compiled)
+        results = _run_locally(_split_batches(plan, jobs), jobs, threads=compiled)
     else:
         results = run_on_dask(plan, client, batch)
     rows: list[Mapping[str, Any]] = [{}] * len(plan)
     cpu: dict[int, float] = {}
     busy = other = 0.0
     confinements: frozenset[Confinement] = frozenset()
-    with nullcontext() if out is None else _tables(out, candidates, unsettled=unsettled) as keep:
-        for done in results:
-            rows[done.first : done.first + len(done.rows)] = done.rows
-            busy += done.busy
-            confinements |= done.confinements
+    with nullcontext() if out is None else _open_tables(out, candidates, unsettled=unsettled) as add_tables:
+        for result in results:
+            rows[result.first : result.first + len(result.rows)] = result.rows
+            busy += result.busy
+            confinements |= result.confinements
             if client is None:
-                cpu[done.worker], other = max(done.cpu, cpu.get(done.worker, 0.0)), done.server
+                cpu[result.worker], other = max(result.cpu, cpu.get(result.worker, 0.0)), result.server
             else:
-                other += done.spent
-            if keep is not None:
-                keep(done.first, done.tables)
+                other += result.spent
+            for name, api in sorted(result.versions):
+                warn_of_mills(name, api)
+            if add_tables is not None:
+                add_tables(result.first, result.tables)
             if progress is not None:
-                progress(len(done.rows))
+                progress(len(result.rows))
     cpu[os.getpid()] = time.process_time()
     return Sweep(rows, sum(cpu.values()) + other, busy, confinements)
 
 
-def _tables(
+def _open_tables(
     out: Path, candidates: Sequence[Candidate], *, unsettled: bool
 ) -> AbstractContextManager[Callable[[int, Mapping[str, pl.DataFrame]], None]]:
     from bellwether.replay.results.folder import table_writer
 
-    return table_writer(out, [{"agent": one.label, **one.varied} for one in candidates], unsettled=unsettled)
+    return table_writer(out, varied_parameters(candidates), unsettled=unsettled)
 
 
-def _batches(plan: SweepPlan, jobs: int) -> list[Batch]:
+def _split_batches(plan: SweepPlan, jobs: int) -> list[Batch]:
     """Split all runs into batches of one episode each."""
     pieces = max(1, -(-jobs * _BATCHES_PER_WORKER // max(1, len(plan.sources))))
     width = len(plan.candidates)
@@ -145,11 +162,11 @@ def _batches(plan: SweepPlan, jobs: int) -> list[Batch]:
     ]
 
 
-def _run_here(batches: Sequence[Batch], jobs: int, *, threads: bool) -> Iterator[BatchResult]:
+def _run_locally(batches: Sequence[Batch], jobs: int, *, threads: bool) -> Iterator[BatchResult]:
     if jobs == 1:
         yield from map(run_batch, batches)
         return
-    with _workers(min(jobs, len(batches)), threads=threads) as pool:
+    with _start_workers(min(jobs, len(batches)), threads=threads) as pool:
         futures = {pool.submit(run_batch, batch): batch for batch in batches}
         try:
             for future in as_completed(list(futures)):
@@ -163,7 +180,7 @@ def _run_here(batches: Sequence[Batch], jobs: int, *, threads: bool) -> Iterator
 
 
 @contextmanager
-def _workers(count: int, *, threads: bool) -> Iterator[Executor]:
+def _start_workers(count: int, *, threads: bool) -> Iterator[Executor]:
     if threads:
         with ThreadPoolExecutor(count) as pool:
             yield pool
@@ -172,13 +189,13 @@ def _workers(count: int, *, threads: bool) -> Iterator[Executor]:
     context.set_forkserver_preload([SERVER])
     # Ctrl-C in a terminal reaches workers as well; this process ends them.
     ignore = (signal.SIGINT, signal.SIG_IGN)
-    with _without_main(), ProcessPoolExecutor(count, mp_context=context, initializer=signal.signal, initargs=ignore) as processes:
+    with _hide_main_module(), ProcessPoolExecutor(count, mp_context=context, initializer=signal.signal, initargs=ignore) as processes:
         yield processes
 
 
 @contextmanager
-def _without_main() -> Iterator[None]:
-    """Start workers without the main module of this process; importing it would cost each of them more than its tasks."""
+def _hide_main_module() -> Iterator[None]:
+    """Hide the main module of this process within the block, so that workers do not import it; that takes longer than their batches."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:

@@ -1,7 +1,7 @@
-"""Units of the simulator: integers everywhere, so that sums are exact.
+"""Units of the simulator. All amounts are integers, so that sums are exact.
 
-Prices are integers of $0.0001 of the side they are quoted for, sizes numbers of lots (hundredths of a contract), money numbers of
-micro-dollars, times nanoseconds since 1970, UTC. The product of a price and a size is an amount in micro-dollars: `cost`. Type checkers
+Prices are in $0.0001 of the side that they name, sizes in lots (0.01 contract), money in micro-dollars, times in nanoseconds since 1970, UTC.
+The product of a price and a size is an amount in micro-dollars: `cost`. Type checkers
 distinguish `CentiCents`, `Lots` and `MicroDollars` (`bellwether.units`); compiled code and arrays use int64.
 """
 
@@ -46,24 +46,24 @@ SELL = 1
 
 
 def centicents(dollars: Decimal | str | int) -> CentiCents:
-    """Convert dollars per contract to a price. Raises `SchemaError` for a value finer than $0.0001; nothing is rounded."""
-    return CentiCents(_whole(dollars, DOLLAR, "a price", "a hundredth of a cent"))
+    """Convert dollars per contract to $0.0001. Raises `SchemaError` if the value is not a multiple."""
+    return CentiCents(_to_units(dollars, DOLLAR, "a price", "a hundredth of a cent"))
 
 
 def lots(contracts: Decimal | str | int) -> Lots:
-    """Convert contracts to lots. Raises `SchemaError` for a value finer than 0.01 contract; nothing is rounded."""
-    return Lots(_whole(contracts, CONTRACT, "a size", "a hundredth of a contract"))
+    """Convert contracts to lots of 0.01 contract. Raises `SchemaError` if the value is not a multiple."""
+    return Lots(_to_units(contracts, CONTRACT, "a size", "a hundredth of a contract"))
 
 
-def _whole(value: Decimal | str | int, units: int, what: str, unit: str) -> int:
+def _to_units(value: Decimal | str | int, units: int, kind: str, unit: str) -> int:
     scaled = Decimal(value) * units
     if scaled != scaled.to_integral_value():
-        raise SchemaError(f"reading {what}: {value} is finer than {unit}")
+        raise SchemaError(f"reading {kind}: {value} is finer than {unit}")
     return int(scaled)
 
 
 def cost(price: CentiCents, lots: Lots) -> MicroDollars:
-    """Cost of lots at a price, without fees."""
+    """Return the cost of lots at a price, without fees."""
     return MicroDollars(price * lots)
 
 

@@ -306,12 +306,12 @@ def test_what_an_agent_prints_is_not_in_the_json(episode: Path, tmp_path: Path, 
     assert "acting" in done.stderr
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_an_agent_of_the_earlier_interface_is_noted_once(two_episodes: tuple[Path, Path], tmp_path: Path, jobs: int) -> None:
+@pytest.mark.parametrize("options", [("--jobs", 1), ("--jobs", 2), ("--jobs", 2, "--isolation", "partial")])
+def test_an_agent_of_the_earlier_interface_is_noted_once(two_episodes: tuple[Path, Path], tmp_path: Path, options: tuple[Any, ...]) -> None:
     file = tmp_path / "old.py"
     file.write_text(OLD)
     first, second = two_episodes
-    result = backtest("--agent", file, "--episode", first, "--episode", second, "--jobs", jobs, "--json")
+    result = backtest("--agent", file, "--episode", first, "--episode", second, *options, "--json")
     assert result.stderr.count("Note: the agent old states prices in tenths of a cent") == 1
     assert result.stderr.count("states prices in tenths") == 1
     assert len(json.loads(result.stdout)) == 2

@@ -168,7 +168,7 @@ def test_only_what_costs_nothing_or_is_named_runs_without_a_request(monkeypatch:
     monkeypatch.setenv("BELLWETHER_MODELS", "paid")
     settings.cache_clear()
     monkeypatch.setattr("bellwether.forecasting.competitors", lambda *_: {"free": None, "paid": None})
-    agents = {"rule": SimpleNamespace(asks=None), "trader": SimpleNamespace(asks="paid")}
+    agents = {"rule": SimpleNamespace(language_model=None), "trader": SimpleNamespace(language_model="paid")}
     monkeypatch.setattr("bellwether.replay.registry.competitors", lambda *_: agents)
     now = datetime.now(UTC)
     new, old = (cast("Any", SimpleNamespace(written_at=now - timedelta(days=days))) for days in (1, 30))

@@ -11,7 +11,7 @@ import pytest
 from bellwether.errors import BellwetherError, ConfigError, SchemaError
 from bellwether.replay import BacktestSettings, load, run
 from bellwether.replay.batches import Candidate
-from bellwether.replay.parameter_grid import grid, label, parameters
+from bellwether.replay.parameter_grid import build_label, parse_grid, parse_parameters
 from bellwether.replay.results.metrics import metrics
 from bellwether.replay.sweep import Sweep, run_sweep
 from bellwether.replay.units import SECOND
@@ -30,8 +30,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def candidates(agent: str) -> list[Candidate]:
     return [
-        Candidate(agent, "maker", label("maker", varied), {"size": 1, **varied}, varied)
-        for varied in grid(["spread_cents=1..4", "skew_cents=0,1"])
+        Candidate(agent, "maker", build_label("maker", varied), {"size": 1, **varied}, varied)
+        for varied in parse_grid(["spread_cents=1..4", "skew_cents=0,1"])
     ]
 
 
@@ -99,7 +99,7 @@ def test_an_agent_that_ends_its_worker_is_named(folders: list[Path], tmp_path: P
 
 def test_values_have_the_type_they_look_like() -> None:
     given = ["a=1", "b=0.5", "c=true", "d=none", "e=some text", "f=-2", "g = x=y "]
-    assert parameters(given) == {"a": 1, "b": 0.5, "c": True, "d": None, "e": "some text", "f": -2, "g": "x=y"}
+    assert parse_parameters(given) == {"a": 1, "b": 0.5, "c": True, "d": None, "e": "some text", "f": -2, "g": "x=y"}
 
 
 @pytest.mark.parametrize(
@@ -113,12 +113,12 @@ def test_values_have_the_type_they_look_like() -> None:
     ],
 )
 def test_a_range_holds_both_ends_and_is_exact(text: str, values: list[Any]) -> None:
-    assert [combination["s"] for combination in grid([text])] == values
+    assert [combination["s"] for combination in parse_grid([text])] == values
 
 
 def test_a_grid_is_every_combination_in_order() -> None:
-    assert grid(["a=1,2", "b=x,y"]) == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}, {"a": 2, "b": "y"}]
-    assert grid([]) == [{}]
+    assert parse_grid(["a=1,2", "b=x,y"]) == [{"a": 1, "b": "x"}, {"a": 1, "b": "y"}, {"a": 2, "b": "x"}, {"a": 2, "b": "y"}]
+    assert parse_grid([]) == [{}]
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ def test_a_grid_is_every_combination_in_order() -> None:
 )
 def test_what_is_no_grid_is_refused_in_words(given: list[str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        grid(given)
+        parse_grid(given)
 
 
 def test_a_label_tells_combinations_apart() -> None:
-    assert label("maker", {"size": 5, "spread": 0.5}) == "maker[size=5,spread=0.5]"
-    assert label("maker", {}) == "maker"
+    assert build_label("maker", {"size": 5, "spread": 0.5}) == "maker[size=5,spread=0.5]"
+    assert build_label("maker", {}) == "maker"

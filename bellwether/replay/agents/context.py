@@ -101,35 +101,10 @@ class AgentContext:
     """
 
     __slots__ = (
-        "_bids",
-        "_calls",
-        "_code",
-        "_dollar",
-        "_excess_calls",
-        "_held",
-        "_left",
-        "_limit",
-        "_markets",
-        "_max_orders",
-        "_now",
-        "_random",
-        "_reacts",
-        "_record_reader",
-        "_series",
-        "_simulator",
-        "_sizes",
-        "_states",
-        "_states_list",
-        "_step",
-        "_stored_bid_rows",
-        "_stored_position_rows",
-        "_tags",
-        "_version",
-        "info",
-        "quotes",
-        "seed",
-        "tickers",
-    )
+        "_bids", "_calls", "_code", "_dollar", "_excess_calls", "_held", "_left", "_limit", "_markets", "_max_orders", "_now", "_random", "_reacts",
+        "_record_reader", "_series", "_simulator", "_sizes", "_states", "_states_list", "_step", "_stored_bid_rows", "_stored_position_rows",
+        "_tags", "_version", "info", "quotes", "seed", "tickers",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -39,9 +39,9 @@ def cents(value: int | float | str | Decimal, name: str = "cents") -> int:
 
 
 def check_api(kind: type[agents.Agent]) -> None:
-    """Check the interface version of an agent class.
+    """Raise `ConfigError` for an agent class of an unsupported interface version.
 
-    Raises `ConfigError` for an unsupported version, and for a version 2 agent that is compiled or uses price constants of version 3.
+    It is also raised for a class of version 2 that is compiled or uses price constants of version 3.
     """
     if kind.api == API:
         return

@@ -15,16 +15,7 @@ from bellwether.replay.units import NO, SECOND, SELL, YES
 from bellwether.units import CentiCents, Lots, MicroDollars
 
 _RESTING = int(codes.Status.RESTING)
-_MARKET_STATUS = tuple(
-    (int(bit), bit.name.lower())
-    for bit in (
-        codes.TickerStatus.SETTLED,
-        codes.TickerStatus.CLOSED,
-        codes.TickerStatus.HALTED,
-        codes.TickerStatus.NO_BOOK,
-        codes.TickerStatus.INVALID,
-    )
-)
+_MARKET_STATUS = tuple((int(codes.TickerStatus[name]), name.lower()) for name in ("SETTLED", "CLOSED", "HALTED", "NO_BOOK", "INVALID"))
 #: Bits of a market's status under which it accepts no orders.
 BLOCKING = sum(bit for bit, _ in _MARKET_STATUS)
 

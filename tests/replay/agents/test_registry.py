@@ -178,7 +178,7 @@ def test_parameters_are_the_arguments_with_their_defaults() -> None:
     assert Passive().params == {}
 
 
-def test_an_agent_made_anew_has_the_parameters_and_the_name() -> None:
+def test_a_recreated_agent_has_the_parameters_and_the_name() -> None:
     agent = RandomAgent(max_size=2)
     agent.name = "mine"
     agent.has_run = True
