@@ -103,7 +103,7 @@ class UpdatePlan:
         candidates &= set(
             resolve_reference(follow.candidates)(self._state.stored_partitions(found.followed[0]))
             if follow.candidates
-            else self._state.buildable(found)
+            else self._state.find_buildable(found)
         )
         due = set(self._state.find_outdated(found, candidates))
         for partition in sorted(candidates - self._changing[found.table.name]):

@@ -11,7 +11,7 @@ from bellwether.tables import Table
 
 
 def require_newer(lake: Lake, table: Table, partition: Partition, known_at: datetime) -> None:
-    """Raise `LakeError` if the lake has rows of `partition` with a later `known_at` than this one (timezone-aware).
+    """Raise `LakeError` if the stored rows of `partition` have a later `known_at` than the new rows. known_at: of the new rows, timezone-aware.
 
     A damaged manifest counts as missing: the new rows restore it.
     """

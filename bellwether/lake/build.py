@@ -28,7 +28,7 @@ from bellwether.tables import Table
 
 @dataclass(frozen=True, slots=True)
 class BuildState:
-    """Record of how a published file was built; see `meta.PUBLICATION`."""
+    """Row of `meta.publication` in a warehouse file: when it was built, and from which lake."""
 
     published_at: datetime
     looked_at: datetime
@@ -42,7 +42,7 @@ class BuildState:
 
 @dataclass(frozen=True, slots=True)
 class BuildResult:
-    """Contents of a built file; see `warehouse.Publication`."""
+    """Counts of a built warehouse file, and its damaged and outdated partitions; fields as in `warehouse.Publication`."""
 
     published_at: datetime
     tables: int
@@ -55,37 +55,38 @@ class BuildResult:
 
 
 def build(lake: Lake, tables: Sequence[Table], former: Path, draft: Path, *, place: str, complete_every: timedelta) -> BuildResult:
-    """Build `draft` from the lake and from `former`, the file of the publication to be replaced, which may be missing."""
+    """Build the warehouse file `draft`. former: file of the previous publication, from which unchanged rows are copied; may be missing."""
     now = datetime.now(UTC)
     # Read the marks first: tables written later have another mark.
     marks = [f"{name} {mark}" for name, mark in lake.marks(tables).items() if mark is not None]
-    made = {
+    state = {
         "lake": lake.uri,
         "place": place,
         "declarations": _digest_declarations(tables),
         "looked_at": now,
         "complete_at": now,
         "marks": marks,
+        "world": settings().world.value,
     }
-    made["world"] = settings().world.value
     old = read_state(former)
     if old is not None and (old.lake, old.place) != (lake.uri, place):
         old = None
-    if old is not None and old.declarations == made["declarations"] and now - old.complete_at < complete_every:
-        made["complete_at"] = old.complete_at
+    inherited = _former_history(former, state)
+    if old is not None and old.declarations == state["declarations"] and now - old.complete_at < complete_every:
+        state["complete_at"] = old.complete_at
         changed = [table for table in tables if f"{table.name} {old.marks.get(table.name)}" not in marks]
-        known = _known_rows(former, changed, old.looked_at)
-        surveys = [take_inventory(lake, table, known[table.name], complete=False) for table in changed]
+        known_rows = _known_rows(former, changed, old.looked_at)
+        inventories = [take_inventory(lake, table, known_rows[table.name], complete=False) for table in changed]
         with writing(str(draft)):
             shutil.copyfile(former, draft)
-        return _write(lake, draft, surveys, made, known, tables=tables, known=_former_history(former, made))
-    known = _known_rows(former, tables, old.looked_at) if old else {}
-    surveys = [take_inventory(lake, table, known.get(table.name, NOTHING_KNOWN)) for table in tables]
-    return _write(lake, draft, surveys, made, None, tables=tables, known=_former_history(former, made))
+        return _write(lake, draft, inventories, state, known_rows, tables=tables, inherited=inherited)
+    known_rows = _known_rows(former, tables, old.looked_at) if old else {}
+    inventories = [take_inventory(lake, table, known_rows.get(table.name, NOTHING_KNOWN)) for table in tables]
+    return _write(lake, draft, inventories, state, None, tables=tables, inherited=inherited)
 
 
 def read_state(path: Path) -> BuildState | None:
-    """Return how a published file was built; None if the file is missing, lacks this record, or was modified after its publication."""
+    """Read `meta.publication` of a warehouse file. None if the file is missing, of another version, or modified after its publication."""
     try:
         stat = path.stat()
     except FileNotFoundError:
@@ -94,33 +95,30 @@ def read_state(path: Path) -> BuildState | None:
 
 
 def stamp_publication(draft: Path, published_at: datetime) -> None:
-    """Set the modification time of a finished file to the time of its publication, so that `read_state` detects later writes."""
+    """Set the modification time of a finished file to its publication time, so that `read_state` detects later changes."""
     os.utime(draft, ns=(to_nanoseconds(published_at), to_nanoseconds(published_at)))
 
 
 @lru_cache(maxsize=4)
 def _read_state(path: Path, _inode: int, _size: int, modified: int) -> BuildState | None:
-    row = _rows(path, "FROM meta.publication", {})
-    if not row:
+    rows = _rows(path, "FROM meta.publication", {})
+    if not rows or rows[0].keys() != {field.name for field in fields(BuildState)}:
         return None
-    if row[0].keys() != {one.name for one in fields(BuildState)}:
-        return None  # of another version
-    found = BuildState(**{**row[0], "marks": dict(mark.rsplit(" ", 1) for mark in row[0]["marks"])})
-    return found if to_nanoseconds(found.published_at) == modified else None
+    state = BuildState(**{**rows[0], "marks": dict(mark.rsplit(" ", 1) for mark in rows[0]["marks"])})
+    return state if to_nanoseconds(state.published_at) == modified else None
 
 
 def to_nanoseconds(instant: datetime) -> int:
-    """Return the exact number of nanoseconds since 1970."""
+    """Convert a time to an exact number of nanoseconds since 1970."""
     return (instant - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) * 1000
 
 
 def _known_rows(path: Path, tables: Sequence[Table], looked_at: datetime) -> dict[str, KnownRows]:
-    found: dict[str, list[Row]] = {table.name: [] for table in tables}
+    rows: dict[str, list[Row]] = {table.name: [] for table in tables}
     names = {table.sql_name: table.name for table in tables}
-    rows = _rows(path, "FROM meta.partitions WHERE list_contains($tables, table_name)", {"tables": list(names)})
-    for row in rows:
-        found[names[row["table_name"]]].append(row)
-    return {name: KnownRows.of(own, looked_at) for name, own in found.items()}
+    for row in _rows(path, "FROM meta.partitions WHERE list_contains($tables, table_name)", {"tables": list(names)}):
+        rows[names[row["table_name"]]].append(row)
+    return {name: KnownRows.of(own, looked_at) for name, own in rows.items()}
 
 
 def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -134,11 +132,9 @@ def _rows(path: Path, sql: str, params: Mapping[str, Any]) -> list[dict[str, Any
         return []
 
 
-def _former_history(path: Path, made: Mapping[str, Any]) -> dict[str, Sequence[Row]]:
-    """Return rows of the previous publication, if it is of the same lake at the same location."""
-    if [made[name] for name in ("lake", "place")] != [
-        row for one in _rows(path, "SELECT lake, place FROM meta.publication", {}) for row in one.values()
-    ]:
+def _former_history(path: Path, state: Mapping[str, Any]) -> dict[str, Sequence[Row]]:
+    """Read names and standings of the previous publication; empty if it is of another lake or location."""
+    if _rows(path, "SELECT lake, place FROM meta.publication", {}) != [{name: state[name] for name in ("lake", "place")}]:
         return {}
     return {table.name: _rows(path, f"FROM {table.sql_name} ORDER BY ALL", {}) for table in (meta.NAMES, meta.STANDINGS)}
 
@@ -150,89 +146,91 @@ def _digest_declarations(tables: Iterable[Table]) -> str:
 def _write(
     lake: Lake,
     draft: Path,
-    surveys: Sequence[Inventory],
-    made: dict[str, Any],
+    inventories: Sequence[Inventory],
+    state: dict[str, Any],
     former: Mapping[str, KnownRows] | None,
     *,
     tables: Sequence[Table],
-    known: Mapping[str, Sequence[Row]],
+    inherited: Mapping[str, Sequence[Row]],
 ) -> BuildResult:
-    """Write the inventories to `draft`.
+    """Write the tables of `draft` from the inventories.
 
     former: inventory rows of the previous file if the draft is a copy of it, None if it is empty.
-    known: history of the previous publication.
+    inherited: names and standings of the previous publication.
     """
     try:
         with duckdb_connection.connect(draft) as connection:
-            if any(duckdb_connection.is_s3(file) for one in surveys for file in one.files):
+            if any(duckdb_connection.is_s3(file) for inventory in inventories for file in inventory.files):
                 duckdb_connection.allow_s3(connection, lake.storage.reader_options)
             connection.execute("BEGIN")
             if former is None:
-                _create_all(connection, surveys)
+                _create_all(connection, inventories)
             else:
-                for one in surveys:
-                    _update(connection, one, former[one.table.name])
+                for inventory in inventories:
+                    _update(connection, inventory, former[inventory.table.name])
                 connection.execute("DELETE FROM meta.publication")
-            made = {**made, "published_at": datetime.now(UTC)}
-            _insert(connection, meta.PUBLICATION, meta.PUBLICATION.frame([made]))
-            found = history.history_rows(connection, [table.name for table in tables], made["published_at"], known)
+            published_at = datetime.now(UTC)
+            _insert(connection, meta.PUBLICATION, meta.PUBLICATION.frame([{**state, "published_at": published_at}]))
+            rows = history.history_rows(connection, [table.name for table in tables], published_at, inherited)
             for table in (meta.NAMES, meta.STANDINGS):
                 connection.execute(f"DELETE FROM {_name(table)}")  # noqa: S608 - a quoted name
-                _insert(connection, table, table.frame(found[table.name]))
-            done = _describe(connection, made["published_at"], complete=former is None)
+                _insert(connection, table, table.frame(rows[table.name]))
+            result = _describe(connection, published_at, complete=former is None)
             connection.execute("COMMIT")
             connection.execute("CHECKPOINT")
-            return done
+            return result
     except duckdb.Error as error:
         raise LakeError(
             f"building the warehouse {draft}: {error}. The previous publication is unchanged; fix the cause and publish again"
         ) from error
 
 
-def _create_all(connection: duckdb.DuckDBPyConnection, surveys: Sequence[Inventory]) -> None:
-    for schema in sorted({one.table.group for one in surveys} | {"meta"}):
+def _create_all(connection: duckdb.DuckDBPyConnection, inventories: Sequence[Inventory]) -> None:
+    tables = [inventory.table for inventory in inventories]
+    for schema in sorted({table.group for table in tables} | {"meta"}):
         connection.execute(f"CREATE SCHEMA {identifier(schema)}")
-    for one in surveys:
-        _create(connection, one.table, duckdb_connection.select_statement(one.table, one.local(one.files) if one.table.mart else one.files))
+    for inventory in inventories:
+        files = inventory.local(inventory.files) if inventory.table.mart else inventory.files
+        _create(connection, inventory.table, files)
     for table in meta.ALL:
-        _create(connection, table, duckdb_connection.select_statement(table, ()))
-    _comment(connection, [*(one.table for one in surveys), *meta.ALL])
-    _insert(connection, meta.PARTITIONS, meta.partition_rows(surveys))
-    _insert(connection, meta.TABLES, meta.table_rows(surveys))
-    _insert(connection, meta.COLUMNS, meta.column_rows(one.table for one in surveys))
-    views.create_views(connection, [one.table.name for one in surveys])
+        _create(connection, table, ())
+    _comment(connection, [*tables, *meta.ALL])
+    _insert(connection, meta.PARTITIONS, meta.partition_rows(inventories))
+    _insert(connection, meta.TABLES, meta.table_rows(inventories))
+    _insert(connection, meta.COLUMNS, meta.column_rows(tables))
+    views.create_views(connection, [table.name for table in tables])
 
 
-def _update(connection: duckdb.DuckDBPyConnection, found: Inventory, former: KnownRows) -> None:
-    """Update one table of a copy: its rows or view, and its rows in `meta`."""
-    table = found.table
+def _update(connection: duckdb.DuckDBPyConnection, inventory: Inventory, former: KnownRows) -> None:
+    """Update one table in a copied file: its rows or view, and its rows in `meta`."""
+    table = inventory.table
     if not table.mart:
         connection.execute(f"DROP VIEW {_name(table)}")
-        _create(connection, table, duckdb_connection.select_statement(table, found.files))
+        _create(connection, table, inventory.files)
         _comment(connection, [table])
     else:
-        shown = [file for file, row in former.rows.items() if row["published"]]
-        for file in sorted(set(shown) - set(found.files)):
+        published = [file for file, row in former.rows.items() if row["published"]]
+        for file in sorted(set(published) - set(inventory.files)):
             _delete(connection, table, file)
-        new = tuple(file for file in found.files if file not in shown)
+        new = tuple(file for file in inventory.files if file not in published)
         if new:
-            connection.execute(f"INSERT INTO {_name(table)} {duckdb_connection.select_statement(table, found.local(new))}")
+            connection.execute(f"INSERT INTO {_name(table)} {duckdb_connection.select_statement(table, inventory.local(new))}")
     connection.execute("DELETE FROM meta.partitions WHERE table_name = $name", {"name": table.sql_name})
     connection.execute("DELETE FROM meta.tables WHERE table_name = $name", {"name": table.sql_name})
-    _insert(connection, meta.PARTITIONS, meta.partition_rows([found]))
-    _insert(connection, meta.TABLES, meta.table_rows([found]))
+    _insert(connection, meta.PARTITIONS, meta.partition_rows([inventory]))
+    _insert(connection, meta.TABLES, meta.table_rows([inventory]))
 
 
 def _delete(connection: duckdb.DuckDBPyConnection, table: Table, file: str) -> None:
     """Delete the rows of the partition to which `file` belongs."""
     folder = file.rpartition("/")[0].split("/")[-len(table.partitioned_by) :] if table.partitioned_by else []
-    found = partition_values(table, partition_of_folder(table, "/".join((table.name, *folder))))
-    wanted = " AND ".join(f"{identifier(name)} = ${name}" for name in found) or "true"
-    connection.execute(f"DELETE FROM {_name(table)} WHERE {wanted}", found)  # noqa: S608 - every name is quoted
+    values = partition_values(table, partition_of_folder(table, "/".join((table.name, *folder))))
+    condition = " AND ".join(f"{identifier(name)} = ${name}" for name in values) or "true"
+    connection.execute(f"DELETE FROM {_name(table)} WHERE {condition}", values)  # noqa: S608 - every name is quoted
 
 
-def _create(connection: duckdb.DuckDBPyConnection, table: Table, select: str) -> None:
-    connection.execute(f"CREATE {_kind(table)} {_name(table)} AS {select}")
+def _create(connection: duckdb.DuckDBPyConnection, table: Table, files: tuple[str, ...]) -> None:
+    connection.execute(f"CREATE {_kind(table)} {_name(table)} AS {duckdb_connection.select_statement(table, files)}")
 
 
 def _comment(connection: duckdb.DuckDBPyConnection, tables: Iterable[Table]) -> None:

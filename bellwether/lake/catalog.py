@@ -39,7 +39,7 @@ _cached_indexes: dict[tuple[str, str], tuple[bytes, str]] = {}
 
 
 class Catalog(Protocol):
-    """Store of small texts (manifests and notes) about the partitions of tables. `table` is `group/name`."""
+    """Storage of manifests and notes as small texts, grouped by table. `table` is `group/name`."""
 
     def names(self, table: str, listed: Iterable[str] | None = None) -> list[str]:
         """Return the names of all texts of a table. listed: names of the table's files, if already known."""
@@ -51,7 +51,7 @@ class Catalog(Protocol):
         """Store texts, and remove those given as None."""
 
     def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
-        """Return a text per table that changes with every commit; "" for a table without commits, None in a catalog that keeps no marks."""
+        """Return a change mark per table, a text that differs after each commit. "" for a table without commits; None if the catalog has no marks."""
 
 
 class FileCatalog:
@@ -61,8 +61,8 @@ class FileCatalog:
         self._storage = storage
 
     def names(self, table: str, listed: Iterable[str] | None = None) -> list[str]:
-        found = (entry.name for entry in self._storage.files(table)) if listed is None else listed
-        return [name for name in found if name.endswith((f"/{FILE_NAME}", f"/{NOTE_NAME}"))]
+        names = (entry.name for entry in self._storage.files(table)) if listed is None else listed
+        return [name for name in names if name.endswith((f"/{FILE_NAME}", f"/{NOTE_NAME}"))]
 
     def read(self, table: str, names: Sequence[str] | None = None) -> dict[str, bytes]:
         return self._storage.read(self.names(table) if names is None else names)
@@ -106,8 +106,8 @@ class IndexCatalog:
 
     def put(self, table: str, changes: Mapping[str, bytes | None]) -> None:
         commit, deadline = secrets.token_hex(8), time.monotonic() + PATIENCE
-        known = _cached_indexes.get(self._place(table))
-        index, etag = (_load(known[0]), known[1]) if known else self._fetch(table)
+        cached = _cached_indexes.get(self._place(table))
+        index, etag = (_load(cached[0]), cached[1]) if cached else self._fetch(table)
         with writing(self._storage.location(_index_name(table))):
             for attempt in count():
                 if index is not None and commit in index["commits"]:
@@ -126,8 +126,8 @@ class IndexCatalog:
                 index, etag = self._fetch(table)
 
     def marks(self, tables: Iterable[str]) -> dict[str, str | None]:
-        found = {entry.name: entry.etag for entry in self._storage.files(INDEX)}
-        return {table: found.get(_index_name(table), "") for table in tables}
+        etags = {entry.name: entry.etag for entry in self._storage.files(INDEX)}
+        return {table: etags.get(_index_name(table), "") for table in tables}
 
     def _place(self, table: str) -> tuple[str, str]:
         return self._storage.reader_options.get("aws_endpoint_url", ""), self._storage.location(_index_name(table))
@@ -141,8 +141,8 @@ class IndexCatalog:
         for attempt in range(_ATTEMPTS):
             data, etag = _cached_indexes.get(place, (b"", None)) if attempt == 0 else (b"", None)
             try:
-                if found := self._storage.get(name, etag):
-                    data, etag = found
+                if response := self._storage.get(name, etag):
+                    data, etag = response
                 index = _load(data)
             except FileNotFoundError:
                 _cached_indexes.pop(place, None)
@@ -167,15 +167,15 @@ class IndexCatalog:
 
     def _swap(self, table: str, index: dict[str, Any], etag: str | None) -> bool:
         data = gzip.compress(orjson.dumps(index), compresslevel=3, mtime=0)
-        made = self._storage.swap(_index_name(table), data, etag)
-        if made is None:
+        new_etag = self._storage.swap(_index_name(table), data, etag)
+        if new_etag is None:
             return False
         if etag is None and self._storage.swap(_index_name(table), data, '"of no object"'):
             raise LakeError(
                 f"writing {self._storage.location(_index_name(table))}: the store ignores If-Match, so commits would be lost; "
                 "use a store with conditional writes, or a folder"
             )
-        _cached_indexes[self._place(table)] = data, made
+        _cached_indexes[self._place(table)] = data, new_etag
         return True
 
 
@@ -202,6 +202,6 @@ def _load(data: bytes) -> dict[str, Any]:
 
 
 def _apply_changes(index: Mapping[str, Any], changes: Mapping[str, bytes | None], commit: str) -> dict[str, Any]:
-    kept = {name: text for name, text in index["texts"].items() if name not in changes}
+    unchanged = {name: text for name, text in index["texts"].items() if name not in changes}
     new = {name: text.decode(errors="replace") for name, text in changes.items() if text is not None}
-    return {"version": _VERSION, "commits": [*index["commits"], commit][-_COMMITS:], "texts": dict(sorted({**kept, **new}.items()))}
+    return {"version": _VERSION, "commits": [*index["commits"], commit][-_COMMITS:], "texts": dict(sorted({**unchanged, **new}.items()))}

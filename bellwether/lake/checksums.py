@@ -38,17 +38,17 @@ def verify_checksum_once(manifest: Manifest, location: str) -> None:
         return
     try:
         with open(location, "rb") as file:
-            found = os.fstat(file.fileno())
-            seen = (location, found.st_size, found.st_mtime_ns, manifest.sha256)
-            if seen not in _sound:
+            stat = os.fstat(file.fileno())
+            identity = (location, stat.st_size, stat.st_mtime_ns, manifest.sha256)
+            if identity not in _sound:
                 verify_checksum(manifest, location, file)
-                _sound.add(seen)
+                _sound.add(identity)
     except FileNotFoundError:
         raise missing_file_error(manifest, location) from None
 
 
 def is_sound(manifest: Manifest, location: str) -> bool:
-    """Return whether `verify_checksum_once` passes."""
+    """Return True if `verify_checksum_once` accepts the file."""
     try:
         verify_checksum_once(manifest, location)
     except LakeError:

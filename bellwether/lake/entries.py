@@ -30,19 +30,19 @@ class StorageEntry:
 
 
 @contextmanager
-def writing(what: str) -> Iterator[None]:
-    """Convert the error of a failed write to a `LakeError` about `what`."""
+def writing(target: str) -> Iterator[None]:
+    """Convert the error of a failed write to a `LakeError` that names `target`."""
     try:
         yield
     except (OSError, PolarsError) as error:
         raise LakeError(
-            f"writing {what}: {error}. Nothing was published and the previous contents are unchanged; free space or fix its permissions, and run again"
+            f"writing {target}: {error}. Nothing was published and the previous contents are unchanged; free space or fix its permissions, and run again"
         ) from error
 
 
 @contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Convert the error of a failed read to a `LakeError` about `what`; a missing file remains a `FileNotFoundError`."""
+def reading(source: str) -> Iterator[None]:
+    """Convert the error of a failed read to a `LakeError` that names `source`; a missing file remains a `FileNotFoundError`."""
     try:
         yield
     except FileNotFoundError:
@@ -50,7 +50,7 @@ def reading(what: str) -> Iterator[None]:
     except (OSError, PolarsError) as error:
         advice = (
             "run again when the store answers"
-            if "://" in what
+            if "://" in source
             else "fix its permissions, or materialize that partition again if the file is damaged"
         )
-        raise LakeError(f"reading {what}: {error}; {advice}") from error
+        raise LakeError(f"reading {source}: {error}; {advice}") from error

@@ -1,4 +1,4 @@
-"""Rows that a publication carries over from the previous one: standings, and a number for each name, which selects its colour."""
+"""Rows that a publication takes over from the previous one: the standings, and the number of each name, by which charts choose colours."""
 
 from __future__ import annotations
 
@@ -33,34 +33,30 @@ Row = Mapping[str, Any]
 
 def name_rows(connection: duckdb.DuckDBPyConnection, tables: Collection[str], former: Sequence[Row]) -> list[dict[str, Any]]:
     """Return rows of meta.names: those of the previous publication, then the names that are new in `tables`."""
-    known = {str(row["name"]): int(row["number"]) for row in former}
+    numbers = {str(row["name"]): int(row["number"]) for row in former}
     for table, sql in _NAMES.items():
         if table in tables:
             for (name,) in connection.execute(sql).fetchall():
-                known.setdefault(name, len(known))
-    return [{"name": name, "number": number} for name, number in known.items()]
+                numbers.setdefault(name, len(numbers))
+    return [{"name": name, "number": number} for name, number in numbers.items()]
 
 
 def standing_rows(
     connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Sequence[Row]
 ) -> list[dict[str, Any]]:
     """Return rows of meta.standings: those of this publication, and those of the latest earlier publication whose standings differ."""
-    found = [row for table, sql in _STANDINGS.items() if table in tables for row in connection.execute(sql).fetchall()]
-    current = [{**dict(zip(_COLUMNS, row, strict=True)), "published_at": published_at, "current": True} for row in found]
-    shown = [row for row in former if row["current"]]
-    changed = {_standing_values(row) for row in current} != {_standing_values(row) for row in shown}
-    before = [{**row, "current": False} for row in shown] if changed else [dict(row) for row in former if not row["current"]]
-    return [*current, *before]
-
-
-def _standing_values(row: Row) -> tuple[Any, ...]:
-    return tuple(row[name] for name in _COLUMNS)
+    standings = [row for table, sql in _STANDINGS.items() if table in tables for row in connection.execute(sql).fetchall()]
+    current = [{**dict(zip(_COLUMNS, row, strict=True)), "published_at": published_at, "current": True} for row in standings]
+    previous = [row for row in former if row["current"]]
+    changed = set(standings) != {tuple(row[name] for name in _COLUMNS) for row in previous}
+    earlier = [{**row, "current": False} for row in previous] if changed else [dict(row) for row in former if not row["current"]]
+    return [*current, *earlier]
 
 
 def history_rows(
     connection: duckdb.DuckDBPyConnection, tables: Collection[str], published_at: datetime, former: Mapping[str, Sequence[Row]]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return rows of the history tables by table name. former: rows of the previous publication."""
+    """Return the rows of meta.names and meta.standings by table name. former: those rows in the previous publication."""
     return {
         meta.NAMES.name: name_rows(connection, tables, former.get(meta.NAMES.name, ())),
         meta.STANDINGS.name: standing_rows(connection, tables, published_at, former.get(meta.STANDINGS.name, ())),

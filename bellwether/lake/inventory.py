@@ -43,7 +43,7 @@ class Inventory:
         return tuple(row["file"] for row in self.rows.values() if row["published"])
 
     def local(self, files: Collection[str]) -> tuple[str, ...]:
-        """Return local paths of some of `files`. Files of an object store are copied unless they were just examined."""
+        """Return local paths of `files`, which the inventory lists. Files of an object store are downloaded unless a copy exists."""
         if self.copies is None:
             return tuple(files)
         rows = {row["file"]: (partition, row) for partition, row in self.rows.items()}
@@ -52,7 +52,7 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class KnownRows:
-    """Rows of meta.partitions already known from a publication.
+    """Rows of meta.partitions in the previous publication, reused for files that are unchanged.
 
     rows: by the location of the file.
     since: files unchanged since this instant match their rows.
@@ -63,7 +63,7 @@ class KnownRows:
 
     @classmethod
     def of(cls, rows: Collection[Row], looked_at: datetime) -> KnownRows:
-        """Create from the rows of a publication that started to read the lake at `looked_at`."""
+        """Create from the rows of a publication. looked_at: when its publisher began to read the lake."""
         return cls({row["file"]: row for row in rows}, looked_at - CLOCK_TOLERANCE)
 
 
@@ -71,10 +71,10 @@ NOTHING_KNOWN = KnownRows({}, datetime.min.replace(tzinfo=UTC))
 
 
 def take_inventory(lake: Lake, table: Table, former: KnownRows = NOTHING_KNOWN, *, complete: bool = True) -> Inventory:
-    """List the partitions of a table. The row of a partition with a missing or damaged manifest or file describes the damage.
+    """List the partitions of a table, and for each whether its manifest and file are intact.
 
-    A file is verified against its checksum unless `former` has it and it is unchanged. complete: read every manifest and file; otherwise
-    unchanged rows are taken from `former`.
+    A missing or damaged one is described in the partition's row. A file is verified against its checksum unless `former` has it unchanged.
+    complete: read every manifest; otherwise unchanged rows are taken from `former`.
     """
     rows = _rows_from_index(lake, table, former, complete) if lake.has_index else _rows_from_files(lake, table, former, complete)
     return Inventory(table, dict(sorted(rows.items())), lake.copies)
@@ -100,14 +100,14 @@ def _rows_from_index(lake: Lake, table: Table, former: KnownRows, complete: bool
 
 def _rows_from_files(lake: Lake, table: Table, former: KnownRows, complete: bool) -> dict[Partition, Row]:
     listed = {entry.name: entry for entry in lake.storage.files(table.name)}
-    known = {} if complete else {_relative_name(lake, file).rpartition("/")[0]: row for file, row in former.rows.items()}
+    former_rows = {} if complete else {_relative_name(lake, file).rpartition("/")[0]: row for file, row in former.rows.items()}
     rows: dict[Partition, Row] = {}
     new = {}
     for name, entry in listed.items():
         folder, _, file = name.rpartition("/")
         if file != FILE_NAME:
             continue
-        row = known.get(folder)
+        row = former_rows.get(folder)
         if row and entry.changed < former.since and _is_unchanged(listed.get(_relative_name(lake, row["file"])), row["bytes"], former):
             rows[partitions.partition_of_folder(table, folder)] = row
         else:
@@ -162,7 +162,7 @@ def _partition_row(manifest: Manifest, location: str, *, published: bool, damage
 def _manifest_from_row(table: Table, partition: Partition, row: Row) -> Manifest:
     """Build the manifest of a partition from its row."""
     name = f"{partitions.partition_folder(table, partition)}/{row['file'].rpartition('/')[2]}"
-    return Manifest(table.name, partition, name, **{one: row[one] for one in _SHARED_FIELDS})
+    return Manifest(table.name, partition, name, **{field: row[field] for field in _SHARED_FIELDS})
 
 
 def _damaged_row(table: Table, partition: Partition, location: str, reason: LakeError, *, size: int, written_at: datetime) -> Row:

@@ -107,10 +107,10 @@ class Lake:
         self._catalog.put(table.name, {f"{partitions.partition_folder(table, partition)}/{NOTE_NAME}": dump(manifest)})
 
     def recorded_inputs(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the recorded inputs of files outside the lake, by partition."""
+        """Return the manifests stored by `record_inputs`, by partition."""
         stored = self._catalog.read(table.name).items()
-        found = (load(text, self.storage.location(name)) for name, text in stored if name.endswith(f"/{NOTE_NAME}"))
-        return {manifest.partition: manifest for manifest in found}
+        manifests = (load(text, self.storage.location(name)) for name, text in stored if name.endswith(f"/{NOTE_NAME}"))
+        return {manifest.partition: manifest for manifest in manifests}
 
     @property
     def has_index(self) -> bool:
@@ -118,7 +118,7 @@ class Lake:
         return isinstance(self._catalog, IndexCatalog)
 
     def marks(self, tables: Iterable[Table] = tuple(TABLES.values())) -> dict[str, str | None]:
-        """Return a text per table that changes with every write; "" before the first write, None in a lake whose catalog keeps no marks."""
+        """Return a change mark per table, a text that differs after each write. "" before the first write; None if the lake has no marks."""
         return self._catalog.marks([table.name for table in tables])
 
     def _publish(self, draft: Path, stem: str) -> str:
@@ -147,10 +147,10 @@ class Lake:
         Contents are not verified.
         """
         listed = {entry.name: entry.bytes for entry in self.storage.files(table.name)}
-        found = self._readable_manifests(table, None if self.has_index else self._names(table, listed))
+        manifests = self._readable_manifests(table, None if self.has_index else self._names(table, listed))
         return {
             partition: manifest
-            for partition, manifest in found.items()
+            for partition, manifest in manifests.items()
             if manifest.version == table.version and listed.get(manifest.file) == manifest.bytes
         }
 
@@ -162,7 +162,7 @@ class Lake:
 
     def _readable_manifests(self, table: Table, names: Sequence[str] | None) -> dict[Partition, Manifest]:
         """Return the readable manifests of `names`, skipping unreadable files. Raises `LakeError` for an unreadable index."""
-        found: dict[Partition, Manifest] = {}
+        manifests: dict[Partition, Manifest] = {}
         for few in [names] if self.has_index or names is None else [[name] for name in names]:
             try:
                 stored = list(self.read_entries(table, few))
@@ -170,13 +170,13 @@ class Lake:
                 if self.has_index:
                     raise
                 continue
-            found |= {one.partition: one for _, one in stored if isinstance(one, Manifest)}
-        return dict(sorted(found.items()))
+            manifests |= {manifest.partition: manifest for _, manifest in stored if isinstance(manifest, Manifest)}
+        return dict(sorted(manifests.items()))
 
     def set_aside_damaged(self, table: Table) -> list[Partition]:
-        """Rename damaged manifests, so that their partitions count as missing and can be rebuilt. Returns the partitions."""
+        """Rename damaged manifests, so that their partitions count as missing and can be rebuilt. Return these partitions."""
         stored = self._catalog.read(table.name)
-        damaged = [name for name, found in self._parsed(table, stored) if isinstance(found, LakeError)]
+        damaged = [name for name, manifest in self._parsed(table, stored) if isinstance(manifest, LakeError)]
         for name in damaged:
             self._catalog.put(table.name, {f"{name}.damaged": stored[name], name: None})
         return [partitions.partition_of_folder(table, name.rpartition("/")[0]) for name in damaged]
@@ -197,7 +197,7 @@ class Lake:
         return [name for name in self._catalog.names(table.name, listed) if name.endswith(f"/{FILE_NAME}")]
 
     def parse(self, table: Table, name: str, text: bytes) -> Manifest:
-        """Parse the manifest stored under `name`. Raises `LakeError` if it is damaged or belongs elsewhere."""
+        """Parse the manifest stored under `name`. Raises `LakeError` if it is damaged or of another table or partition."""
         location = self.storage.location(name)
         manifest = load(text, location, describe_repair(table, partitions.partition_of_folder(table, name.rpartition("/")[0])))
         if manifest.table != table.name or _manifest_name(table, manifest.partition) != name:
@@ -206,12 +206,12 @@ class Lake:
 
     def _read(self, table: Table, names: list[str] | None) -> dict[Partition, Manifest]:
         """Return the manifests stored under `names`, or all. Raises `LakeError` if one is damaged."""
-        found = {}
-        for _, one in self.read_entries(table, names):
-            if isinstance(one, LakeError):
-                raise one
-            found[one.partition] = one
-        return found
+        manifests = {}
+        for _, manifest in self.read_entries(table, names):
+            if isinstance(manifest, LakeError):
+                raise manifest
+            manifests[manifest.partition] = manifest
+        return manifests
 
     def slice(self, table: Table, partitions: Iterable[Partition] | None = None, *, missing: Literal["error", "skip"] = "error") -> Slice:
         """Return a slice of the current rows of `partitions` (default: all).
@@ -219,30 +219,30 @@ class Lake:
         Raises `LakeError` for a partition that was never written (unless `missing` is "skip") or was written under another version.
         """
         if partitions is None:
-            found = self.manifests(table)
+            manifests = self.manifests(table)
         else:
             wanted = sorted(set(partitions))
             names = [_manifest_name(table, partition) for partition in wanted]
             if missing == "skip" and len(names) > _FEW and not self.has_index:
                 names = sorted(set(names) & set(self._names(table)))
             stored = self._read(table, names)
-            found = {partition: stored[partition] for partition in wanted if partition in stored}
-            absent = [partition for partition in wanted if partition not in found]
+            manifests = {partition: stored[partition] for partition in wanted if partition in stored}
+            absent = [partition for partition in wanted if partition not in manifests]
             if absent and missing == "error":
                 raise LakeError(f"reading {table.name}: {_describe_partitions(absent)} was never written; materialize it first")
-        return self.slice_from(table, found)
+        return self.slice_from(table, manifests)
 
-    def slice_from(self, table: Table, found: Mapping[Partition, Manifest]) -> Slice:
-        """Return a slice of the rows of these manifests. Raises `LakeError` if one was written under another version of the table."""
-        outdated = [partition for partition, manifest in found.items() if manifest.version != table.version]
+    def slice_from(self, table: Table, manifests: Mapping[Partition, Manifest]) -> Slice:
+        """Return a slice of the rows of `manifests`. Raises `LakeError` for a manifest written under another version of the table."""
+        outdated = [partition for partition, manifest in manifests.items() if manifest.version != table.version]
         if outdated:
-            theirs = found[outdated[0]].version
+            theirs = manifests[outdated[0]].version
             raise LakeError(
                 f"reading {table.name}: {_describe_partitions(outdated)} was written by version {theirs} of the table's rules, this code has version "
                 f"{table.version}; {describe_repair(table, outdated[0])}"
             )
-        files = tuple(self.storage.location(manifest.file) for manifest in found.values())
-        return Slice(table, tuple(found.values()), files, self.copies)
+        files = tuple(self.storage.location(manifest.file) for manifest in manifests.values())
+        return Slice(table, tuple(manifests.values()), files, self.copies)
 
     def verify(self, manifest: Manifest) -> None:
         """Raise `LakeError` if the file of `manifest` is missing or its checksum differs."""
@@ -278,7 +278,7 @@ def _manifest_name(table: Table, partition: Partition) -> str:
     return f"{partitions.partition_folder(table, partition)}/{FILE_NAME}"
 
 
-def _describe_partitions(found: list[Partition]) -> str:
-    if found == [()]:
+def _describe_partitions(listed: list[Partition]) -> str:
+    if listed == [()]:
         return "the table"
-    return f"partition {'/'.join(found[0])}" + (f" (and {len(found) - 1} more)" if len(found) > 1 else "")
+    return f"partition {'/'.join(listed[0])}" + (f" (and {len(listed) - 1} more)" if len(listed) > 1 else "")

@@ -92,8 +92,8 @@ def _temporary_folder() -> tempfile.TemporaryDirectory[str]:
 @cache
 def _delete_unused(folder: Path) -> None:
     """Delete copies and drafts that were not used for a week; once per process."""
-    before = time.time() - _UNUSED
+    limit = time.time() - _UNUSED
     for path in folder.iterdir():
         with suppress(FileNotFoundError):
-            if path.stat().st_atime < before:
+            if path.stat().st_atime < limit:
                 path.unlink()

@@ -10,12 +10,12 @@ from functools import cache
 LARGE = 2 * 2**20
 
 
-def release_memory(worked_on: int) -> None:
-    """Release free memory of Arrow's pool and of the heap to the system after work on `worked_on` bytes. Takes milliseconds.
+def release_memory(processed: int) -> None:
+    """Return unused memory of Arrow and of the C heap to the system. processed: bytes handled since; below `LARGE` nothing happens.
 
-    Otherwise fragmented memory is kept, and a process that works on one day after another grows.
+    Otherwise a process that handles one day after another grows. Takes milliseconds.
     """
-    if worked_on >= LARGE:
+    if processed >= LARGE:
         import pyarrow as pa
 
         pa.default_memory_pool().release_unused()
@@ -28,7 +28,6 @@ def release_memory(worked_on: int) -> None:
 def _malloc_trim() -> Callable[[int], int] | None:
     """Return glibc's `malloc_trim`; None if the C library is another one."""
     try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        return ctypes.CDLL(None).malloc_trim  # type: ignore[no-any-return]
     except (AttributeError, OSError, TypeError):
         return None
-    return found

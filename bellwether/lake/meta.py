@@ -130,23 +130,23 @@ STANDINGS = Table(
 ALL = (PARTITIONS, TABLES, COLUMNS, PUBLICATION, NAMES, STANDINGS)
 
 
-def table_rows(surveys: Sequence[Inventory]) -> pl.DataFrame:
+def table_rows(inventories: Sequence[Inventory]) -> pl.DataFrame:
     """Return the rows of meta.tables."""
-    return TABLES.frame([_table_row(one) for one in surveys])
+    return TABLES.frame([_table_row(inventory) for inventory in inventories])
 
 
-def partition_rows(surveys: Sequence[Inventory]) -> pl.DataFrame:
+def partition_rows(inventories: Sequence[Inventory]) -> pl.DataFrame:
     """Return the rows of meta.partitions."""
-    return PARTITIONS.frame([row for one in surveys for row in one.rows.values()])
+    return PARTITIONS.frame([row for inventory in inventories for row in inventory.rows.values()])
 
 
-def column_rows(declared: Iterable[Table]) -> pl.DataFrame:
+def column_rows(tables: Iterable[Table]) -> pl.DataFrame:
     """Return the rows of meta.columns."""
-    return COLUMNS.frame([_column_row(table, ordinal, column) for table in declared for ordinal, column in enumerate(table.columns)])
+    return COLUMNS.frame([_column_row(table, ordinal, column) for table in tables for ordinal, column in enumerate(table.columns)])
 
 
-def _table_row(survey: Inventory) -> Mapping[str, Any]:
-    table, shown = survey.table, [row for row in survey.rows.values() if row["published"]]
+def _table_row(inventory: Inventory) -> Mapping[str, Any]:
+    table, published = inventory.table, [row for row in inventory.rows.values() if row["published"]]
     return {
         "table_name": table.sql_name,
         "description": table.row,
@@ -154,9 +154,9 @@ def _table_row(survey: Inventory) -> Mapping[str, Any]:
         "key": list(table.key),
         "partitioned_by": list(table.partitioned_by),
         "version": table.version,
-        "partitions": len(shown),
-        "rows": sum(row["rows"] for row in shown),
-        "known_at": max((row["known_at"] for row in shown if row["known_at"]), default=None),
+        "partitions": len(published),
+        "rows": sum(row["rows"] for row in published),
+        "known_at": max((row["known_at"] for row in published if row["known_at"]), default=None),
     }
 
 

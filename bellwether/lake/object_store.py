@@ -35,13 +35,13 @@ class ObjectStore:
         if not names:
             return {}
         keys = {f"{self._key}/{name}": name for name in names}
-        found = {}
+        contents = {}
         for path, content in self._fs.cat(list(keys), on_error="return", **self._whole).items():
             with suppress(FileNotFoundError), reading(f"{self._protocol}://{path}"), _errors():
                 if isinstance(content, Exception):
                     raise content
-                found[keys[path]] = content
-        return found
+                contents[keys[path]] = content
+        return contents
 
     def open(self, name: str) -> BinaryIO:
         return self._fs.open(f"{self._key}/{name}", "rb")
@@ -74,19 +74,17 @@ class ObjectStore:
 
     def files(self, prefix: str) -> list[StorageEntry]:
         with reading(self.location(prefix)), _errors():
-            found = self._find(prefix)
+            objects = self._find(prefix)
         entries = []
-        for path, info in sorted(found.items()):
-            modified = self._modified(path, info)
+        for path, info in sorted(objects.items()):
+            modified = info.get("LastModified")
+            if not isinstance(modified, datetime):
+                modified = self._fs.modified(path)
             entries.append(StorageEntry(path.removeprefix(f"{self._key}/"), info["size"], modified, modified, str(info.get("ETag", ""))))
         return entries
 
     def _find(self, prefix: str) -> dict[str, Any]:
         return self._fs.find(f"{self._key}/{prefix}", detail=True)
-
-    def _modified(self, path: str, info: Mapping[str, object]) -> datetime:
-        known = info.get("LastModified")
-        return known if isinstance(known, datetime) else self._fs.modified(path)
 
     def stash(self, name: str, data: bytes) -> None:
         self.put(name, data)
@@ -112,7 +110,10 @@ class S3Store(ObjectStore):
     _whole: Mapping[str, Any] = {"max_concurrency": 1}
 
     def get(self, name: str, etag: str | None = None) -> tuple[bytes, str] | None:
-        """Return contents and ETag of an object; None if its ETag is still `etag`. Raises `FileNotFoundError`, and `OSError` without a response."""
+        """Return contents and ETag of an object; None if its ETag is still `etag`.
+
+        Raises `FileNotFoundError` for a missing object, `OSError` if the store does not respond.
+        """
         from fsspec.asyn import sync
 
         bucket, key, _ = self._fs.split_path(f"{self._key}/{name}")
@@ -129,7 +130,7 @@ class S3Store(ObjectStore):
     def swap(self, name: str, data: bytes, etag: str | None) -> str | None:
         """Replace the object whose ETag is `etag`, or create it if that is None; return the new ETag, or None on a conflict.
 
-        Raises `OSError` without a response: the object may have been replaced nevertheless.
+        Raises `OSError` if the store does not respond: it may have replaced the object nevertheless.
         """
         condition = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
         with _errors():

@@ -93,12 +93,12 @@ def _write_stream(table: Table, partition: Partition, chunks: Iterable[pl.DataFr
 
 
 class _RowGroups:
-    """Writer that gathers frames into row groups of useful size. size: bytes of all rows."""
+    """Parquet writer that combines frames into large row groups. size: bytes of all appended rows."""
 
     def __init__(self, table: Table, path: Path) -> None:
         self._schema = arrow_schema(table, _VIEWS)
         self._path = str(path)
-        self._held: list[pa.Table] = []
+        self._buffer: list[pa.Table] = []
         self._rows = self._bytes = self.size = 0
 
     def __enter__(self) -> _RowGroups:
@@ -112,7 +112,7 @@ class _RowGroups:
 
     def append(self, frame: pl.DataFrame) -> None:
         rows = frame.to_arrow(compat_level=_VIEWS).cast(self._schema)
-        self._held.append(rows)
+        self._buffer.append(rows)
         self._rows += rows.num_rows
         # Arrow's own size counts a text shared by several frames once per frame.
         size = int(frame.estimated_size())
@@ -124,16 +124,16 @@ class _RowGroups:
     def _flush(self) -> None:
         import pyarrow as pa
 
-        held = pa.concat_tables(self._held)
-        self._held.clear()
-        held = held.combine_chunks()
+        rows = pa.concat_tables(self._buffer)
+        self._buffer.clear()
+        rows = rows.combine_chunks()
         with writing(self._path):
-            self._writer.write_table(held, row_group_size=ROW_GROUP)
+            self._writer.write_table(rows, row_group_size=ROW_GROUP)
         self._rows = self._bytes = 0
 
     def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
         try:
-            if self._held and failure is None:
+            if self._buffer and failure is None:
                 self._flush()
         finally:
             with writing(self._path):
@@ -165,11 +165,11 @@ def check_columns(table: Table, partition: Partition, path: str, location: str) 
     raise LakeError(f"reading {location}: {damage}; {describe_repair(table, partition)}")
 
 
-def _describe_difference(declared: pl.Schema, found: pl.Schema) -> str:
+def _describe_difference(declared: pl.Schema, stored: pl.Schema) -> str:
     for name, dtype in declared.items():
-        if name not in found:
+        if name not in stored:
             return f"{name} is missing, declared {dtype}"
-        if found[name] != dtype:
-            return f"{name} is {found[name]}, declared {dtype}"
-    extra = [name for name in found if name not in declared]
+        if stored[name] != dtype:
+            return f"{name} is {stored[name]}, declared {dtype}"
+    extra = [name for name in stored if name not in declared]
     return f"{extra[0]} is not declared" if extra else "they are in another order"

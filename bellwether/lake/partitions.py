@@ -19,7 +19,7 @@ _PARSERS: dict[pl.DataType, Callable[[str], Any]] = {pl.String(): str, pl.Date()
 
 
 def partition_folder(table: Table, partition: Partition) -> str:
-    """Return the folder of a partition below the lake's root, with quoted parts. Raises `LakeError` if they do not fit the table."""
+    """Return the folder of a partition below the lake's root, its values percent-encoded. Raises `LakeError` if they do not fit the table."""
     if len(partition) != len(table.partitioned_by) or not all(partition):
         raise LakeError(
             f"table {table.name}: {partition!r} is not a partition of it; it is partitioned by ({', '.join(table.partitioned_by)})"
@@ -33,24 +33,24 @@ def _quote_part(part: str) -> str:
 
 
 def partition_of_folder(table: Table, folder: str) -> Partition:
-    """Return the partition of a folder."""
+    """Return the partition stored in a folder; the inverse of `partition_folder`."""
     return tuple(map(unquote, folder.removeprefix(table.name).split("/")[1:]))
 
 
 def partition_values(table: Table, partition: Partition) -> dict[str, Any]:
     """Return the values of a partition by column name, in the columns' types. Raises `LakeError` for an invalid text."""
-    found = {}
+    values = {}
     for name, text in zip(table.partitioned_by, partition, strict=True):
         dtype = table.schema[name]
         try:
-            found[name] = _PARSERS[dtype](text)
+            values[name] = _PARSERS[dtype](text)
         except (KeyError, ValueError):
             raise LakeError(f"table {table.name}: {text!r} is not a value of the partition column {name} ({dtype})") from None
-    return found
+    return values
 
 
 def require_partition(table: Table, partition: Partition, frame: pl.DataFrame) -> None:
-    """Raise `SchemaError` if a row of `frame` belongs to another partition, with the key of the first such row."""
+    """Raise `SchemaError` if a row of `frame` belongs to another partition; the message shows the key of the first such row."""
     for name, value in partition_values(table, partition).items():
         own = frame[name] == value
         if not own.all():
@@ -67,12 +67,12 @@ def split_rows(table: Table, frame: pl.DataFrame, partitions: Iterable[Partition
     if missing:
         raise SchemaError(f"table {table.name}: the frame lacks the partition column {missing[0]}")
     wanted = list(partitions)
-    found = {tuple(map(str, key)): rows for key, rows in frame.partition_by(table.partitioned_by, as_dict=True).items()}
-    strays = sorted(set(found) - set(wanted))
+    frames = {tuple(map(str, key)): rows for key, rows in frame.partition_by(table.partitioned_by, as_dict=True).items()}
+    strays = sorted(set(frames) - set(wanted))
     if strays:
-        shown = ", ".join("/".join(stray) for stray in strays[:3])
+        listed = ", ".join("/".join(stray) for stray in strays[:3])
         raise SchemaError(
-            f"table {table.name}: {sum(found[stray].height for stray in strays)} rows belong to no partition of this run: "
-            f"{shown}{', …' if len(strays) > 3 else ''}; the run writes {len(wanted)} partitions from {'/'.join(wanted[0])} to {'/'.join(wanted[-1])}"
+            f"table {table.name}: {sum(frames[stray].height for stray in strays)} rows belong to no partition of this run: "
+            f"{listed}{', …' if len(strays) > 3 else ''}; the run writes {len(wanted)} partitions from {'/'.join(wanted[0])} to {'/'.join(wanted[-1])}"
         )
-    return {partition: found.get(partition, frame.clear()) for partition in wanted}
+    return {partition: frames.get(partition, frame.clear()) for partition in wanted}

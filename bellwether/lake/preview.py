@@ -14,16 +14,11 @@ COLUMNS = 12
 
 def preview_markdown(frame: pl.DataFrame) -> str:
     """Render the first columns of `frame` as a Markdown table, every text truncated and formatted as code."""
-    shown = frame.select(frame.columns[:COLUMNS])
-    lines = markdown_table(
-        [_render_code(name) for name in shown.columns], ([_render_cell(value) for value in row] for row in shown.iter_rows())
-    )
-    left = frame.width - shown.width
-    return "\n".join([*lines, "", f"{left} more columns"] if left else lines)
-
-
-def _render_cell(value: object) -> str:
-    return "" if value is None else _render_code(str(value))
+    columns = frame.columns[:COLUMNS]
+    rows = (["" if value is None else _render_code(str(value)) for value in row] for row in frame.select(columns).iter_rows())
+    lines = markdown_table([*map(_render_code, columns)], rows)
+    omitted = frame.width - len(columns)
+    return "\n".join([*lines, "", f"{omitted} more columns"] if omitted else lines)
 
 
 def _render_code(text: str) -> str:

@@ -58,7 +58,7 @@ class Place(Protocol):
         """Hold the lock of publishers, which is released if the process dies. Raises `LakeError` after waiting `timeout` seconds."""
 
     def open_former(self) -> AbstractContextManager[Path]:
-        """Provide a local file of the publication to be replaced; without a publication, a path at which no file exists."""
+        """Provide a local file of the publication to be replaced, until the block ends; a missing path if there is none."""
 
     def draft(self) -> Path:
         """Return a new local path for the next publication and delete drafts of dead publishers. Requires the lock."""
@@ -67,7 +67,7 @@ class Place(Protocol):
         """Delete all drafts. Requires the lock."""
 
     def replace(self, draft: Path, built: build.BuildResult) -> bool:
-        """Publish a finished draft in place of `former`; return False if another publisher replaced it in the meantime."""
+        """Publish a finished draft. Return False if another publisher was faster since `open_former`."""
 
 
 def open_place(where: Path | str) -> Place:
@@ -135,7 +135,7 @@ class FilePlace:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """Contents of the pointer: object and build state of the latest publication, and the superseded objects with the time of their replacement."""
+    """Contents of the pointer of a store: the latest publication, and when each object in `superseded` was replaced."""
 
     object: str
     size: int
@@ -151,14 +151,14 @@ class Pointer:
     @classmethod
     def load(cls, text: bytes) -> Pointer:
         """Parse JSON. Raises `ValueError`, `KeyError` or `TypeError` for invalid contents."""
-        found = json.loads(text)
+        stored = json.loads(text)
         return cls(
-            object=str(found["object"]),
-            size=int(found["size"]),
-            sha256=str(found["sha256"]),
-            published_at=datetime.fromisoformat(found["published_at"]),
-            state=_parse_state(found["state"]),
-            superseded={name: datetime.fromisoformat(value) for name, value in found["superseded"].items()},
+            object=str(stored["object"]),
+            size=int(stored["size"]),
+            sha256=str(stored["sha256"]),
+            published_at=datetime.fromisoformat(stored["published_at"]),
+            state=_parse_state(stored["state"]),
+            superseded={name: datetime.fromisoformat(value) for name, value in stored["superseded"].items()},
         )
 
 
@@ -248,20 +248,21 @@ class StorePlace:
                 return True
         except OSError as error:
             failure = error
-        found, current = self._read_pointer()
-        if found and (found.object == new.object or new.object in found.superseded):
+        pointer, current = self._read_pointer()
+        if pointer and (pointer.object == new.object or new.object in pointer.superseded):
             return True
         if failure and current == etag:
             raise LakeError(f"writing {self.name}/{POINTER}: {failure}. The previous publication stays; publish again") from failure
         return False
 
     def _vacuum(self, pointer: Pointer, superseded: Mapping[str, datetime], *, complete: bool) -> None:
-        """Delete objects superseded before the grace period, and after a complete publication also uploads that were never published."""
-        old, kept = set(superseded) - set(pointer.superseded), {pointer.object, *pointer.superseded}
+        """Delete objects superseded before the grace period. After a complete publication, delete old unpublished uploads too."""
+        old, current = set(superseded) - set(pointer.superseded), {pointer.object, *pointer.superseded}
         with suppress(LakeError):  # deleted by the next complete publication
             if complete:
                 since = datetime.now(UTC) - GRACE
-                old |= {one.name for one in self._store.files("") if one.name.endswith(".duckdb") and one.modified < since} - kept
+                entries = self._store.files("")
+                old |= {entry.name for entry in entries if entry.name.endswith(".duckdb") and entry.modified < since} - current
             for name in sorted(old):
                 self._store.delete(name)
 
@@ -269,13 +270,13 @@ class StorePlace:
         """Return the pointer and its ETag; None if there is no pointer."""
         try:
             with _store_errors(f"{self.name}/{POINTER}"):
-                found = self._store.get(POINTER)
+                response = self._store.get(POINTER)
         except FileNotFoundError:
-            found = None
-        if found is None:
+            response = None
+        if response is None:
             return None, None
         try:
-            return Pointer.load(found[0]), found[1]
+            return Pointer.load(response[0]), response[1]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise LakeError(
                 f"reading {self.name}/{POINTER}: it is damaged ({error!r}); delete it and publish again: `bellwether warehouse`"
@@ -339,12 +340,12 @@ def _is_intact_copy(path: Path, pointer: Pointer) -> bool:
     return (stat.st_size, stat.st_mtime_ns) == (pointer.size, build.to_nanoseconds(pointer.published_at))
 
 
-def _parse_state(found: Mapping[str, Any] | None) -> build.BuildState | None:
+def _parse_state(stored: Mapping[str, Any] | None) -> build.BuildState | None:
     """Parse the stored state of a publication; None if another version of the code published it."""
-    if found is None or found.keys() != {field.name for field in fields(build.BuildState)}:
+    if stored is None or stored.keys() != {field.name for field in fields(build.BuildState)}:
         return None
     times = ("published_at", "looked_at", "complete_at")
-    return build.BuildState(**{**found, **{name: datetime.fromisoformat(found[name]) for name in times}})
+    return build.BuildState(**{**stored, **{name: datetime.fromisoformat(stored[name]) for name in times}})
 
 
 def _not_published_error(reason: str) -> LakeError:
@@ -357,14 +358,14 @@ def _remove_files(folder: Path, pattern: str) -> None:
 
 
 @contextmanager
-def _store_errors(what: str) -> Iterator[None]:
+def _store_errors(source: str) -> Iterator[None]:
     """Convert errors of a store to `LakeError`, except for a missing object."""
     try:
         yield
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise LakeError(f"reading {what}: {error}; check the store and its keys, and try again") from error
+        raise LakeError(f"reading {source}: {error}; check the store and its keys, and try again") from error
 
 
 @contextmanager

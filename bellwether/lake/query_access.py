@@ -27,13 +27,13 @@ def require_read_only(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
             )
 
 
-def require_parameters(connection: duckdb.DuckDBPyConnection, sql: str, given: Collection[str]) -> None:
-    """Raise `ConfigError` unless exactly the `$name` parameters of the SQL are given, and `duckdb.Error` for invalid SQL."""
+def require_parameters(connection: duckdb.DuckDBPyConnection, sql: str, names: Collection[str]) -> None:
+    """Raise `ConfigError` unless `names` are exactly the `$name` parameters of the SQL, and `duckdb.Error` for invalid SQL."""
     wanted = {name for statement in connection.extract_statements(sql) for name in statement.named_parameters}
-    if missing := sorted(wanted - set(given)):
+    if missing := sorted(wanted - set(names)):
         values = " ".join(f"--set {name}=VALUE" for name in missing)
         raise ConfigError(f"querying the warehouse: no value for {', '.join(f'${name}' for name in missing)}; give {values}")
-    if unknown := sorted(set(given) - wanted):
+    if unknown := sorted(set(names) - wanted):
         have = ", ".join(f"${name}" for name in sorted(wanted)) or "no parameter"
         raise ConfigError(f"querying the warehouse: the query does not use ${unknown[0]}; it has {have}")
 

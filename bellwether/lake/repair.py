@@ -19,7 +19,7 @@ _REFERENCE = {
 
 
 def describe_repair(table: Table, partition: Partition) -> str:
-    """Describe, for the end of an error message, how to restore a partition of a table."""
+    """Return advice on restoring a partition, as the end of an error message."""
     of = "/".join(partition)
     if table is QUESTIONS:
         return f"restore the file from a backup: the questions of {of} are not drawn again"
@@ -32,7 +32,7 @@ def describe_repair(table: Table, partition: Partition) -> str:
 
 
 def describe_repair_by_name(name: str, partition: Partition) -> str:
-    """Describe how to restore a partition of a table that this version may not know."""
+    """Return advice on restoring a partition of a table that this version may not know."""
     return describe_repair(TABLES[name], partition) if name in TABLES else "materialize that partition again"
 
 

@@ -66,7 +66,7 @@ def _is_increasing(frame: pl.DataFrame, columns: list[str]) -> bool:
 
 
 class Keys:
-    """Keys of a partition that arrives in chunks, as 64-bit hashes: 8 bytes of memory per row."""
+    """Uniqueness check for the keys of a partition that arrives in chunks. Stores a 64-bit hash per row."""
 
     def __init__(self, table: Table) -> None:
         self._table = table

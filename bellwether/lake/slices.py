@@ -39,7 +39,7 @@ class Slice:
         return sum(manifest.rows for manifest in self.manifests)
 
     def local(self) -> tuple[str, ...]:
-        """Return paths of the files, or of verified copies of those in an object store. Raises `LakeError` for a missing or damaged object."""
+        """Return local paths of the files; those in an object store are copied and verified. Raises `LakeError` if one is damaged."""
         return self.files if self.copies is None else self.copies.local(self.manifests)
 
     def check(self) -> tuple[str, ...]:
@@ -61,8 +61,8 @@ class Slice:
 
     def exclude(self, partitions: Collection[Partition]) -> Slice:
         """Return the slice without some partitions."""
-        kept = [(manifest, file) for manifest, file in zip(self.manifests, self.files, strict=True) if manifest.partition not in partitions]
-        return replace(self, manifests=tuple(manifest for manifest, _ in kept), files=tuple(file for _, file in kept))
+        pairs = [pair for pair in zip(self.manifests, self.files, strict=True) if pair[0].partition not in partitions]
+        return replace(self, manifests=tuple(manifest for manifest, _ in pairs), files=tuple(file for _, file in pairs))
 
     def restrict(self, partitions: Collection[Partition]) -> Slice:
         """Return the slice with only these partitions."""

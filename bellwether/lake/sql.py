@@ -34,7 +34,7 @@ def run_sql(table: Table, inputs: Mapping[str, Slice | pl.DataFrame], params: Ma
 
 
 def evaluate(table: Table, text: str, inputs: Mapping[str, Slice | pl.DataFrame], params: Mapping[str, Any] | None = None) -> pl.DataFrame:
-    """Return the rows of the query `text`, in the form of `run_sql`."""
+    """Return the rows of the query `text` over `inputs`. Result and errors are those of `run_sql`."""
     with duckdb_connection.connect() as connection:
         try:
             for name, rows in inputs.items():

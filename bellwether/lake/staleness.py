@@ -1,6 +1,6 @@
 """Detection of out-of-date partitions from their manifests, which record the versions of their inputs.
 
-The graph of tables, and running anything (orchestration/runner.py), are elsewhere.
+Each table's inputs are in the Dagster graph; `orchestration/runner.py` starts the runs.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class TableInputs:
 
 
 def is_read(table: Table, partition: Partition, source: Table, other: Partition) -> bool:
-    """Return whether a partition of a table reads a partition of its input.
+    """Return True if computing `partition` of `table` reads the partition `other` of its input `source`.
 
     They agree in the columns by which both are partitioned. Of an input in `table.history` all partitions up to its own are read.
     """
@@ -55,7 +55,7 @@ def is_read(table: Table, partition: Partition, source: Table, other: Partition)
 
 
 class Staleness:
-    """State of the lake at one moment. Each table is listed once, on first use.
+    """Comparison of partitions with their inputs at one moment. The lake lists each table once, on first use.
 
     today: UTC day of the world's clock. Today's partitions of frequently written tables are left out of the versions.
     """
@@ -85,61 +85,61 @@ class Staleness:
         return self._lake.recorded_inputs(table) if table.outside else self._lake.intact_manifests(table)
 
     def versions(self, recipe: TableInputs, partition: Partition) -> dict[str, str]:
-        """Return, for each input, a digest of the versions of all partitions that a partition reads."""
-        found = {}
+        """Return a digest per input table, over the checksums of those of its partitions that `partition` reads."""
+        digests = {}
         for source in recipe.inputs:
-            lines = [f"{'/'.join(other)}={made.sha256}" for other, made in self._inputs(recipe, partition, source)]
-            found[source.name] = sha256("\n".join(lines).encode()).hexdigest()[:32]
-        return found
+            lines = [f"{'/'.join(other)}={manifest.sha256}" for other, manifest in self._inputs(recipe, partition, source)]
+            digests[source.name] = sha256("\n".join(lines).encode()).hexdigest()[:32]
+        return digests
 
     def find_outdated(self, recipe: TableInputs, wanted: Iterable[Partition], *, sound: bool = False) -> list[Partition]:
-        """Return the missing and out-of-date partitions among `wanted`. sound: verify files, and count damaged ones as missing."""
+        """Return the missing and out-of-date partitions among `wanted`. sound: verify files too, and count damaged ones as missing."""
         return [partition for partition in wanted if self._is_outdated(recipe, partition, sound=sound)]
 
-    def buildable(self, recipe: TableInputs) -> set[Partition]:
+    def find_buildable(self, recipe: TableInputs) -> set[Partition]:
         """Return the partitions whose inputs are stored: all inputs if the table is partitioned, any of them otherwise."""
         columns, stored = recipe.table.partitioned_by, {source: self.stored_partitions(source) for source in recipe.followed}
         if not columns:
             return {()} if any(stored.values()) else set()
         covering = [source for source in recipe.followed if set(columns) <= set(source.partitioned_by)]
-        found = [{_project_partition(source, other, columns) for other in stored[source]} for source in covering]
+        candidates = [{_project_partition(source, other, columns) for other in stored[source]} for source in covering]
         return {
             partition
-            for partition in (set.intersection(*found) if found else set())
+            for partition in (set.intersection(*candidates) if candidates else set())
             if all(self._inputs(recipe, partition, source) for source in recipe.followed)
         }
 
     def _is_outdated(self, recipe: TableInputs, partition: Partition, *, sound: bool) -> bool:
-        made = self.stored_partitions(recipe.table).get(partition)
-        if made is None or (sound and made.file and not self._lake.is_sound(made)):
+        manifest = self.stored_partitions(recipe.table).get(partition)
+        if manifest is None or (sound and manifest.file and not self._lake.is_sound(manifest)):
             return True
-        if None not in (made.code_version, recipe.code) and made.code_version != recipe.code:
+        if None not in (manifest.code_version, recipe.code) and manifest.code_version != recipe.code:
             return True
-        if made.inputs is None:
-            return self._predates_inputs(recipe, partition, made)
-        now = self.versions(recipe, partition)
-        return any(made.inputs.get(source.name) != now[source.name] for source in recipe.followed)
+        if manifest.inputs is None:
+            return self._predates_inputs(recipe, partition, manifest)
+        current = self.versions(recipe, partition)
+        return any(manifest.inputs.get(source.name) != current[source.name] for source in recipe.followed)
 
-    def _predates_inputs(self, recipe: TableInputs, partition: Partition, made: Manifest) -> bool:
-        """Return whether an input was written after this partition. Used for manifests that do not record the versions of their inputs."""
+    def _predates_inputs(self, recipe: TableInputs, partition: Partition, manifest: Manifest) -> bool:
+        """Return True if an input was written after this partition. Used for manifests without versions of inputs."""
         inputs = (other for source in recipe.followed for _, other in self._inputs(recipe, partition, source))
-        return any(other.written_at > made.written_at and other.run_id != made.run_id for other in inputs)
+        return any(other.written_at > manifest.written_at and other.run_id != manifest.run_id for other in inputs)
 
     def _inputs(self, recipe: TableInputs, partition: Partition, source: Table) -> list[tuple[Partition, Manifest]]:
         if source.partitioned_by in {(), recipe.table.partitioned_by} and source.name not in recipe.table.history:
             same = partition if source.partitioned_by else ()
-            made = self._manifest(source, same)
-            found = [(same, made)] if made else []
+            manifest = self._manifest(source, same)
+            pairs = [(same, manifest)] if manifest else []
         else:
-            found = [pair for pair in sorted(self.stored_partitions(source).items()) if is_read(recipe.table, partition, source, pair[0])]
-        return [(other, made) for other, made in found if not (source.often and other[:1] == (self._today,))]
+            pairs = [pair for pair in sorted(self.stored_partitions(source).items()) if is_read(recipe.table, partition, source, pair[0])]
+        return [(other, manifest) for other, manifest in pairs if not (source.often and other[:1] == (self._today,))]
 
     def _manifest(self, table: Table, partition: Partition) -> Manifest | None:
         return self.stored_partitions(table).get(partition)
 
 
 class LoadedLake(Staleness):
-    """State of the lake as a step has loaded it.
+    """Comparison of partitions with the inputs that a running step has loaded.
 
     loaded: manifests of the loaded partitions, by table. since: start of the run; a partition that another run has written since has an unknown
     version, because the step may not have read it.
@@ -152,24 +152,24 @@ class LoadedLake(Staleness):
         self._loaded, self._since, self._run_id = loaded, since, run_id
 
     def stored_partitions(self, table: Table) -> dict[Partition, Manifest]:
-        """Return the partitions of a table; partitions that were not loaded are looked up."""
+        """Return the partitions of a table: the loaded manifests, and those in the lake for the rest."""
         if table.name not in self._stored:
-            found = dict(self._loaded.get(table.name, {}))
-            others = [partition for partition in self._lake.partitions(table) if partition not in found]
-            self._stored[table.name] = found | self._look_up(table, others)
+            loaded = dict(self._loaded.get(table.name, {}))
+            others = [partition for partition in self._lake.partitions(table) if partition not in loaded]
+            self._stored[table.name] = loaded | self._look_up(table, others)
         return self._stored[table.name]
 
     def _manifest(self, table: Table, partition: Partition) -> Manifest | None:
         return self._loaded.get(table.name, {}).get(partition) or self._look_up(table, [partition]).get(partition)
 
     def _look_up(self, table: Table, wanted: Collection[Partition]) -> dict[Partition, Manifest]:
-        found = {}
-        for partition, made in self._lake.readable_manifests(table, wanted).items() if wanted else ():
-            if made.written_at >= self._since and made.run_id != self._run_id:
-                found[partition] = replace(made, sha256=UNKNOWN)
-            elif made.version == table.version:
-                found[partition] = made
-        return found
+        manifests = {}
+        for partition, manifest in self._lake.readable_manifests(table, wanted).items() if wanted else ():
+            if manifest.written_at >= self._since and manifest.run_id != self._run_id:
+                manifests[partition] = replace(manifest, sha256=UNKNOWN)
+            elif manifest.version == table.version:
+                manifests[partition] = manifest
+        return manifests
 
 
 def _project_partition(source: Table, partition: Partition, columns: Collection[str]) -> Partition:

@@ -96,11 +96,11 @@ class Folder:
         return str(self._root / name)
 
     def read(self, names: Sequence[str]) -> dict[str, bytes]:
-        found = {}
+        contents = {}
         for name in names:
             with suppress(FileNotFoundError), reading(self.location(name)):
-                found[name] = (self._root / name).read_bytes()
-        return found
+                contents[name] = (self._root / name).read_bytes()
+        return contents
 
     def open(self, name: str) -> BinaryIO:
         return (self._root / name).open("rb")

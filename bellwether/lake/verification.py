@@ -32,7 +32,7 @@ class Verification:
 
 def verify(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values()), progress: Progress | None = None) -> Verification:
     """Compare the SHA-256 of every file that a manifest of the lake names. Changes nothing."""
-    named = [(table, *found) for table in tables for found in lake.read_entries(table)]
+    named = [(table, *entry) for table in tables for entry in lake.read_entries(table)]
     size, damaged = 0, []
     with (progress or Silent()).stage("files", len(named)) as advance:
         for table, name, manifest in named:

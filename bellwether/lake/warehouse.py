@@ -10,8 +10,8 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,13 +37,15 @@ PUBLISH_AGAIN = "publish it again: `bellwether warehouse`"
 _WHOLE_FILES = 64 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication(build.BuildResult):
     """One publication of the warehouse.
 
     Attributes:
         path: the file, or the URL of the store.
-        tables, partitions, rows: numbers of published tables, partitions and rows; `bytes` is the size of the file.
+        bytes: size of the file.
+        published_at: time at which the file was finished, UTC.
+        tables, partitions, rows: numbers of published tables, partitions and rows.
         known_at: latest `known_at` of the rows; None without rows.
         complete: whether every partition was examined, not only the tables written since the last publication.
         outdated: partitions left out because they were written by other rules than the table's, as `table partition`.
@@ -51,14 +53,7 @@ class Publication:
     """
 
     path: Path | str
-    tables: int
-    partitions: int
-    rows: int
     bytes: int
-    known_at: datetime | None
-    complete: bool
-    outdated: tuple[str, ...]
-    damaged: Mapping[str, str]
 
 
 def publish(
@@ -84,11 +79,10 @@ def publish(
     place, chosen = open_place(path), [replace(table, mart=True) if self_contained else table for table in tables]
     with place.lock_publishing(lock_timeout):
         try:
-            done, size = _publish(lake, place, chosen, complete_every, lock_timeout)
+            result, size = _publish(lake, place, chosen, complete_every, lock_timeout)
         finally:
             place.remove_drafts()
-    where = place.name if "://" in place.name else Path(place.name)
-    return Publication(where, done.tables, done.partitions, done.rows, size, done.known_at, done.complete, done.outdated, done.damaged)
+    return Publication(**asdict(result), path=place.name if "://" in place.name else Path(place.name), bytes=size)
 
 
 def _publish(lake: Lake, place: Place, tables: list[Table], complete_every: timedelta, patience: float) -> tuple[build.BuildResult, int]:
@@ -97,11 +91,11 @@ def _publish(lake: Lake, place: Place, tables: list[Table], complete_every: time
     while True:
         draft = place.draft()
         with place.open_former() as former:
-            done = build.build(lake, tables, former, draft, place=place.name, complete_every=complete_every)
+            result = build.build(lake, tables, former, draft, place=place.name, complete_every=complete_every)
         with writing(place.name):
             size = draft.stat().st_size
-        if place.replace(draft, done):
-            return done, size
+        if place.replace(draft, result):
+            return result, size
         if time.monotonic() > deadline:
             raise LakeError(
                 f"publishing {place.name}: other publishers were faster for {patience:g} s; set BELLWETHER_POSTGRES on every machine"
@@ -178,7 +172,7 @@ def query(path: Path | str, sql: str, params: Mapping[str, Any] | None = None) -
 
 
 def _choose_requests(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    """Download small files of a store completely, with one request each, instead of separate requests for parts. Ignores nested views."""
+    """Make DuckDB download small files of a store whole, each with one request. Does nothing for queries of nested views."""
     described = (
         "SELECT table_name, sum(bytes) FROM meta.tables JOIN meta.partitions USING (table_name) WHERE stored_as = 'view' GROUP BY ALL"
     )
@@ -207,7 +201,7 @@ def covered_files(path: Path | str, tables: Iterable[Table] | None = None) -> fr
 
 
 def published_files(path: Path | str, tables: Iterable[Table]) -> frozenset[str]:
-    """Return `covered_files`, or nothing if the warehouse cannot be read or was published by another version of the code."""
+    """Return `covered_files`; empty if the warehouse cannot be read or was published by another version of the code."""
     try:
         return covered_files(path, tables)
     except LakeError:
@@ -216,14 +210,14 @@ def published_files(path: Path | str, tables: Iterable[Table]) -> frozenset[str]
 
 def current_files(lake: Lake, tables: Iterable[Table] = tuple(TABLES.values())) -> frozenset[str]:
     """Return the locations of the lake's files that a warehouse published now would cover."""
-    found = set()
+    files = set()
     for table in tables:
         for name, manifest in lake.read_entries(table):
             if isinstance(manifest, LakeError):
-                found.add(lake.storage.location(name))
+                files.add(lake.storage.location(name))
             elif manifest.version == table.version:
-                found.add(lake.storage.location(manifest.file))
-    return frozenset(found)
+                files.add(lake.storage.location(manifest.file))
+    return frozenset(files)
 
 
 def tables_written_since(lake: Lake, path: Path | str, tables: Iterable[Table] = tuple(TABLES.values())) -> list[Table]:

@@ -153,9 +153,9 @@ def test_only_partitions_with_inputs_can_be_made(lake: Lake) -> None:
     write(lake, RAW, ("2",), 1)
     write(lake, LIVE, ("2",), 1)
     state = Staleness(lake, TODAY)
-    assert state.buildable(TableInputs(CLEAN, (RAW, LIVE))) == {("2",)}
-    assert state.buildable(TableInputs(TOTAL, (RAW, CLEAN))) == {()}
-    assert state.buildable(TableInputs(TOTAL, (CLEAN,))) == set()
+    assert state.find_buildable(TableInputs(CLEAN, (RAW, LIVE))) == {("2",)}
+    assert state.find_buildable(TableInputs(TOTAL, (RAW, CLEAN))) == {()}
+    assert state.find_buildable(TableInputs(TOTAL, (CLEAN,))) == set()
 
 
 class Run:
