@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import dagster as dg
 import polars as pl
 
-from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_list, require_key
+from assets.benchmark.partitions import RELEASE, RELEASE_FORECASTER, forecaster_list
 from bellwether import checks, forecasting
 from bellwether.errors import ConfigError
 from bellwether.lake import Slice
 from bellwether.questions import ReleaseName, release
 from bellwether.questions.release import digest
 from bellwether.tables import table
-from bellwether.tables.benchmark import FORECASTS
 from orchestration.asset_declarations import FOLLOW_INPUTS, UpdatePolicy, key, table_asset, table_output
 from orchestration.figures import picture
 from orchestration.partitions import ALL_DAYS, INDEPENDENT, from_key
@@ -116,11 +115,9 @@ def forecasts(
     io_manager: dg.ResourceParam[LakeIOManager],
 ) -> Iterator[StepOutput]:
     """Make the forecasts of a forecaster on the questions of a release."""
-    stored = io_manager.lake.lake.manifests(FORECASTS)
 
     def make(pair: str) -> PartitionRows:
         release, name = _split_pair(pair)
-        require_key(name, stored)
         asking = models.of_run(config.paid_by or payer(context.run), _limits(config))
         frame = forecasting.forecaster(name).forecast(questions.restrict([(release,)]).read(), asking)
         return {"benchmark/forecasts": frame}, {"benchmark/forecasts": _forecast_counts(frame)}

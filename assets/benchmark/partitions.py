@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 
 import dagster as dg
 
 from bellwether import forecasting
 from bellwether.errors import ConfigError
-from bellwether.forecasting.language_model import LanguageModel
 from bellwether.lake import Manifest
 from bellwether.lake.partitions import Partition
-from bellwether.models.keys import status
 from bellwether.questions import ReleaseName
 from bellwether.settings import settings
 
@@ -41,22 +39,6 @@ def _forecasters_by_key() -> list[tuple[str, list[str]]]:
     for name in forecasting.available():
         groups.setdefault(missing.get(name, ""), []).append(name)
     return sorted(groups.items())
-
-
-def require_key(name: str, stored: Iterable[Partition]) -> None:
-    """Raise `ConfigError` for a model that is not ready, unless forecasts of it are stored: its answers may be in the journal.
-
-    stored: releases and forecasters.
-    """
-    entry = forecasting.available().get(name)
-    found = status(entry.model) if isinstance(entry, LanguageModel) else None
-    if found is None or found.is_ready or any(forecaster == name for _, forecaster in stored):
-        return
-    if found.variable:
-        raise ConfigError(
-            f"{name}: the environment variable {found.variable} is not set. Set it to your key and restart `bellwether ui`, or choose another forecaster"
-        )
-    raise ConfigError(f"{name}: {found}")
 
 
 #: Age of a release up to which models of the settings run automatically.

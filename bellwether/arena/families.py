@@ -106,7 +106,7 @@ def find_prices(release: FamilyRelease | None, model: Model) -> tuple[Decimal, D
     if model.input_price is not None and model.output_price is not None:
         return model.input_price, model.output_price, "registry"
     listed = price(model, 0)
-    return None if listed is None else (listed.put_in * _MILLION, listed.out * _MILLION, price_list(model))
+    return None if listed is None else (listed.prompt * _MILLION, listed.completion * _MILLION, price_list(model))
 
 
 def _merge_entries(folder: Path | None) -> list[registry.Entry]:

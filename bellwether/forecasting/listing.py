@@ -56,8 +56,8 @@ def _model(model: Model, kind: str) -> Competitor:
         readiness=key.readiness,
         key_variable=key.variable,
         ready=key.is_ready,
-        input_price=_per_million(found.put_in) if found else None,
-        output_price=_per_million(found.out) if found else None,
+        input_price=_per_million(found.prompt) if found else None,
+        output_price=_per_million(found.completion) if found else None,
         automatic=model.automatic,
         description=model.description,
     )

@@ -1,4 +1,4 @@
-"""Budgets: a hard stop before money is spent, from known costs and the estimates of attempts in progress."""
+"""Budgets of model calls. They count known costs and the estimates of attempts in progress, and stop calls before money is spent."""
 
 from __future__ import annotations
 
@@ -29,13 +29,9 @@ _END = "scope_end"
 _WILD = re.compile(r"[%_\\]")
 
 
-def _escape_sign(sign: re.Match[str]) -> str:
-    return f"\\{sign[0]}"
-
-
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Selection of attempts that match every field that is not None. scope_end: suffix of their scope."""
+    """Filter of attempts by the fields that are not None. scope_end: suffix of an attempt's scope."""
 
     purpose: str | None = None
     model: str | None = None
@@ -44,31 +40,31 @@ class Scope:
     scope_end: str | None = None
 
     @property
-    def given(self) -> dict[str, str]:
+    def filters(self) -> dict[str, str]:
         """Fields that are not None, by name."""
         return {name: value for name in (*_FILTERS, _END) if (value := getattr(self, name)) is not None}
 
     @property
     def parameters(self) -> dict[str, str]:
-        """Parameters of `conditions`, by name."""
-        given = self.given
-        return given if _END not in given else {**given, _END: f"%{_WILD.sub(_escape_sign, given[_END])}"}
+        """Bound parameters of `conditions`, by name."""
+        filters = self.filters
+        return filters if _END not in filters else {**filters, _END: "%" + _WILD.sub(r"\\\g<0>", filters[_END])}
 
     def conditions(self) -> list[sa.ColumnElement[bool]]:
         """Return the conditions of a WHERE clause over `attempts`."""
         return [
             attempts.c.scope.like(sa.bindparam(_END), escape="\\") if name == _END else attempts.c[name] == sa.bindparam(name)
-            for name in self.given
+            for name in self.filters
         ]
 
     def covers(self, paid_by: Mapping[str, str | None]) -> bool:
-        """Return whether an attempt is selected. paid_by: its purpose, model, scope and run."""
-        exact = all(paid_by[name] == value for name, value in self.given.items() if name != _END)
+        """Return True if an attempt matches. paid_by: its purpose, model, scope and run."""
+        exact = all(paid_by[name] == value for name, value in self.filters.items() if name != _END)
         return exact and (paid_by["scope"] or "").endswith(self.scope_end or "")
 
     def __str__(self) -> str:
-        words = {**self.given, **({_END: f"…{self.scope_end}"} if self.scope_end is not None else {})}
-        return ", ".join(f"{'scope' if name == _END else name} {value}" for name, value in words.items()) or "everything"
+        values = {**self.filters, **({_END: f"…{self.scope_end}"} if self.scope_end is not None else {})}
+        return ", ".join(f"{'scope' if name == _END else name} {value}" for name, value in values.items()) or "everything"
 
 
 EVERYTHING = Scope()
@@ -76,7 +72,7 @@ EVERYTHING = Scope()
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limit in integer micro-dollars on the attempts of a scope. Every caller who spends within the scope must pass it.
+    """Limit in integer micro-dollars on the cost of the attempts of a scope. It binds only the callers that pass it.
 
     Raises `ConfigError` unless the limit is a whole number from 0.
     """
@@ -106,12 +102,12 @@ class Spending:
 
     @property
     def committed(self) -> int:
-        """The amount that a budget counts."""
+        """Amount in micro-dollars that counts against a budget."""
         return self.spent + self.reserved
 
 
 class BudgetExceeded(BellwetherError):
-    """Another attempt could exceed a budget; nothing was begun or spent."""
+    """The cost of another attempt could exceed a budget. No attempt was begun and nothing was spent."""
 
     def __init__(self, budget: Budget, spending: Spending, estimate: int) -> None:
         self.budget, self.spending, self.estimate = budget, spending, estimate
@@ -123,7 +119,7 @@ class BudgetExceeded(BellwetherError):
 
 
 def spending_columns() -> dict[str, sa.ColumnElement[int]]:
-    """Return SQL expressions of totals over `attempts`, by name, for budgets and reports. Bind `spending_parameters` to them."""
+    """Return SQL expressions for the fields of `Spending`, as totals over `attempts`. They need the parameters of `spending_parameters`."""
     cost, estimate = attempts.c.cost_microdollars, attempts.c.estimate_microdollars
     reserved = sa.and_(cost.is_(None), estimate.is_not(None), attempts.c.started_at > sa.bindparam("reserved_since"))
     unknown = sa.and_(cost.is_(None), attempts.c.outcome.is_not(None))
@@ -136,7 +132,7 @@ def spending_columns() -> dict[str, sa.ColumnElement[int]]:
 
 
 def spending_parameters(transaction: Transaction) -> dict[str, Any]:
-    """Return the current parameters of `spending_columns`."""
+    """Return the parameters of `spending_columns` at the current time."""
     return {"reserved_since": transaction.now() - RESERVED_FOR}
 
 
@@ -146,44 +142,44 @@ def sum_column(column: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
 
 
 def read_spending(transaction: Transaction, of: Scope) -> Spending:
-    """Return the known and reserved costs of a scope at one moment."""
-    row = transaction.row(_select_spending(Scope(**dict.fromkeys(of.given, ""))), of.parameters | spending_parameters(transaction))
+    """Return the known and reserved costs of the attempts of a scope."""
+    row = transaction.row(_select_spending(Scope(**dict.fromkeys(of.filters, ""))), of.parameters | spending_parameters(transaction))
     return Spending(**row._mapping)
 
 
 def has_others(transaction: Transaction, of: Scope) -> bool:
-    """Return whether a running process has an attempt of a scope in progress, whose cost may turn out lower than reserved."""
+    """Return True if a running process has an attempt of the scope in progress; its cost may turn out lower than reserved."""
     in_progress = sa.and_(
         attempts.c.key == calls.c.key,
         attempts.c.outcome.is_(None),
         attempts.c.lease_token == calls.c.lease_token,
         calls.c.lease_expires_at > sa.bindparam("now"),
     )
-    found = sa.select(calls.c.holder).distinct().where(calls.c.state == State.CLAIMED.value, in_progress, *of.conditions())
-    return any(not is_gone(row.holder) for row in transaction.rows(found, of.parameters | {"now": transaction.now()}))
+    holders = sa.select(calls.c.holder).distinct().where(calls.c.state == State.CLAIMED.value, in_progress, *of.conditions())
+    return any(not is_gone(row.holder) for row in transaction.rows(holders, of.parameters | {"now": transaction.now()}))
 
 
 @lru_cache(maxsize=16)
-def _select_spending(filters: Scope) -> sa.Executable:
-    return sa.select(*(column.label(name) for name, column in spending_columns().items())).where(*filters.conditions())
+def _select_spending(scope: Scope) -> sa.Executable:
+    return sa.select(*(column.label(name) for name, column in spending_columns().items())).where(*scope.conditions())
 
 
 def require_budgets(transaction: Transaction, budgets: tuple[Budget, ...], estimate: int) -> None:
-    """Raise `BudgetExceeded` unless an attempt of that cost fits into every budget. Requires the lock `budget` (`Transaction.alone`).
+    """Raise `BudgetExceeded` unless an attempt of this cost fits all budgets. Requires the lock `budget` (`Transaction.lock`).
 
     Sums are kept in `transaction.totals` until another change, so works that share a transaction sum once.
     """
     for budget in budgets:
-        found = transaction.totals.get(budget.of)
-        if found is None:
-            found = transaction.totals[budget.of] = read_spending(transaction, budget.of)
-        if found.committed + estimate > budget.limit:
-            raise BudgetExceeded(budget, found, estimate)
+        spending = transaction.totals.get(budget.of)
+        if spending is None:
+            spending = transaction.totals[budget.of] = read_spending(transaction, budget.of)
+        if spending.committed + estimate > budget.limit:
+            raise BudgetExceeded(budget, spending, estimate)
 
 
 def reserve_estimate(transaction: Transaction, paid_by: Mapping[str, str | None], estimate: int | None) -> None:
-    """Add a new attempt's estimated cost to the totals of every scope that covers it. paid_by: its purpose, model, scope and run."""
-    for of, found in transaction.totals.items():
+    """Add a new attempt's estimated cost to the transaction's totals of all scopes that cover it."""
+    for of, total in transaction.totals.items():
         if of.covers(paid_by):
-            more = {"uncounted": found.uncounted + 1} if estimate is None else {"reserved": found.reserved + estimate}
-            transaction.totals[of] = replace(found, **more)
+            more = {"uncounted": total.uncounted + 1} if estimate is None else {"reserved": total.reserved + estimate}
+            transaction.totals[of] = replace(total, **more)

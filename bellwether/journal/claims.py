@@ -1,4 +1,4 @@
-"""Claims and attempts: the right to make a model call, and its results.
+"""Claims and attempts of model calls: the exclusive right to make a call, and the results of its requests.
 
 Every write of a holder requires that its lease token is still the call's. An expired lease is lost only when another holder takes the call.
 """
@@ -24,18 +24,18 @@ _TURNED_AWAY = Reply(usage=Usage(cost=0, cost_source=CostSource.UNBILLED))
 
 
 class LeaseLost(BellwetherError):
-    """The claim no longer holds the call, so the result must not be used; `Journal.begin` returns the current state.
+    """The claim no longer has the call, so its result must not be used. `Journal.begin` returns the current state.
 
     stored: the attempt's response and cost were stored. answered: the call has an answer.
     """
 
-    def __init__(self, key: str, found: str, *, stored: bool = False, answered: bool = False) -> None:
+    def __init__(self, key: str, state: str, *, stored: bool = False, answered: bool = False) -> None:
         self.key, self.stored, self.answered = key, stored, answered
-        super().__init__(f"model call {key[:12]}: {found}; begin it again to see its state")
+        super().__init__(f"model call {key[:12]}: {state}; begin it again to see its state")
 
 
 class Claim:
-    """Right to make a model call, held by one process. Created by `Journal.begin`.
+    """Exclusive right of one process to make a model call. Created by `Journal.begin`.
 
     Attributes:
         key: key of the call.
@@ -61,19 +61,19 @@ class Claim:
         return f"Claim({self.key[:12]}, holder={self.holder!r}, attempts={self.attempts}, expires_at={self.expires_at})"
 
     def release(self, reason: str, outcome: Outcome | None = None) -> None:
-        """Release the call, so that any process can claim it, with an outcome and a reason. An attempt in progress counts as abandoned.
+        """Release the call, so that any process can claim it. The reason is stored; an attempt in progress counts as abandoned.
 
         Raises `LeaseLost`.
         """
-        self._do("releasing a model call", lambda transaction: self._put_down(transaction, State.OPEN, outcome, reason))
+        self._do("releasing a model call", lambda transaction: self._end_claim(transaction, State.OPEN, outcome, reason))
 
     def give_up(self, outcome: Outcome, reason: str) -> None:
-        """End the call as a failure, final until an operator reopens it. An attempt in progress counts as abandoned.
+        """End the call as failed until an operator reopens it. An attempt in progress counts as abandoned.
 
         Raises `LeaseLost`, also if the reply of a late attempt has become the call's answer.
         """
         _require_failure(self.key, outcome)
-        self._do("giving up a model call", lambda transaction: self._put_down(transaction, State.FAILED, outcome, reason))
+        self._do("giving up a model call", lambda transaction: self._end_claim(transaction, State.FAILED, outcome, reason))
 
     def _do(self, doing: str, work: Callable[[Transaction], T | LeaseLost]) -> T:
         result = self._database.write(doing, work)
@@ -81,19 +81,19 @@ class Claim:
             raise result
         return result
 
-    def _has(self, call: Any) -> bool:
+    def _holds(self, call: Any) -> bool:
         return call is not None and call.state == State.CLAIMED and call.lease_token == self._token
 
     def _begin(self, transaction: Transaction, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
-        """Begin the next attempt, or return the one whose commit was not confirmed. The call is locked and held by this claim."""
-        before = rows.read_attempts(transaction, self.key)
-        begun = next((one for one in before if one.outcome is None), None)
+        """Begin the next attempt, or return the one in progress, whose commit was not confirmed. Requires the call to be locked and claimed."""
+        earlier = rows.read_attempts(transaction, self.key)
+        begun = next((attempt for attempt in earlier if attempt.outcome is None), None)
         if begun is not None:
             return Attempt(self, begun.number, begun.started_at)
-        return self._start(transaction, len(before) + 1, estimate, budgets)
+        return self._start(transaction, len(earlier) + 1, estimate, budgets)
 
     def _start(self, transaction: Transaction, number: int, estimate: int | None, budgets: tuple[Budget, ...]) -> Attempt:
-        """Add an attempt if the budgets allow it. The call is locked, with no attempt in progress."""
+        """Add an attempt if the budgets allow it. Requires the call to be locked, without an attempt in progress."""
         require_budgets(transaction, budgets, estimate or 0)
         now = transaction.now()
         paid_by = {
@@ -102,16 +102,16 @@ class Claim:
             "scope": self._request.scope,
             "run": self.run,
         }
-        held = {"holder": self.holder, "lease_token": self._token, "started_at": now, "estimate_microdollars": estimate}
-        rows.add_attempt(transaction, {"key": self.key, "number": number, **paid_by, **held})
+        lease = {"holder": self.holder, "lease_token": self._token, "started_at": now, "estimate_microdollars": estimate}
+        rows.add_attempt(transaction, {"key": self.key, "number": number, **paid_by, **lease})
         reserve_estimate(transaction, paid_by, estimate)
         return Attempt(self, number, now)
 
-    def _put_down(self, transaction: Transaction, state: State, outcome: Outcome | None, reason: str) -> LeaseLost | None:
+    def _end_claim(self, transaction: Transaction, state: State, outcome: Outcome | None, reason: str) -> LeaseLost | None:
         call = rows.lock_call(transaction, self.key)
-        if not self._has(call):
-            done_before = call is not None and call.state == state and call.lease_token == self._token
-            return None if done_before else _lease_lost(self.key, call)
+        if not self._holds(call):
+            has_ended = call is not None and call.state == state and call.lease_token == self._token
+            return None if has_ended else _lease_lost(self.key, call)
         now = transaction.now()
         rows.abandon_attempts(transaction, self.key, now)
         if state is State.FAILED and adopt_late_answer(transaction, self.key, rows.read_attempts(transaction, self.key), now):
@@ -129,7 +129,7 @@ def require_estimate(request: Request, estimate: int | None, budgets: tuple[Budg
 
 
 class Attempt:
-    """One request to the provider, recorded before it is sent. Created by `Journal.begin`.
+    """One request to a provider, recorded before it is sent. Created by `Journal.begin`.
 
     number: from 1, within the call. started_at: UTC.
     """
@@ -144,25 +144,24 @@ class Attempt:
         return f"Attempt({self.key[:12]}, number={self.number}, started_at={self.started_at})"
 
     def answer(self, reply: Reply) -> Answered:
-        """Store the reply and finish the call, in one transaction.
+        """Store the reply and mark the call as answered, in one transaction.
 
         Raises `LeaseLost` if another process has taken the call meanwhile. The reply and its cost are then stored as those of a late
-        attempt. The reply becomes the call's answer if there is none and no other process has an attempt in progress. Only the holder of a
-        claim may use it.
+        attempt. The reply becomes the call's answer if there is none and no other process has an attempt in progress.
         """
         if reply.content is None:
             raise ConfigError(f"model call {self.key[:12]}: a reply without content is no answer; end the attempt with fail()")
         return self._claim._do("storing an answer", lambda transaction: self._answer(transaction, reply))
 
     def fail(self, outcome: Outcome, reason: str, reply: Reply | None = None) -> None:
-        """Record that the attempt failed, with its reply and cost; the claim is kept.
+        """Record that the attempt failed, with its reply and cost. The claim remains.
 
         Without a reply the cost is unknown, except for rate limit, out of credit and authentication, for which the provider bills nothing.
         Raises `LeaseLost` if another process has taken the call meanwhile; the attempt's reply and cost are stored nevertheless.
         """
         _require_failure(self.key, outcome)
-        given = reply or (_TURNED_AWAY if outcome in UNBILLED else _NO_REPLY)
-        self._claim._do("recording a failed attempt", lambda transaction: self._fail(transaction, outcome, redact(reason), given))
+        stored = reply or (_TURNED_AWAY if outcome in UNBILLED else _NO_REPLY)
+        self._claim._do("recording a failed attempt", lambda transaction: self._fail(transaction, outcome, redact(reason), stored))
 
     def _answer(self, transaction: Transaction, reply: Reply) -> Answered | LeaseLost:
         call = rows.lock_call(transaction, self.key)
@@ -173,7 +172,7 @@ class Attempt:
             return self._answered_before(transaction, call, own, reply)
         now = transaction.now()
         rows.end_attempt(transaction, self.key, self.number, at=now, outcome=Outcome.OK, reason=None, reply=reply)
-        if self._claim._has(call):
+        if self._claim._holds(call):
             finish_call(transaction, self.key, self.number, now)
             return Answered(key=self.key, attempt=self.number, reply=reply, stored_at=now, late=own.abandoned_at is not None)
         adopted = call.state in (State.OPEN, State.CLAIMED) and adopt_late_answer(
@@ -182,7 +181,7 @@ class Attempt:
         return _lease_lost(self.key, call, stored=True, adopted=adopted)
 
     def _answered_before(self, transaction: Transaction, call: Any, own: Any, reply: Reply) -> Answered | LeaseLost:
-        """Accept the same answer again, because the commit of the first one may not have been confirmed."""
+        """Return the result of an attempt that has already ended with the same answer: the commit may not have been confirmed."""
         if own.outcome != Outcome.OK or rows.read_body(transaction, self.key, self.number) != reply.body:
             raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
         if call.answer == self.number and own.abandoned_at is None:
@@ -198,32 +197,32 @@ class Attempt:
             raise ConfigError(f"model call {self.key[:12]}: attempt {self.number} has ended already ({own.outcome})")
         if own.ended_at is None:
             rows.end_attempt(transaction, self.key, self.number, at=transaction.now(), outcome=outcome, reason=reason, reply=reply)
-        return None if self._claim._has(call) else _lease_lost(self.key, call, stored=True)
+        return None if self._claim._holds(call) else _lease_lost(self.key, call, stored=True)
 
 
 def finish_call(transaction: Transaction, key: str, number: int, now: datetime) -> None:
-    """Make an attempt's response the call's answer."""
+    """Mark a call as answered by the response of attempt `number`."""
     rows.change_call(transaction, key, state=State.ANSWERED.value, answer=number, finished_at=now, outcome=Outcome.OK.value, reason=None)
 
 
 def adopt_late_answer(transaction: Transaction, key: str, attempts: list[Any], now: datetime) -> bool:
-    """Make the first late answer the call's answer, unless an attempt is in progress. The call is locked and unfinished."""
-    late = next((one for one in attempts if one.outcome == Outcome.OK), None)
-    if late is None or any(one.outcome is None for one in attempts):
+    """Use the first answer of an abandoned attempt as the call's answer, unless an attempt is in progress. Return True if it was used."""
+    late = next((attempt for attempt in attempts if attempt.outcome == Outcome.OK), None)
+    if late is None or any(attempt.outcome is None for attempt in attempts):
         return False
     finish_call(transaction, key, late.number, now)
     return True
 
 
 def _lease_lost(key: str, call: Any, *, stored: bool = False, adopted: bool = False) -> LeaseLost:
-    kept = "; what the attempt brought was kept" if stored else ""
+    note = "; what the attempt brought was kept" if stored else ""
     if call is None:
         return LeaseLost(key, "it is not in the journal")
     if adopted:
-        return LeaseLost(key, f"the lease had passed on{kept} and is the call's answer", stored=stored, answered=True)
+        return LeaseLost(key, f"the lease had passed on{note} and is the call's answer", stored=stored, answered=True)
     if call.state == State.CLAIMED:
-        return LeaseLost(key, f"the lease has passed on to {call.holder}{kept}", stored=stored)
-    return LeaseLost(key, f"it is {call.state} meanwhile{kept}", stored=stored, answered=call.state == State.ANSWERED)
+        return LeaseLost(key, f"the lease has passed on to {call.holder}{note}", stored=stored)
+    return LeaseLost(key, f"it is {call.state} meanwhile{note}", stored=stored, answered=call.state == State.ANSWERED)
 
 
 def _require_failure(key: str, outcome: Outcome) -> None:

@@ -1,4 +1,4 @@
-"""Database of the journal: connections, transactions, bounded waiting, clock, and conversion of errors."""
+"""Database of the journal: connections, transactions, locks with a time limit, clock, and conversion of errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PASSING = {"40001", "40P01", "57P01", "57P02", "57P03"}
 
 
 class Transaction:
-    """Connection in use, inside a transaction or, for single reads, without one.
+    """Connection during a transaction, or during a single read without one.
 
     totals: sums over attempts by scope within this transaction; see `bellwether.journal.budget`.
     """
@@ -53,11 +53,11 @@ class Transaction:
         return self.connection.dialect.name == "postgresql"
 
     def rows(self, statement: sa.Executable, values: Any = None) -> list[Any]:
-        """Return all rows."""
+        """Execute a query and return all its rows."""
         return list(self.connection.execute(statement, values))
 
     def row(self, statement: sa.Executable, values: Any = None) -> Any:
-        """Return the first row, or None."""
+        """Execute a query and return its first row, or None."""
         return self.connection.execute(statement, values).first()
 
     def change(self, statement: sa.Executable, values: Any = None) -> int:
@@ -65,17 +65,17 @@ class Transaction:
         return self.connection.execute(statement, values).rowcount
 
     def now(self) -> datetime:
-        """Return the current time, UTC: Postgres' clock, because the machines' clocks differ; this machine's on SQLite."""
+        """Return the current time in UTC, by the clock of Postgres, which all machines share, or of this machine for SQLite."""
         if self._clock is not None:
             return self._clock().astimezone(UTC)
         if self.on_postgres:
             return self.connection.exec_driver_sql("SELECT clock_timestamp()").scalar_one().astimezone(UTC)
         return datetime.now(UTC)
 
-    def alone(self, lock: str) -> None:
-        """Hold the named lock until the transaction ends; SQLite has one writer anyway."""
+    def lock(self, name: str) -> None:
+        """Take the named lock until the transaction ends. Does nothing on SQLite, which has one writer."""
         if self.on_postgres:
-            self.connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCKS[lock])))
+            self.connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCKS[name])))
 
 
 class Database:
@@ -106,11 +106,11 @@ class Database:
 
     @property
     def has_one_writer(self) -> bool:
-        """True on SQLite, where writers wait for each other and profit from shared transactions."""
+        """True on SQLite, where writers wait for one another, so that sharing a transaction is faster."""
         return self._path is not None
 
     def shared_limits(self) -> SharedLimits | None:
-        """Return the limits shared by all processes on this database; None on SQLite."""
+        """Return the limits that all processes on this database share; None on SQLite."""
         if self.has_one_writer:
             return None
         from bellwether.journal.shared_limits import SharedLimits
@@ -122,7 +122,7 @@ class Database:
         self._engine.dispose()
 
     def exists(self) -> bool:
-        """Return whether the journal exists; nothing is created."""
+        """Return True if the journal exists. Creates nothing."""
         if self._path is not None and not self._path.exists():
             return False
         with self._convert_errors("opening"):
@@ -131,7 +131,7 @@ class Database:
                 return journal_version.name in _table_names(connection)
 
     def read(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` without a transaction, or within the one that this thread shares: for single statements.
+        """Run `work`, a single read, without a transaction, or in the one that this thread shares.
 
         A missing file counts as an empty journal and is not created.
         """
@@ -144,7 +144,7 @@ class Database:
         return self._retry(doing, lambda: self._run(work, None))
 
     def snapshot(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` on one consistent state of all tables. A missing file counts as an empty journal."""
+        """Run `work` on a consistent snapshot of all tables. A missing file counts as an empty journal."""
         if self._is_absent():
             return self._run(work, None, self._empty)
         self.open()
@@ -152,7 +152,7 @@ class Database:
         return self._retry(doing, lambda: self._run(work, begin))
 
     def write(self, doing: str, work: Callable[[Transaction], T]) -> T:
-        """Run `work` in one transaction, durable on return.
+        """Run `work` in one transaction, which is durable on return.
 
         After a lost connection it is run again, even if it had been committed: `work` must recognise its own changes.
         Raises `LakeError` if a lock is not free, or the server is not available, within the patience.
@@ -166,7 +166,7 @@ class Database:
             return self._retry(doing, lambda: self._run(work, begin))
 
     def together(self, doing: str, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Return the results or errors of `works`, which read and write this database. With one writer they share one transaction.
+        """Run `works`, which read and write this database, and return their results or errors. With one writer they share a transaction.
 
         Each write is atomic by itself. Raises what `write` raises if nothing of any work was stored.
         """
@@ -207,7 +207,7 @@ class Database:
 
     @contextmanager
     def _only_writer(self, doing: str) -> Iterator[None]:
-        """Queue threads of this process on SQLite, instead of polling its lock."""
+        """Let the threads of this process write to SQLite one after the other, so that they need not poll its lock."""
         if self._path is None:
             yield
             return
@@ -230,7 +230,7 @@ class Database:
             time.sleep(random.uniform(0.02, 0.2))
 
     def _is_transient(self, error: DBAPIError) -> bool:
-        """Return whether the work may succeed on a new connection: the server went away or aborted the transaction."""
+        """Return True if the work may succeed on a new connection: the server is unavailable or aborted the transaction."""
         if isinstance(error.orig, sqlite3.Error):
             return False
         state = getattr(error.orig, "sqlstate", None)
@@ -239,19 +239,19 @@ class Database:
 
     @contextmanager
     def _convert_errors(self, doing: str) -> Iterator[None]:
-        """Convert errors of the database; the original is dropped because it may quote parameters."""
+        """Convert database errors to errors without a cause, because the original may quote parameters."""
         try:
             yield
         except SQLAlchemyError as error:
-            found = convert_error(f"{doing}: journal {self.where}", error, self._url.password)
+            converted = convert_error(f"{doing}: journal {self.where}", error, self._url.password)
         except OSError as error:
-            found = ConfigError(f"{doing}: journal {self.where}: {error.strerror}; choose another place in {SETTING}")
+            converted = ConfigError(f"{doing}: journal {self.where}: {error.strerror}; choose another place in {SETTING}")
         else:
             return
-        raise found from None
+        raise converted from None
 
     def open(self) -> None:
-        """Check that the database is a journal and create the tables in a new one; does nothing after the first use in this process."""
+        """Check that the database is a journal, and create the tables in a new one. Does nothing after its first success in this process."""
         if self._process != os.getpid():
             self._engine.dispose(close=False)
             self._process, self._ready = os.getpid(), False
@@ -271,7 +271,7 @@ class Database:
         self._create_tables()
 
     def _check_file(self) -> None:
-        """Raise for a file that SQLite would take for an empty database and overwrite."""
+        """Raise an error for a file that SQLite would take for an empty database and overwrite."""
         if self._path is None:
             return
         if self._path.is_dir():
@@ -304,7 +304,7 @@ class Database:
                 self._switch_to_wal(connection)
             connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
             transaction = Transaction(connection, self._clock)
-            transaction.alone("create")
+            transaction.lock("create")
             if not self._is_ours(connection):
                 metadata.create_all(connection, checkfirst=False)
                 connection.execute(journal_version.insert(), {"version": VERSION, "created_at": transaction.now()})
@@ -315,15 +315,15 @@ class Database:
         if migration.is_current(connection):
             return
         connection.exec_driver_sql("BEGIN IMMEDIATE" if self._path is not None else "BEGIN")
-        Transaction(connection, self._clock).alone("create")
+        Transaction(connection, self._clock).lock("create")
         migration.migrate(connection)
         connection.exec_driver_sql("COMMIT")
 
     def _is_ours(self, connection: Connection) -> bool:
-        """Return True for a journal of this version or an earlier one, False for a new database. Raises for anything else."""
-        there = _table_names(connection)
-        if journal_version.name not in there:
-            foreign = there if self._path is not None else there & set(metadata.tables)
+        """Return True for a journal of this version or an earlier one, False for a new database. Raises an error for any other database."""
+        tables = _table_names(connection)
+        if journal_version.name not in tables:
+            foreign = tables if self._path is not None else tables & set(metadata.tables)
             if foreign:
                 raise ConfigError(
                     f"opening the journal {self.where}: the database is not a journal, it contains the table {min(foreign)!r}; "
@@ -358,7 +358,7 @@ class Database:
 
 @contextmanager
 def _savepoint(transaction: Transaction) -> Iterator[None]:
-    """Run a part of a SQLite transaction atomically. Raises what the part raises."""
+    """Make a part of a SQLite transaction atomic: an error rolls back this part only, and is raised."""
     raw: Any = transaction.connection.connection.driver_connection
     raw.execute("SAVEPOINT part").close()
     try:
@@ -425,7 +425,7 @@ def _log_path(path: Path) -> Path:
 
 
 def _file_url(url: URL, path: Path) -> URL:
-    """Return the file's URL, read-only if its folder cannot be written and no log exists: then no process has it open."""
+    """Return the URL of the file; it is opened as immutable if its folder is read-only and it has no log, so that no process has it open."""
     log = _log_path(path)
     if path.is_file() and not os.access(path.parent, os.W_OK) and not (log.is_file() and log.stat().st_size):
         return url.set(database=f"file:{quote(str(path))}", query={"immutable": "1", "uri": "true"})
@@ -438,7 +438,7 @@ def _set_sqlite(connection: Any) -> None:
 
 
 def _set_postgres(connection: Any, patience: float) -> None:
-    """Make commits durable whatever the server's default, and bound waiting for locks."""
+    """Enable durable commits, whatever the server's default, and limit the wait for locks."""
     connection.autocommit = True
     settings: Mapping[str, str] = {"lock_timeout": f"{int(patience * 1000)}ms", "timezone": "UTC", "client_encoding": "UTF8"}
     for name, value in settings.items():

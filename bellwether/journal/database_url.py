@@ -1,4 +1,4 @@
-"""URL of the journal's database, whose password appears in no message, and conversion of errors of SQLite and Postgres."""
+"""Database URL of the journal, and errors of SQLite and Postgres. No message contains the password."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ SETTING = "BELLWETHER_JOURNAL"
 
 
 def parse_url(url: str) -> URL:
-    """Parse the URL. The `ConfigError` for an invalid one does not quote it: it may contain a password."""
+    """Parse a database URL. Raises `ConfigError`, which does not quote the URL because of its password."""
     try:
-        found = make_url(url)
+        parsed = make_url(url)
     except (ArgumentError, ValueError, TypeError, AttributeError):
-        found = None
-    if found is None:
+        parsed = None
+    if parsed is None:
         raise ConfigError(
             f"reading {SETTING}: this is not a database URL; write sqlite:////absolute/path.db or postgresql://user@host/database "
             "(percent-encode special characters of the password)"
         )
-    if found.drivername in ("postgresql", "postgresql+psycopg"):
-        return found.set(drivername="postgresql+psycopg")
-    if found.drivername not in ("sqlite", "sqlite+pysqlite"):
-        raise ConfigError(f"reading {SETTING}: there is no driver for {found.drivername!r}; use sqlite:// or postgresql://")
-    if not found.database or found.database == ":memory:" or found.database.startswith("file:") or found.query:
+    if parsed.drivername in ("postgresql", "postgresql+psycopg"):
+        return parsed.set(drivername="postgresql+psycopg")
+    if parsed.drivername not in ("sqlite", "sqlite+pysqlite"):
+        raise ConfigError(f"reading {SETTING}: there is no driver for {parsed.drivername!r}; use sqlite:// or postgresql://")
+    if not parsed.database or parsed.database == ":memory:" or parsed.database.startswith("file:") or parsed.query:
         raise ConfigError(f"reading {SETTING}: the journal outlives the process; name a file, such as sqlite:////srv/bellwether/journal.db")
-    return found
+    return parsed
 
 
 def describe_url(url: URL) -> str:
-    """Return the place of the database without password and options."""
+    """Return the file, or the server and database, without password and options."""
     if url.get_backend_name() == "sqlite":
         return str(Path(url.database or "").absolute())
     host = url.host or url.query.get("host") or "localhost"
@@ -46,7 +46,7 @@ def describe_url(url: URL) -> str:
 
 
 def convert_error(doing: str, error: SQLAlchemyError, password: object) -> BellwetherError:
-    """Convert an error; the message quotes neither the password nor parameters."""
+    """Convert an error of SQLAlchemy to one of this project, without password and parameters."""
     if isinstance(error, PoolTimeout):
         return LakeError(f"{doing}: all connections of this process are busy; start fewer calls at once")
     if not isinstance(error, DBAPIError) or error.orig is None:
@@ -55,11 +55,13 @@ def convert_error(doing: str, error: SQLAlchemyError, password: object) -> Bellw
 
 
 def convert_driver_error(doing: str, error: BaseException, password: object) -> BellwetherError:
-    """Convert an error of a database driver."""
-    words = _hide_password(" ".join(str(error).split()), password)
+    """Convert an error of a database driver to one of this project, without the password."""
+    message = " ".join(str(error).split())
+    if password:
+        message = message.replace(str(password), "***")
     if isinstance(error, sqlite3.Error):
-        return _convert_sqlite_error(doing, words, error)
-    return _convert_postgres_error(doing, words, getattr(error, "sqlstate", None))
+        return _convert_sqlite_error(doing, message, error)
+    return _convert_postgres_error(doing, message, getattr(error, "sqlstate", None))
 
 
 def sqlite_code(error: object) -> str:
@@ -67,32 +69,27 @@ def sqlite_code(error: object) -> str:
     return str(getattr(error, "sqlite_errorname", ""))
 
 
-def _hide_password(words: str, password: object) -> str:
-    secret = str(password) if password else ""
-    return words.replace(secret, "***") if secret else words
-
-
-def _convert_sqlite_error(doing: str, words: str, error: sqlite3.Error) -> BellwetherError:
+def _convert_sqlite_error(doing: str, message: str, error: sqlite3.Error) -> BellwetherError:
     code = sqlite_code(error)
     if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return LakeError(f"{doing}: another process keeps it locked; end what holds it open for writing, then try again")
     if code.startswith("SQLITE_FULL"):
         return LakeError(f"{doing}: the disk is full; nothing was changed. Make room, then try again")
     if code.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return LakeError(f"{doing}: the file is damaged or not SQLite's ({words}); it was left as it is. Restore a backup")
+        return LakeError(f"{doing}: the file is damaged or not SQLite's ({message}); it was left as it is. Restore a backup")
     if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM", "SQLITE_AUTH")):
-        return ConfigError(f"{doing}: {words}; the file and its folder must be writable, or name another place in {SETTING}")
-    return LakeError(f"{doing}: {words}; nothing was changed")
+        return ConfigError(f"{doing}: {message}; the file and its folder must be writable, or name another place in {SETTING}")
+    return LakeError(f"{doing}: {message}; nothing was changed")
 
 
-def _convert_postgres_error(doing: str, words: str, state: str | None) -> BellwetherError:
+def _convert_postgres_error(doing: str, message: str, state: str | None) -> BellwetherError:
     kind = (state or "")[:2]
-    if state is None and "connection" in words:
-        return ConfigError(f"{doing}: {words}; check {SETTING}, and that the server runs")
+    if state is None and "connection" in message:
+        return ConfigError(f"{doing}: {message}; check {SETTING}, and that the server runs")
     if kind in ("28", "3D", "3F") or state == "42501":
-        return ConfigError(f"{doing}: {words}; check the user, its rights and the database in {SETTING}")
+        return ConfigError(f"{doing}: {message}; check the user, its rights and the database in {SETTING}")
     if kind == "53":
-        return LakeError(f"{doing}: the server is out of room or connections ({words}); nothing was changed. Make room, then try again")
+        return LakeError(f"{doing}: the server is out of room or connections ({message}); nothing was changed. Make room, then try again")
     if state == "55P03":
         return LakeError(f"{doing}: another process keeps it locked; look for a transaction that never ends (pg_stat_activity)")
-    return LakeError(f"{doing}: {words}; run it again: what was done before is found")
+    return LakeError(f"{doing}: {message}; run it again: what was done before is found")

@@ -24,19 +24,19 @@ _GROUPS = ("purpose", "model", "scope", "run", "outcome")
 
 
 def export_tables(transaction: Transaction) -> dict[str, pl.DataFrame]:
-    """Return every table of the journal except its version, by name, each sorted by its key."""
+    """Return the tables of the journal by name, without its version and without lease tokens, each sorted by its key."""
     return {table.name: _export_table(transaction, table) for table in (calls, attempts, responses, reopenings, records)}
 
 
 def _export_table(transaction: Transaction, table: sa.Table) -> pl.DataFrame:
     columns = [column for column in table.columns if column.name not in _WITHHELD]
     schema = {column.name: _DTYPES.get(type(column.type), pl.String()) for column in columns}
-    found = transaction.rows(sa.select(*columns).order_by(*table.primary_key.columns))
-    return pl.DataFrame([tuple(row) for row in found], schema=schema, orient="row")
+    rows = transaction.rows(sa.select(*columns).order_by(*table.primary_key.columns))
+    return pl.DataFrame([tuple(row) for row in rows], schema=schema, orient="row")
 
 
 def summarize_usage(transaction: Transaction, by: tuple[str, ...], of: Scope) -> pl.DataFrame:
-    """Return totals over the attempts of a scope, one row per value of `by`."""
+    """Return totals over the attempts of a scope, one row per combination of the columns `by`."""
     odd = [name for name in by if name not in _GROUPS]
     if odd:
         raise ConfigError(f"usage of model calls by {odd[0]!r}: there are {', '.join(_GROUPS)}")
@@ -48,16 +48,16 @@ def summarize_usage(transaction: Transaction, by: tuple[str, ...], of: Scope) ->
         **spending_columns(),
     }
     statement = sa.select(*groups, *(column.label(name) for name, column in totals.items())).where(*of.conditions())
-    found = transaction.rows(
+    rows = transaction.rows(
         statement.group_by(*groups).order_by(*groups) if groups else statement, of.parameters | spending_parameters(transaction)
     )
     schema = {**dict.fromkeys(by, pl.String()), **dict.fromkeys(totals, pl.Int64())}
-    return pl.DataFrame([tuple(row) for row in found], schema=schema, orient="row")
+    return pl.DataFrame([tuple(row) for row in rows], schema=schema, orient="row")
 
 
 def count_calls(transaction: Transaction) -> pl.DataFrame:
     """Count calls by purpose, model, state and outcome."""
     groups = [calls.c[name] for name in ("purpose", "model", "state", "outcome")]
-    found = transaction.rows(sa.select(*groups, sa.func.count()).group_by(*groups).order_by(*groups))
+    rows = transaction.rows(sa.select(*groups, sa.func.count()).group_by(*groups).order_by(*groups))
     schema = {**{column.name: pl.String() for column in groups}, "calls": pl.Int64()}
-    return pl.DataFrame([tuple(row) for row in found], schema=schema, orient="row")
+    return pl.DataFrame([tuple(row) for row in rows], schema=schema, orient="row")

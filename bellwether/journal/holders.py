@@ -1,4 +1,4 @@
-"""Holders of calls: names of processes, and whether a process has ended."""
+"""Holders of claims: names of processes, and detection of those that have ended."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _PROC = Path("/proc")
 
 
 def this_process() -> str:
-    """Return the name of this process as a holder, `host:pid:mark`; the mark distinguishes processes with the same number."""
+    """Return the name of this process as a holder: `host:pid:mark`. The mark distinguishes processes that had the same number."""
     return _holder_name(os.getpid())
 
 
 def is_gone(holder: str | None) -> bool:
-    """Return whether `holder` is a process of this machine that has ended; False if unknown, as for other machines."""
+    """Return True if `holder` is a process of this machine that has ended; False for other machines."""
     host, pid, mark = _parse_holder(holder)
     if pid is None or host != socket.gethostname():
         return False
     space, _, started = mark.partition("-")
     if space != _process_space():
         return False
-    now = _start_time(pid)
-    return not is_running(pid) if now is None or not started else now != started
+    current = _start_time(pid)
+    return not is_running(pid) if current is None or not started else current != started
 
 
 @lru_cache(maxsize=4)
@@ -43,7 +43,7 @@ def _parse_holder(holder: str | None) -> tuple[str, int | None, str]:
 
 @lru_cache(maxsize=1)
 def _process_space() -> str:
-    """Return the scope of process numbers as 8 digits: boot and process namespace; without /proc the address of a network interface.
+    """Return 8 digits that identify the scope of process numbers: boot and process namespace, or without /proc a network address.
 
     Machines may share a name. Without an interface `uuid.getnode` is random, so no other process counts as one of this machine.
     """
@@ -56,7 +56,7 @@ def _process_space() -> str:
 
 
 def _start_time(pid: int) -> str | None:
-    """Return the start of a process in clock ticks since boot (proc(5), field 22 of `stat`); "" for a zombie.
+    """Return the start time of a process in clock ticks since boot (proc(5), field 22 of `stat`); "" for a zombie.
 
     None if it is missing or hidden by the system.
     """
@@ -68,7 +68,7 @@ def _start_time(pid: int) -> str | None:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process of that number runs on this machine; True if unknown.
+    """Return True if a process with this number runs on this machine, or if that is unknown.
 
     A zombie may keep its number for ever: in a container, the first process often does not reap orphans.
     """

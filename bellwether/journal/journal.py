@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import islice
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,7 +37,7 @@ _HEXADECIMAL = frozenset("0123456789abcdef")
 
 
 class Journal:
-    """All model calls of a world. Safe for concurrent use from several threads and processes.
+    """Database of all model calls of a world. Safe for concurrent use by several threads and processes.
 
     From asyncio call its methods, and those of claims and attempts, through `bellwether.journal.in_thread`.
 
@@ -56,17 +55,17 @@ class Journal:
 
     @classmethod
     def of(cls, config: Settings) -> Journal:
-        """Return the journal of a world. Creating it raises `LakeError` if the lake has model answers, which could be paid for twice."""
+        """Return the journal of a world. Its creation raises `LakeError` if the lake has model answers, because they could be paid for twice."""
         journal = cls(config.journal_url)
         journal.database.before_creation = lambda: require_no_answers(config, journal.where)
         return journal
 
     def require_no_answers(self) -> None:
-        """Raise `LakeError` if this journal does not exist while the lake has answers of models."""
+        """Raise `LakeError` if the lake has model answers: they could be paid for twice if this journal is created. Called before creation."""
         self.database.before_creation()
 
     def create(self) -> None:
-        """Create an empty journal if it is missing, even if the lake has answers of models."""
+        """Create the journal if it is missing, even if the lake has model answers."""
         self.database.before_creation = lambda: None
         self.database.open()
 
@@ -81,7 +80,7 @@ class Journal:
 
     @property
     def where(self) -> str:
-        """File, or server and database without a password."""
+        """Place of the journal: the file, or the server and database without a password."""
         return self.database.where
 
     def close(self) -> None:
@@ -89,7 +88,7 @@ class Journal:
         self.database.close()
 
     def exists(self) -> bool:
-        """Return whether the journal exists; nothing is created."""
+        """Return True if the journal exists. Creates nothing."""
         return self.database.exists()
 
     def begin(
@@ -102,7 +101,7 @@ class Journal:
         estimate: int | None = None,
         budgets: tuple[Budget, ...] = (),
     ) -> tuple[Claim, Attempt] | Answered | Busy | Failed:
-        """Claim a call and begin an attempt. Only one caller succeeds; the others get the answer, the current holder or the failure.
+        """Claim a call and begin an attempt. Only one caller succeeds; others get the stored answer, the current holder or the failure.
 
         The attempt is durable when this returns, before its request is sent. A call whose lease has expired is taken over, and its attempt in
         progress counts as abandoned; so does the call of a process of this machine that has ended (`bellwether.journal.holders`).
@@ -115,22 +114,22 @@ class Journal:
             estimate: maximum expected cost of the attempt, in micro-dollars; required with budgets.
             budgets: raises `BudgetExceeded`, and claims nothing, if the attempt could exceed one of them.
         """
-        claim = self._wanted(request, lease, holder, run)
+        claim = self._create_claim(request, lease, holder, run)
         require_estimate(request, estimate, budgets)
 
         def work(transaction: Transaction) -> Attempt | Answered | Busy | Failed:
             if budgets:
-                transaction.alone("budget")
+                transaction.lock("budget")
             if _add_claim(transaction, request, claim):
                 return claim._start(transaction, 1, estimate, budgets)
-            known = _claim_existing(transaction, request, claim)
-            return claim._begin(transaction, estimate, budgets) if isinstance(known, Claim) else known
+            state = _claim_existing(transaction, request, claim)
+            return claim._begin(transaction, estimate, budgets) if isinstance(state, Claim) else state
 
-        found = self.database.write("beginning a model call", work)
-        return (claim, found) if isinstance(found, Attempt) else found
+        result = self.database.write("beginning a model call", work)
+        return (claim, result) if isinstance(result, Attempt) else result
 
-    def _wanted(self, request: Request, lease: timedelta, holder: str | None, run: str | None) -> Claim:
-        """Create a claim that holds nothing yet."""
+    def _create_claim(self, request: Request, lease: timedelta, holder: str | None, run: str | None) -> Claim:
+        """Create a claim that does not have its call yet."""
         if lease <= timedelta(0):
             raise ConfigError(f"claiming a model call: the lease is {lease}; it must be longer than an attempt may take")
         who = require_short_text(holder, "holder of a model call") if holder is not None else this_process()
@@ -142,43 +141,43 @@ class Journal:
         return self.database.read("reading a model call", lambda transaction: _read_state(transaction, CallKey(key)))
 
     def together(self, works: Sequence[Callable[[], T]]) -> list[T | Exception]:
-        """Run `works`, functions that use this journal, its claims and attempts, and return their results or errors.
+        """Run `works`, functions that use this journal, its claims and attempts. Return their results or errors.
 
-        The effect is the same as one after the other. On SQLite they share one transaction, so one write to the disk; all is durable on return.
-        On Postgres, where writers do not wait for each other, each is durable by itself.
+        The effect is the same as running them one after the other. On SQLite they share one transaction, and so one write to the disk; on
+        Postgres, where writers do not wait for one another, each has its own. All are durable on return.
         """
         return self.database.together("writing to the journal", works)
 
     @property
     def shares(self) -> bool:
-        """True if functions passed to `together` share one transaction."""
+        """True if the functions passed to `together` share one transaction."""
         return self.database.has_one_writer
 
     def shared_limits(self) -> SharedLimits | None:
-        """Open a connection to the limits shared by all processes on this journal; None on SQLite. Close it after use."""
+        """Open the limits that all processes on this journal share; None on SQLite. Close them after use."""
         return self.database.shared_limits()
 
     def answer(self, key: str) -> Answered | None:
-        """Return the stored answer of a call; None without one."""
+        """Return the stored answer of a call; None if it has none."""
         return self.database.read("reading an answer", lambda transaction: rows.read_answer(transaction, key))
 
     def answers(self, keys: Iterable[str]) -> dict[CallKey, Answered]:
-        """Return the stored answers of these calls by key, in the order of `keys`."""
+        """Return the stored answers of calls by key, in the order of `keys`, without unanswered calls."""
         wanted = list(dict.fromkeys(keys))
-        found: dict[CallKey, Answered] = {}
-        for chunk in _chunks(wanted):
-            read = self.database.read("reading answers", partial(rows.read_answers, keys=chunk))
-            by_key = {str(one.key): one for one in read}
-            found.update((CallKey(key), by_key[key]) for key in chunk if key in by_key)
-        return found
+        answers: dict[CallKey, Answered] = {}
+        for start in range(0, len(wanted), _CHUNK):
+            chunk = wanted[start : start + _CHUNK]
+            stored = self.database.read("reading answers", partial(rows.read_answers, keys=chunk))
+            by_key = {str(answer.key): answer for answer in stored}
+            answers.update((CallKey(key), by_key[key]) for key in chunk if key in by_key)
+        return answers
 
     def status(self, key: str) -> CallStatus | None:
         """Return the state of a call; None if it was never claimed."""
-        found = self._statuses(calls.c.key == key)
-        return found[0] if found else None
+        return next(iter(self._statuses(calls.c.key == key)), None)
 
     def find(self, beginning: str) -> CallKey:
-        """Return the only key with this prefix. Raises `ConfigError` for none or several, and for fewer than 8 digits."""
+        """Return the key that starts with `beginning`. Raises `ConfigError` for none, several, or fewer than 8 digits."""
         if len(beginning) < 8 or not set(beginning) <= _HEXADECIMAL:
             raise ConfigError(f"finding a model call: {beginning!r:.80} is not a key; give at least its first 8 hexadecimal digits")
         keys = self.database.read(
@@ -186,16 +185,16 @@ class Journal:
             lambda transaction: transaction.rows(sa.select(calls.c.key).where(calls.c.key.startswith(beginning)).limit(2)),
         )
         if len(keys) != 1:
-            found = "several calls begin so; give more digits" if keys else "no call begins so; `bellwether journal failures` lists keys"
-            raise ConfigError(f"finding the model call {beginning[:64]}: {found}")
+            problem = "several calls begin so; give more digits" if keys else "no call begins so; `bellwether journal failures` lists keys"
+            raise ConfigError(f"finding the model call {beginning[:64]}: {problem}")
         return CallKey(keys[0].key)
 
     def pending(self) -> list[CallStatus]:
-        """Return calls that are neither answered nor failed, oldest first."""
+        """Return the calls that are neither answered nor failed, oldest first."""
         return self._statuses(calls.c.state.in_([State.OPEN.value, State.CLAIMED.value]))
 
     def expired(self) -> list[CallStatus]:
-        """Return claimed calls whose lease has expired by the journal's clock: their holders died or stalled."""
+        """Return the claimed calls whose lease has expired by the journal's clock, because the holder died or stalled."""
 
         def work(transaction: Transaction) -> list[CallStatus]:
             return rows.read_statuses(transaction, calls.c.state == State.CLAIMED.value, calls.c.lease_expires_at <= transaction.now())
@@ -203,18 +202,18 @@ class Journal:
         return self.database.read("reading model calls", work)
 
     def failures(self) -> list[CallStatus]:
-        """Return calls that were given up, oldest first."""
+        """Return the failed calls, oldest first."""
         return self._statuses(calls.c.state == State.FAILED.value)
 
     def unanswered(self) -> list[CallStatus]:
-        """Return open calls whose last attempt failed, oldest first; the next run retries them."""
+        """Return the open calls whose last attempt failed, oldest first. The next run retries them."""
         return self._statuses(calls.c.state == State.OPEN.value, calls.c.outcome.is_not(None))
 
     def _statuses(self, *conditions: sa.ColumnElement[bool]) -> list[CallStatus]:
         return self.database.read("reading model calls", lambda transaction: rows.read_statuses(transaction, *conditions))
 
     def reopen(self, key: str, *, by: str, note: str) -> None:
-        """Reopen a failed call, so that it can be claimed; operator and note are stored with the failure.
+        """Reopen a failed call, so that it can be claimed again. The operator and the note are stored with the failure.
 
         Raises `ConfigError` for a call that has not failed.
         """
@@ -222,21 +221,22 @@ class Journal:
         self.database.write("reopening a model call", lambda transaction: _reopen(transaction, key, name, note))
 
     def used(self, key: str) -> tuple[int, Usage]:
-        """Return the number and total usage of a call's attempts. A total is None if the value of any attempt is unknown."""
+        """Return the number of a call's attempts and their total usage. A total is None if any attempt's value is unknown."""
         return self.database.read("summing the attempts of a model call", lambda transaction: rows.read_usage(transaction, key))
 
     def spent(self, of: Scope = EVERYTHING) -> Spending:
-        """Return known and reserved costs of the attempts of a scope, in micro-dollars."""
+        """Return the known and reserved costs of the attempts of a scope, in micro-dollars."""
         return self.database.read("summing costs", lambda transaction: read_spending(transaction, of))
 
     def has_others(self, of: Scope) -> bool:
-        """Return whether a running process has an attempt of a scope in progress."""
+        """Return True if a running process has an attempt of the scope in progress."""
         return self.database.read("reading attempts in progress", lambda transaction: has_others(transaction, of))
 
     def usage(self, *by: str, of: Scope = EVERYTHING) -> pl.DataFrame:
-        """Return attempts, tokens and micro-dollars of a scope, one row per value of `by`: purpose, model, scope, run or outcome; one row without any.
+        """Return attempts, tokens and micro-dollars of a scope, one row per combination of `by`: purpose, model, scope, run, outcome.
 
-        `unknown` counts ended attempts without a known cost; `reserved` is the estimate of their cost and of those in progress.
+        Without `by` there is one row. `unknown` counts ended attempts without a known cost; `reserved` is the estimated cost of these and of
+        attempts in progress.
         """
         return self.database.read("summing usage", lambda transaction: summarize_usage(transaction, by, of))
 
@@ -247,12 +247,6 @@ class Journal:
     def export(self) -> dict[str, pl.DataFrame]:
         """Return `calls`, `attempts`, `responses`, `reopenings` and `records` as frames of one snapshot, without lease tokens."""
         return self.database.snapshot("exporting", export_tables)
-
-
-def _chunks(keys: list[str]) -> Iterator[list[str]]:
-    remaining = iter(keys)
-    while chunk := list(islice(remaining, _CHUNK)):
-        yield chunk
 
 
 def _read_state(transaction: Transaction, key: CallKey) -> Answered | Busy | Failed | None:
@@ -272,12 +266,12 @@ def _settled_state(transaction: Transaction, key: CallKey, call: Any) -> Answere
 
 
 def _add_claim(transaction: Transaction, request: Request, claim: Claim) -> bool:
-    """Add and claim a new call; return False if the journal has it."""
+    """Add a new call with its claim. Return False if the journal already has the call."""
     now = transaction.now()
     expires = now + claim._lease
-    named = {name: getattr(request, name) for name in ("key", "model", "purpose", "scope", "sample")}
-    held = {"state": State.CLAIMED.value, "holder": claim.holder, "lease_token": claim._token, "lease_expires_at": expires}
-    if not rows.add_call(transaction, {**named, "request": request.text, "created_at": now, **held}):
+    identity = {name: getattr(request, name) for name in ("key", "model", "purpose", "scope", "sample")}
+    lease = {"state": State.CLAIMED.value, "holder": claim.holder, "lease_token": claim._token, "lease_expires_at": expires}
+    if not rows.add_call(transaction, {**identity, "request": request.text, "created_at": now, **lease}):
         return False
     claim.expires_at = expires
     return True
@@ -294,8 +288,8 @@ def _claim_existing(transaction: Transaction, request: Request, claim: Claim) ->
 def _take_over(transaction: Transaction, request: Request, claim: Claim, call: Any) -> Claim | Answered:
     now = transaction.now()
     rows.abandon_attempts(transaction, request.key, now)
-    before = rows.read_attempts(transaction, request.key)
-    if adopt_late_answer(transaction, request.key, before, now):
+    earlier = rows.read_attempts(transaction, request.key)
+    if adopt_late_answer(transaction, request.key, earlier, now):
         answered = rows.read_answer(transaction, request.key)
         assert answered is not None
         return answered
@@ -303,7 +297,7 @@ def _take_over(transaction: Transaction, request: Request, claim: Claim, call: A
     rows.change_call(
         transaction, request.key, state=State.CLAIMED.value, holder=claim.holder, lease_token=claim._token, lease_expires_at=expires
     )
-    claim.attempts, claim.expires_at = len(before), expires
+    claim.attempts, claim.expires_at = len(earlier), expires
     claim.taken_from = call.holder if call.state == State.CLAIMED else None
     return claim
 
@@ -313,8 +307,8 @@ def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:
     if call is not None and call.state == State.OPEN and rows.read_last_reopening(transaction, key) == (by, redact(note)):
         return  # The commit of the same words was not confirmed.
     if call is None or call.state != State.FAILED:
-        found = "it is not in the journal" if call is None else f"it is {call.state}"
-        raise ConfigError(f"reopening the model call {key[:12]}: {found}; only failed calls are reopened")
+        state = "it is not in the journal" if call is None else f"it is {call.state}"
+        raise ConfigError(f"reopening the model call {key[:12]}: {state}; only failed calls are reopened")
     rows.add_reopening(
         transaction,
         key,
@@ -331,12 +325,12 @@ def _reopen(transaction: Transaction, key: str, by: str, note: str) -> None:
 
 
 def require_no_answers(config: Settings, where: str) -> None:
-    """Raise `LakeError` where tables contain answers that a new journal would not know."""
+    """Raise `LakeError` if the lake has model answers, which a new journal would not have. where: place of the journal."""
     lake = Lake(config.lake_uri)
     of_models = {"benchmark/forecasts": pl.col("call_key").is_not_null(), "arena/decisions": pl.lit(value=True)}
     for name, answered in of_models.items():
-        found = lake.slice(table(name), missing="skip")
-        if found.rows and found.scan().filter(answered).head(1).collect().height:
+        stored = lake.slice(table(name), missing="skip")
+        if stored.rows and stored.scan().filter(answered).head(1).collect().height:
             raise LakeError(
                 f"opening the journal {where}: it is missing or empty, while the lake has answers of models in {name}, which could be paid for "
                 "twice. Restore the journal from a backup, or start a new one with `bellwether journal create`"

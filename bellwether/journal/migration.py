@@ -1,4 +1,4 @@
-"""Migration of journals of earlier versions: added columns, and arena records that were stored as calls without a cost."""
+"""Migration of journals of earlier versions: adds columns, and moves the arena's records out of the table of calls."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _GUARD = {
 
 
 def is_current(connection: Connection) -> bool:
-    """Return whether the journal has all columns and the version of this Bellwether."""
+    """Return True if the journal has the version and all columns of this code."""
     return _version(connection) == VERSION and not _missing_columns(connection)
 
 
 def migrate(connection: Connection) -> None:
-    """Add missing columns and move records to their table; keys and bytes are unchanged. Requires the lock `create` and a transaction."""
+    """Add missing columns and move records to their own table. Keys and bytes are unchanged. Requires the lock `create` and a transaction."""
     for name, column in _missing_columns(connection):
         kind = metadata.tables[name].c[column].type.compile(connection.dialect)
         connection.exec_driver_sql(f"ALTER TABLE {name} ADD COLUMN {column} {kind}")
@@ -55,8 +55,8 @@ def _version(connection: Connection) -> int | None:
 
 
 def _missing_columns(connection: Connection) -> list[tuple[str, str]]:
-    found = []
+    missing = []
     for name, columns in ADDED.items():
         present = {column["name"] for column in sa.inspect(connection).get_columns(name)}
-        found += [(name, column) for column in columns if column not in present]
-    return found
+        missing += [(name, column) for column in columns if column not in present]
+    return missing

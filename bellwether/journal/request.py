@@ -1,4 +1,4 @@
-"""Requests of model calls and their keys, the same on every machine."""
+"""Requests of model calls and their keys, which are equal on all machines."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from bellwether.untrusted_text import is_credential_name
 _LARGEST = 2**63 - 1
 
 
-def require_natural(value: object, what: str, *, largest: int = _LARGEST) -> None:
-    """Raise `ConfigError` unless `value` is None or an integer from 0 to `largest`."""
+def require_natural(value: object, subject: str, *, largest: int = _LARGEST) -> None:
+    """Raise `ConfigError` unless `value` is None or an integer from 0 to `largest`. subject: what the value is, for the message."""
     if value is not None and (isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= largest):
-        raise ConfigError(f"{what} is {value!r}; give an integer from 0 to {largest}, or None where it is not known")
+        raise ConfigError(f"{subject} is {value!r}; give an integer from 0 to {largest}, or None where it is not known")
 
 
-def require_short_text(value: object, what: str) -> str:
-    """Return a printable text of 1 to 400 bytes, as names are indexed; raise `ConfigError` for anything else."""
+def require_short_text(value: object, subject: str) -> str:
+    """Return `value` if it is a printable text of 1 to 400 bytes, the limit of indexed names. Raises `ConfigError` otherwise."""
     if not isinstance(value, str) or not value.strip() or not value.isprintable() or len(value.encode()) > 400:
-        raise ConfigError(f"{what} is {value!r:.80}; give a printable text of at most 400 bytes that is not empty")
+        raise ConfigError(f"{subject} is {value!r:.80}; give a printable text of at most 400 bytes that is not empty")
     return value
 
 
@@ -40,7 +40,7 @@ _LARGEST_INTEGER = 2**53
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that determines one model call, and nothing else.
+    """Content of a model call: exactly what determines its key.
 
     Attributes:
         model: the provider's exact model id.
@@ -70,7 +70,7 @@ class Request:
 
     @cached_property
     def text(self) -> str:
-        """Request in canonical JSON, as the journal stores it: sorted names, no spaces, whole floats as integers."""
+        """Canonical JSON of the request, as the journal stores it: sorted names, no spaces, whole floats as integers."""
         whole = {
             "model": self.model,
             "messages": self.messages,
@@ -89,7 +89,7 @@ class Request:
 
 
 def _canonical(value: Any, where: str) -> Any:
-    """Convert to plain dictionaries, lists, texts, numbers, booleans and None, so that equal numbers are serialized equally."""
+    """Convert to plain dictionaries, lists, texts, numbers, booleans and None; equal numbers become equal JSON."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Reads and writes of single rows; each statement is built once."""
+"""Queries and changes of single rows of the journal. Statements are built once."""
 
 from __future__ import annotations
 
@@ -78,22 +78,22 @@ _status = sa.select(
 
 
 def read_call(transaction: Transaction, key: str) -> Any:
-    """Return the call's claim fields, or None."""
+    """Return state, holder, lease and result of a call; None if the journal does not have it."""
     return transaction.row(_standing, {"k": key})
 
 
 def lock_call(transaction: Transaction, key: str) -> Any:
-    """Lock the call until the transaction ends and return its claim fields."""
+    """Lock a call until the transaction ends, and return the row of `read_call`."""
     return transaction.row(_locked, {"k": key})
 
 
 def add_call(transaction: Transaction, values: dict[str, Any]) -> bool:
-    """Add a call unless its key exists; True for exactly one of several concurrent callers."""
+    """Add a call unless its key exists. Return True for exactly one of several concurrent callers."""
     return transaction.change(_insert_call[transaction.connection.dialect.name], values) == 1
 
 
 def change_call(transaction: Transaction, key: str, **values: Any) -> None:
-    """Change claim fields of a locked call."""
+    """Update columns of a locked call."""
     transaction.change(_call_update(tuple(values)), {"k": key, **values})
 
 
@@ -108,12 +108,12 @@ def read_attempts(transaction: Transaction, key: str) -> list[Any]:
 
 
 def read_attempt(transaction: Transaction, key: str, number: int) -> Any:
-    """Return one complete attempt."""
+    """Return all columns of an attempt; None if it is missing."""
     return transaction.row(_attempt, {"k": key, "n": number})
 
 
 def add_attempt(transaction: Transaction, values: dict[str, Any]) -> None:
-    """Add an attempt."""
+    """Insert an attempt with these column values."""
     transaction.change(_insert_attempt, values)
 
 
@@ -126,7 +126,7 @@ def abandon_attempts(transaction: Transaction, key: str, at: datetime) -> None:
 def end_attempt(
     transaction: Transaction, key: str, number: int, *, at: datetime, outcome: Outcome, reason: str | None, reply: Reply
 ) -> None:
-    """Complete an attempt and store its response."""
+    """Record the end of an attempt and store its response."""
     usage = reply.usage
     values = {
         "k": key,
@@ -155,14 +155,14 @@ def end_attempt(
 
 
 def read_usage(transaction: Transaction, key: str) -> tuple[int, Usage]:
-    """Return number and total usage of a call's attempts: the known tokens, and the cost unless that of any attempt is unknown.
+    """Return the number of a call's attempts and their total usage. The cost is None if that of any attempt is unknown.
 
     Unbilled attempts count as unused.
     """
-    found = transaction.rows(_used, {"k": key})
-    if not found:
+    rows = transaction.rows(_used, {"k": key})
+    if not rows:
         return 0, Usage()
-    billed = [row for row in found if row.cost_source != CostSource.UNBILLED]
+    billed = [row for row in rows if row.cost_source != CostSource.UNBILLED]
     tokens = {
         name: sum_known([getattr(row, name) for row in billed]) for name in ("prompt_tokens", "completion_tokens", "reasoning_tokens")
     }
@@ -171,7 +171,7 @@ def read_usage(transaction: Transaction, key: str) -> tuple[int, Usage]:
     sources = {row.cost_source for row in billed} or {CostSource.UNBILLED}
     source = CostSource.PRICE_LIST if len(sources) > 1 else CostSource(sources.pop() or CostSource.PRICE_LIST)
     lists = " + ".join(sorted({row.price_list for row in billed if row.price_list is not None})) or None
-    return len(found), Usage(**tokens, cost=cost, cost_source=None if cost is None else source, price_list=lists)
+    return len(rows), Usage(**tokens, cost=cost, cost_source=None if cost is None else source, price_list=lists)
 
 
 def sum_known(values: Sequence[int | None]) -> int | None:
@@ -187,13 +187,13 @@ def read_body(transaction: Transaction, key: str, number: int) -> bytes | None:
 
 
 def read_answer(transaction: Transaction, key: str) -> Answered | None:
-    """Return the call's answer."""
+    """Return the answer of a call; None if it has none."""
     row = transaction.row(_one_answer, {"k": key})
     return None if row is None else _to_answer(row)
 
 
 def read_answers(transaction: Transaction, keys: Sequence[str]) -> list[Answered]:
-    """Return the answers of these calls. Pass at most a few hundred keys at a time."""
+    """Return the answers of several calls. keys: at most a few hundred."""
     return [_to_answer(row) for row in transaction.rows(_many_answers, {"keys": list(keys)})]
 
 
@@ -221,25 +221,24 @@ def _to_answer(row: Any) -> Answered:
 
 
 def read_statuses(transaction: Transaction, *conditions: sa.ColumnElement[bool]) -> list[CallStatus]:
-    """Return the states of calls, oldest first."""
-    found = transaction.rows(_status.where(*conditions).order_by(calls.c.created_at, calls.c.key))
-    return [_to_status(row) for row in found]
+    """Return the states of the calls that match all conditions, oldest first."""
+    rows = transaction.rows(_status.where(*conditions).order_by(calls.c.created_at, calls.c.key))
+    return [_to_status(row) for row in rows]
 
 
 def _to_status(row: Any) -> CallStatus:
-    given = dict(row._mapping)
     outcome = None if row.outcome is None else Outcome(row.outcome)
-    return CallStatus(**{**given, "key": CallKey(row.key), "state": State(row.state), "outcome": outcome})
+    return CallStatus(**{**row._mapping, "key": CallKey(row.key), "state": State(row.state), "outcome": outcome})
 
 
 def add_reopening(transaction: Transaction, key: str, values: dict[str, Any]) -> None:
-    """Add a reopening of the call. Call it after `lock_call`."""
+    """Add a reopening of a call. Requires the call to be locked."""
     count = transaction.row(sa.select(sa.func.count()).where(reopenings.c.key == key))[0]
     transaction.change(reopenings.insert(), {"key": key, "number": count + 1, **values})
 
 
 def read_last_reopening(transaction: Transaction, key: str) -> tuple[str, str] | None:
-    """Return operator and note of the last reopening."""
+    """Return operator and note of a call's last reopening; None if it has none."""
     columns = (reopenings.c.reopened_by, reopenings.c.note)
     row = transaction.row(sa.select(*columns).where(reopenings.c.key == key).order_by(reopenings.c.number.desc()).limit(1))
     return None if row is None else (row.reopened_by, row.note)

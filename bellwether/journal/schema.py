@@ -1,4 +1,4 @@
-"""Tables of the journal, the same on SQLite and Postgres, and the two column types that both need.
+"""Tables of the journal, equal on SQLite and Postgres, and their two column types.
 
 Rows of `attempts`, `responses` and `reopenings` are facts: added, completed once, never removed. `calls` contains the state of each call.
 """
@@ -38,7 +38,7 @@ _ESCAPE = "\x1a"
 
 
 class Utc(TypeDecorator[datetime]):
-    """Aware time in UTC to the microsecond: `timestamptz` on Postgres; text of fixed width on SQLite, so that it sorts."""
+    """Column type of aware UTC times to the microsecond: `timestamptz` on Postgres, text of fixed width on SQLite, so that it sorts."""
 
     impl = DateTime
     cache_ok = True
@@ -64,7 +64,7 @@ class Utc(TypeDecorator[datetime]):
 
 
 class AnyText(TypeDecorator[str]):
-    """Any text that a model or a provider may send, exactly.
+    """Column type of arbitrary text from models and providers, stored exactly.
 
     Databases reject NUL and lone surrogates: these, and the escape character U+001A, are stored as U+001A and four hexadecimal digits.
     """
@@ -73,7 +73,7 @@ class AnyText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """Escape what a database rejects."""
+        """Escape characters that a database rejects."""
         return value if value is None or _is_plain(value) else "".join(map(_escape, value))
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:

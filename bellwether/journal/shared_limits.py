@@ -1,4 +1,4 @@
-"""Limits shared by all processes through the Postgres database of the journal: rates, and numbers of concurrent calls.
+"""Limits that all processes share through the journal's Postgres database: rates, and numbers of concurrent calls.
 
 A rate is one row: the time until which its capacity is reserved (generic cell rate algorithm). The database's clock counts, and the row lock
 orders the processes. A slot is an advisory lock of the session, so the server frees the slots of a killed process at once.
@@ -56,7 +56,7 @@ _POLL = (0.02, 0.1)
 
 
 class SharedLimits:
-    """Rates and slots shared through the database, over one connection that is opened on first use and used by one thread.
+    """Rates and slots in the database, over one connection, which is opened on first use and used by one thread.
 
     patience: maximum seconds to wait for a server that restarts. Waiting calls raise `LakeError` if it does not come back.
     """
@@ -69,11 +69,11 @@ class SharedLimits:
         self._ready = False
 
     def limiter(self, name: str, max_rate: float, time_period: float) -> SharedLimiter:
-        """Return a leaky bucket like `aiolimiter.AsyncLimiter`, common to all processes that use the same name."""
+        """Return a leaky bucket like `aiolimiter.AsyncLimiter` that all processes share under its name."""
         return SharedLimiter(self, name, max_rate, time_period)
 
     def slots(self, name: str, most: int) -> SharedSlots:
-        """Return `most` slots, common to all processes that use the same name."""
+        """Return `most` slots that all processes share under their name."""
         return SharedSlots(self, name, most)
 
     def close(self) -> None:
@@ -84,15 +84,15 @@ class SharedLimits:
     # --- in the thread ---------------------------------------------------------------------------------------------
 
     def reserve(self, name: str, seconds: float) -> Future[float]:
-        """Reserve `seconds` of a rate's capacity; the result is the number of seconds from now until the end of the reservation."""
+        """Reserve `seconds` of a rate's capacity. The future's result is the number of seconds until the reservation ends."""
         return self._thread.submit(lambda: self._execute(_RESERVE, name=name, seconds=seconds)[0])
 
     def pause(self, name: str, seconds: float) -> Future[float]:
-        """Block a rate for some seconds from now."""
+        """Block a rate for `seconds` from now."""
         return self._thread.submit(lambda: self._execute(_PAUSE, name=name, seconds=seconds)[0])
 
     def take(self, name: str, most: int) -> Future[int | None]:
-        """Take one of the slots 0 to `most` - 1; the result is None if all are taken."""
+        """Take one of the slots 0 to `most` - 1. The future's result is its number, or None if all are taken."""
         return self._thread.submit(self._take, name, most)
 
     def free(self, name: str, slot: int) -> Future[None]:
@@ -100,14 +100,14 @@ class SharedLimits:
         return self._thread.submit(self._free, name, slot)
 
     def _take(self, name: str, most: int) -> int | None:
-        held = self._held.setdefault(name, set())
-        slots = [slot for slot in range(most) if slot not in held]  # a session may take its own advisory lock again
+        own = self._held.setdefault(name, set())
+        slots = [slot for slot in range(most) if slot not in own]  # a session may take its own advisory lock again
         random.shuffle(slots)
-        found = self._execute(_TAKE, name=_number(name), slots=slots) if slots else None
-        if found is None:
+        row = self._execute(_TAKE, name=_number(name), slots=slots) if slots else None
+        if row is None:
             return None
-        held.add(found[0])
-        return int(found[0])
+        own.add(row[0])
+        return int(row[0])
 
     def _free(self, name: str, slot: int) -> None:
         self._held[name].discard(slot)
@@ -155,7 +155,7 @@ class SharedLimits:
 
 
 class SharedLimiter:
-    """Leaky bucket of `max_rate` units that drains in `time_period` seconds, common to all processes.
+    """Leaky bucket of `max_rate` units that drains in `time_period` seconds, shared by all processes.
 
     Calls of one process queue and reserve one after the other, so a killed process loses one reservation.
     """
@@ -166,7 +166,7 @@ class SharedLimiter:
         self._turn = asyncio.Lock()
 
     async def acquire(self, amount: float = 1) -> None:
-        """Wait until the bucket has room for `amount`. Raises `ValueError` for more than its size."""
+        """Wait until the bucket has room for `amount` units. Raises `ValueError` for more units than its size."""
         if amount > self.max_rate:
             raise ValueError(f"{self._name}: {amount:g} units exceed the bucket of {self.max_rate:g}")
         async with self._turn:
@@ -174,12 +174,12 @@ class SharedLimiter:
             await asyncio.sleep(max(0.0, lead - self.time_period))
 
     async def pause(self, seconds: float) -> None:
-        """Admit nothing for some seconds, in any process."""
+        """Admit nothing for `seconds`, in all processes."""
         await _result(self._limits.pause(self._name, seconds + self.time_period))
 
 
 class SharedSlots:
-    """Slots common to all processes: at most `most` are taken at any time."""
+    """Slots shared by all processes: at most `most` are taken at any time."""
 
     def __init__(self, limits: SharedLimits, name: str, most: int) -> None:
         self._limits, self._name, self._most = limits, name, most
@@ -206,23 +206,23 @@ class SharedSlots:
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
-        """Hold a slot while the context is open."""
+        """Take a slot until the block ends."""
         slot = await self.take()
         try:
             yield
         finally:
             self.give_back(slot)
 
-    def _return(self, taken: Future[int | None]) -> None:
-        if not taken.exception() and (slot := taken.result()) is not None:
+    def _return(self, taking: Future[int | None]) -> None:
+        if not taking.exception() and (slot := taking.result()) is not None:
             self.give_back(slot)
 
 
 async def _result(future: Future[T]) -> T:
-    """Return the result of work in the thread, which completes even if the caller is cancelled."""
+    """Wait for the result of work in the thread. The work completes even if the caller is cancelled."""
     return await asyncio.shield(asyncio.wrap_future(future))
 
 
 def _number(name: str) -> int:
-    """Return the key of an advisory lock: 32 bits with a sign."""
+    """Return the number of an advisory lock, a signed 32-bit integer, for a name."""
     return int.from_bytes(zlib.crc32(name.encode()).to_bytes(4), signed=True)

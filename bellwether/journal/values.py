@@ -11,7 +11,7 @@ from bellwether.journal.request import CallKey, require_natural
 
 
 class State(StrEnum):
-    """State of a call: free, held by a process, answered or failed."""
+    """State of a call: open (can be claimed), claimed by a process, answered or failed."""
 
     OPEN = "open"
     CLAIMED = "claimed"
@@ -20,7 +20,7 @@ class State(StrEnum):
 
 
 class Outcome(StrEnum):
-    """Outcome of an attempt. `ABANDONED`: its holder ended without recording a result, and the cost is unknown."""
+    """Outcome of an attempt. `ABANDONED`: its process recorded no result, and the cost is unknown."""
 
     OK = "ok"
     TIMEOUT = "timeout"
@@ -41,7 +41,7 @@ FAILURES = frozenset(Outcome) - {Outcome.OK, Outcome.ABANDONED}
 
 
 class CostSource(StrEnum):
-    """Source of a cost: the provider's report, a price list, or a request rejected before any work."""
+    """Source of a cost: reported by the provider, computed from a price list, or 0 for a request rejected before any work."""
 
     PROVIDER = "provider"
     PRICE_LIST = "price_list"
@@ -146,7 +146,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """The call is held until `until` (UTC) unless the lease is renewed."""
+    """Another process has the call until `until` (UTC), unless the lease is renewed."""
 
     key: CallKey
     holder: str
@@ -165,7 +165,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class CallStatus:
-    """Present state of a call, without prompt and answer.
+    """Current state of a call, without prompt and answer.
 
     attempts: number of attempts. outcome, reason: those of the last failure or release; None without one.
     lease_expires_at: expiry of the last lease, whether or not it is still held (UTC).
@@ -186,8 +186,8 @@ class CallStatus:
     attempts: int
 
     def to_dict(self) -> dict[str, object]:
-        """Return the fields by name."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        """Return the fields as a dictionary by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def format_dollars(micro: int) -> str:

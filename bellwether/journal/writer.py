@@ -1,4 +1,4 @@
-"""Journal access from asyncio: one operation in a thread, or many operations that share a transaction and one write to the disk."""
+"""Access to the journal from asyncio: in a thread, with several operations in one transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[P, Result], /, *args: P.args, **kwargs: P.kwargs) -> Result:
-    """Run `work(*args, **kwargs)` in a thread, to its end even if the caller is cancelled.
+    """Run `work(*args, **kwargs)` in a thread. It completes even if the caller is cancelled.
 
     `asyncio.to_thread` is not enough: if a task is cancelled while its thread is queued, the work never runs and an answer would be lost.
     """
@@ -35,15 +35,15 @@ _LANES = 8
 
 
 class Urgency(IntEnum):
-    """Priority of journal work: storing replies, then beginning calls, then reading, so that a crash loses few paid replies."""
+    """Priority of journal work: first store replies, then begin calls, then read, so that a crash loses few paid replies."""
 
-    KEEP = 0
+    STORE = 0
     BEGIN = 1
-    LOOK = 2
+    READ = 2
 
 
 class Writer:
-    """Runner of journal operations (works) in threads, many in one transaction (`Journal.together`). Use it from one event loop.
+    """Runner of journal operations (works) in threads, many per transaction (`Journal.together`). Use it from one event loop.
 
     A submitted work is completed even if its caller is cancelled, so replies are stored. It has no task of its own, which a closing loop would
     cancel with the others.
@@ -64,18 +64,18 @@ class Writer:
         """True if every submitted work has finished."""
         return self._idle.is_set()
 
-    def submit(self, work: Callable[[], T], urgency: Urgency = Urgency.KEEP) -> asyncio.Future[T]:
-        """Submit `work` and return its future result; cancelling the future does not stop the work."""
+    def submit(self, work: Callable[[], T], urgency: Urgency = Urgency.STORE) -> asyncio.Future[T]:
+        """Queue `work` and return the future of its result. Cancelling the future does not stop the work."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         self._waiting[urgency].append((urgency, work, future))
         self._idle.clear()
         if not self._is_due and self._at_work < self._lanes:
             self._is_due = True
-            loop.call_soon(self._begin)  # after others that are ready now have handed in theirs
+            loop.call_soon(self._begin)  # after other tasks that are ready now have submitted their works
         return future
 
-    async def do(self, work: Callable[[], T], urgency: Urgency = Urgency.KEEP) -> T:
+    async def do(self, work: Callable[[], T], urgency: Urgency = Urgency.STORE) -> T:
         """Run `work`; return its result or raise its error."""
         return await asyncio.shield(self.submit(work, urgency))
 
@@ -88,14 +88,14 @@ class Writer:
         while self._at_work < self._lanes and (batch := self._next()):
             self._at_work += 1
             urgencies, works, futures = zip(*batch, strict=True)
-            do = _run_read if urgencies == (Urgency.LOOK,) else self._journal.together
-            done = asyncio.get_running_loop().run_in_executor(None, do, works)
-            done.add_done_callback(partial(self._end, futures))
+            do = _run_read if urgencies == (Urgency.READ,) else self._journal.together
+            batch_result = asyncio.get_running_loop().run_in_executor(None, do, works)
+            batch_result.add_done_callback(partial(self._end, futures))
 
-    def _end(self, futures: Sequence[asyncio.Future[Any]], done: asyncio.Future[list[Any]]) -> None:
+    def _end(self, futures: Sequence[asyncio.Future[Any]], batch_result: asyncio.Future[list[Any]]) -> None:
         self._at_work -= 1
-        error = done.exception()
-        results = done.result() if error is None else [error] * len(futures)
+        error = batch_result.exception()
+        results = batch_result.result() if error is None else [error] * len(futures)
         for future, result in zip(futures, results, strict=True):
             _set_result(future, result)
         self._begin()
@@ -111,7 +111,7 @@ class Writer:
 
 
 def _run_read(works: Sequence[_Work]) -> list[Any]:
-    """Return the result or error of a single read, which needs no transaction."""
+    """Return the result or error of a single read, as a list. It needs no transaction."""
     (work,) = works
     try:
         return [work()]

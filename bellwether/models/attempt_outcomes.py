@@ -1,4 +1,4 @@
-"""Outcome of one attempt: meaning of a response or failure, its cost, and the next step of the client."""
+"""Result of one attempt at a model call: what the response means, what it cost, and what the client does next."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _REQUEST_IDS = ("x-request-id", "request-id", "x-generation-id", "cf-ray")
 
 
 class Stop(StrEnum):
-    """Reason why no further call of this model can succeed without an intervention."""
+    """Reason why every further call of a model would fail until its operator fixes the cause."""
 
     OUT_OF_CREDIT = "out_of_credit"
     AUTHENTICATION = "authentication"
@@ -67,7 +67,7 @@ class AttemptResult:
 
 @dataclass(frozen=True, slots=True)
 class RawReply:
-    """Response as received: status and headers (names in lower case) if any, and the part of the body that was read."""
+    """HTTP response: status and headers (names in lower case) if any, and the part of the body that was read."""
 
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class RawReply:
 
 
 def tidy_reason(text: str, secret: str | None = None) -> str:
-    """Return `text` as a reason: one line without credentials, at most 300 characters."""
+    """Shorten a failure reason to one line of at most 300 characters, without credentials."""
     if secret is not None and len(secret) >= _SHORTEST_SECRET:
         text = text.replace(secret, "***")
     line = redact(one_line(text[: 10 * _MOST_CHARACTERS]))
@@ -92,7 +92,7 @@ def tidy_reason(text: str, secret: str | None = None) -> str:
 def build_lost_result(
     model: Model, outcome: Outcome, reason: str, raw: RawReply, *, secret: str | None = None, unsent: bool = False
 ) -> AttemptResult:
-    """Return the result of a call without a complete answer. Its cost is unknown, unless the model is free or nothing was sent."""
+    """Build the result of an attempt without a complete response. Its cost is unknown, or 0 if the model is free or nothing was sent."""
     usage = UNBILLED if unsent else build_usage(model)
     return AttemptResult(outcome, _build_reply(raw.redact(secret), Message(), usage), tidy_reason(reason, secret))
 
@@ -100,13 +100,13 @@ def build_lost_result(
 def build_unreachable_result(
     model: Model, url: str, cause: str, raw: RawReply, *, outcome: Outcome, secret: str | None = None
 ) -> AttemptResult:
-    """Return the result of a call whose endpoint refused the connection, so that nothing was sent. The reason names the address."""
-    found = build_lost_result(model, outcome, f"no connection to {_strip_address(url)} ({cause})", raw, secret=secret, unsent=True)
-    return replace(found, unreachable=True)
+    """Build the result of an attempt whose endpoint refused the connection. Nothing was sent; the reason names the address."""
+    reason = f"no connection to {_strip_address(url)} ({cause})"
+    return replace(build_lost_result(model, outcome, reason, raw, secret=secret, unsent=True), unreachable=True)
 
 
 def describe_cause(error: BaseException) -> str:
-    """Return the innermost cause of a broken connection, without headers and addresses."""
+    """Return the innermost cause of a connection error, without headers and addresses."""
     while (inner := error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error.__cause__ or error.__context__) is not None:
         error = inner
     if isinstance(error, ssl.SSLError):
@@ -131,24 +131,23 @@ def classify(model: Model, raw: RawReply, *, secret: str | None = None) -> Attem
     status = raw.status or 200
     message = read_reply(raw.body)
     if 300 <= status < 400 and (target := raw.headers.get("location")):
-        found = _classify_redirect(model, status, target)
+        kind = _classify_redirect(model, status, target)
     else:
-        found = classify_status(status, ProviderError.within(raw.body)) if status >= 300 else _classify_answer(message)
+        kind = classify_status(status, ProviderError.from_body(raw.body)) if status >= 300 else _classify_answer(message)
+    reply = _build_reply(raw, message, _compute_usage(model, status, message, kind))
     return AttemptResult(
-        found.outcome,
-        replace(
-            _build_reply(raw, message, _compute_usage(model, status, message, found)), served=read_served(message, raw.headers, model.model)
-        ),
-        tidy_reason(found.reason, secret),
-        None if found.outcome is Outcome.OK else retry_after(raw.status, raw.headers, raw.body),
+        kind.outcome,
+        replace(reply, served=read_served(message, raw.headers, model.model)),
+        tidy_reason(kind.reason, secret),
+        None if kind.outcome is Outcome.OK else retry_after(raw.status, raw.headers, raw.body),
         message.tool_calls,
-        found.stop,
-        found.permanent or found.stop is not None,
+        kind.stop,
+        kind.permanent or kind.stop is not None,
     )
 
 
 def _build_reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
-    named = next((one for name in _REQUEST_IDS if (one := raw.headers.get(name))), None) or message.request_id
+    request_id = next(filter(None, map(raw.headers.get, _REQUEST_IDS)), None) or message.request_id
     return Reply(
         body=raw.body,
         content=message.content,
@@ -156,20 +155,20 @@ def _build_reply(raw: RawReply, message: Message, usage: Usage) -> Reply:
         finish_reason=message.finish_reason,
         usage=usage,
         http_status=raw.status,
-        request_id=tidy_reason(named)[:200] if named else None,
+        request_id=tidy_reason(request_id)[:200] if request_id else None,
         latency_ms=raw.latency_ms,
     )
 
 
-def _compute_usage(model: Model, status: int, message: Message, found: Classification) -> Usage:
-    """Return the usage of a response, useful or not. A request for which the provider does not charge costs nothing."""
-    free = found.unbilled or (status >= 300 and model.api_base is None and model.provider in _CHARGES_SUCCESS_ONLY)
+def _compute_usage(model: Model, status: int, message: Message, kind: Classification) -> Usage:
+    """Return the usage of a response. Its cost is 0 if the provider does not charge for such a response."""
+    free = kind.unbilled or (status >= 300 and model.api_base is None and model.provider in _CHARGES_SUCCESS_ONLY)
     return UNBILLED if free and not message.usage else build_usage(model, message.tokens, message.usage)
 
 
 def _classify_answer(message: Message) -> Classification:
-    """Classify a body with a successful status."""
-    if message.error and not message.answers:
+    """Classify the message of a successful response."""
+    if message.error and not message.has_answer:
         return classify_error(message.error)
     if message.flaw:
         return Classification(Outcome.MALFORMED, f"HTTP 200 with {message.flaw}")
@@ -177,7 +176,7 @@ def _classify_answer(message: Message) -> Classification:
 
 
 def _classify_ending(message: Message) -> Classification | None:
-    """Classify an answer that a limit, a filter or an error ended, by the finish reason."""
+    """Classify an answer by its finish reason; None unless a limit, a filter or an error ended it."""
     ending = parse_ending(message.finish_reason)
     if ending is Ending.BROKEN:
         return Classification(Outcome.PROVIDER_ERROR, f"the provider ended the answer: {message.finish_reason}")
@@ -190,13 +189,13 @@ def _classify_ending(message: Message) -> Classification | None:
 
 
 def _classify_empty(message: Message) -> Classification | None:
-    """Classify a message without an answer."""
-    if message.answers:
+    """Classify a message without text and tool calls; None if it has either."""
+    if message.has_answer:
         return None
     if message.refusal:
         return Classification(Outcome.REFUSAL, f"the model refused: {message.refusal}")
-    found = "reasoning without an answer" if message.reasoning else "an answer without text"
-    return Classification(Outcome.MALFORMED, f"{found} (finish reason: {message.finish_reason or 'none'})")
+    problem = "reasoning without an answer" if message.reasoning else "an answer without text"
+    return Classification(Outcome.MALFORMED, f"{problem} (finish reason: {message.finish_reason or 'none'})")
 
 
 # --- refusals -------------------------------------------------------------------------------------------------------
@@ -238,41 +237,41 @@ class ProviderError:
     text: str
 
     @classmethod
-    def of(cls, error: Any) -> ProviderError:
+    def from_object(cls, error: Any) -> ProviderError:
         """Parse an error object, or another value in its place."""
         if not isinstance(error, Mapping):
             return cls("", str(error))
         metadata = error.get("metadata")
         inner = (metadata.get("raw") or metadata.get("reasons")) if isinstance(metadata, Mapping) else None
         kinds = [str(error[name]) for name in ("code", "type", "status") if _CODE.fullmatch(str(error.get(name) or ""))]
-        said = [str(part) for part in (error.get("message"), error.get("detail"), inner) if part]
-        return cls(" ".join(dict.fromkeys(kinds)), ": ".join(dict.fromkeys([*kinds, *said])) or "no message")
+        texts = [str(part) for part in (error.get("message"), error.get("detail"), inner) if part]
+        return cls(" ".join(dict.fromkeys(kinds)), ": ".join(dict.fromkeys([*kinds, *texts])) or "no message")
 
     @classmethod
-    def within(cls, body: bytes) -> ProviderError:
+    def from_body(cls, body: bytes) -> ProviderError:
         """Parse the error in a body: `{"error": {…}}`, `{"error": "…"}`, a list of one (Google), or the top-level members."""
         answer = decode_body(body)
         if isinstance(answer, list) and answer:
             answer = answer[0]
         if isinstance(answer, Mapping):
-            return cls.of(answer.get("error") or answer)
+            return cls.from_object(answer.get("error") or answer)
         return cls("", describe_flaw(body))
 
 
-def classify_status(status: int, words: ProviderError) -> Classification:
+def classify_status(status: int, error: ProviderError) -> Classification:
     """Classify an HTTP status that is not a success.
 
     Requests rejected by a content filter are billed (stated by Azure). Requests that timed out or failed in progress may be billed.
     """
-    reason = f"HTTP {status}: {words.text}"
-    if status == 402 or (status in (400, 403, 412, 429) and _NO_CREDIT.search(words.text)):
+    reason = f"HTTP {status}: {error.text}"
+    if status == 402 or (status in (400, 403, 412, 429) and _NO_CREDIT.search(error.text)):
         return Classification(Outcome.OUT_OF_CREDIT, reason, Stop.OUT_OF_CREDIT, unbilled=True)
-    if status in (400, 403) and _FILTER.search(words.text):
+    if status in (400, 403) and _FILTER.search(error.text):
         return Classification(Outcome.REFUSAL, reason, permanent=True)
-    if status in (401, 403) or (status == 400 and _NO_KEY.search(words.text)):
-        code = f" ({words.code})" if words.code else ""  # The message may repeat the key.
+    if status in (401, 403) or (status == 400 and _NO_KEY.search(error.text)):
+        code = f" ({error.code})" if error.code else ""  # The message may repeat the key.
         return Classification(Outcome.AUTHENTICATION, f"HTTP {status}: the key was refused{code}", Stop.AUTHENTICATION, unbilled=True)
-    if status in (404, 410) or (status in (400, 422) and _NO_MODEL.search(words.text)):
+    if status in (404, 410) or (status in (400, 422) and _NO_MODEL.search(error.text)):
         return Classification(Outcome.PROVIDER_ERROR, f"{reason}; look at the model's id and address", Stop.UNKNOWN_MODEL, unbilled=True)
     outcome = Outcome.RATE_LIMIT if status in _LIMITED else Outcome.TIMEOUT if status == 408 else Outcome.PROVIDER_ERROR
     permanent = status < 500 and status not in (408, 409, 425, 429)
@@ -288,16 +287,16 @@ def _classify_redirect(model: Model, status: int, target: str) -> Classification
 
 
 def classify_error(error: Any) -> Classification:
-    """Classify an error in a body with a successful status, as gateways send it."""
-    words = ProviderError.of(error)
+    """Classify an error object in a successful response, as gateways send it."""
+    parsed = ProviderError.from_object(error)
     code = str(error.get("code")) if isinstance(error, Mapping) else ""
     if code.isascii() and code.isdigit() and 400 <= int(code[:9]) < 600:
-        return classify_status(int(code), words)
-    if _NO_CREDIT.search(words.text):
-        return Classification(Outcome.OUT_OF_CREDIT, f"an error in the answer: {words.text}", Stop.OUT_OF_CREDIT, unbilled=True)
-    limited = _RATE.search(words.text) is not None
+        return classify_status(int(code), parsed)
+    if _NO_CREDIT.search(parsed.text):
+        return Classification(Outcome.OUT_OF_CREDIT, f"an error in the answer: {parsed.text}", Stop.OUT_OF_CREDIT, unbilled=True)
+    limited = _RATE.search(parsed.text) is not None
     outcome = Outcome.RATE_LIMIT if limited else Outcome.PROVIDER_ERROR
-    return Classification(outcome, f"an error in the answer: {words.text}", unbilled=limited)
+    return Classification(outcome, f"an error in the answer: {parsed.text}", unbilled=limited)
 
 
 # --- waits ----------------------------------------------------------------------------------------------------------
@@ -308,17 +307,20 @@ _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def retry_after(status: int | None, headers: Mapping[str, str], body: bytes) -> float | None:
-    """Return the seconds that the provider requests to wait; None without a request or beyond a week. Header names are in lower case."""
+    """Return the number of seconds to wait that the provider requests; None if it requests none, or more than a week.
+
+    Header names are in lower case.
+    """
     milliseconds = _parse_seconds(headers.get("retry-after-ms"))
-    said = (
+    waits = (
         None if milliseconds is None else milliseconds / 1000,
         _parse_seconds(headers.get("retry-after")),
         _seconds_until_date(headers.get("retry-after", ""), headers.get("date", "")),
         _limit_reset_seconds(headers),
         _parse_retry_info(body) if status == 429 else None,
     )
-    found = next((seconds for seconds in said if seconds is not None), None)
-    return found if found is not None and found <= _LONGEST_WAIT else None
+    wait = next((seconds for seconds in waits if seconds is not None), None)
+    return wait if wait is not None and wait <= _LONGEST_WAIT else None
 
 
 def _parse_seconds(text: str | None) -> float | None:
@@ -330,16 +332,16 @@ def _parse_seconds(text: str | None) -> float | None:
 
 
 def _seconds_until_date(date: str, now: str) -> float | None:
-    """Return the seconds to an HTTP date, by the server's own clock."""
+    """Return the seconds until an HTTP date, measured by the server's clock `now`."""
     return seconds_until(date, parse_http_date(now) or datetime.now(UTC))
 
 
 def _limit_reset_seconds(headers: Mapping[str, str]) -> float | None:
-    """Return the maximum number of seconds until an exhausted limit is renewed ("6m0s", "120ms")."""
+    """Return the seconds until all exhausted limits are renewed ("6m0s", "120ms" in headers)."""
     waits = [
-        _parse_span(headers.get(f"x-ratelimit-reset-{what}", ""))
-        for what in ("requests", "tokens")
-        if headers.get(f"x-ratelimit-remaining-{what}") == "0"
+        _parse_span(headers.get(f"x-ratelimit-reset-{unit}", ""))
+        for unit in ("requests", "tokens")
+        if headers.get(f"x-ratelimit-remaining-{unit}") == "0"
     ]
     return max((wait for wait in waits if wait is not None), default=None)
 
@@ -351,15 +353,15 @@ def _parse_span(text: str) -> float | None:
 
 def _parse_retry_info(body: bytes) -> float | None:
     """Parse Google's RetryInfo: `"retryDelay": "37s"` in the details of the error."""
-    found = re.search(rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body[:100_000])
-    return float(found[1]) if found else None
+    delay = re.search(rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"', body[:100_000])
+    return float(delay[1]) if delay else None
 
 
 # --- next step ------------------------------------------------------------------------------------------------------
 
 
 class NextStep(Enum):
-    """Next step after a result.
+    """Action of the client after an attempt.
 
     ANSWER: store it as the answer; also a truncated or filtered text, in which the parser may find the forecast.
     FINAL: the model's final output without an answer (refused, filtered, or reasoning only): stored and never requested again.
@@ -375,18 +377,18 @@ class NextStep(Enum):
     STOP = auto()
 
 
-_LAST_WORDS = frozenset({Outcome.OK, Outcome.REFUSAL, Outcome.TRUNCATION})
+_FINAL_OUTCOMES = frozenset({Outcome.OK, Outcome.REFUSAL, Outcome.TRUNCATION})
 
 
 def decide_next_step(result: AttemptResult) -> NextStep:
-    """Decide the next step after a result."""
+    """Choose the client's action after an attempt."""
     reply = result.reply
     if result.stop is not None:
         return NextStep.STOP
-    if result.outcome in _LAST_WORDS:
+    if result.outcome in _FINAL_OUTCOMES:
         has_text = bool((reply.content or "").strip())
         return NextStep.ANSWER if has_text or (result.outcome is Outcome.OK and result.tool_calls) else NextStep.FINAL
     if result.permanent:
         return NextStep.REFUSED
-    spoke = reply.finish_reason is not None or bool(reply.usage.completion_tokens)
-    return NextStep.FINAL if result.outcome is Outcome.MALFORMED and spoke else NextStep.AGAIN
+    has_output = reply.finish_reason is not None or bool(reply.usage.completion_tokens)
+    return NextStep.FINAL if result.outcome is Outcome.MALFORMED and has_output else NextStep.AGAIN

@@ -1,4 +1,4 @@
-"""Attempts in progress: claimed, begun within budgets, sent and stored, even if the caller is cancelled."""
+"""Execution of attempts: claim a call within budgets, send it, and store the result even if the caller is cancelled."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _LEASE_MARGIN = 65.0
 #: Number of attempts to store an answer if the journal cannot be written.
 _STORE_ATTEMPTS = 4
 #: Seconds between checks of a budget that is reserved by calls of other processes.
-_LOOK_AGAIN = (0.5, 1.5)
+_CHECK_AGAIN = (0.5, 1.5)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """Call with everything needed to send it. budgets: those into which it must fit."""
+    """Call that is ready to be sent. budgets: those that its cost must fit."""
 
     scheduler: Scheduler
     request: Request
@@ -57,13 +57,13 @@ class PendingCall:
 
     @property
     def key(self) -> CallKey:
-        """Key of the call."""
+        """Key of the call in the journal."""
         return self.request.key
 
 
 @dataclass(frozen=True, slots=True)
 class MissedAttempt:
-    """Attempt without an answer; it is recorded, and the call released or given up."""
+    """Failed attempt that may be repeated. It is recorded, and the call is released."""
 
     result: AttemptResult
     decision: NextStep
@@ -71,14 +71,14 @@ class MissedAttempt:
 
 @dataclass(frozen=True, slots=True)
 class SettledCall:
-    """Call settled by an attempt."""
+    """Call with a final result, obtained by an attempt of this process."""
 
-    found: Answered | Failed
+    result: Answered | Failed
 
 
 @dataclass(frozen=True, slots=True)
 class TakenCall:
-    """Call taken by another process; the journal has its state."""
+    """Call claimed by another process, or by another attempt of this one. The journal has its result."""
 
 
 BegunAttempt = tuple[Claim, Attempt]
@@ -86,7 +86,7 @@ CallEnd = Answered | Busy | Failed | SettledCall | MissedAttempt | TakenCall
 
 
 class AttemptRunner:
-    """Runner of attempts. An attempt that was sent is awaited and stored even if its caller is cancelled.
+    """Sender of attempts. A sent attempt is completed and stored even if its caller is cancelled.
 
     Attributes:
         journal, writer: record the attempts.
@@ -113,16 +113,16 @@ class AttemptRunner:
         self._in_flight: dict[CallKey, asyncio.Task[CallEnd]] = {}
         self._sent: dict[CallKey, str] = {}
         self._ended_count = 0
-        self._is_cut_off = False
+        self._is_aborted = False
 
-    async def end_of(self, key: CallKey) -> None:
-        """Wait for the end of an attempt at this call."""
+    async def wait_for(self, key: CallKey) -> None:
+        """Wait until no attempt at this call is in progress."""
         while (task := self._in_flight.get(key)) is not None:
             await asyncio.wait((task,))
 
-    def cut_off(self) -> None:
-        """Cancel all attempts in progress and begin no more; complete replies are stored."""
-        self._is_cut_off = True
+    def abort(self) -> None:
+        """Cancel all attempts in progress and start no more. Replies that are already complete are stored."""
+        self._is_aborted = True
         for task in self._in_flight.values():
             task.cancel()
 
@@ -131,25 +131,25 @@ class AttemptRunner:
         while self._in_flight:
             await asyncio.wait(list(self._in_flight.values()))
 
-    async def send(self, asked: PendingCall) -> CallEnd:
-        """Make one attempt when the limits allow it. If cancelled before sending, it is withdrawn; afterwards it still completes.
+    async def send(self, pending: PendingCall) -> CallEnd:
+        """Make one attempt when the limits allow it. Cancellation withdraws it before it is sent; a sent attempt still completes.
 
-        After `cut_off` it raises `asyncio.CancelledError`.
+        Raises `asyncio.CancelledError` after `abort`.
         """
-        permit = await asked.scheduler.enter(asked.tokens)
-        if self._is_cut_off:
+        permit = await pending.scheduler.enter(pending.tokens)
+        if self._is_aborted:
             permit.give_back()
             raise asyncio.CancelledError
-        if (other := self._in_flight.get(asked.key)) is not None:
+        if (other := self._in_flight.get(pending.key)) is not None:
             permit.give_back()
             await asyncio.wait((other,))
             return TakenCall()
-        task = self._in_flight[asked.key] = asyncio.create_task(self._attempt(asked, permit))
-        task.add_done_callback(partial(self._ended, asked.key, permit))
+        task = self._in_flight[pending.key] = asyncio.create_task(self._attempt(pending, permit))
+        task.add_done_callback(partial(self._ended, pending.key, permit))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            if asked.key not in self._sent:
+            if pending.key not in self._sent:
                 task.cancel()
             raise
 
@@ -161,84 +161,84 @@ class AttemptRunner:
         if not task.cancelled() and (error := task.exception()) is not None:
             log.debug("model call %s: %s", key[:12], type(error).__name__)
 
-    async def _attempt(self, asked: PendingCall, permit: Permit) -> CallEnd:
-        asked.scheduler.check()
+    async def _attempt(self, pending: PendingCall, permit: Permit) -> CallEnd:
+        pending.scheduler.check()
         try:
-            begun = await self._begin(asked, permit)
+            begun = await self._begin(pending, permit)
         except LeaseLost:
             return TakenCall()
         if not isinstance(begun, tuple):
             return begun
         started = self._now()
-        self._sent[asked.key] = asked.request.model
+        self._sent[pending.key] = pending.request.model
         try:
-            result = await self._wire.send(asked.call)
+            result = await self._wire.send(pending.call)
         except BaseException:
-            await self._put_back(begun)
+            await self._release(begun)
             raise
         if result.stop is not None:
-            asked.scheduler.stop(result.stop.value, result.reason)  # Before another call takes the slot.
+            pending.scheduler.stop(result.stop.value, result.reason)  # Before another call takes the slot.
         permit.give_back()
-        asked.scheduler.note(result, started=started, tokens=asked.tokens)
-        return await self._store(asked, begun, result)
+        pending.scheduler.record_attempt(result, started=started, tokens=pending.tokens)
+        return await self._store(pending, begun, result)
 
-    async def _begin(self, asked: PendingCall, permit: Permit) -> BegunAttempt | Answered | Busy | Failed:
-        """Claim the call and begin an attempt; while attempts in progress reserve the rest of a budget, wait for their real costs."""
-        tight = asked.scheduler.tight
-        if not tight.locked():
+    async def _begin(self, pending: PendingCall, permit: Permit) -> BegunAttempt | Answered | Busy | Failed:
+        """Claim the call and begin an attempt. While attempts in progress reserve the rest of a budget, wait for their actual costs."""
+        lock = pending.scheduler.budget_lock
+        if not lock.locked():
             try:
-                return await self._begun(asked)
+                return await self._begin_in_writer(pending)
             except BudgetExceeded:
-                log.debug("%s: the rest of the budget is reserved", asked.scheduler.model.name)
+                log.debug("%s: the rest of the budget is reserved", pending.scheduler.model.name)
         permit.step_aside()
         hopeless = 0
-        async with tight:
+        async with lock:
             while True:
                 await permit.step_in()
-                asked.scheduler.check()
+                pending.scheduler.check()
                 ended = self._ended_count
                 try:
-                    return await self._begun(asked)
+                    return await self._begin_in_writer(pending)
                 except BudgetExceeded as exceeded:
-                    beside = self._beside(exceeded)
-                    is_alone = not beside and self._ended_count == ended
+                    own_attempts = self._own_attempts(exceeded)
+                    is_alone = not own_attempts and self._ended_count == ended
                     hopeless = hopeless + 1 if is_alone and not await self._has_others(exceeded) else 0
                     may_fit = exceeded.spending.spent + exceeded.estimate <= exceeded.budget.limit
                     if not may_fit or hopeless > 1:  # The last attempt of other processes may have ended since the budget was summed.
-                        raise asked.scheduler.stop("budget", str(exceeded).partition("; ")[0]) from exceeded
+                        raise pending.scheduler.stop("budget", str(exceeded).partition("; ")[0]) from exceeded
                 permit.step_aside()
-                if beside:
-                    await asyncio.wait(beside, return_when=asyncio.FIRST_COMPLETED)
+                if own_attempts:
+                    await asyncio.wait(own_attempts, return_when=asyncio.FIRST_COMPLETED)
                 elif is_alone and not hopeless:
-                    await asked.scheduler.nap(self._rng.uniform(*_LOOK_AGAIN))
+                    await pending.scheduler.nap(self._rng.uniform(*_CHECK_AGAIN))
 
-    async def _begun(self, asked: PendingCall) -> BegunAttempt | Answered | Busy | Failed:
+    async def _begin_in_writer(self, pending: PendingCall) -> BegunAttempt | Answered | Busy | Failed:
         work = partial(
             self._journal.begin,
-            asked.request,
-            lease=timedelta(seconds=asked.scheduler.model.timeout + _LEASE_MARGIN),
+            pending.request,
+            lease=timedelta(seconds=pending.scheduler.model.timeout + _LEASE_MARGIN),
             run=self._run,
-            estimate=asked.estimate,
-            budgets=asked.budgets,
+            estimate=pending.estimate,
+            budgets=pending.budgets,
         )
         beginning = self._writer.submit(work, Urgency.BEGIN)
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
-            await self._call_back(beginning)
+            await self._release_begun(beginning)
             raise
 
-    def _beside(self, exceeded: BudgetExceeded) -> list[asyncio.Task[CallEnd]]:
+    def _own_attempts(self, exceeded: BudgetExceeded) -> list[asyncio.Task[CallEnd]]:
         """Return this process's attempts in progress that count towards the exceeded budget."""
         of = exceeded.budget.of.model
         return [self._in_flight[key] for key, name in self._sent.items() if of in (None, name)]
 
     async def _has_others(self, exceeded: BudgetExceeded) -> bool:
-        """Return whether attempts of other processes that count towards the budget are in progress."""
-        return await self._writer.do(partial(self._journal.has_others, exceeded.budget.of), Urgency.LOOK)
+        """Return True if attempts of other processes that count towards the exceeded budget are in progress."""
+        return await self._writer.do(partial(self._journal.has_others, exceeded.budget.of), Urgency.READ)
 
-    async def _store(self, asked: PendingCall, begun: BegunAttempt, result: AttemptResult) -> CallEnd:
-        """Record a result, with retries if the journal cannot be written, because money was spent."""
+    async def _store(self, pending: PendingCall, begun: BegunAttempt, result: AttemptResult) -> CallEnd:
+        """Record a result. Retries if the journal cannot be written, because the attempt is paid for."""
         decision = decide_next_step(result)
         work = partial(_record_result, begun, result, decision)
         retrying = AsyncRetrying(
@@ -255,21 +255,21 @@ class AttemptRunner:
         finally:
             retrying.iter_state.reset()  # its actions refer to themselves and would keep the reply in memory
         if isinstance(end, MissedAttempt):
-            log.info("%s: attempt %d: %s: %s", asked.scheduler.model.name, begun[1].number, result.outcome.value, result.reason)
+            log.info("%s: attempt %d: %s: %s", pending.scheduler.model.name, begun[1].number, result.outcome.value, result.reason)
         if result.stop is not None:
-            raise asked.scheduler.stop(result.stop.value, result.reason)
+            raise pending.scheduler.stop(result.stop.value, result.reason)
         return end if isinstance(end, MissedAttempt) else SettledCall(end)
 
-    async def _call_back(self, beginning: asyncio.Future[Any]) -> None:
-        """Release a call whose caller was cancelled before anything was sent."""
+    async def _release_begun(self, beginning: asyncio.Future[Any]) -> None:
+        """Release the call once `beginning` has claimed it: its caller was cancelled before anything was sent."""
         try:
             begun = await asyncio.shield(beginning)
         except BellwetherError:
             return
         if isinstance(begun, tuple):
-            await self._put_back(begun)
+            await self._release(begun)
 
-    async def _put_back(self, begun: BegunAttempt) -> None:
+    async def _release(self, begun: BegunAttempt) -> None:
         try:
             await self._writer.do(partial(begun[0].release, "the run was interrupted"))
         except BellwetherError as error:
@@ -277,7 +277,7 @@ class AttemptRunner:
 
 
 def _record_result(begun: BegunAttempt, result: AttemptResult, decision: NextStep) -> Answered | Failed | MissedAttempt:
-    """End the attempt, and the call if it is settled. Runs in the writer's thread."""
+    """Record the end of an attempt, and of the call if the result is final. Runs in the writer's thread."""
     claim, attempt = begun
     if decision is NextStep.ANSWER:
         reply = result.reply

@@ -33,7 +33,7 @@ from bellwether.models.limits import Limits, Retry
 from bellwether.models.model import Model
 from bellwether.models.prices import compute_max_cost
 from bellwether.models.response import Answer, Message, NoAnswer, read_reply, read_served
-from bellwether.models.scheduler import ModelStats, Run, Scheduler, Stopped, Tries
+from bellwether.models.scheduler import ModelStats, RetryCounter, RunLimits, Scheduler, Stopped
 from bellwether.models.transport import ModelCall, ProviderWire, Wire
 
 __all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry", "Stopped", "build_request", "journal_model_name"]
@@ -41,27 +41,27 @@ __all__ = ["Answer", "Limits", "ModelClient", "ModelStats", "NoAnswer", "Retry",
 Messages = Sequence[Mapping[str, Any]]
 
 #: Seconds between checks of a call that another process makes: first and maximum.
-_LOOK, _LOOK_CAP = 0.25, 5.0
+_POLL, _MAX_POLL = 0.25, 5.0
 
-_BY_A_PERSON = "it was interrupted"
+_BY_THE_USER = "it was interrupted"
 
 
 def journal_model_name(model: Model) -> str:
-    """Return the journal's name of a model: its id, with the entry's name for a custom address, where ids are arbitrary."""
+    """Return a model's name in the journal: its id, followed by the entry's name if the model has an address of its own."""
     return f"{model.model}@{model.name}" if model.api_base is not None else model.model
 
 
 def build_request(
     model: Model, messages: Messages, *, purpose: str, scope: str = "", sample: int = 0, parameters: Mapping[str, Any] | None = None
 ) -> Request:
-    """Build the journal's request of a call; arguments as in `ModelClient.ask`."""
+    """Build the journal's request for a call. Arguments are those of `ModelClient.ask`."""
     return Request(journal_model_name(model), messages, purpose, {**model.request_parameters, **(parameters or {})}, scope, sample)
 
 
 class ModelClient:
-    """Client that sends each model call once over all runs; an async context manager. Any number of calls may be requested at once; limits queue them.
+    """Client that sends each model call once over all runs; an async context manager.
 
-    On exit, also after an error or a cancelled call, it waits for running requests, which are paid for. If the exit itself is cancelled or
+    Any number of calls may be requested at once; limits queue them. On exit, also after an error or a cancelled call, it waits for running requests, which are paid for. If the exit itself is cancelled or
     interrupted, running requests are aborted and their calls released.
 
     Attributes:
@@ -102,13 +102,13 @@ class ModelClient:
 
     async def __aenter__(self) -> Self:
         self._writer = Writer(self._journal)
-        self._shared = Run(self._limits, self._run, self._journal.shared_limits())
+        self._shared = RunLimits(self._limits, self._run, self._journal.shared_limits())
         if self._most_cost is None:
             self._most_cost = compute_max_cost
         if self._wire is None:
             self._wire = ProviderWire()
         await self._wire.__aenter__()
-        self._in_flight = AttemptRunner(
+        self._runner = AttemptRunner(
             self._journal,
             self._writer,
             self._wire,
@@ -122,9 +122,9 @@ class ModelClient:
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is not None and not issubclass(kind, Exception):
-            self._in_flight.cut_off()
+            self._runner.abort()
         try:
-            await self._in_flight.settle()
+            await self._runner.settle()
             await self._writer.settle()
         finally:
             if self._shared.shared is not None:
@@ -134,17 +134,17 @@ class ModelClient:
 
     @property
     def stats(self) -> dict[str, ModelStats]:
-        """Statistics so far, by model, in the order of the first calls."""
+        """Statistics of this client's calls by model, in the order of the first calls."""
         return {name: scheduler.stats for name, scheduler in self._schedulers.items()}
 
     def interrupt(self) -> None:
-        """Begin no more attempts, of any model. Running requests complete and are stored, because they are paid for.
+        """Start no more attempts for any model. Running attempts complete and are stored, because they are paid for.
 
         From now on `ask` raises `Stopped` for calls without a stored result.
         """
         self._interrupted = True
         for scheduler in self._schedulers.values():
-            scheduler.stop("interrupted", _BY_A_PERSON)
+            scheduler.stop("interrupted", _BY_THE_USER)
 
     async def ask(
         self,
@@ -157,7 +157,7 @@ class ModelClient:
         parameters: Mapping[str, Any] | None = None,
         budgets: tuple[Budget, ...] = (),
     ) -> Answer | NoAnswer:
-        """Return the model's answer, requested at most once in all runs, or the reason for its absence.
+        """Return the model's answer or the reason why there is none. The same call is sent only once over all runs.
 
         Args:
             model: the model, with its own parameters.
@@ -173,16 +173,16 @@ class ModelClient:
         await scheduler.entrance.take()
         try:
             request = build_request(model, messages, purpose=purpose, scope=scope, sample=sample, parameters=parameters)
-            await self._in_flight.end_of(request.key)
-            found = await self._look(request.key)
-            if isinstance(found, Answered | Failed):
-                return await self._told(scheduler, found)
-            return await self._ask(self._asked(scheduler, request, messages, budgets), found)
+            await self._runner.wait_for(request.key)
+            state = await self._look_up(request.key)
+            if isinstance(state, Answered | Failed):
+                return await self._reuse(scheduler, state)
+            return await self._ask(self._prepare(scheduler, request, messages, budgets), state)
         finally:
             scheduler.entrance.give_back()
 
-    async def _look(self, key: CallKey) -> Answered | Busy | Failed | None:
-        return await self._writer.do(partial(self._journal.look, key), Urgency.LOOK)
+    async def _look_up(self, key: CallKey) -> Answered | Busy | Failed | None:
+        return await self._writer.do(partial(self._journal.look, key), Urgency.READ)
 
     def _scheduler(self, model: Model) -> Scheduler:
         scheduler = self._schedulers.get(model.name)
@@ -190,12 +190,12 @@ class ModelClient:
             scheduler = Scheduler(model, self._shared, retry=self._retry, rng=self._rng, now=self._now, sleep=self._sleep)
             self._schedulers[model.name] = scheduler
             if self._interrupted:
-                scheduler.stop("interrupted", _BY_A_PERSON)
+                scheduler.stop("interrupted", _BY_THE_USER)
         elif scheduler.model != model:
             raise ConfigError(f"calling {model.name}: the client has already called another entry of this name; use one client for each")
         return scheduler
 
-    def _asked(self, scheduler: Scheduler, request: Request, messages: Messages, budgets: tuple[Budget, ...]) -> PendingCall:
+    def _prepare(self, scheduler: Scheduler, request: Request, messages: Messages, budgets: tuple[Budget, ...]) -> PendingCall:
         scheduler.check()
         model = scheduler.model
         endpoint = self._endpoints.get(model.name)
@@ -219,26 +219,26 @@ class ModelClient:
 
     # --- one call, until it is settled -----------------------------------------------------------------------------
 
-    async def _ask(self, asked: PendingCall, found: CallEnd | None) -> Answer | NoAnswer:
-        match await self._retried(asked, found):
-            case SettledCall(found=settled):
-                return await self._end(asked.scheduler, settled)
+    async def _ask(self, pending: PendingCall, state: CallEnd | None) -> Answer | NoAnswer:
+        match await self._send_with_retries(pending, state):
+            case SettledCall(result=settled):
+                return await self._record_result(pending.scheduler, settled)
             case MissedAttempt(result=result):
-                return await self._miss(asked, result)
-            case found:
-                return await self._told(asked.scheduler, found)
+                return await self._record_failure(pending, result)
+            case stored:
+                return await self._reuse(pending.scheduler, stored)
 
-    async def _retried(self, asked: PendingCall, found: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
-        """Send the call until it is settled or not worth another attempt."""
-        tries, first = Tries(self._retry, self._rng), [found]
+    async def _send_with_retries(self, pending: PendingCall, state: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
+        """Send the call until it has a final result or no further attempt is allowed. state: the call in the journal."""
+        retries, first = RetryCounter(self._retry, self._rng), [state]
 
         async def attempt() -> Answered | Failed | SettledCall | MissedAttempt:
-            return await self._other_end(asked, first.pop() if first else None)
+            return await self._send_or_poll(pending, first.pop() if first else None)
 
         retrying = AsyncRetrying(
-            retry=retry_if_result(lambda end: isinstance(end, MissedAttempt) and tries.is_another(end.result, end.decision)),
-            wait=lambda state: tries.seconds,
-            sleep=asked.scheduler.nap,
+            retry=retry_if_result(lambda end: isinstance(end, MissedAttempt) and retries.count_failure(end.result, end.decision)),
+            wait=lambda state: retries.seconds,
+            sleep=pending.scheduler.nap,
         )
         try:
             end: Answered | Failed | SettledCall | MissedAttempt = await retrying(attempt)
@@ -246,74 +246,66 @@ class ModelClient:
             retrying.iter_state.reset()  # its actions refer to themselves and would keep the reply in memory
         return end
 
-    async def _other_end(self, asked: PendingCall, found: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
-        """Return `found`. If another process has the call, poll the journal until it is settled; send it here if it becomes free."""
-        looks = 0
-        while found is None or isinstance(found, Busy | TakenCall):
-            if found is None:
-                found = await self._in_flight.send(asked)
+    async def _send_or_poll(self, pending: PendingCall, state: CallEnd | None) -> Answered | Failed | SettledCall | MissedAttempt:
+        """Make an attempt at a free call (`state` None). While another process has the call, poll the journal."""
+        polls = 0
+        while state is None or isinstance(state, Busy | TakenCall):
+            if state is None:
+                state = await self._runner.send(pending)
                 continue
-            await self._sleep(min(_LOOK_CAP, _LOOK * 2.0 ** min(looks, 10)) * self._rng.uniform(0.5, 1.0))
-            looks += 1
-            found = await self._look(asked.key)
-        return found
+            await self._sleep(min(_MAX_POLL, _POLL * 2.0 ** min(polls, 10)) * self._rng.uniform(0.5, 1.0))
+            polls += 1
+            state = await self._look_up(pending.key)
+        return state
 
-    async def _told(self, scheduler: Scheduler, found: Answered | Failed) -> Answer | NoAnswer:
-        """Return the result that the journal already has, and count it as reused."""
+    async def _reuse(self, scheduler: Scheduler, stored: Answered | Failed) -> Answer | NoAnswer:
+        """Return a result that the journal already has, and count it as reused."""
         scheduler.stats.reused += 1
-        return await self._settled(found, reused=True)
+        return await self._build_answer(stored, reused=True)
 
-    async def _end(self, scheduler: Scheduler, found: Answered | Failed) -> Answer | NoAnswer:
-        scheduler.heard()
-        if isinstance(found, Answered):
+    async def _record_result(self, scheduler: Scheduler, result: Answered | Failed) -> Answer | NoAnswer:
+        scheduler.record_answer()
+        if isinstance(result, Answered):
             scheduler.stats.answered += 1
         else:
             scheduler.stats.unanswered += 1
-        return await self._settled(found, reused=False)
+        return await self._build_answer(result, reused=False)
 
-    async def _miss(self, asked: PendingCall, result: AttemptResult) -> NoAnswer:
+    async def _record_failure(self, pending: PendingCall, result: AttemptResult) -> NoAnswer:
         """Return the call as unanswered and leave it to the next run."""
-        asked.scheduler.stats.unanswered += 1
-        asked.scheduler.missed(f"{result.outcome.value}: {result.reason}")
-        attempts, usage = await self._used(asked.key)
-        return NoAnswer(asked.key, result.outcome, result.reason, attempts, usage)
+        pending.scheduler.stats.unanswered += 1
+        pending.scheduler.record_failure(f"{result.outcome.value}: {result.reason}")
+        attempts, usage = await self._read_usage(pending.key)
+        return NoAnswer(pending.key, result.outcome, result.reason, attempts, usage)
 
-    async def _settled(self, found: Answered | Failed, *, reused: bool) -> Answer | NoAnswer:
-        if isinstance(found, Failed):
-            attempts, usage = await self._used(found.key)
-            return NoAnswer(found.key, found.outcome, found.reason, attempts, usage, final=True, reused=reused)
-        reply = found.reply
-        alone = found.attempt == 1 and not found.late
-        asked_for = _read_tool_calls(reply.body)
+    async def _build_answer(self, stored: Answered | Failed, *, reused: bool) -> Answer | NoAnswer:
+        if isinstance(stored, Failed):
+            attempts, usage = await self._read_usage(stored.key)
+            return NoAnswer(stored.key, stored.outcome, stored.reason, attempts, usage, final=True, reused=reused)
+        reply = stored.reply
+        is_only_attempt = stored.attempt == 1 and not stored.late
+        message = read_reply(reply.body) if b'"tool_calls"' in reply.body else Message()
         return Answer(
-            key=found.key,
-            content=found.content,
+            key=stored.key,
+            content=stored.content,
             reasoning=reply.reasoning,
             finish_reason=reply.finish_reason,
             usage=reply.usage,
             latency_ms=reply.latency_ms,
-            attempts=found.attempt,
+            attempts=stored.attempt,
             reused=reused,
-            tool_calls=asked_for.tool_calls if asked_for else (),
-            thoughts=asked_for.thoughts if asked_for else {},
-            spent=reply.usage if alone else (await self._used(found.key))[1],
+            tool_calls=message.tool_calls,
+            thoughts=message.thoughts if message.tool_calls else {},
+            spent=reply.usage if is_only_attempt else (await self._read_usage(stored.key))[1],
             served=served_by(reply),
         )
 
-    async def _used(self, key: CallKey) -> tuple[int, Usage]:
-        return await self._writer.do(partial(self._journal.used, key), Urgency.LOOK)
+    async def _read_usage(self, key: CallKey) -> tuple[int, Usage]:
+        return await self._writer.do(partial(self._journal.used, key), Urgency.READ)
 
 
 def served_by(reply: Reply) -> Served:
-    """Return the served model of a stored reply; read from the body if it was stored without one."""
+    """Return the served model of a stored reply, from its body if the reply was stored without it."""
     if reply.served != NOT_STATED or b'"model"' not in reply.body:
         return reply.served
     return read_served(read_reply(reply.body))
-
-
-def _read_tool_calls(body: bytes) -> Message | None:
-    """Return the message if it calls tools."""
-    if b'"tool_calls"' not in body:
-        return None
-    found = read_reply(body)
-    return found if found.tool_calls else None

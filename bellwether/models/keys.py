@@ -1,4 +1,4 @@
-"""Addresses and keys of models. Keys are read from the environment on use and never shown."""
+"""Addresses and API keys of models. Keys are read from the environment when needed and never shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Readiness = Literal["ready", "no key needed", "key missing", "extra not installe
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Address of a model (None: the provider's own) and its key (None: none is sent, also none from the environment)."""
+    """Address and key of a model. api_base: None for the provider's own address. api_key: None to send no key, not even one from the environment."""
 
     api_base: str | None = field(repr=False)
     api_key: str | None = field(default=None, repr=False)
@@ -30,7 +30,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class KeyStatus:
-    """Readiness of a model here. variable: the environment variable of the key; None if none is needed."""
+    """Readiness of a model in this environment. variable: the environment variable with the key; None if no key is needed."""
 
     readiness: Readiness
     variable: str | None = None
@@ -45,7 +45,7 @@ class KeyStatus:
 
 
 def status(model: Model, *, world: World | None = None, environment: Mapping[str, str] | None = None) -> KeyStatus:
-    """Return the readiness of `model` in a world (default: that of the settings); no key is tested."""
+    """Return the readiness of `model` in `world` (default: the world of the settings). Keys are not tested."""
     if (world or settings().world) not in model.worlds:
         return KeyStatus("other world")
     if model.provider == LOCAL:
@@ -53,16 +53,16 @@ def status(model: Model, *, world: World | None = None, environment: Mapping[str
     variables = _variables(model)
     if not variables:
         return KeyStatus("no key needed")
-    found = set_variable(variables, os.environ if environment is None else environment)
-    return KeyStatus("ready", found) if found else KeyStatus("key missing", variables[0])
+    variable = set_variable(variables, os.environ if environment is None else environment)
+    return KeyStatus("ready", variable) if variable else KeyStatus("key missing", variables[0])
 
 
 def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping[str, str] | None = None) -> Endpoint:
     """Return address and key of `model`.
 
-    addresses_models: the world's own model endpoint; None in the live world.
-    Raises `ConfigError` when a key is missing or cannot be one, for a model of the sandbox outside of it, and for a local model that is not
-    installed. The key itself is in no message.
+    addresses_models: address of the world's own models; None in the live world.
+    Raises `ConfigError` for a missing or malformed key, for a model of the sandbox in another world, and for a local model that is not
+    installed. No message contains the key.
     """
     environment = os.environ if environment is None else environment
     if model.provider == SANDBOX:
@@ -79,7 +79,7 @@ def endpoint(model: Model, addresses_models: str | None, *, environment: Mapping
 
 
 def endpoints(addresses_models: str | None) -> Callable[[Model], Endpoint]:
-    """Return `endpoint` bound to the models of a world."""
+    """Return the function that maps each model to its address and key in a world."""
     return partial(endpoint, addresses_models=addresses_models)
 
 
@@ -96,8 +96,8 @@ def _variables(model: Model) -> tuple[str, ...]:
 def _key(model: Model, variables: tuple[str, ...], environment: Mapping[str, str]) -> str:
     variable = set_variable(variables, environment)
     if variable is None:
-        whose = f"for {provider_name(model.provider)}" if model.key_variable is None else f"for {model.model}"
-        raise ConfigError(f"calling {model.name}: {variables[0]} is not set; set it to your key {whose}, or choose another model")
+        service = provider_name(model.provider) if model.key_variable is None else model.model
+        raise ConfigError(f"calling {model.name}: {variables[0]} is not set; set it to your key for {service}, or choose another model")
     key = environment[variable].strip()
     if not is_well_formed(key):
         raise ConfigError(

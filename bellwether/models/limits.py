@@ -1,4 +1,4 @@
-"""Limits of model calls: of a run, concurrent calls, units per minute, and retries."""
+"""Limits of model calls: budgets, concurrent calls, rates per minute, and retries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MICRO = Decimal(1_000_000)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of a run over all its models; each model's own come from the registry. None means no limit.
+    """Limits of a run over all its models. Each model's own limits are in the registry. None means no limit.
 
     Attributes:
         concurrency: maximum number of concurrent calls.
@@ -52,7 +52,7 @@ class Limits:
                 raise ConfigError(f"limits of a run: {name} is {value!r}; give a Decimal from 0, or leave it out")
 
     def budgets(self, run: str, model: str) -> tuple[Budget, ...]:
-        """Return the budgets into which an attempt on `model` (its name in the journal) must fit."""
+        """Return the budgets that an attempt on `model` (its name in the journal) must fit."""
         scopes = ((self.dollars, Scope(run=run)), (self.dollars_per_model, Scope(run=run, model=model)))
         return tuple(Budget(int((limit * _MICRO).to_integral_value(ROUND_FLOOR)), scope) for limit, scope in scopes if limit is not None)
 
@@ -83,13 +83,13 @@ class Retry:
             if getattr(self, name) < 1:
                 raise ConfigError(f"retries of model calls: {name} is {getattr(self, name)!r}; give a whole number from 1")
 
-    def wait(self, failures: int, rng: Random, asked: float | None = None) -> float:
-        """Return the seconds to wait after some failures, at least the `asked` seconds that the provider requests."""
-        return max(compute_delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(asked or 0.0, self.patience))
+    def wait(self, failures: int, rng: Random, requested: float | None = None) -> float:
+        """Return the seconds to wait after `failures` failed attempts, at least the `requested` seconds of the provider."""
+        return max(compute_delay(failures, rng, base=self.base, cap=self.cap, least=0.5), min(requested or 0.0, self.patience))
 
 
 class Slots:
-    """Slots for concurrent calls: at most `most`, fewer after the provider rejected calls.
+    """Slots for concurrent calls, at most `most`. Their number shrinks when the provider rejects calls.
 
     Halved on rejection and slightly increased on success: additive increase, multiplicative decrease (D.-M. Chiu, R. Jain,
     "Analysis of the Increase and Decrease Algorithms", Computer Networks and ISDN Systems 17, 1989). aiolimiter limits rates only.
@@ -138,11 +138,11 @@ class Slots:
         self._admit()
 
     def narrow(self) -> None:
-        """Halve the number of calls in progress."""
+        """Halve the number of slots, starting from the calls in progress."""
         self.width = max(1.0, min(self.width, float(max(self.taken, 1))) / 2)
 
     def widen(self) -> None:
-        """Add a slot after as many successes as there are slots."""
+        """Increase the number of slots after a success: by one after as many successes as there are slots."""
         if self.width < self._most:
             self.width = min(self._most, self.width + 1 / self.width)
             self._admit()
@@ -159,7 +159,7 @@ class Slots:
 
 
 class Rate:
-    """Rate limit in units per minute, by aiolimiter's leaky bucket. burst: units that can be taken at once, by default those of a minute.
+    """Rate limit in units per minute, as aiolimiter's leaky bucket. burst: units that can be taken at once, by default those of a minute.
 
     limiter: creates a bucket from its size and the seconds in which it drains.
     """
@@ -175,7 +175,10 @@ class Rate:
         self._owed = 0.0
 
     async def take(self, amount: float, wait: Callable[[Awaitable[Any]], Awaitable[None]]) -> None:
-        """Take `amount`. An excess over the bucket is charged to the next calls. `wait` may return early to abandon the wait."""
+        """Wait until `amount` units are available, and take them. An excess over the bucket's size is charged to the next calls.
+
+        wait: awaits its argument; it may return early to abandon the wait.
+        """
         if self._limiter is None:
             return
         self._owed += amount
@@ -184,22 +187,22 @@ class Rate:
         await wait(self._limiter.acquire(paid))
 
     def correct(self, by: float) -> None:
-        """Charge the next call for `by` more units than were taken; negative for fewer."""
+        """Add `by` units to those that the next call takes: the difference between actual and expected use."""
         self._owed += by
 
 
 class NamedLimits:
-    """Limits under one name: shared by all processes through the journal, or of this process without `limits`."""
+    """Factory of limits with a common name. They apply to all processes of a journal, or to this process without `limits`."""
 
     def __init__(self, name: str, limits: SharedLimits | None) -> None:
         self._name, self._limits = name, limits
 
     def slots(self, most: int | None) -> Slots:
-        """Return slots for concurrent calls."""
+        """Create slots for at most `most` concurrent calls."""
         return Slots(most, self._limits.slots(self._name, most) if self._limits and most else None)
 
-    def rate(self, what: str, per_minute: int | None, burst: int | None = None) -> Rate:
-        """Return the rate of `what` per minute."""
+    def rate(self, unit: str, per_minute: int | None, burst: int | None = None) -> Rate:
+        """Create a limit per minute for `unit`, such as requests or tokens."""
         if self._limits is None:
             return Rate(per_minute, burst)
-        return Rate(per_minute, burst, partial(self._limits.limiter, f"{self._name} {what}"))
+        return Rate(per_minute, burst, partial(self._limits.limiter, f"{self._name} {unit}"))

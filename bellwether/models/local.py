@@ -50,15 +50,14 @@ def _llama(model: str) -> Any:
 
 
 def provider() -> Any:
-    """Return the handler for `litellm.custom_provider_map`. The first call loads the weights, which stay loaded; calls are serialized."""
+    """Return the handler for `litellm.custom_provider_map`. Its first call loads the weights; later calls wait for one another."""
     from litellm import CustomLLM, ModelResponse
     from litellm.llms.custom_llm import CustomLLMError
 
     class Local(CustomLLM):
-        async def acompletion(self, *_: Any, **given: Any) -> ModelResponse:
-            model, parameters = given["model"], given["optional_params"].get("extra_body") or {}
+        async def acompletion(self, *_: Any, model: str, messages: list[Any], optional_params: dict[str, Any], **__: Any) -> ModelResponse:
             try:
-                answer = await asyncio.to_thread(_complete, model, given["messages"], parameters)
+                answer = await asyncio.to_thread(_complete, model, messages, optional_params.get("extra_body") or {})
             except ValueError as error:
                 raise CustomLLMError(400, str(error)[:300]) from None
             return ModelResponse(**{**answer, "model": model})
@@ -76,12 +75,10 @@ def arguments(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of llama.cpp for OpenAI's `parameters`. Raises `ValueError` for tools."""
     if parameters.get("tools"):
         raise ValueError("tools are not supported by the local model")
-    given = {name: parameters[name] for name in _SAMPLING if parameters.get(name) is not None}
-    if parameters.get("max_tokens") is not None:
-        given["max_tokens"] = parameters["max_tokens"]
+    own = {name: parameters[name] for name in (*_SAMPLING, "max_tokens") if parameters.get(name) is not None}
     form = parameters.get("response_format") or {}
     if form.get("type") == "json_schema":
-        given["response_format"] = {"type": "json_object", "schema": form["json_schema"]["schema"]}
+        own["response_format"] = {"type": "json_object", "schema": form["json_schema"]["schema"]}
     elif form.get("type") == "json_object":
-        given["response_format"] = {"type": "json_object"}
-    return given
+        own["response_format"] = {"type": "json_object"}
+    return own

@@ -1,4 +1,4 @@
-"""Models of the registry: parameters that are sent, and facts about them."""
+"""Entry of the model registry: parameters of requests, and facts about the model."""
 
 from __future__ import annotations
 
@@ -88,16 +88,16 @@ class Model(BaseModel):
             return fields
         provider, _, bare = str(fields.get("model")).partition("/")
         title = fields.get("title", fields.get("name"))
-        made: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "title": title,
             "family": bare,
             "description": f"{title}, {bare} {'at an endpoint of your own' if fields.get('api_base') else f'of {provider_name(provider)}'}.",
         }
         if fields.get("knowledge_cutoff") is not None:
-            made["cutoff_source"] = "stated in your registry"
+            defaults["cutoff_source"] = "stated in your registry"
         if fields.get("api_base") is not None or provider in (SANDBOX, LOCAL):
-            made |= {"input_price": Decimal(0), "output_price": Decimal(0)}
-        return made | fields
+            defaults |= {"input_price": Decimal(0), "output_price": Decimal(0)}
+        return defaults | fields
 
     @field_validator("model")
     @classmethod
@@ -162,11 +162,11 @@ class Model(BaseModel):
 
     @property
     def last_known_day(self) -> str | None:
-        """Last day that the model may know; None without a knowledge cutoff."""
+        """Last day whose outcomes the model may know; None without a knowledge cutoff."""
         return None if self.knowledge_cutoff is None else last_day(self.knowledge_cutoff)
 
     @property
     def request_parameters(self) -> dict[str, Any]:
-        """Parameters sent in addition to the messages that determine the answer."""
+        """Request parameters that determine the answer, in addition to the messages."""
         own = {"temperature": self.temperature, "max_tokens": self.max_tokens, "reasoning_effort": self.reasoning_effort}
         return {**{name: value for name, value in own.items() if value is not None}, **self.parameters}

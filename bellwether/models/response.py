@@ -1,4 +1,4 @@
-"""Reply of a provider in OpenAI's form, and the answer returned to callers. Parsing never raises, whatever a body contains."""
+"""Parser of responses in OpenAI's form, and the answers returned to callers. Parsing raises for no body."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SIGNATURES = ("extra_content", "provider_specific_fields")
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """Tool call of the model; `arguments` is its text, usually JSON. Nothing is executed here.
+    """Tool call requested by the model. arguments: its text, usually JSON. Nothing is executed here.
 
     signed: further fields of the call that the provider requires back with its result.
     """
@@ -39,7 +39,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """Contents of a response body.
+    """Parsed response body.
 
     Attributes:
         content: the answer's text, verbatim, a leading <think> block included; None without text.
@@ -72,28 +72,28 @@ class Message:
     provider: str | None = None
 
     @property
-    def answers(self) -> bool:
-        """True if there is an answer: text in addition to the reasoning, or a tool call."""
+    def has_answer(self) -> bool:
+        """True if there is text in addition to the reasoning, or a tool call."""
         return bool(self.tool_calls) or bool(_split_thought(self.content or "")[1].strip())
 
 
 def read_reply(body: bytes) -> Message:
-    """Parse the body of a new or stored answer."""
+    """Parse the response body of a new or stored answer."""
     whole = decode_body(body)
     if not isinstance(whole, Mapping):
         return Message(flaw=describe_flaw(body))
     usage = _mapping(whole.get("usage"))
-    known: dict[str, Any] = {"usage": usage, "tokens": _tokens(usage), "request_id": _text(whole.get("id"))}
-    known |= {name: _text(whole.get(name)) for name in ("model", "system_fingerprint", "provider")}
+    common: dict[str, Any] = {"usage": usage, "tokens": _tokens(usage), "request_id": _text(whole.get("id"))}
+    common |= {name: _text(whole.get(name)) for name in ("model", "system_fingerprint", "provider")}
     choices = whole.get("choices")
     choice = _mapping(choices[0]) if isinstance(choices, list) and choices else {}
     error = whole.get("error") or choice.get("error")
     if not choice:
-        return Message(**known, error=error, flaw="an error" if error else "no choices")
+        return Message(**common, error=error, flaw="an error" if error else "no choices")
     message = _mapping(choice.get("message"))
     content, thoughts = _content(message.get("content"))
     return Message(
-        **known,
+        **common,
         error=error,
         flaw="" if message else "a choice without a message",
         content=content,
@@ -106,14 +106,15 @@ def read_reply(body: bytes) -> Message:
 
 
 def _finish_reason(choice: Mapping[str, Any]) -> str | None:
-    """Return the gateway's finish reason, or the provider's own (OpenRouter) if only that one states how the answer ended."""
-    said, native = _text(choice.get("finish_reason")), _text(choice.get("native_finish_reason"))
-    unsaid = parse_ending(said) is Ending.UNKNOWN or (parse_ending(said) is Ending.NORMAL and parse_ending(native) is Ending.CUT)
-    return native if native is not None and unsaid else said
+    """Return the gateway's finish reason, or OpenRouter's `native_finish_reason` if only that one states how the answer ended."""
+    reason, native = _text(choice.get("finish_reason")), _text(choice.get("native_finish_reason"))
+    ending = parse_ending(reason)
+    is_incomplete = ending is Ending.UNKNOWN or (ending is Ending.NORMAL and parse_ending(native) is Ending.CUT)
+    return native if native is not None and is_incomplete else reason
 
 
 def decode_body(body: bytes) -> Any:
-    """Parse the body as JSON; None for anything else. Lone surrogates, control characters and NaN are accepted: the answer was paid for."""
+    """Parse a body as JSON; None for anything else. Lone surrogates, control characters and NaN are accepted, because the answer was paid for."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -183,11 +184,11 @@ _PREFIXES = ("finish_reason_", "finishreason.", "stop_reason_", "stopreason.", "
 
 
 def parse_ending(reason: str | None) -> Ending:
-    """Return the meaning of a finish reason, in any provider's spelling; UNKNOWN without one."""
-    word = (reason or "").strip().lower().replace("-", "_").replace(" ", "_")
+    """Return the meaning of a finish reason in any provider's spelling; UNKNOWN for None."""
+    name = (reason or "").strip().lower().replace("-", "_").replace(" ", "_")
     for prefix in _PREFIXES:
-        word = word.removeprefix(prefix)
-    return _ENDINGS.get(word, Ending.UNKNOWN)
+        name = name.removeprefix(prefix)
+    return _ENDINGS.get(name, Ending.UNKNOWN)
 
 
 # --- answers --------------------------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ class Answer:
 
     @property
     def ended(self) -> bool:
-        """True if the model ended the text itself. Without a known reason it counts as truncated."""
+        """True if the model ended the text; False if it was cut, or if the finish reason is unknown."""
         return parse_ending(self.finish_reason) is Ending.NORMAL
 
     @property
@@ -237,7 +238,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """Call without an answer, and the reason.
+    """Call without an answer, with the reason.
 
     Attributes:
         key: of the call.
@@ -257,7 +258,7 @@ class NoAnswer:
 
     @property
     def without_text(self) -> bool:
-        """True for an answer that was empty or reasoning alone: another request may give its text."""
+        """True if the model's answer was empty or only reasoning, so that a repair request may still return text."""
         return self.final and self.outcome in (Outcome.MALFORMED, Outcome.TRUNCATION)
 
 
@@ -265,19 +266,19 @@ class NoAnswer:
 
 
 def _content(content: Any) -> tuple[str | None, str | None]:
-    """Return the text and reasoning of a message's content: a string, or a list of parts (Mistral's reasoning models)."""
+    """Split a message's content into text and reasoning. The content is a string, or a list of parts (Mistral's reasoning models)."""
     if not isinstance(content, list):
         return (content if isinstance(content, str) else None), None
     parts = [_mapping(part) for part in content]
-    said = "".join(_text(part.get("text")) or "" for part in parts if part.get("type") in ("text", "output_text"))
-    return said or None, _join_texts(_thinking(part) for part in parts)
+    text = "".join(_text(part.get("text")) or "" for part in parts if part.get("type") in ("text", "output_text"))
+    return text or None, _join_texts(_thinking(part) for part in parts)
 
 
 def _thinking(part: Mapping[str, Any]) -> str | None:
     """Return the reasoning of one block: Anthropic's `thinking`, Mistral's list of texts, OpenRouter's `reasoning.text` or `reasoning.summary`."""
     thinking = part.get("thinking")
     if isinstance(thinking, list):
-        return _join_texts(_text(_mapping(one).get("text")) for one in thinking)
+        return _join_texts(_text(_mapping(item).get("text")) for item in thinking)
     if str(part.get("type", "")).startswith("reasoning"):
         return _text(part.get("text")) or _text(part.get("summary"))
     return _text(thinking)
@@ -319,15 +320,15 @@ def _tool_calls(calls: Any) -> Iterable[ToolCall]:
         yield ToolCall(_text(call.get("id")) or "", name, text, _select_fields(call, _SIGNATURES))
 
 
-def _select_fields(found: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    return {name: found[name] for name in names if found.get(name)}
+def _select_fields(fields: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    return {name: fields[name] for name in names if fields.get(name)}
 
 
 # --- usage -------------------------------------------------------------------------------------------------------------
 
 
 def _parse_count(value: Any) -> int | None:
-    """Return a number of tokens; None for an invalid one."""
+    """Return a token count; None for an invalid value."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST else None
@@ -339,17 +340,20 @@ def _first_integer(*values: Any) -> int | None:
 
 def _tokens(usage: Mapping[str, Any]) -> Tokens:
     prompt, completion, total = (_parse_count(usage.get(f"{name}_tokens")) for name in ("prompt", "completion", "total"))
-    put_in, put_out = _mapping(usage.get("prompt_tokens_details")), _mapping(usage.get("completion_tokens_details"))
-    reasoning = _first_integer(put_out.get("reasoning_tokens"), usage.get("reasoning_tokens"))
+    prompt_details, completion_details = _mapping(usage.get("prompt_tokens_details")), _mapping(usage.get("completion_tokens_details"))
+    reasoning = _first_integer(completion_details.get("reasoning_tokens"), usage.get("reasoning_tokens"))
     if prompt is not None and completion is not None and total is not None and total > prompt + completion:
         completion = total - prompt  # xAI and Google count reasoning separately from the completion, but charge the same price.
     return Tokens(
         prompt=prompt,
         completion=completion,
         reasoning=reasoning,
-        cached=_first_integer(put_in.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cache_read_input_tokens")) or 0,
+        cached=_first_integer(
+            prompt_details.get("cached_tokens"), usage.get("prompt_cache_hit_tokens"), usage.get("cache_read_input_tokens")
+        )
+        or 0,
         written=_first_integer(
-            put_in.get("cache_write_tokens"), put_in.get("cache_creation_tokens"), usage.get("cache_creation_input_tokens")
+            prompt_details.get("cache_write_tokens"), prompt_details.get("cache_creation_tokens"), usage.get("cache_creation_input_tokens")
         )
         or 0,
     )
@@ -365,21 +369,21 @@ _LONGEST = 200
 
 
 def read_served(message: Message, headers: Mapping[str, str] | None = None, requested: str | None = None) -> Served:
-    """Return the model, fingerprint and provider stated by body and headers (names in lower case).
+    """Return the model, fingerprint and provider that served a response, as stated by its body and headers (names in lower case).
 
     A model that contradicts `requested` takes precedence.
     """
     headers = headers or {}
-    names = [name for name in (message.model, *(headers.get(one) for one in MODEL_HEADERS)) if name and not name.endswith("/*")]
+    names = [name for name in (message.model, *map(headers.get, MODEL_HEADERS)) if name and not name.endswith("/*")]
     others = (name for name in names if requested is not None and not is_requested(requested, name))
-    routes = (message.provider, *(headers.get(one) for one in ROUTE_HEADERS))
+    routes = (message.provider, *map(headers.get, ROUTE_HEADERS))
     return Served(
         _clean_text(next(others, None) or next(iter(names), None)),
         _clean_text(message.system_fingerprint),
-        _clean_text(next((one for one in routes if one), None)),
+        _clean_text(next(filter(None, routes), None)),
     )
 
 
 def _clean_text(text: str | None) -> str | None:
-    """Return printable text of one line without credentials; None if empty."""
+    """Return the printable characters of a text, without credentials and shortened; None if empty."""
     return redact("".join(sign for sign in text if sign.isprintable()).strip()[:_LONGEST]) or None if text else None

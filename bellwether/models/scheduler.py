@@ -1,4 +1,4 @@
-"""Scheduling of one model's calls: slots, rates, shared pauses after rate limits, and stops."""
+"""Scheduling of one model's calls: slots, rates, common pauses after rate limits, and the stop after fatal errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ADVICE: dict[Kind, str] = {
 
 @dataclass(slots=True)
 class ModelStats:
-    """Statistics of one model in this run.
+    """Statistics of a model's calls in this run.
 
     Attributes:
         asked: sent attempts.
@@ -68,7 +68,7 @@ class ModelStats:
     stopped: str = ""
 
     def count(self, outcome: Outcome, reply: Reply) -> None:
-        """Add an attempt that was sent."""
+        """Add a sent attempt to the statistics."""
         usage = reply.usage
         self.asked += 1
         if outcome is not Outcome.OK:
@@ -81,7 +81,7 @@ class ModelStats:
         self.seconds += (reply.latency_ms or 0) / 1000
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts for JSON."""
+        """Return the statistics as JSON values."""
         counts = {name: getattr(self, name) for name in self.__slots__}
         return {
             **counts,
@@ -91,27 +91,30 @@ class ModelStats:
 
 
 class Stopped(BellwetherError):
-    """End of all calls to a model in this run. Stored results are kept; remaining calls are left to the next run.
+    """No more calls are made to a model in this run. Stored results are kept; remaining calls are left to the next run.
 
     kind: budget, out_of_credit, authentication, unknown_model, unreachable (no connection to its endpoint), rate_limit (rejected for too
     long), unavailable (failing for too long) or interrupted (by the user).
     """
 
-    def __init__(self, model: str, kind: Kind, found: str) -> None:
-        self.model, self.kind, self.found = model, kind, found
-        super().__init__(f"calling {model}: stopped: {found}; {_ADVICE[kind]}")
+    def __init__(self, model: str, kind: Kind, reason: str) -> None:
+        self.model, self.kind, self.reason = model, kind, reason
+        super().__init__(f"calling {model}: stopped: {reason}; {_ADVICE[kind]}")
 
 
-class Tries:
-    """Failed attempts of one call, counted against the bounds of `retry`. seconds: wait before the next one."""
+class RetryCounter:
+    """Counter of a call's failed attempts, with the bounds of `retry`. seconds: wait before the next attempt."""
 
     def __init__(self, retry: Retry, rng: Random) -> None:
         self._retry, self._rng = retry, rng
         self._failed = self._turned_away = 0
         self.seconds = 0.0
 
-    def is_another(self, result: AttemptResult, decision: NextStep) -> bool:
-        """Count a failed attempt and return whether another one follows in this run. After a rate limit the scheduler pauses all calls of the model."""
+    def count_failure(self, result: AttemptResult, decision: NextStep) -> bool:
+        """Count a failed attempt. Return True if another one follows in this run.
+
+        After a rate limit `seconds` is 0, because the scheduler pauses all calls of the model.
+        """
         limited = result.outcome is Outcome.RATE_LIMIT
         self._turned_away, self._failed = self._turned_away + limited, self._failed + (not limited)
         if decision is not NextStep.AGAIN or self._failed >= self._retry.attempts or self._turned_away >= self._retry.turned_away:
@@ -121,34 +124,34 @@ class Tries:
 
 
 class Permit:
-    """Permit for one call, of the model and of the run; released once."""
+    """Slot of the model and slot of the run, taken for one call."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._held = self._in_run = True
 
     def give_back(self) -> None:
-        """Free both slots; further calls do nothing."""
+        """Free both slots. A second call does nothing."""
         self.step_aside()
         if self._held:
             self._held = False
             self._scheduler.slots.give_back()
 
     def step_aside(self) -> None:
-        """Free the slot of the run for other models until `step_in`."""
+        """Free the run's slot, so that other models can use it until `step_in`."""
         if self._in_run:
             self._in_run = False
             self._scheduler.run.slots.give_back()
 
     async def step_in(self) -> None:
-        """Wait for a slot of the run again."""
+        """Wait until the run's slot is taken again."""
         if not self._in_run:
             await self._scheduler.run.slots.take()
             self._in_run = True
 
 
-class Run:
-    """Limits common to all models of a run. shared: limits that apply across processes, to the run (by its name) and to models."""
+class RunLimits:
+    """Limits common to all models of a run. shared: limits that apply across processes, by the names of runs and models."""
 
     def __init__(self, limits: Limits, name: str = "", shared: SharedLimits | None = None) -> None:
         self.shared = shared
@@ -159,10 +162,10 @@ class Run:
 
 
 class Scheduler:
-    """Shared state of one model's calls.
+    """Limits and state common to all calls of one model.
 
     entrance: limits the calls that are looked up or wait, so that the prompts of further calls need not be in memory.
-    tight: lock of the call that waits for the reserved rest of a budget; the model's next calls wait for it, other models do not.
+    budget_lock: lock of the call that waits for the reserved rest of a budget; the model's next calls wait for it, other models do not.
 
     Attributes:
         model, run: the model, and the limits shared with other models.
@@ -174,7 +177,7 @@ class Scheduler:
     def __init__(
         self,
         model: Model,
-        run: Run,
+        run: RunLimits,
         *,
         retry: Retry,
         rng: Random,
@@ -186,7 +189,7 @@ class Scheduler:
         self.entrance = Slots(2 * model.concurrency + _AHEAD)
         own = NamedLimits(f"model {model.name}", run.shared)
         self.slots = own.slots(model.concurrency)
-        self.tight = asyncio.Lock()
+        self.budget_lock = asyncio.Lock()
         self.stats = ModelStats()
         self._requests = own.rate("requests", model.requests_per_minute, burst=1)
         self._tokens = own.rate("tokens", model.tokens_per_minute)
@@ -203,39 +206,39 @@ class Scheduler:
     # --- before a call ---------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Raise `Stopped` if no more calls are to be made."""
+        """Raise `Stopped` if the model was stopped."""
         if self._stop is not None:
-            raise Stopped(self._stop.model, self._stop.kind, self._stop.found)
+            raise Stopped(self._stop.model, self._stop.kind, self._stop.reason)
 
-    def stop(self, kind: Kind, found: str) -> Stopped:
-        """Stop all further calls. Returns the error that `check` raises from now on, with the first reason."""
+    def stop(self, kind: Kind, reason: str) -> Stopped:
+        """Stop all further calls of the model. Returns the error with the first reason, which `check` raises from now on."""
         if self._stop is None:
-            self._stop = Stopped(self.model.name, kind, found)
-            self.stats.stopped = f"{kind}: {found}"
+            self._stop = Stopped(self.model.name, kind, reason)
+            self.stats.stopped = f"{kind}: {reason}"
             self._stopping.set()
             log.warning("%s", self._stop)
-        return Stopped(self._stop.model, self._stop.kind, self._stop.found)
+        return Stopped(self._stop.model, self._stop.kind, self._stop.reason)
 
     async def enter(self, tokens: float) -> Permit:
-        """Wait for all limits of a call. Raises `Stopped`."""
+        """Wait until all limits allow a call, and return its permit. Raises `Stopped`."""
         await self.slots.take()
         try:
-            await self._pay(tokens)
-            while not await self._join(tokens):
-                await self._calm()
+            await self._take_rates(tokens)
+            while not await self._take_run_slot(tokens):
+                await self._wait_out_pause()
         except BaseException:
             self.slots.give_back()
             raise
         return Permit(self)
 
-    async def _join(self, tokens: float) -> bool:
-        """Take a slot of the run, but release it during a pause, so that other models can use it. Raises `Stopped`."""
+    async def _take_run_slot(self, tokens: float) -> bool:
+        """Take a slot of the run. Return False without one during a pause, so that other models can use it. Raises `Stopped`."""
         await self.run.slots.take()
         joined = False
         try:
             self.check()
             if self._pause <= 0:
-                await self._pay_run(tokens)
+                await self._take_run_rates(tokens)
                 self.check()
                 joined = self._pause <= 0
         finally:
@@ -243,18 +246,18 @@ class Scheduler:
                 self.run.slots.give_back()
         return joined
 
-    async def _pay(self, tokens: float) -> None:
-        await self._calm()
+    async def _take_rates(self, tokens: float) -> None:
+        await self._wait_out_pause()
         await self._requests.take(1, self._unless_stopped)
         await self._tokens.take(tokens, self._unless_stopped)
-        await self._calm()
+        await self._wait_out_pause()
 
-    async def _pay_run(self, tokens: float) -> None:
+    async def _take_run_rates(self, tokens: float) -> None:
         await self.run.requests.take(1, self._unless_stopped)
         await self.run.tokens.take(tokens, self._unless_stopped)
 
-    async def _calm(self) -> None:
-        """Wait until the provider's pause is over."""
+    async def _wait_out_pause(self) -> None:
+        """Wait until the pause after a rate limit or connection error is over."""
         self.check()
         while self._pause > 0:
             await self.nap(self._pause)
@@ -266,11 +269,11 @@ class Scheduler:
         return self._paused_until - self._now()
 
     async def nap(self, seconds: float) -> None:
-        """Wait, at most until the model is stopped."""
+        """Wait `seconds`, or until the model is stopped."""
         await self._unless_stopped(self._sleep(seconds))
 
     async def _unless_stopped(self, wait: Awaitable[Any]) -> None:
-        """Await `wait` until the model is stopped. Raises what `wait` raises."""
+        """Wait for `wait` or until the model is stopped. Raises the exception of `wait`."""
         waiting, stopping = asyncio.ensure_future(wait), asyncio.ensure_future(self._stopping.wait())
         try:
             await asyncio.wait((waiting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -281,27 +284,27 @@ class Scheduler:
             stopping.cancel()
 
     def expected_tokens(self, guess: int) -> float:
-        """Return the expected tokens of a call: the model's average so far, or the guess before the first call."""
+        """Return the expected tokens of a call: the model's running average, or `guess` before the first call."""
         return guess if self._average is None else self._average
 
     # --- after a call ----------------------------------------------------------------------------------------------
 
-    def note(self, result: AttemptResult, *, started: float, tokens: float) -> None:
-        """Record a result. started: start of the attempt. tokens: expected number of tokens."""
+    def record_attempt(self, result: AttemptResult, *, started: float, tokens: float) -> None:
+        """Record the result of an attempt that began at `started` (seconds of the clock). tokens: expected number of tokens."""
         self.stats.count(result.outcome, result.reply)
         self._correct(result, tokens)
         if result.unreachable:
-            self._not_connected(result, started)
+            self._pause_after_connection_error(result, started)
             return
         self._unconnected = 0
         if result.outcome is Outcome.RATE_LIMIT:
-            self._turned_away(result, started)
+            self._pause_after_rate_limit(result, started)
         elif result.reply.http_status is not None:
             self._rounds, self._storm_since = 0, None
             self.slots.widen()
 
-    def _not_connected(self, result: AttemptResult, started: float) -> None:
-        """Pause all calls once after each round of connection errors; stop the model after a few rounds without any connection."""
+    def _pause_after_connection_error(self, result: AttemptResult, started: float) -> None:
+        """Pause all calls once per round of connection errors. Stop the model after `Retry.unreachable` rounds without any connection."""
         if started < self._paused_until:
             return
         self._unconnected += 1
@@ -317,31 +320,31 @@ class Scheduler:
         used = usage.prompt_tokens + usage.completion_tokens
         for rate in (self._tokens, self.run.tokens):
             rate.correct(used - tokens)
-        known = used if self._average is None else self._average
-        self._average = known + (used - known) / min(self.stats.asked + 1, _MEMORY)
+        average = used if self._average is None else self._average
+        self._average = average + (used - average) / min(self.stats.asked + 1, _MEMORY)
 
-    def _turned_away(self, result: AttemptResult, started: float) -> None:
-        """Pause all calls of the model, longer after each round of calls rejected by a rate limit."""
-        now, asked = self._now(), result.retry_after or 0.0
+    def _pause_after_rate_limit(self, result: AttemptResult, started: float) -> None:
+        """Pause all calls of the model, longer with each round of rejected calls. Stop the model after `Retry.patience` seconds."""
+        now, requested = self._now(), result.retry_after or 0.0
         self._storm_since = started if self._storm_since is None else self._storm_since
-        if now - self._storm_since > self._retry.patience or asked > self._retry.patience:
-            when = f"; it asks to come back in {asked:.0f} s" if asked else ""
+        if now - self._storm_since > self._retry.patience or requested > self._retry.patience:
+            when = f"; it asks to come back in {requested:.0f} s" if requested else ""
             self.stop("rate_limit", f"the provider has turned all calls away for {now - self._storm_since:.0f} s ({result.reason}{when})")
             return
-        pause = asked
+        pause = requested
         if started >= self._paused_until:
             self._rounds += 1
             self.slots.narrow()
-            pause = self._retry.wait(self._rounds, self._rng, asked)
+            pause = self._retry.wait(self._rounds, self._rng, requested)
             log.warning("%s: rate limit: all its calls wait %.1f s (%s)", self.model.name, pause, result.reason)
         self._paused_until = max(self._paused_until, now + pause)
 
-    def heard(self) -> None:
-        """Record an answer or another final result of the model, which ends a series of failed calls."""
+    def record_answer(self) -> None:
+        """Record a final result of a call, which ends a series of failed calls."""
         self._failing_since, self._failed_in_a_row = None, 0
 
-    def missed(self, reason: str) -> None:
-        """Record a call without an answer. Stop the model after too many failed calls over too long a time."""
+    def record_failure(self, reason: str) -> None:
+        """Record a failed call. Stop the model after `Retry.in_a_row` failed calls over a tenth of `Retry.patience`."""
         self._failed_in_a_row += 1
         self._failing_since = self._now() if self._failing_since is None else self._failing_since
         since = self._now() - self._failing_since

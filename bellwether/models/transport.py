@@ -119,12 +119,12 @@ class _Exchange:
 
     @property
     def raw(self) -> RawReply:
-        """Status, headers and body, as far as read."""
+        """Status, headers and body, as far as they were read."""
         latency_ms = self._milliseconds() if self._latency_ms is None else self._latency_ms
         return RawReply(self.status, self._headers, bytes(self._body[: _KEPT if self.is_too_long else None]), latency_ms)
 
     async def send(self, request: httpx.Request) -> None:
-        """Send `request` and read the response; failures are recorded, not raised."""
+        """Send `request` and read the response. Failures are stored in `error`, not raised."""
         self.url, self._started = str(request.url), time.perf_counter()
         request.extensions = {"timeout": {"connect": self.connecting, "read": None, "write": None, "pool": None}}
         if self.verbatim and self._call.endpoint.api_key is None:
@@ -153,7 +153,7 @@ _EXCHANGE: ContextVar[_Exchange | None] = ContextVar("exchange", default=None)
 
 @cache
 def _http_client() -> httpx.AsyncClient:
-    """Return LiteLLM's HTTP client. It has no connections of its own: each request belongs to the exchange of the running call."""
+    """Return the HTTP client for LiteLLM. It sends a request over the connections of the running call's exchange."""
 
     class Recorder(httpx.AsyncBaseTransport):
         async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -166,13 +166,13 @@ def _http_client() -> httpx.AsyncClient:
                 return httpx.Response(502, headers=headers, request=request)
             return httpx.Response(exchange.raw.status or 502, headers=headers, content=exchange.raw.body, request=request)
 
-    given = {"Accept": "application/json", "Accept-Encoding": ENCODINGS, "User-Agent": "bellwether"}
-    return httpx.AsyncClient(transport=Recorder(), headers=given)
+    headers = {"Accept": "application/json", "Accept-Encoding": ENCODINGS, "User-Agent": "bellwether"}
+    return httpx.AsyncClient(transport=Recorder(), headers=headers)
 
 
 @cache
 def _handler() -> Any:
-    """Return the client in the form that LiteLLM's own HTTP code expects."""
+    """Return `_http_client` as the handler that LiteLLM's own HTTP code expects."""
     load_litellm()
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
@@ -237,7 +237,7 @@ class ProviderWire:
         base = chat_completions(call.model, call.endpoint)
         exchange = _Exchange(self._client(call.model), call, verbatim=base is not None)
         answer = error = None
-        held = _EXCHANGE.set(exchange)
+        token = _EXCHANGE.set(exchange)
         try:
             async with asyncio.timeout(call.model.timeout):
                 answer = await load_litellm().acompletion(
@@ -249,7 +249,7 @@ class ProviderWire:
         except Exception as raised:
             error = raised
         finally:
-            _EXCHANGE.reset(held)
+            _EXCHANGE.reset(token)
         return _build_result(call, exchange, answer, error)
 
 
@@ -269,12 +269,12 @@ def chat_completions(model: Model, endpoint: Endpoint) -> str | None:
 
 
 def _needs_responses(model: Model) -> bool:
-    """Return whether OpenAI offers the model over its Responses interface only; LiteLLM translates that."""
+    """Return True if OpenAI offers the model only over its Responses API, which LiteLLM translates."""
     return model.provider == "openai" and find_listing(model.model).get("mode") == "responses"
 
 
 def _verbatim_arguments(call: ModelCall, base: str) -> dict[str, Any]:
-    """Return arguments for an OpenAI-compatible endpoint. `hosted_vllm` sends `extra_body` verbatim."""
+    """Return LiteLLM's arguments for an OpenAI-compatible endpoint. Its provider `hosted_vllm` sends `extra_body` verbatim."""
     renamed = _RENAMED.get(call.model.provider, {}) if call.model.api_base is None else {}
     parameters = {renamed.get(name, name): value for name, value in call.parameters.items() if value is not None}
     messages = [dict(message) for message in call.messages]
@@ -290,16 +290,16 @@ def _verbatim_arguments(call: ModelCall, base: str) -> dict[str, Any]:
 
 
 def _translated_arguments(call: ModelCall) -> dict[str, Any]:
-    """Return arguments for a provider with a format of its own."""
+    """Return LiteLLM's arguments for a provider with a format of its own."""
     provider = call.model.provider
     if provider == LOCAL:
-        given: dict[str, Any] = {"extra_body": dict(call.parameters)}
+        arguments: dict[str, Any] = {"extra_body": dict(call.parameters)}
     elif provider == "azure" or (provider in load_litellm().openai_compatible_providers and provider != "azure_ai"):
-        given = dict(call.parameters)  # OpenAI's client, through `aclient_session`.
+        arguments = dict(call.parameters)  # OpenAI's client, through `aclient_session`.
     else:
-        given = {**call.parameters, "client": _handler()}
+        arguments = {**call.parameters, "client": _handler()}
     return {
-        **given,
+        **arguments,
         "model": call.model.model,
         "messages": [dict(message) for message in call.messages],
         **_common_arguments(call, call.endpoint.api_base),
@@ -319,7 +319,7 @@ def _common_arguments(call: ModelCall, base: str | None) -> dict[str, Any]:
 
 
 def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exception | None) -> AttemptResult:
-    """Build the result from the recorded exchange; from LiteLLM's exception only if no HTTP request was recorded."""
+    """Build the result of a call from the recorded exchange, or from LiteLLM's exception if no HTTP request was recorded."""
     model, secret, raw = call.model, call.endpoint.api_key, exchange.raw
     if exchange.error is not None:
         return _broken_result(call, exchange, exchange.error)
@@ -336,8 +336,8 @@ def _build_result(call: ModelCall, exchange: _Exchange, answer: Any, error: Exce
             model, RawReply(raw.status or 200, raw.headers or _response_headers(answer), translation, raw.latency_ms), secret=secret
         )
     if raw.status is not None:
-        found = describe_flaw(raw.body) if decode_body(raw.body) is None else "an answer that is not in the provider's form"
-        return build_lost_result(model, Outcome.MALFORMED, f"HTTP {raw.status} with {found}", raw, secret=secret)
+        flaw = describe_flaw(raw.body) if decode_body(raw.body) is None else "an answer that is not in the provider's form"
+        return build_lost_result(model, Outcome.MALFORMED, f"HTTP {raw.status} with {flaw}", raw, secret=secret)
     assert error is not None
     return _classify_exception(call, exchange, error)
 
@@ -408,15 +408,15 @@ def _error_body(error: Exception) -> bytes:
     carried = getattr(error, "body", None)
     if isinstance(carried, Mapping):
         return orjson.dumps({"error": carried}, default=str)
-    words = _provider_message(error)
-    within = words[words.find("{") :].encode("utf-8", "replace")
-    if isinstance(decode_body(within), Mapping):
-        return within
-    return orjson.dumps({"error": {"message": words.encode("utf-8", "replace").decode(), "type": type(error).__name__}})
+    message = _provider_message(error)
+    quoted = message[message.find("{") :].encode("utf-8", "replace")
+    if isinstance(decode_body(quoted), Mapping):
+        return quoted
+    return orjson.dumps({"error": {"message": message.encode("utf-8", "replace").decode(), "type": type(error).__name__}})
 
 
 def _response_headers(answer: Any) -> Mapping[str, str]:
-    """Return the provider's headers from LiteLLM's answer."""
+    """Return the provider's response headers, which LiteLLM's answer contains."""
     headers = (getattr(answer, "_hidden_params", None) or {}).get("additional_headers") or {}
     return {name.removeprefix(_HIDDEN_HEADER): value for name, value in _lower_names(headers).items()}
 

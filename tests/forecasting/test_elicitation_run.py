@@ -43,15 +43,8 @@ def competitor(**changes: Any) -> LanguageModel:
 
 def client(folder: Path, wire: FakeWire, **changes: Any) -> ModelClient:
     journal = Journal(f"sqlite:///{folder / 'journal.db'}")
-    return ModelClient(
-        journal,
-        endpoint=lambda model: Endpoint("http://127.0.0.1:1"),
-        run="test",
-        wire=wire,
-        retry=Retry(attempts=1),
-        most_cost=lambda *call: 100,
-        **changes,
-    )
+    options = {"endpoint": lambda model: Endpoint("http://127.0.0.1:1"), "retry": Retry(attempts=1), "most_cost": lambda *call: 100}
+    return ModelClient(journal, run="test", wire=wire, **(options | changes))
 
 
 async def rows(folder: Path, script: Script, questions: pl.DataFrame | None = None, **model: Any) -> pl.DataFrame:
@@ -203,6 +196,18 @@ async def test_nothing_is_asked_twice(tmp_path: Path) -> None:
     async with client(tmp_path, wire) as opened:
         again = await run_elicitation(competitor(), make_questions(), opened)
     assert again.equals(first)
+    assert not wire.calls
+
+
+async def test_a_key_is_needed_only_for_answers_that_are_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ACME_API_KEY", raising=False)
+    first = await rows(tmp_path, [said(YES)])
+    async with client(tmp_path, wire := FakeWire([]), endpoint=endpoints(None)) as opened:
+        assert (await run_elicitation(competitor(), asked(), opened)).equals(first)
+        with pytest.raises(
+            Interrupted, match=r"^calling other: stopped: ACME_API_KEY is not set; .*\(0 of 1 forecasts of other are stored\)"
+        ):
+            await run_elicitation(competitor(name="other", model="acme/other"), asked(), opened)
     assert not wire.calls
 
 

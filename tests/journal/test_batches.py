@@ -222,7 +222,7 @@ async def test_errors_come_back_to_who_asked(tmp_path: Path) -> None:
 async def test_what_has_come_is_kept_before_more_is_asked_for_and_looked_up(tmp_path: Path) -> None:
     """Otherwise a slow disk would delay the storage of paid replies."""
     writer, done = Writer(Journal(f"sqlite:///{tmp_path}/journal.db")), list[str]()
-    order = {"look": Urgency.LOOK, "begin": Urgency.BEGIN, "keep": Urgency.KEEP}
+    order = {"look": Urgency.READ, "begin": Urgency.BEGIN, "keep": Urgency.STORE}
     works = [writer.submit(partial(done.append, name), urgency) for name, urgency in order.items() for _ in range(2)]
     await asyncio.gather(*works)
     assert done == ["keep", "keep", "begin", "begin", "look", "look"]

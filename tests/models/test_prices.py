@@ -37,17 +37,17 @@ def test_the_version_names_litellm_and_the_map() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "put_in", "out"),
+    ("model", "prompt", "completion"),
     [
         ("openai/gpt-4o", "2.5", "10"),
         ("anthropic/claude-sonnet-4-5-20250929", "3", "15"),
         ("gemini/gemini-2.5-pro", "1.25", "10"),
     ],
 )
-def test_prices_are_those_of_the_map(model: str, put_in: str, out: str) -> None:
+def test_prices_are_those_of_the_map(model: str, prompt: str, completion: str) -> None:
     found = price(make_model(model), 1000)
     assert found is not None
-    assert (found.put_in * 10**6, found.out * 10**6) == (Decimal(put_in), Decimal(out))
+    assert (found.prompt * 10**6, found.completion * 10**6) == (Decimal(prompt), Decimal(completion))
 
 
 def test_a_name_of_another_provider_is_no_price() -> None:

@@ -42,12 +42,12 @@ def read(**message: Any) -> Any:
 def test_reasoning_is_found_wherever_providers_put_it(message: dict[str, Any], content: str, reasoning: str | None) -> None:
     found = read(**message)
     assert (found.content, found.reasoning) == (content, reasoning)
-    assert found.answers
+    assert found.has_answer
 
 
 @pytest.mark.parametrize("content", [None, "", "  \n", "<think>hm</think>", "<think>hm</think>\n", "<think>never ends"])
 def test_thoughts_without_an_answer_are_none(content: str | None) -> None:
-    assert not read(content=content).answers
+    assert not read(content=content).has_answer
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_json_nested_beyond_all_measure_is_malformed() -> None:
 
 def test_a_megabyte_of_thoughts_is_read_in_one_pass() -> None:
     found = read(content="<think>" + "<" * (1 << 20) + "</think>0.4")
-    assert found.answers
+    assert found.has_answer
     assert len(found.reasoning) == 1 << 20
 
 
